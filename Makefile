@@ -1,0 +1,42 @@
+# Thin on purpose: each target names the program that does the work.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help setup venv demo test test-cpython test-micropython lint types format clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/\1\t/' | expand -t 20
+
+setup:  ## everything the tests need: .venv, MicroPython, mosquitto (no root; what is there is left alone)
+	@$(PYTHON) tools/setup.py
+
+venv:
+	@$(PYTHON) tools/setup.py --lenient
+
+demo: venv  ## boards, broker, collector, pipeline with disasters; SEED=n repeats a run, BROKER=amqtt|mosquitto
+	@$(BIN)/outpost demo
+
+test: setup lint types test-cpython test-micropython  ## all checks
+
+test-cpython: setup  ## the tests under CPython (pytest)
+	@$(BIN)/python -m pytest
+
+test-micropython: setup  ## the firmware's tests under MicroPython, 64-bit and 32-bit
+	@$(BIN)/python host_tests/run_micropython.py
+
+lint: setup  ## ruff: rules and format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: setup  ## the firmware against the MicroPython stubs of rp2, esp32 and unix
+	@$(BIN)/python tools/typecheck.py
+
+format: setup  ## ruff: put into the format, fix what can be fixed
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+clean:  ## remove what was made in this work tree (not the interpreters in the cache)
+	rm -rf build .venv .pytest_cache .ruff_cache .hypothesis tools/cpython_stubs/*.egg-info
+	find . -name __pycache__ -prune -exec rm -rf {} +

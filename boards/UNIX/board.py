@@ -1,0 +1,213 @@
+"""The UNIX board: a desktop process as a board. Flash is an image file under NOR rules, the stream a socket, the sensors /proc.
+
+The same names as every board's `board.py`; what a real board has no use for (the simulator's orders, the journal of ground
+truth, the power cut) is behind them. Files of the current folder: `simulation.json` (orders, optional), `flash.img`,
+`journal.txt` (a line per published message, written after publish() returned), `counters.json`.
+"""
+
+import errno
+import json
+import os
+import random
+import socket
+import sys
+import time
+
+import host_sensors
+from nor_flash import NorFlash, new_image
+
+ALIGN = 4
+PAGE_BYTES = 256
+
+_IDLE_MS = 5
+_CONNECT_MS = 3000
+_COUNTERS_MS = 500
+_ORDERS = {"image": "flash.img", "page_bytes": 256, "seed": 0, "cut_at_operation": 0, "cut_mode": "nothing", "stop_file": ""}
+
+_orders = dict(_ORDERS)
+_state = {"journal": None, "flash": None, "counters_ms": 0, "stop_ms": 0}
+
+if sys.implementation.name == "micropython":
+    ticks_ms = time.ticks_ms
+    _sleep_ms = time.sleep_ms
+else:
+
+    def ticks_ms():
+        return int(time.monotonic() * 1000) & 0x3FFFFFFF  # pyright: ignore[reportAttributeAccessIssue] - CPython only
+
+    def _sleep_ms(ms, /):
+        time.sleep(ms / 1000)
+
+
+def _exit_now(code):
+    """Leave as a power cut does: nothing is flushed, no handler runs."""
+    if hasattr(os, "_exit"):
+        os._exit(code)  # pyright: ignore[reportAttributeAccessIssue] - CPython only
+    import ffi
+
+    ffi.open("libc.so.6").func("v", "_exit", "i")(code)
+
+
+def outbox_device(settings):
+    """The flash image as block device; a new image is erased flash."""
+    try:
+        with open("simulation.json") as file:
+            _orders.update(json.load(file))
+    except OSError:
+        pass
+    random.seed(_orders["seed"] or None)
+    blocks = settings["outbox_blocks"]
+    try:
+        os.stat(_orders["image"])
+    except OSError:
+        new_image(_orders["image"], blocks)
+    flash = NorFlash(_open_unbuffered(_orders["image"]), blocks, _orders["page_bytes"])
+    flash.cut_at, flash.cut_mode, flash.on_cut = _orders["cut_at_operation"], _orders["cut_mode"], _power_cut
+    _state["flash"] = flash
+    _state["journal"] = open("journal.txt", "ab")
+    return flash
+
+
+def _open_unbuffered(path):
+    return open(path, "r+b") if sys.implementation.name == "micropython" else open(path, "r+b", buffering=0)
+
+
+def _journal(line):
+    _state["journal"].write(line)
+    _state["journal"].flush()
+
+
+def _power_cut(operation, mode):
+    _journal(b"cut %d %s\n" % (operation, mode.encode()))
+    _exit_now(137)
+
+
+def random_bits():
+    """16 random bits, for the jitter of the reconnect delay."""
+    return random.getrandbits(16)
+
+
+def random_hex():
+    """8 hex digits, for the stream id: from the system, not from the seed, because a reformatted board must not repeat it."""
+    with open("/dev/urandom", "rb") as file:
+        return ("%02x%02x%02x%02x" % tuple(file.read(4))).encode()
+
+
+def link(settings):
+    """The callable that the client opens its stream with."""
+    host, port = settings["broker_host"], settings["broker_port"]
+
+    def open_stream():
+        address = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)[0]
+        stream = socket.socket(address[0], address[1])
+        try:
+            stream.settimeout(_CONNECT_MS / 1000)
+            stream.connect(address[-1])
+            stream.setsockopt(6, 1, 1)  # TCP_NODELAY: a packet is one write, and should not wait for the last one's ACK
+            stream.setblocking(False)
+        except OSError:
+            stream.close()
+            raise
+        return stream if sys.implementation.name == "micropython" else _CPythonStream(stream)
+
+    return open_stream
+
+
+class _CPythonStream:
+    """A CPython socket with the stream methods of a MicroPython one."""
+
+    def __init__(self, sock):
+        self._socket = sock
+
+    def write(self, buf, offset, length):
+        try:
+            return self._socket.send(memoryview(buf)[offset : offset + length])
+        except BlockingIOError:
+            return None
+
+    def readinto(self, buf):
+        try:
+            return self._socket.recv_into(buf)
+        except BlockingIOError:
+            return None
+
+    def close(self):
+        self._socket.close()
+
+
+def set_clock(clock, now_ms):
+    """The host's clock is right."""
+    seconds = time.time()
+    day = int(seconds // 86400)
+    clock.set(day, int((seconds - day * 86400) * 1000), now_ms)
+
+
+def sensors(settings):
+    return host_sensors.choose(settings["sensors"])
+
+
+def feed_watchdog():
+    pass
+
+
+def idle(client):
+    _sleep_ms(_IDLE_MS)
+
+
+def started(client):
+    outbox = client.outbox
+    _journal(b"boot %d %s\n" % (outbox.boot, outbox.stream))
+
+
+def published(station):
+    """Called after publish() returned: the ground truth, outside the simulated flash."""
+    if station.status == 0:
+        pack = station.pack
+        _journal(b"ok %d %s\n" % (station.client.outbox.next_seq - 1, bytes(pack.buffer[: pack.length])))
+    else:
+        _journal(b"refused %d\n" % station.status)
+    now_ms = ticks_ms()
+    if (now_ms - _state["counters_ms"]) & 0x3FFFFFFF >= _COUNTERS_MS:
+        _state["counters_ms"] = now_ms
+        _write_counters(station.client)
+
+
+def stopping():
+    """True when the simulator has put the stop file there."""
+    if not _orders["stop_file"]:
+        return False
+    try:
+        os.stat(_orders["stop_file"])
+        return True
+    except OSError as error:
+        if error.args[0] != errno.ENOENT:
+            raise
+        return False
+
+
+def stopped(client):
+    _write_counters(client)
+
+
+def _write_counters(client):
+    outbox, session, durable, flash = client.outbox, client.session, client.durable, _state["flash"]
+    counters = {
+        "boot": outbox.boot,
+        "stream": outbox.stream.decode(),
+        "next_seq": outbox.next_seq,
+        "held": outbox.oldest_seq,
+        "appended": outbox.appended,
+        "refused": outbox.refused,
+        "sent": client.sent,
+        "acknowledged": client.acknowledged,
+        "redelivered": session.redelivered,
+        "connects": client.connects,
+        "longest_outage_ms": client.longest_outage_ms,
+        "programs": flash.programs,
+        "erases": flash.erases,
+    }
+    if durable:
+        counters.update({"confirmations": durable.confirmations, "replays": durable.replays})
+    with open("counters.new", "w") as file:
+        json.dump(counters, file)
+    os.rename("counters.new", "counters.json")

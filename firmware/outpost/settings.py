@@ -1,0 +1,76 @@
+"""The device's settings: one JSON file, checked key by key before all else. A fault gives one line that names the key."""
+
+import json
+
+# key: (type or allowed values, default, least, most); text and lists by length; default None = must be given
+_KEYS = {
+    "device_id": (str, None, 1, 32),
+    "broker_host": (str, None, 1, 255),
+    "broker_port": (int, 1883, 1, 65535),
+    "user": (str, "", 0, 64),
+    "password": (str, "", 0, 128),
+    "topic_prefix": (str, "outpost", 1, 64),
+    "keep_alive_s": (int, 60, 0, 65535),
+    "mode": (("collector", "broker"), "collector", 0, 0),
+    "confirm_timeout_ms": (int, 10_000, 100, 86_400_000),
+    "interval_ms": (int, 10_000, 1, 86_400_000),
+    "sensors": (list, None, 1, 16),
+    "outbox_blocks": (int, 64, 2, 4096),
+    "when_full": (("refuse",), "refuse", 0, 0),
+    "tls": ((False,), False, 0, 0),
+}
+_OPTIONAL = ("sensors",)
+
+
+class SettingsError(ValueError):
+    """One line: the file, the key, what is wrong, what to do."""
+
+
+def load(path):
+    """The settings as a dict with every key present. Raises SettingsError."""
+    try:
+        with open(path) as file:
+            given = json.load(file)
+    except OSError:
+        raise SettingsError(path + ": not found; write it with at least device_id and broker_host")
+    except ValueError:
+        raise SettingsError(path + ": not JSON; check quotes, commas and braces")
+    if not isinstance(given, dict):
+        raise SettingsError(path + ": must be one JSON object {...}")
+    return check(given, path)
+
+
+def check(given, path="settings"):
+    """As load(), from a dict."""
+    for key in given:
+        if key not in _KEYS:
+            raise SettingsError(path + ": unknown key '" + key + "'; known: " + ", ".join(sorted(_KEYS)))
+    settings = {}
+    for key, rule in _KEYS.items():
+        if key in given:
+            fault = _fault(given[key], rule) or (_id_fault(given[key]) if key == "device_id" else "")
+            if fault:
+                raise SettingsError(path + ": key '" + key + "' " + fault)
+        elif rule[1] is None and key not in _OPTIONAL:
+            raise SettingsError(path + ": key '" + key + "' is missing; add it")
+        settings[key] = given.get(key, rule[1])
+    return settings
+
+
+def _fault(value, rule):
+    kind, _, least, most = rule
+    if isinstance(kind, tuple):
+        return "" if value in kind else "must be one of " + ", ".join([repr(v) for v in kind]) + ", not " + repr(value)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        return "must be " + {int: "a whole number", str: "text", list: "a list"}[kind] + ", not " + repr(value)
+    size = value if kind is int else len(value)
+    if not least <= size <= most:
+        return "must be " + ("" if kind is int else "of length ") + str(least) + " to " + str(most) + ", not " + str(size)
+    return ""
+
+
+def _id_fault(value):
+    for character in value:
+        if character not in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-":
+            return "may hold A-Z a-z 0-9 _ . - only, not " + repr(character)
+    return ""

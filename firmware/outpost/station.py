@@ -1,0 +1,43 @@
+"""Measures every interval and publishes one message per measurement; the client does the rest. No heap in the steady state."""
+
+from micropython import const
+
+from outpost.session import elapsed_ms
+
+_OK = const(0)
+
+
+class Station:
+    """sensors: objects with name, unit (bytes), exponent, and read() -> integer, or None when there is no reading just now."""
+
+    def __init__(self, client, pack, clock, sensors, topic, interval_ms, now_ms):
+        self.client, self.pack, self.clock, self.sensors = client, pack, clock, sensors
+        self.topic = topic
+        self.interval_ms = interval_ms
+        self.published = self.not_published = 0
+        self.status = _OK
+        self._last_ms = now_ms - interval_ms
+
+    def step(self, now_ms):
+        """Measure if it is time. True when a message was tried: `status` says how it went."""
+        if elapsed_ms(now_ms, self._last_ms) < self.interval_ms:
+            return False
+        late = elapsed_ms(now_ms, self._last_ms) - self.interval_ms
+        self._last_ms = now_ms if late > self.interval_ms else now_ms - late
+        self.clock.now(now_ms)
+        return self._measure()
+
+    def _measure(self):
+        pack = self.pack
+        pack.begin(self.client.outbox, self.clock)
+        for sensor in self.sensors:
+            value = sensor.read()
+            if value is not None:
+                pack.add(sensor.name, sensor.unit, value, sensor.exponent)
+        length = pack.end()
+        if not length:
+            return False
+        self.status = self.client.publish(self.topic, pack.buffer, length)
+        self.published += self.status == _OK
+        self.not_published += self.status != _OK
+        return True

@@ -1,0 +1,144 @@
+"""The message: a SenML pack (RFC 8428, JSON) written into the caller's buffer without heap. Firmware and tools share this page.
+
+    [{"bn":"board-1/","bt":1763694000.123,"sid":"3fa9c1d2","seq":1234,"boot":3,"held":1200,"ver":1,"n":"load","v":0.42},
+     {"n":"memory","u":"KiB","v":123456}]
+
+bn, bt, n, u, v are SenML's. Outpost's labels, in the first record: sid (stream id), seq (number in the stream), boot (boot
+count), held (the oldest seq that the board still holds: what is missing below it will never come), ver (version of this
+message), up (seconds since boot). A pack without a set clock has up and no bt. (device, sid, seq) is the key of a message.
+A value is an integer and a decimal exponent, because a float takes heap.
+"""
+
+from micropython import const
+
+try:
+    from outpost.viper import copy
+except (ImportError, AttributeError, SyntaxError, ValueError):
+    from outpost.bytecode import copy
+
+VERSION = const(1)
+
+_NUMBER_BYTES = const(24)
+
+
+def put_integer(buf, at, value):
+    """Decimal digits of value (within 30 bits); gives the offset behind them."""
+    if value < 0:
+        buf[at] = 0x2D
+        at += 1
+        value = -value
+    end = at + 1
+    rest = value // 10
+    while rest:
+        rest //= 10
+        end += 1
+    return _put_digits(buf, at, end, value)
+
+
+def _put_digits(buf, at, end, value):
+    """Right-aligned, filled with zeros."""
+    place = end
+    while place > at:
+        place -= 1
+        buf[place] = 0x30 + value % 10
+        value //= 10
+    return end
+
+
+def put_decimal(buf, at, value, exponent):
+    """value * 10 ** exponent as a JSON number: 42, -2 is 0.42; 42, 3 is 42e3. exponent -9..9."""
+    if exponent >= 0:
+        at = put_integer(buf, at, value)
+        if exponent:
+            buf[at] = 0x65
+            at = put_integer(buf, at + 1, exponent)
+        return at
+    if value < 0:
+        buf[at] = 0x2D
+        at += 1
+        value = -value
+    scale = 1
+    while exponent:
+        scale *= 10
+        exponent += 1
+    return _put_fraction(buf, at, value, scale)
+
+
+def _put_fraction(buf, at, value, scale):
+    at = put_integer(buf, at, value // scale)
+    buf[at] = 0x2E
+    value %= scale
+    end = at + 1
+    while scale > 1:
+        scale //= 10
+        end += 1
+    return _put_digits(buf, at + 1, end, value)
+
+
+def put_time(buf, at, day, ms):
+    """Seconds since day 0 with three decimals; the seconds themselves may pass 2^30, so they go out in two parts."""
+    hundreds = day * 864 + ms // 100_000
+    if hundreds:
+        at = put_integer(buf, at, hundreds)
+        at = _put_digits(buf, at, at + 2, ms // 1000 % 100)
+    else:
+        at = put_integer(buf, at, ms // 1000)
+    buf[at] = 0x2E
+    return _put_digits(buf, at + 1, at + 4, ms % 1000)
+
+
+class Pack:
+    """begin(), add() for each reading, end(); then buffer[:length] is the payload. device: 1..32 of A-Z a-z 0-9 _ . -"""
+
+    def __init__(self, device, size_bytes=440):
+        self.buffer = bytearray(size_bytes)
+        self.length = 0
+        self._first = b'[{"bn":"' + device + b'/","ver":1,"sid":"'
+        self._open = False
+        self._with_uptime = False
+        if size_bytes < len(self._first) + 160:
+            raise ValueError("telemetry: the buffer must have 160 bytes beside the device id")
+
+    def begin(self, outbox, clock):
+        """Start the pack that becomes the outbox's next message."""
+        buf = self.buffer
+        at = self._text(0, self._first)
+        at = self._text(at, outbox.stream)
+        at = put_integer(buf, self._text(at, b'","seq":'), outbox.next_seq)
+        at = put_integer(buf, self._text(at, b',"held":'), outbox.oldest_seq)
+        at = put_integer(buf, self._text(at, b',"boot":'), outbox.boot)
+        self.length = self._times(at, clock)
+        self._open = True
+
+    def _times(self, at, clock):
+        """bt when the clock is set; up too when it was not from the first message on, so that the pipeline can place those."""
+        self._with_uptime = self._with_uptime or not clock.is_set
+        if clock.is_set:
+            at = put_time(self.buffer, self._text(at, b',"bt":'), clock.day, clock.ms)
+        if self._with_uptime:
+            at = put_time(self.buffer, self._text(at, b',"up":'), clock.up_day, clock.up_ms)
+        return at
+
+    def add(self, name, unit, value, exponent=0):
+        """One reading. name, unit: bytes of SenML's characters (unit may be empty). False: no room, left out."""
+        at = self.length
+        if at + len(name) + len(unit) + 2 * _NUMBER_BYTES > len(self.buffer):
+            return False
+        at = self._text(at, b',"n":"' if self._open else b',{"n":"')
+        at = self._text(at, name)
+        if unit:
+            at = self._text(self._text(at, b'","u":"'), unit)
+        at = put_decimal(self.buffer, self._text(at, b'","v":'), value, exponent)
+        self.length = self._text(at, b"}")
+        self._open = False
+        return True
+
+    def end(self):
+        """Close the pack; gives its length, 0 when no reading is in it."""
+        if self._open:
+            return 0
+        self.length = self._text(self.length, b"]")
+        return self.length
+
+    def _text(self, at, data):
+        return copy(self.buffer, at, data, 0, len(data))

@@ -1,0 +1,35 @@
+"""What pytest needs to run host_tests: the paths, which files are not for CPython, and the rule for skips under CI."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+HOST_TESTS = Path(__file__).resolve().parent
+REPOSITORY = HOST_TESTS.parent
+
+for _folder in ("host_tests/support", "tools/cpython_stubs", "tools", "boards/UNIX", "firmware"):
+    sys.path.insert(0, str(REPOSITORY / _folder))
+
+
+def _is_micropython_only(path: Path) -> bool:
+    with path.open(encoding="utf-8") as file:
+        return file.readline().startswith("# micropython-only:")
+
+
+collect_ignore = [str(path) for path in HOST_TESTS.glob("test_*.py") if _is_micropython_only(path)]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """With CI=true a test skipped because something is missing has failed: nobody reads the skips of a green run."""
+    report = yield
+    reason = str(call.excinfo.value) if call.excinfo else ""
+    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI") == "true":
+        if reason.removeprefix("Skipped: ").startswith("missing"):
+            report.outcome = "failed"
+            report.longrepr = f"{item.nodeid}: skipped although CI=true: {reason}"
+    return report

@@ -1,0 +1,26 @@
+"""The chip of boards/UNIX over RAM, for tests: a power cut raises PowerCut, and the device is then mounted anew."""
+
+import io
+
+from nor_flash import BLOCK_BYTES, NorFlash
+
+
+class PowerCut(BaseException):
+    """Not an Exception, so that no handler of the firmware can catch what a real power cut would not let it."""
+
+
+def flash_in_ram(blocks, unit_bytes=1, image=None):
+    """An erased chip, or one with the given content."""
+    flash = NorFlash(io.BytesIO(image or b"\xff" * (blocks * BLOCK_BYTES)), blocks, unit_bytes)
+    flash.on_cut = _cut
+    return flash
+
+
+def _cut(operation, mode):
+    raise PowerCut()
+
+
+def image_of(flash):
+    """All bytes of the chip."""
+    flash._file.seek(0)
+    return flash._file.read()

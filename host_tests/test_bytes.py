@@ -1,0 +1,44 @@
+"""viper.py and bytecode.py do the same; which of the two is used must not matter to a byte on flash."""
+
+import random
+import unittest
+
+from outpost import bytecode
+
+IMPLEMENTATIONS = [bytecode]
+try:
+    from outpost import viper
+
+    IMPLEMENTATIONS.append(viper)
+except (ImportError, AttributeError, SyntaxError, ValueError):
+    pass
+
+
+class TestBytes(unittest.TestCase):
+    def test_crc_is_crc32_cut_to_30_bits(self):
+        for module in IMPLEMENTATIONS:
+            self.assertEqual(module.crc30(b"123456789", 0, 9, 0), 0xCBF43926 & 0x3FFFFFFF)
+            self.assertEqual(module.crc30(b"xx123456789", 2, 11, 0), 0xCBF43926 & 0x3FFFFFFF)
+            self.assertEqual(module.crc30(b"", 0, 0, 0), 0)
+
+    def test_all_implementations_agree(self):
+        random.seed(2)
+        for _ in range(200):
+            data = bytes([random.getrandbits(8) for _ in range(random.getrandbits(6))])
+            seed = random.getrandbits(29)
+            answers = [module.crc30(data, 0, len(data), seed) for module in IMPLEMENTATIONS]
+            self.assertEqual(len(set(answers)), 1)
+
+    def test_copy_fill_and_blank(self):
+        for module in IMPLEMENTATIONS:
+            buf = bytearray(8)
+            self.assertEqual(module.copy(buf, 2, b"abcdef", 1, 3), 5)
+            self.assertEqual(buf, b"\0\0bcd\0\0\0")
+            module.fill(buf, 3, 6)
+            self.assertEqual(buf, b"\0\0b\xff\xff\xff\0\0")
+            self.assertTrue(module.is_blank(buf, 3, 6))
+            self.assertFalse(module.is_blank(buf, 3, 7))
+
+
+if __name__ == "__main__":
+    unittest.main()

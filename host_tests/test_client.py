@@ -1,0 +1,188 @@
+import unittest
+
+from bench_client import TOPIC, Bench, puback, split
+from outpost import status
+
+
+class TestPublish(unittest.TestCase):
+    def test_one_write_per_packet(self):
+        bench = Bench().connect().publish(b"one", b"two")
+        writes = bench.stream.writes
+        sent = bench.sent()
+        self.assertEqual(sent, [(1, False, b"one"), (2, False, b"two")])
+        self.assertEqual(bench.stream.writes - writes, 2)
+
+    def test_partial_writes_resume_at_their_offset(self):
+        bench = Bench(room=3).connect().publish(b"payload")
+        self.assertEqual(bench.sent(60), [(1, False, b"payload")])
+
+    def test_stored_before_sent_and_freed_by_puback(self):
+        bench = Bench().publish(b"offline")
+        self.assertEqual((bench.outbox.next_seq, bench.client.sent), (1, 0))
+        bench.connect().sent()
+        self.assertFalse(bench.client.is_drained)
+        bench.say(puback(1))
+        self.assertTrue(bench.client.is_drained)
+        self.assertEqual((bench.client.acknowledged, bench.outbox.oldest_seq), (1, 1))
+
+    def test_delivery_is_told_by_sequence_number(self):
+        bench, told = Bench().connect().publish(b"a", b"b"), []
+        bench.client.on_acknowledged = told.append
+        bench.sent()
+        bench.say(puback(2)).say(puback(1))
+        self.assertEqual(told, [1, 0])
+
+    def test_qos_0_needs_a_connection_and_is_written_at_once(self):
+        bench = Bench()
+        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, qos=0), status.OFFLINE)
+        bench.connect()
+        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, qos=0), status.OK)
+        self.assertEqual(split(bench.stream.take()), [(0x30, b"\x00\x14" + TOPIC + b"x")])
+
+    def test_faulty_arguments_are_statuses(self):
+        client = Bench().client
+        for topic in (b"", b"a/#", b"+/b", b"a\x00b"):
+            self.assertEqual(client.publish(topic, b"", 0), status.BAD_TOPIC)
+        self.assertEqual(client.publish(TOPIC, b"", 0, qos=2), status.BAD_QOS)
+        self.assertEqual(client.publish(TOPIC, bytes(600), 600), status.TOO_BIG)
+
+    def test_retain_goes_out(self):
+        bench = Bench().connect()
+        bench.client.publish(TOPIC, b"x", 1, retain=True)
+        self.assertEqual(split(bench.poll(3).stream.take())[0][0], 0x33)
+
+
+class TestRedelivery(unittest.TestCase):
+    def test_after_a_dropped_connection_same_ids_dup_and_order(self):
+        bench = Bench().connect().publish(b"a", b"b", b"c")
+        bench.sent()
+        bench.say(puback(2)).drop()
+        bench.connect(b"\x20\x02\x01\x00")
+        bench.publish(b"d")
+        self.assertEqual(bench.sent(), [(1, True, b"a"), (3, True, b"c"), (4, False, b"d")])
+        self.assertEqual(bench.client.session.redelivered, 2)
+
+    def test_after_a_power_cut_same_ids_dup_and_order(self):
+        bench = Bench().connect().publish(b"a", b"b", b"c")
+        bench.sent()
+        bench.say(puback(1)).publish(b"d")  # d's record carries the acknowledgement of a
+        bench.boot()
+        bench.connect()
+        self.assertEqual(bench.sent(), [(2, True, b"b"), (3, True, b"c"), (4, True, b"d")])
+
+    def test_acknowledged_out_of_order_before_a_power_cut_is_not_sent_again(self):
+        bench = Bench().connect().publish(b"a", b"b", b"c")
+        bench.sent()
+        bench.say(puback(2)).publish(b"d")
+        bench.boot()
+        bench.connect()
+        self.assertEqual([packet_id for packet_id, _, _ in bench.sent()], [1, 3, 4])
+
+    def test_session_not_present_loses_no_message(self):
+        bench = Bench().connect().publish(b"a", b"b")
+        bench.sent()
+        bench.drop()
+        bench.connect(b"\x20\x02\x00\x00")
+        self.assertEqual([payload for _, _, payload in bench.sent()], [b"a", b"b"])
+
+    def test_connection_cut_at_every_byte_of_what_the_client_writes(self):
+        for cut in range(1, 40):
+            bench = Bench(room=1).connect().publish(b"payload")
+            bench.poll(cut)
+            bench.stream_options = {}
+            bench.drop()
+            bench.connect()
+            self.assertEqual([payload for _, _, payload in bench.sent(60)], [b"payload"])
+
+
+class TestLink(unittest.TestCase):
+    def test_refused_connections_back_off(self):
+        bench, times = Bench(), []
+
+        def no_link():
+            times.append(bench.now_ms)
+            raise OSError(111)
+
+        bench.client._link = no_link
+        bench.poll(4000)
+        gaps = [after - before for before, after in zip(times, times[1:])]  # noqa: RUF007 - MicroPython has no pairwise
+        self.assertEqual(gaps[:4], [250, 500, 1000, 2000])
+        self.assertEqual((bench.client.last_error, bench.client.failures), (111, len(times)))
+
+    def test_link_that_is_not_ready_is_asked_again(self):
+        bench = Bench()
+        link, answers = bench.client._link, [None, None]
+        bench.client._link = lambda: answers.pop() if answers else link()
+        self.assertTrue(bench.connect().client.is_connected)
+
+    def test_silence_closed_and_broken_streams_end_the_connection(self):
+        for fault in ("silence", "ended", "broken"):
+            bench = Bench(keep_alive_s=1).connect()
+            if fault != "silence":
+                setattr(bench.stream, fault, True)
+            first = bench.stream
+            bench.poll(1200)
+            self.assertTrue(first.closed, fault)
+            self.assertTrue(bench.links > 1)
+
+    def test_refused_by_the_server_waits_before_the_next_try(self):
+        bench = Bench()
+        for _ in range(3):
+            bench.poll(3)
+            bench.stream.say(b"\x20\x02\x00\x05")
+            bench.poll(2)
+        self.assertEqual((bench.links, bench.client.session.return_code), (1, 5))
+        bench.poll(30)
+        self.assertEqual(bench.links, 2)
+
+    def test_garbage_closes_the_connection(self):
+        for data in (b"\x00\x00", b"\x30\xff\xff\xff\xff", b"\xf0\x00", b"\x20\x02\x00\x00"):
+            bench = Bench().connect()
+            stream = bench.stream
+            bench.say(data)
+            self.assertTrue(stream.closed, data)
+
+    def test_longest_outage_is_measured(self):
+        bench = Bench().connect()
+        bench.drop()
+        bench.poll(300)
+        bench.connect()
+        self.assertTrue(3000 <= bench.client.longest_outage_ms <= 3500)
+
+
+class TestInbound(unittest.TestCase):
+    MESSAGE = b"\x32\x08\x00\x03a/b\x00\x0ax"
+
+    def test_acknowledged_after_the_handler_returned(self):
+        bench, seen = Bench().connect(), []
+        bench.client.on_message = lambda inbound: seen.append((inbound.payload_length, bench.stream.length))
+        bench.say(self.MESSAGE)
+        self.assertEqual((seen, bench.stream.take()), ([(1, 0)], puback(10)))
+
+    def test_a_handler_that_raises_does_not_acknowledge(self):
+        bench = Bench().connect()
+
+        def broken(inbound):
+            raise KeyError("application fault")
+
+        bench.client.on_message = broken
+        bench.say(self.MESSAGE)
+        self.assertEqual((bench.stream.take(), bench.client.handler_errors, bench.client.is_connected), (b"", 1, True))
+
+    def test_glued_and_dripping_packets(self):
+        for chunk in (1, 2, 5, 128):
+            bench = Bench(chunk=chunk).connect()
+            bench.say(self.MESSAGE * 5, polls=120)
+            self.assertEqual((bench.client.received, bench.stream.take()), (5, puback(10) * 5))
+
+    def test_oversize_is_skipped_and_the_connection_stays(self):
+        bench, seen = Bench().connect(), []
+        bench.client.on_message = lambda inbound: seen.append(1)
+        bench.say(b"\x32\xe8\x07\x00\x03a/b\x00\x0b" + bytes(993), polls=40)
+        self.assertEqual((seen, bench.client.session.skipped, bench.stream.take()), ([], 1, puback(11)))
+        bench.say(self.MESSAGE)
+        self.assertEqual(seen, [1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,118 @@
+"""Collector mode: the record stays until the collector's word."""
+
+import unittest
+
+from bench_client import STREAM, Bench, confirmation, puback
+from outpost.durable import parse_confirmation
+
+
+def acknowledged(bench, *payloads):
+    """Publish and let the server acknowledge all."""
+    bench.publish(*payloads)
+    while bench.client.session.base < bench.outbox.next_seq:
+        for packet_id, _, _ in bench.sent():
+            bench.say(puback(packet_id), 3)
+    return bench
+
+
+class TestParse(unittest.TestCase):
+    def test_sound_and_garbled_words(self):
+        for word, expected in (
+            (b"3fa9c1d2 0", 0), (b"3fa9c1d2 1073741823", 1073741823), (b"3fa9c1d2 1073741824", -1), (b"3fa9c1d2 9999999999", -1),
+            (b"00000000 5", -1), (b"3fa9c1d2", -1), (b"3fa9c1d2 ", -1), (b"3fa9c1d2 -1", -1), (b"3fa9c1d2 5x", -1), (b"", -1),
+            (b"3fa9c1d2_55", -1), (b"3fa9c1d2 00000000001", -1),
+        ):  # fmt: skip
+            self.assertEqual(parse_confirmation(word, 0, len(word), STREAM), expected, word)
+
+
+class TestCollectorMode(unittest.TestCase):
+    def test_puback_moves_the_window_and_the_word_frees(self):
+        bench = acknowledged(Bench("collector").connect(word=0), *[b"%d" % i for i in range(20)])
+        self.assertEqual((bench.client.acknowledged, bench.outbox.oldest_seq), (20, 0))
+        bench.say(confirmation(11))
+        self.assertEqual((bench.outbox.oldest_seq, bench.client.is_drained), (12, False))
+        bench.say(confirmation(19))
+        self.assertTrue(bench.client.is_drained)
+
+    def test_subscribes_on_every_connection(self):
+        bench = Bench("collector")
+        for links in (1, 2):
+            bench.poll(30)
+            bench.stream.say(b"\x20\x02\x01\x00")
+            bench.poll(4)
+            self.assertTrue(b"\x00\x17outpost/board-1/durable\x00" in bench.stream.take())
+            self.assertEqual(bench.links, links)
+            bench.drop()
+
+    def test_after_a_reconnect_the_unconfirmed_go_again_from_the_retained_word_on(self):
+        bench = acknowledged(Bench("collector").connect(word=0), b"a", b"b", b"c", b"d")
+        bench.drop()
+        bench.connect(word=1)
+        self.assertEqual(bench.sent(), [(3, False, b"c"), (4, False, b"d")])  # a new exchange: no DUP
+
+    def test_unacknowledged_ones_go_first_with_dup_then_the_unconfirmed(self):
+        bench = acknowledged(Bench("collector").connect(word=0), b"a", b"b").publish(b"c")
+        self.assertEqual(bench.sent(), [(3, False, b"c")])
+        bench.drop()
+        bench.connect(word=0)
+        self.assertEqual(bench.sent(), [(3, True, b"c")])
+        bench.say(puback(3))
+        self.assertEqual(bench.sent(), [(2, False, b"b"), (3, False, b"c")])
+
+    def test_after_a_reboot_nothing_confirmed_goes_again(self):
+        bench = acknowledged(Bench("collector").connect(word=0), b"a", b"b", b"c")
+        bench.boot()
+        bench.connect(word=1)
+        self.assertEqual(bench.sent(), [(3, True, b"c")])
+
+    def test_without_a_retained_word_all_held_go_again_after_a_moment(self):
+        bench = acknowledged(Bench("collector").connect(), b"a")
+        bench.boot()
+        bench.connect()
+        self.assertEqual(bench.sent(100), [])
+        self.assertEqual(bench.sent(60), [(1, True, b"a")])
+
+    def test_silence_brings_a_replay_and_then_longer_pauses(self):
+        bench = acknowledged(Bench("collector").connect(word=0), b"a", b"b", b"c", b"d")
+        bench.say(confirmation(1))
+        times = []
+        for _ in range(1600):
+            for packet_id, dup, payload in bench.sent(1):
+                if payload == b"c":
+                    times.append(bench.now_ms)
+                self.assertFalse(dup)
+                bench.stream.say(puback(packet_id))
+        gaps = [after - before for before, after in zip(times, times[1:])]  # noqa: RUF007 - MicroPython has no pairwise
+        self.assertEqual([gap // 200 for gap in gaps], [10, 20, 40], gaps)  # 2, 4, 8 seconds
+        self.assertEqual(bench.client.durable.replays, 4)
+
+    def test_stale_foreign_future_and_garbled_words_only_count(self):
+        bench = acknowledged(Bench("collector").connect(word=0), b"a", b"b", b"c")
+        bench.say(confirmation(1))
+        ignored = bench.client.durable.ignored
+        for word in (confirmation(0), confirmation(1), confirmation(3), confirmation(2, b"ffffffff"), confirmation("x")):
+            bench.say(word)
+        self.assertEqual((bench.outbox.oldest_seq, bench.client.durable.ignored - ignored), (2, 5))
+        self.assertTrue(bench.client.is_connected)
+
+    def test_nothing_is_freed_whose_exchange_is_open(self):
+        bench = Bench("collector").connect(word=0).publish(b"a", b"b")
+        bench.sent()
+        bench.say(confirmation(1))
+        self.assertEqual(bench.outbox.oldest_seq, 0)
+        bench.say(puback(1)).say(puback(2))
+        self.assertEqual(bench.outbox.oldest_seq, 2)
+
+    def test_more_than_65535_held_messages_keep_their_order(self):
+        bench = Bench("collector", blocks=2)
+        outbox = bench.outbox
+        outbox.next_seq = outbox.oldest_seq = outbox._first_seq = 65_530
+        bench.client.session.restart_at(65_530)
+        bench.connect().poll(160)
+        bench.publish(*[b"%d" % seq for seq in range(65_530, 65_545)])
+        ids = [packet_id for packet_id, _, _ in bench.sent()]
+        self.assertEqual(ids, [65531, 65532, 65533, 65534, 65535] + list(range(1, 11)))
+
+
+if __name__ == "__main__":
+    unittest.main()

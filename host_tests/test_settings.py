@@ -1,0 +1,46 @@
+import unittest
+
+from outpost.settings import SettingsError, check, load
+
+GOOD = {"device_id": "board-1", "broker_host": "127.0.0.1"}
+
+
+class TestSettings(unittest.TestCase):
+    def test_defaults_are_filled_in(self):
+        settings = check(GOOD)
+        self.assertEqual((settings["broker_port"], settings["mode"], settings["sensors"]), (1883, "collector", None))
+
+    def test_each_fault_gives_one_line_that_names_the_key(self):
+        for change, key in (
+            ({"brokr_host": "x"}, "brokr_host"),
+            ({"broker_port": "1883"}, "broker_port"),
+            ({"broker_port": 0}, "broker_port"),
+            ({"broker_port": True}, "broker_port"),
+            ({"mode": "fast"}, "mode"),
+            ({"interval_ms": 0}, "interval_ms"),
+            ({"device_id": ""}, "device_id"),
+            ({"device_id": "a b"}, "device_id"),
+            ({"device_id": "x" * 33}, "device_id"),
+            ({"sensors": "load"}, "sensors"),
+            ({"outbox_blocks": 1}, "outbox_blocks"),
+            ({"tls": True}, "tls"),
+        ):
+            given = dict(GOOD)
+            given.update(change)
+            with self.assertRaises(SettingsError) as caught:
+                check(given)
+            message = str(caught.exception)
+            self.assertTrue("'" + key + "'" in message and "\n" not in message, message)
+
+    def test_missing_key_and_missing_file_are_named(self):
+        for given, missing in (({"device_id": "a"}, "broker_host"), ({"broker_host": "a"}, "device_id")):
+            with self.assertRaises(SettingsError) as caught:
+                check(given)
+            self.assertTrue("'" + missing + "' is missing" in str(caught.exception))
+        with self.assertRaises(SettingsError) as caught:
+            load("no-such-settings.json")
+        self.assertTrue("no-such-settings.json: not found" in str(caught.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()

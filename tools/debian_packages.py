@@ -1,0 +1,177 @@
+"""Runs programs from Debian packages out of a private folder: no root, nothing installed, no service started.
+
+Apt itself fetches and checks the packages, with the machine's own archive address, proxies and keys, but with private
+state: an empty dpkg status makes it resolve the whole closure down to libc, so that the programs of one suite run on
+any older or newer machine. They are started through the unpacked `ld-linux`.
+
+`OUTPOST_DEBIAN_ARCHIVE` names an archive address where the machine's apt has none for Debian (Ubuntu, for instance).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+SUITE = "trixie"  # Debian 13: the first with MicroPython 1.25
+_TOOLS = ("apt-get", "dpkg-deb")
+_LOADERS = {"amd64": "x86_64-linux-gnu/ld-linux-x86-64.so.2", "i386": "i386-linux-gnu/ld-linux.so.2"}
+
+
+class Unobtainable(Exception):
+    """A program cannot be had; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program of a Debian package: `name` is the command made in the cache, `path` the file inside the package."""
+
+    name: str
+    package: str
+    architecture: str
+    path: str
+    is_static: bool = False  # needs no loader and no libraries, so only the program itself is kept
+
+    @property
+    def folder(self) -> str:
+        return f"{SUITE}-{self.architecture}-{self.package}"
+
+    def wrapper(self) -> str:
+        """The shell script that starts it; finds its folder from its own place, so that the cache may be moved."""
+        lines = ["#!/bin/sh", f'root="${{0%/*}}/../roots/{self.folder}"']
+        if self.is_static:
+            lines += [f'exec "$root{self.path}" "$@"']
+        elif self.architecture == "armhf":
+            lines += [
+                'emulator="${0%/*}/qemu-arm"',
+                '[ -x "$emulator" ] || emulator=qemu-arm',
+                f'exec "$emulator" -L "$root" "$root{self.path}" "$@"',
+            ]
+        else:
+            loader = _LOADERS[self.architecture]
+            libraries = f"$root/usr/lib/{Path(loader).parent}"
+            lines += [f'exec "$root/usr/lib/{loader}" --library-path "{libraries}" "$root{self.path}" "$@"']
+        return "\n".join(lines) + "\n"
+
+    def is_in(self, cache: Path) -> bool:
+        """Whether the cache holds it whole: the wrapper is written last, the root appears by one rename."""
+        wrapper = cache / "bin" / self.name
+        return (cache / "roots" / self.folder).is_dir() and wrapper.exists() and wrapper.read_text() == self.wrapper()
+
+
+def _run(command: list[str]) -> str:
+    """Output of a command. Raises Unobtainable with its error lines."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"LC_ALL": "C"})
+    except FileNotFoundError as error:
+        raise Unobtainable(f"{command[0]} is not on this machine (it needs Debian's apt and dpkg)") from error
+    except subprocess.CalledProcessError as error:
+        lines = [line for line in error.stderr.splitlines() if line.startswith("E:")] or error.stderr.splitlines()
+        raise Unobtainable(f"{command[0]}: {' '.join(lines)[:500]}") from error
+    return done.stdout
+
+
+def archive_address() -> str:
+    """Where this machine's apt gets Debian (not its security updates). Raises Unobtainable where it has none."""
+    if given := os.environ.get("OUTPOST_DEBIAN_ARCHIVE"):
+        return given
+    for tool in _TOOLS:
+        if not shutil.which(tool):
+            raise Unobtainable(f"{tool} is not on this machine (Debian packages need apt and dpkg to be unpacked)")
+    addresses = _run(["apt-get", "indextargets", "--format", "$(REPO_URI)"]).split()
+    # A fresh container has no lists yet, then indextargets is silent; what an update would fetch is still known.
+    fetches = _run(["apt-get", "-o", "Debug::NoLocking=1", "update", "--print-uris"])
+    addresses += re.findall(r"^'([^']+?)/dists/", fetches, re.MULTILINE)
+    for address in addresses:
+        if address.rstrip("/").endswith("/debian"):
+            return address
+    raise Unobtainable("apt on this machine has no Debian archive; name one in OUTPOST_DEBIAN_ARCHIVE")
+
+
+class PrivateApt:
+    """Apt for one architecture with all its state in `folder`, which the caller removes. Updates at the first use."""
+
+    def __init__(self, architecture: str, folder: Path) -> None:
+        self._folder = folder
+        for part in ("state/lists/partial", "cache/archives/partial"):
+            (folder / part).mkdir(parents=True)
+        (folder / "status").touch()
+        keys = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+        signed_by = f" [signed-by={keys}]" if keys.exists() else ""
+        (folder / "sources.list").write_text(f"deb{signed_by} {archive_address()} {SUITE} main\n")
+        self._options = [f"-o{option}" for option in self._settings(architecture)]
+        _run(["apt-get", *self._options, "update"])
+
+    def _settings(self, architecture: str) -> list[str]:
+        settings = {
+            "Dir::Etc::sourcelist": self._folder / "sources.list",
+            "Dir::Etc::sourceparts": "/dev/null",
+            "Dir::Etc::preferences": "/dev/null",
+            "Dir::Etc::preferencesparts": "/dev/null",
+            "Dir::State": self._folder / "state",
+            "Dir::State::status": self._folder / "status",
+            "Dir::Cache": self._folder / "cache",
+            "APT::Architecture": architecture,
+            "APT::Architectures": architecture,
+            "APT::Update::Error-Mode": "any",  # else an archive out of reach is only a warning
+            "Acquire::Languages": "none",
+            "Acquire::Retries": 3,
+            "Acquire::http::Timeout": 60,
+            "Debug::NoLocking": 1,
+        }
+        if os.geteuid() == 0:
+            settings["APT::Sandbox::User"] = "root"  # else apt warns that its own user cannot enter the folder
+        return [f"{name}={value}" for name, value in settings.items()]
+
+    def fetch(self, package: str) -> list[Path]:
+        """Downloads the package with all it depends on. Returns the files. Raises Unobtainable."""
+        archives = self._folder / "cache" / "archives"
+        for old in archives.glob("*.deb"):
+            old.unlink()
+        _run(["apt-get", *self._options, "install", "-qq", "--download-only", "--no-install-recommends", package])
+        return sorted(archives.glob("*.deb"))
+
+
+def _unpack(packages: list[Path], root: Path) -> None:
+    """Unpacks packages over each other, without their documentation."""
+    for package in packages:
+        _run(["dpkg-deb", "-x", str(package), str(root)])
+    if not (root / "lib").exists():
+        (root / "lib").symlink_to("usr/lib")  # qemu looks for the loader by its old path
+    for bulk in ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/lib/locale", "usr/share/i18n"):
+        shutil.rmtree(root / bulk, ignore_errors=True)
+
+
+def _keep_only(path: str, work: Path) -> None:
+    """Drops all of `work/root` but one file (qemu's package holds 60 emulators, 400 MB)."""
+    kept = work / f"kept{path}"
+    kept.parent.mkdir(parents=True)
+    (work / f"root{path}").rename(kept)
+    shutil.rmtree(work / "root")
+    (work / "kept").rename(work / "root")
+
+
+def obtain(program: Program, apt: PrivateApt, cache: Path, work: Path) -> int:
+    """Puts the program into the cache. Returns the bytes downloaded. `work` is an empty folder on the same disk.
+
+    Raises Unobtainable. A run cut off at any point leaves either nothing or the whole program.
+    """
+    packages = apt.fetch(program.package)
+    _unpack(packages, work / "root")
+    if not (work / f"root{program.path}").exists():
+        raise Unobtainable(f"package {program.package} of {SUITE} has no {program.path}")
+    if program.is_static:
+        _keep_only(program.path, work)
+    target = cache / "roots" / program.folder
+    target.parent.mkdir(exist_ok=True)
+    shutil.rmtree(target, ignore_errors=True)
+    (work / "root").rename(target)
+    script = work / "wrapper"
+    script.write_text(program.wrapper())
+    script.chmod(0o755)
+    (cache / "bin").mkdir(exist_ok=True)
+    script.rename(cache / "bin" / program.name)
+    return sum(package.stat().st_size for package in packages)

@@ -1,0 +1,1 @@
+"""The desktop half of Outpost: simulate, collect, pipeline, report. One command, `outpost`."""

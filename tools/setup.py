@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""Makes everything Outpost's tests and demo need: `.venv`, MicroPython for several processors, a broker.
+
+    python3 tools/setup.py            what `make test` needs; status 1 when something of it cannot be had
+    python3 tools/setup.py --lenient  only the virtual environment is a must (the demo has fallbacks, and names them)
+    python3 tools/setup.py --arm      MicroPython for ARM too (fetches the emulator qemu-arm, 71 MB, once)
+
+Needs Python 3.11 with nothing installed, no root, and installs nothing on the system: `.venv` in the work tree, the
+rest under `${XDG_CACHE_HOME:-~/.cache}/outpost`. What is there already is left alone. Runs at the same time wait for
+each other; a run cut off leaves nothing half made. Python packages are pinned in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+if sys.version_info < (3, 11):  # noqa: UP036 - run by whatever Python the machine has
+    sys.exit(f"outpost set-up: Python 3.11 or newer is needed, this is {platform.python_version()} ({sys.executable})")
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(REPOSITORY / "tools"))
+
+from debian_packages import PrivateApt, Program, Unobtainable, obtain  # noqa: E402 - the path must be set first
+from outpost_tools import interpreters  # noqa: E402
+from outpost_tools.errors import ToolError  # noqa: E402
+
+VENV = REPOSITORY / ".venv"
+JAVA_VERSION = 17  # Spark 4 runs on nothing older
+MICROPYTHON_HINT = "let this machine reach its Debian archive, or name a build of 1.25 or newer in MICROPYTHON"
+MOSQUITTO_HINT = "let this machine reach its Debian archive, or install it: apt install mosquitto"
+JAVA_HINT = f"Spark needs Java {JAVA_VERSION} or newer; on Debian: apt install default-jre-headless"
+VENV_HINT = "pip must reach its package index; on Debian python3-venv must be installed"
+MICROPYTHONS = {
+    architecture: Program(f"micropython-{architecture}", "micropython", architecture, "/usr/bin/micropython")
+    for architecture in interpreters.ARCHITECTURES
+}
+MOSQUITTO = Program("mosquitto", "mosquitto", "amd64", "/usr/sbin/mosquitto")
+EMULATOR = Program("qemu-arm", "qemu-user", "amd64", "/usr/bin/qemu-arm", is_static=True)
+
+
+def say(text: str) -> None:
+    print(f"outpost set-up: {text}", flush=True)
+
+
+@contextlib.contextmanager
+def locked(path: Path, what: str) -> Iterator[None]:
+    """Holds a lock file; says so when another run has it and waits. The lock goes with the process that held it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another set-up that works on {what}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+# --- the virtual environment ------------------------------------------------------------------------------------------
+
+
+def _stamp() -> str:
+    """Changes when the pinned packages, the interpreter or the work tree's place change."""
+    parts = [(REPOSITORY / "pyproject.toml").read_bytes(), sys.version.encode(), str(REPOSITORY).encode()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def _make_venv() -> None:
+    say(f"making {VENV.relative_to(REPOSITORY)} with Python {platform.python_version()}")
+    done = subprocess.run(
+        [sys.executable, "-m", "venv", "--clear", str(VENV)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        hint = f"on Debian: apt install python3-venv python{sys.version_info[0]}.{sys.version_info[1]}-venv"
+        shutil.rmtree(VENV, ignore_errors=True)
+        raise Unobtainable(f"python -m venv failed; {hint}\n{(done.stdout + done.stderr).strip()[-600:]}")
+
+
+def _pip_install() -> None:
+    """Installs the project and its pinned packages; shows what pip collects, and all it said when it fails."""
+    pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
+    process = subprocess.Popen(
+        [*pip, "--editable", ".[dev,pipeline]"],
+        cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    output = []
+    for line in process.stdout:
+        output.append(line)
+        if line.startswith(("Collecting", "Installing collected")):
+            say(f"pip: {line.strip()[:100]}")
+    if process.wait():
+        raise Unobtainable(f"pip could not install the packages of pyproject.toml:\n{''.join(output[-15:])}")
+
+
+def ensure_venv() -> str:
+    stamp, half_made = VENV / ".outpost-stamp", VENV / ".outpost-half-made"
+    with locked(REPOSITORY / "build" / "setup.lock", VENV.name):
+        python = VENV / "bin" / "python"
+        if stamp.exists() and stamp.read_text() == _stamp() and python.exists():
+            return "ready"
+        if half_made.exists() or not python.exists():
+            _make_venv()
+        half_made.touch()  # an interrupted pip may leave a package that pip itself would take for whole
+        _pip_install()
+        half_made.unlink()
+        stamp.write_text(_stamp())
+    return "made"
+
+
+# --- programs from Debian ---------------------------------------------------------------------------------------------
+
+
+class Fetcher:
+    """Gets programs into the cache; one private apt per architecture, made when first needed."""
+
+    def __init__(self, cache: Path, work: Path) -> None:
+        self._cache = cache
+        self._work = work
+        self._apts: dict[str, PrivateApt] = {}
+
+    def get(self, program: Program) -> None:
+        """Raises Unobtainable."""
+        if program.is_in(self._cache):
+            return
+        if platform.machine() not in ("x86_64", "amd64"):
+            raise Unobtainable(f"the packages fetched are for x86-64 machines, this one is {platform.machine()}")
+        say(f"fetching {program.package} for {program.architecture} from Debian's archive")
+        if program.architecture not in self._apts:
+            folder = Path(tempfile.mkdtemp(dir=self._work))
+            self._apts[program.architecture] = PrivateApt(program.architecture, folder)
+        work = Path(tempfile.mkdtemp(dir=self._work))
+        size_bytes = obtain(program, self._apts[program.architecture], self._cache, work)
+        say(f"{program.name}: {size_bytes / 1e6:.1f} MB downloaded and unpacked")
+
+
+def ensure_micropython(architecture: str, fetcher: Fetcher) -> str:
+    if not interpreters.find_micropython(architecture):
+        if architecture == "armhf" and not shutil.which("qemu-arm"):
+            fetcher.get(EMULATOR)
+        fetcher.get(MICROPYTHONS[architecture])
+        interpreters.forget_probes()
+    command = interpreters.find_micropython(architecture)
+    if not command:
+        program = interpreters.cache_folder() / "bin" / MICROPYTHONS[architecture].name
+        raise Unobtainable(f"{program} was unpacked but does not run: {interpreters.why_not(program)}")
+    return interpreters.describe(command)
+
+
+def ensure_mosquitto(fetcher: Fetcher) -> str:
+    if not interpreters.find_mosquitto():
+        fetcher.get(MOSQUITTO)
+    command = interpreters.find_mosquitto()
+    done = subprocess.run([*command, "-h"], capture_output=True, text=True, check=False, timeout=20)
+    first = (done.stdout + done.stderr).strip().splitlines()[:1]
+    if not first or "mosquitto version" not in first[0]:
+        raise Unobtainable(f"{command[0]} does not run: {' '.join(first)}")
+    return f"{first[0]} ({command[0]})"
+
+
+def ensure_java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else "java"
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Unobtainable(f"{java} does not run: {error}") from error
+    found = re.search(r'version "(\d+)', done.stderr)
+    if not found or int(found[1]) < JAVA_VERSION:
+        raise Unobtainable(f"{java} is {''.join(done.stderr.splitlines()[:1])}")
+    return done.stderr.splitlines()[0]
+
+
+# --- all of it --------------------------------------------------------------------------------------------------------
+
+
+def attempt(name: str, hint: str, action: Callable[..., str], *arguments: object) -> bool:
+    """Does one item and says how it went, with `hint` where it failed. Returns whether it is there now."""
+    try:
+        say(f"{name}: {action(*arguments)}")
+    except (Unobtainable, ToolError, OSError, subprocess.SubprocessError) as error:
+        print(f"outpost set-up: {name} is missing: {error}\n  {hint}", file=sys.stderr, flush=True)
+        return False
+    return True
+
+
+def ensure_programs(arm: bool) -> dict[str, bool]:
+    """Whether each program is there at the end."""
+    cache = interpreters.cache_folder()
+    with locked(cache / "setup.lock", str(cache)):
+        for leftover in cache.glob("unfinished-*"):  # we hold the lock: whoever made these is dead
+            shutil.rmtree(leftover, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix="unfinished-", dir=cache) as work:
+            fetcher = Fetcher(cache, Path(work))
+            wanted = interpreters.ARCHITECTURES if arm else interpreters.REQUIRED_ARCHITECTURES
+            there = {
+                name: attempt(f"MicroPython {name}", MICROPYTHON_HINT, ensure_micropython, name, fetcher)
+                for name in wanted
+            }
+            there["mosquitto"] = attempt("mosquitto", MOSQUITTO_HINT, ensure_mosquitto, fetcher)
+    return there
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lenient", action="store_true", help="succeed with the virtual environment alone")
+    parser.add_argument("--arm", action="store_true", help="fetch MicroPython for ARM and its emulator too")
+    arguments = parser.parse_args()
+    there = ensure_programs(arguments.arm)
+    there["java"] = attempt("Java", JAVA_HINT, ensure_java)
+    there["venv"] = attempt(".venv", VENV_HINT, ensure_venv)
+    required = {"venv"} if arguments.lenient else set(there) - {"armhf"}
+    missing = sorted(name for name in required if not there[name])
+    if missing:
+        print(f"outpost set-up: cannot go on without: {', '.join(missing)} (see above)", file=sys.stderr)
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

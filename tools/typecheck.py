@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Checks the firmware against the MicroPython stubs of each port, with basedpyright. Run with .venv's Python.
+
+    .venv/bin/python tools/typecheck.py               rp2, esp32 and unix, each with its board folder where there is one
+    .venv/bin/python tools/typecheck.py FILE ...      these files instead of firmware/
+
+The stubs replace Python's own standard library, so they must not be in `.venv`: pip puts each port's into
+`build/typings/` once (micropython-stubs' documentation asks for the same). Versions are those of the oldest
+MicroPython supported, so that nothing newer is used by accident. Known gap: the stubs give `str`, `bytes` and `os`
+some methods that only CPython has; the dual tests catch those.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+TYPINGS = REPOSITORY / "build" / "typings"
+STDLIB_STUBS = "micropython-stdlib-stubs==1.25.0"
+PORTS = {  # port: (its stubs, the board folder that runs on it)
+    "rp2": ("micropython-rp2-stubs==1.25.0.post3", "RPI_PICO_W"),
+    "esp32": ("micropython-esp32-stubs==1.25.0.post5", "ESP32_GENERIC_C3"),
+    "unix": ("micropython-unix-stubs==1.25.0.post1", "UNIX"),
+}
+# Names that viper code may use without an import; the stubs' own __builtins__.pyi knows only `const`. Any buffer may be
+# passed for a pointer, so pointers are not checked: ptr8 serves in annotations, ptr16 and ptr32 in calls.
+_VIPER_BUILTINS = """
+from typing import Any
+
+class uint(int): ...
+
+ptr8 = Any
+
+class ptr16:
+    def __new__(cls, buffer: object) -> Any: ...
+
+class ptr32:
+    def __new__(cls, buffer: object) -> Any: ...
+"""
+
+
+def stubs_folder(port: str) -> Path:
+    """Where the port's stubs are; fetches them at the first call. Raises OSError where pip cannot."""
+    package = PORTS[port][0]
+    folder = TYPINGS / package
+    if folder.exists():
+        return folder
+    TYPINGS.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix="unfinished-", dir=TYPINGS))
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    try:
+        done = subprocess.run(
+            [*pip, "--target", str(work / "stubs"), package, STDLIB_STUBS], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise OSError(f"pip cannot get {package}: {done.stderr.strip()[-300:]}")
+        with (work / "stubs" / "__builtins__.pyi").open("a", encoding="utf-8") as builtins:
+            builtins.write(_VIPER_BUILTINS)
+        if not folder.exists():  # another run may have been quicker
+            (work / "stubs").rename(folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return folder
+
+
+def configuration(port: str, files: list[str]) -> dict:
+    """basedpyright's settings. main.py is checked only with a board folder, since it imports `board`."""
+    stubs = str(stubs_folder(port))
+    board = REPOSITORY / "boards" / PORTS[port][1]
+    firmware = [REPOSITORY / "firmware" / "outpost"]
+    if (board / "board.py").exists():
+        firmware += [REPOSITORY / "firmware" / "main.py", board]
+    return {
+        "include": files or [str(path) for path in firmware],
+        "extraPaths": [str(REPOSITORY / "firmware"), str(board)],
+        "stubPath": stubs,
+        "typeshedPath": stubs,
+        "pythonVersion": "3.11",
+        "pythonPlatform": "Linux",
+        "typeCheckingMode": "standard",
+        "reportMissingModuleSource": False,  # stubs without source are the rule here
+        # "None while disconnected" is a state of the client's fields; unannotated code cannot tell the checker when.
+        "reportOptionalMemberAccess": False,
+        "reportOptionalSubscript": False,
+        "reportOptionalCall": False,
+    }
+
+
+def check(port: str, files: list[str]) -> int:
+    """Number of errors, which basedpyright prints. Raises OSError where the stubs cannot be had."""
+    settings = configuration(port, files)
+    with tempfile.NamedTemporaryFile("w", suffix=".json", prefix=f"{port}-", dir=TYPINGS) as file:
+        json.dump(settings, file)
+        file.flush()
+        checker = Path(sys.executable).parent / "basedpyright"
+        # An interpreter that says nothing: else modules that the stubs lack are taken from CPython's library.
+        command = [str(checker), "-p", file.name, "--pythonpath", shutil.which("true") or "/bin/true"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    last = (done.stdout + done.stderr).strip().splitlines()[-1:]
+    print(f"{port} ({PORTS[port][0]}): {''.join(last)}", flush=True)
+    if done.returncode:
+        print(done.stdout + done.stderr, file=sys.stderr, flush=True)
+    return done.returncode
+
+
+def main() -> int:
+    files = [os.path.abspath(name) for name in sys.argv[1:]]
+    try:
+        # A configuration that includes nothing passes in silence, so every file named must be there.
+        for name in files:
+            if not os.path.exists(name):
+                raise FileNotFoundError(f"no such file: {name}")
+        return 1 if any([check(port, files) for port in PORTS]) else 0
+    except OSError as error:
+        print(f"typecheck: {error}; run `make setup` first", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
