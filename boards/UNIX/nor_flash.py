@@ -50,14 +50,16 @@ class NorFlash:
             self.ioctl(6, block)
             offset = 0
         self._check(block, offset, len(buf))
-        if offset % self.unit_bytes or len(buf) % self.unit_bytes:
-            raise NorRuleError(f"program of {len(buf)} bytes at {offset}: not in units of {self.unit_bytes}")
+        self._check_units(offset, len(buf))
         self.programs += 1
         self.bytes_programmed += len(buf)
         old = self._load(block, offset, len(buf))
-        cut = self._cut_now()
-        self._and(old, buf, cut)
-        self._save(block, offset, old, cut)
+        self._change(old, buf)
+        self._save(block, offset, old)
+
+    def _check_units(self, offset, length):
+        if offset % self.unit_bytes or length % self.unit_bytes:
+            raise NorRuleError(f"program of {length} bytes at {offset}: not in units of {self.unit_bytes}")
 
     def ioctl(self, op, arg):
         if op == 4:
@@ -69,9 +71,8 @@ class NorFlash:
             self.erases += 1
             self.block_erases[arg] += 1
             old = self._load(arg, 0, BLOCK_BYTES)
-            cut = self._cut_now()
-            self._raise(old, cut)
-            self._save(arg, 0, old, cut)
+            self._change(old, None)
+            self._save(arg, 0, old)
         return 0
 
     def _check(self, block, offset, length):
@@ -86,29 +87,54 @@ class NorFlash:
         self._file.readinto(old)
         return old
 
-    def _save(self, block, offset, data, cut):
+    def _save(self, block, offset, data):
         self._file.seek(block * BLOCK_BYTES + offset)
         self._file.write(data)
-        if cut:
-            self.on_cut(self.operations, cut)
+        if self.operations == self.cut_at:
+            self.on_cut(self.operations, self.cut_mode)
 
-    def _cut_now(self):
+    def _change(self, old, new):
+        """What the operation makes of the bytes: new ANDed to old, or erased (new None); half of it when the power goes."""
         self.operations += 1
-        return self.cut_mode if self.operations == self.cut_at else None
+        if self.operations == self.cut_at:
+            _half(old, new, self.cut_mode)
+        elif new is None:
+            _erase(old)
+        else:
+            _and(old, new)
 
-    def _and(self, old, new, cut):
-        for i in range(len(new)):
-            byte = new[i]
-            if byte != 0xFF:
-                if old[i] & byte != byte:
-                    raise NorRuleError(f"program would raise bits: 0x{old[i]:02x} to 0x{byte:02x}")
-                if cut:
-                    byte |= _keep(cut, i, len(new))
-                old[i] &= byte
 
-    def _raise(self, old, cut):
-        for i in range(len(old)):
-            old[i] |= _keep(cut, i, len(old)) ^ 0xFF if cut else 0xFF
+# Small functions and while loops: a frame of more than 11 words would take heap, and show in the tests of the firmware's heap.
+
+
+def _and(old, new):
+    i = 0
+    while i < len(new):
+        if new[i] != 0xFF:
+            old[i] = _programmed(old[i], new[i])
+        i += 1
+
+
+def _programmed(old, new):
+    if old & new != new and new != 0xFF:
+        raise NorRuleError(f"program would raise bits: 0x{old:02x} to 0x{new:02x}")
+    return old & new
+
+
+def _erase(old):
+    i = 0
+    while i < len(old):
+        old[i] = 0xFF
+        i += 1
+
+
+def _half(old, new, mode):
+    for i in range(len(old)):
+        kept = _kept(mode, i, len(old))
+        if new is None:
+            old[i] |= kept ^ 0xFF
+        else:
+            old[i] = _programmed(old[i], new[i]) | old[i] & kept
 
 
 def _never(operation, mode):
@@ -116,9 +142,9 @@ def _never(operation, mode):
         raise NorRuleError("a cut was ordered, and on_cut is not set")
 
 
-def _keep(cut, i, length):
+def _kept(mode, i, length):
     """The bits of byte i of an operation that the cut leaves as they were."""
-    if cut == "random":
+    if mode == "random":
         return random.getrandbits(8)
-    done = cut == "all" or (cut == "first" and i < length // 2) or (cut == "last" and i >= length // 2)
+    done = mode == "all" or (mode == "first" and i < length // 2) or (mode == "last" and i >= length // 2)
     return 0 if done else 0xFF

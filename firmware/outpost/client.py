@@ -58,6 +58,7 @@ class Client:
         self._rx = bytearray(_CHUNK)
         self._tx_at = self._tx_end = self._rx_at = self._rx_end = 0
         self._stream = None
+        self._first = 0
         self._attempt = self._wait_ms = self._since_ms = 0
         self._offline_ms = -1
         self.on_message = self.on_acknowledged = None
@@ -89,22 +90,28 @@ class Client:
         if not topic or 0x23 in topic or 0x2B in topic or 0 in topic:
             return _BAD_TOPIC
         if qos == 1:
-            return self.outbox.append(topic, payload, length, 0x50 if retain else 0x10)
-        return self._publish_now(topic, payload, length, retain) if qos == 0 else _BAD_QOS
+            return self.outbox.stage(topic, payload, length) or self.outbox.store(0x50 if retain else 0x10)
+        self._first = 0x31 if retain else 0x30
+        return self._now(topic, payload, length) if qos == 0 else _BAD_QOS
 
-    def _publish_now(self, topic, payload, length, retain):
+    def _now(self, topic, payload, length):
         if not self.is_connected:
             return _OFFLINE
         if self._tx_end:
             return _BUSY
         if len(topic) + length + _PUBLISH_OVERHEAD > len(self._tx):
             return _TOO_BIG
-        tx = self._tx
-        at = packets.put_fixed_header(tx, 0, 0x31 if retain else 0x30, 2 + len(topic) + length)
-        at = packets.put_string(tx, at, topic)
-        self._tx_end = copy(tx, at, payload, 0, length)
+        at = self._put_header(self._first, len(topic) + length + 2)
+        at = packets.put_string(self._tx, at, topic)
+        self._tx_end = self._put(at, payload, 0, length)
         self._write()
         return _OK
+
+    def _put_header(self, first, length):
+        return packets.put_fixed_header(self._tx, 0, first, length)
+
+    def _put(self, at, data, start, length):
+        return copy(self._tx, at, data, start, length)
 
     # --- The loop ---
 
@@ -136,14 +143,14 @@ class Client:
     def _connect(self, now_ms):
         if self._offline_ms < 0:
             self._offline_ms = self._since_ms = now_ms
-        if elapsed_ms(now_ms, self._since_ms) < self._wait_ms:
-            return False
+        return elapsed_ms(now_ms, self._since_ms) >= self._wait_ms and self._open(now_ms)
+
+    def _open(self, now_ms):
         try:
             self._stream = self._link()
         except OSError as error:
-            self.last_error = error.args[0] if error.args else -1
+            self.last_error = error.args[0] if error.args else _LINK_LOST
             self._failed(now_ms)
-            return False
         if self._stream is None:
             return False
         self._reader.restart()
@@ -173,19 +180,22 @@ class Client:
 
     def _write(self):
         """Go on with the packet in the transmit buffer: one write, resumed at its offset when the stream took less."""
-        if not self._tx_end:
-            return False
-        try:
-            count = self._stream.write(self._tx, self._tx_at, self._tx_end - self._tx_at)
-        except OSError as error:
-            self._lost(error.args[0] if error.args else _LINK_LOST)
-            return False
+        count = self._write_some() if self._tx_end else 0
         if not count:
+            return False
+        if count < 0:
+            self._lost(_LINK_LOST)
             return False
         self._tx_at += count
         if self._tx_at == self._tx_end:
             self._tx_at = self._tx_end = 0
         return True
+
+    def _write_some(self):
+        try:
+            return self._stream.write(self._tx, self._tx_at, self._tx_end - self._tx_at)
+        except OSError:
+            return -1
 
     def _send(self, now_ms):
         self._tx_end = self.session.next_packet(self._tx, now_ms)
@@ -228,15 +238,20 @@ class Client:
 
     def _compose(self):
         """PUBLISH from the outbox's buffer into the transmit buffer (3.3)."""
-        tx, outbox, seq = self._tx, self.outbox, self.session.next_send
+        outbox = self.outbox
         first = 0x30 | outbox.flags >> 3 & 0x06 | outbox.flags >> 6
         if self.session.is_dup:
             first |= packets.DUP
         length = packets.publish_length(outbox.topic_length, outbox.payload_length, 1)
-        at = packets.put_u16(tx, packets.put_fixed_header(tx, 0, first, length), outbox.topic_length)
-        at = copy(tx, at, outbox.buffer, outbox.topic_at, outbox.topic_length)
-        at = packets.put_u16(tx, at, packet_id_of(seq))
-        self._tx_end = copy(tx, at, outbox.buffer, outbox.topic_at + outbox.topic_length, outbox.payload_length)
+        at = self._put_header(first, length)
+        at = packets.put_u16(self._tx, at, outbox.topic_length)
+        self._compose_body(at)
+
+    def _compose_body(self, at):
+        outbox = self.outbox
+        at = self._put(at, outbox.buffer, outbox.topic_at, outbox.topic_length)
+        at = packets.put_u16(self._tx, at, packet_id_of(self.session.next_send))
+        self._tx_end = self._put(at, outbox.buffer, outbox.topic_at + outbox.topic_length, outbox.payload_length)
 
     # --- Receive ---
 
@@ -253,15 +268,18 @@ class Client:
         return True
 
     def _read_chunk(self):
-        try:
-            count = self._stream.readinto(self._rx)
-        except OSError as error:
-            self._lost(error.args[0] if error.args else _LINK_LOST)
-            return False
+        count = self._read_some()
         if count == 0:
             self._lost(_LINK_LOST)
         self._rx_at, self._rx_end = 0, count or 0
         return self._rx_end > 0
+
+    def _read_some(self):
+        """As the stream's readinto(), but 0 also when it broke."""
+        try:
+            return self._stream.readinto(self._rx)
+        except OSError:
+            return 0
 
     def _handle(self, event, now_ms):
         if event == _ACKNOWLEDGED:
@@ -306,11 +324,15 @@ class Client:
         if self.durable and inbound.is_on(self.durable.topic):
             self.durable.take(inbound, self.outbox, now_ms)
             self._free_durable()
-        elif self.on_message:
-            try:
-                self.on_message(inbound)
-            except Exception:  # the application's fault, whatever it is: not acknowledged, so not lost
-                self.handler_errors += 1
-                self.session.withhold_ack()
-                return
+        elif self.on_message and not self._application_took(inbound):
+            self.handler_errors += 1
+            self.session.withhold_ack()
+            return
         self.received += 1
+
+    def _application_took(self, inbound):
+        try:
+            self.on_message(inbound)
+            return True
+        except Exception:  # the application's fault, whatever it is: not acknowledged, so not lost
+            return False

@@ -19,17 +19,26 @@ _LONGEST = const(64)
 
 def parse_confirmation(buf, at, length, stream):
     """seq of `<stream> <seq>` in buf[at:at+length]; -1 when it is garbled or of another stream."""
-    if not 10 <= length <= 19 or buf[at + 8] != 0x20:
+    if not 10 <= length <= 19 or buf[at + 8] != 0x20 or not _is_stream(buf, at, stream):
         return -1
+    return _decimal(buf, at + 9, at + length)
+
+
+def _is_stream(buf, at, stream):
     for i in range(8):
         if buf[at + i] != stream[i]:
-            return -1
+            return False
+    return True
+
+
+def _decimal(buf, at, end):
     seq = 0
-    for i in range(at + 9, at + length):
-        digit = buf[i] - 0x30
+    while at < end:
+        digit = buf[at] - 0x30
         if not 0 <= digit <= 9 or seq > 107374182:
             return -1
         seq = seq * 10 + digit
+        at += 1
     return seq if seq < 0x40000000 else -1
 
 

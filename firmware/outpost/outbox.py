@@ -138,9 +138,20 @@ class Outbox(Sectors):
 
         Power cut inside: the message is whole or absent. Returned OK: it survives.
         """
+        return self.stage(topic, payload, length) or self.store(flags)
+
+    def stage(self, topic, payload, length):
+        """First half of append(): what is to be stored. OK, TOO_BIG, BUSY. (In two halves, so that callers keep small frames.)"""
+        if self._busy:
+            return _BUSY
         if len(topic) > 255 or len(topic) + length + _OVERHEAD > self.record_bytes:
             return _TOO_BIG
-        status = self._guarded(_MESSAGE | flags, topic, payload, length)
+        self._topic, self._payload, self._length = topic, payload, length
+        return _OK
+
+    def store(self, flags):
+        """Second half of append()."""
+        status = self._guarded(_MESSAGE | flags)
         self.appended += status == _OK
         self.refused += status == _FULL
         return status
@@ -149,30 +160,37 @@ class Outbox(Sectors):
         """Write the acknowledgements down by themselves, if they changed: when idle, before sleep. Status as append()."""
         if self._saved_oldest == self.oldest_seq and self._saved_acked == self.acked:
             return _OK
-        return self._guarded(_STATE, b"", b"", 0)
+        return self.stage(b"", b"", 0) or self._guarded(_STATE)
 
-    def _guarded(self, kind, topic, payload, length):
-        if self._busy:
-            return _BUSY
+    def _guarded(self, kind):
         self._busy = True
         try:
-            return self._store(kind, topic, payload, length)
-        except OSError:  # the driver's; the record may be on flash all the same, but nothing is promised
-            self.storage_errors += 1
-            return _STORAGE
+            return self._attempt(kind)
         finally:
             self._busy = False
 
-    def _store(self, kind, topic, payload, length):
-        for _ in (0, 1):
-            if not self._make_room(self._padded(len(topic) + length + _OVERHEAD)):
-                return _FULL
-            if self._write_record(kind, topic, payload, length):
-                self.next_seq += kind & 0x0F == _MESSAGE
-                self._saved_oldest = self.oldest_seq
-                self._saved_acked = self.acked
-                return _OK
+    def _attempt(self, kind):
+        """A driver's error may leave the record on flash, but nothing is promised then."""
+        try:
+            return self._store(kind)
+        except OSError:
+            self.storage_errors += 1
         return _STORAGE
+
+    def _store(self, kind):
+        """Try, and once more in the next sector when the flash did not take it."""
+        status = self._store_once(kind)
+        return self._store_once(kind) if status == _STORAGE else status
+
+    def _store_once(self, kind):
+        if not self._make_room(self._padded(len(self._topic) + self._length + _OVERHEAD)):
+            return _FULL
+        if not self._write_record(kind):
+            return _STORAGE
+        self.next_seq += kind & 0x0F == _MESSAGE
+        self._saved_oldest = self.oldest_seq
+        self._saved_acked = self.acked
+        return _OK
 
     def _make_room(self, size):
         """True when the head has room for `size` bytes, in a fresh sector if need be; False when the ring is full."""

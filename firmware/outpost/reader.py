@@ -64,10 +64,13 @@ class Reader:
 
     def _take_body(self, chunk, at, end):
         count = min(end - at, self.length - self._have)
-        kept = min(count, len(self.buffer) - self._have)
-        if kept > 0:
-            copy(self.buffer, self._have, chunk, at, kept)
+        self._keep(chunk, at, count)
         self._have += count
         if self._have == self.length:
             self._state = _READY
         return at + count
+
+    def _keep(self, chunk, at, count):
+        count = min(count, len(self.buffer) - self._have)
+        if count > 0:
+            copy(self.buffer, self._have, chunk, at, count)

@@ -8,7 +8,8 @@ Little endian. The sequence number of a record is not stored: it is first_seq pl
 CRC together with the header's CRC, so that a record left over from an earlier use of the block cannot pass.
 Knows no queue and no order: `outbox.py` does. The page with every byte: `firmware/OUTBOX_FORMAT.md`.
 
-Allocation: construction only. Every integer stays below 2^30.
+Allocation: construction only. Every integer stays below 2^30, and every frame within 11 words: the interpreter takes a larger
+one from the heap. Hence the many small functions, and what is stored being kept in fields rather than handed down.
 """
 
 from micropython import const
@@ -86,6 +87,8 @@ class Sectors:
         self.stream = b""
         self.next_seq = self.oldest_seq = self.boot = self.acked = 0
         self._head = self._sector_no = self._first_seq = self._salt = self._record_size = 0
+        self._topic = self._payload = b""  # what is being stored
+        self._length = 0
         self._offset = _BLOCK_BYTES  # next free byte of the head sector; 0: erased, its header not yet programmed
         self._has_header = True  # the head sector's header is on flash
 
@@ -158,12 +161,22 @@ class Sectors:
         if offset + _OVERHEAD > _BLOCK_BYTES:
             return -1
         at = self._read(block, offset)
-        buf = self.buffer
-        length = _PREFIX + buf[at + 1] + u16(buf, at + 2)
+        end = self._record_end(at, _BLOCK_BYTES - offset)
+        return at if end and self._crc_fits(at, end, salt) else -1
+
+    def _record_end(self, at, room):
+        """Where the CRC of the record at `at` stands, by its lengths; 0 when they cannot be."""
+        length = _PREFIX + self.buffer[at + 1] + u16(self.buffer, at + 2)
         self._record_size = self._padded(length + 4)
-        if buf[at] & 0x80 or offset + length + 4 > _BLOCK_BYTES or at + length + 4 > len(buf):
-            return -1
-        return at if self._crc_at(at + length) == crc30(buf, at, at + length, salt) else -1
+        if self.buffer[at] & 0x80 or length + 4 > room or at + length + 4 > len(self.buffer):
+            return 0
+        return at + length
+
+    def _crc_fits(self, at, end, salt):
+        return self._crc_at(end) == self._crc(at, end, salt)
+
+    def _crc(self, at, end, salt):
+        return crc30(self.buffer, at, end, salt)
 
     # Write
 
@@ -184,17 +197,24 @@ class Sectors:
         _put_u16(self.buffer, at + 4, self.acked)
         _put_u16(self.buffer, at + 6, self.boot)
 
-    def _compose(self, at, kind, topic, payload, length):
-        """Write a record into the buffer; gives its end, CRC included."""
+    def _compose(self, at, kind):
+        """Write the record into the buffer; gives its end, CRC included."""
         buf = self.buffer
         buf[at] = kind
-        buf[at + 1] = len(topic)
-        _put_u16(buf, at + 2, length)
+        buf[at + 1] = len(self._topic)
+        _put_u16(buf, at + 2, self._length)
         self._put_state(at + 4)
-        end = copy(buf, at + _PREFIX, topic, 0, len(topic))
-        end = copy(buf, end, payload, 0, length)
-        _put_u32(buf, end, crc30(buf, at, end, self._salt ^ self.next_seq))
+        end = self._put_bytes(at + _PREFIX, self._topic, len(self._topic))
+        end = self._put_bytes(end, self._payload, self._length)
+        self._put_crc(at, end)
         return end + 4
+
+    def _put_crc(self, at, end):
+        crc = self._crc(at, end, self._salt ^ self.next_seq)
+        _put_u32(self.buffer, end, crc)
+
+    def _put_bytes(self, at, data, length):
+        return copy(self.buffer, at, data, 0, length)
 
     def _write_header(self):
         """An empty head sector: its header alone. Used by format()."""
@@ -202,28 +222,31 @@ class Sectors:
         self._compose_header()
         self._program(0, _HEADER)
 
-    def _write_record(self, kind, topic, payload, length):
-        """Program a record at the head, with the sector's header when that is still to come. True when it reads back whole.
-
-        Until then the sector counts as sealed, whatever happens in between: nothing is ever appended behind a torn record.
+    def _write_record(self, kind):
+        """Program _topic and _payload at the head, with the sector's header when that is still to come. True when it reads back
+        whole; until then the sector counts as sealed, whatever happens: nothing is ever appended behind a torn record.
         """
         start = self._offset
-        fill(self.buffer, 0, len(self.buffer))
-        at = start % self._page
-        if start == 0:
-            self._compose_header()
-            at = self._padded(_HEADER)
+        at = self._begin(start)
         self._offset = _BLOCK_BYTES
-        end = self._compose(at, kind, topic, payload, length)
-        page = start - start % self._page
-        self._program(page, end)
-        return self._read_back(page, at, end)
+        end = self._compose(at, kind)
+        start -= start % self._page
+        self._program(start, end)
+        return self._read_back(start, at, end)
+
+    def _begin(self, start):
+        """An erased page in the buffer, with the header if it is the sector's first; gives the record's place in it."""
+        fill(self.buffer, 0, len(self.buffer))
+        if start:
+            return start % self._page
+        self._compose_header()
+        return self._padded(_HEADER)
 
     def _read_back(self, page, at, end):
         self._read(self._head, page)
         if not self._has_header:
             self._has_header = self._header_valid()
-        if not self._has_header or self._crc_at(end - 4) != crc30(self.buffer, at, end - 4, self._salt ^ self.next_seq):
+        if not self._has_header or not self._crc_fits(at, end - 4, self._salt ^ self.next_seq):
             self.storage_errors += 1
             return False
         self._offset = page + at + self._padded(end - at)

@@ -70,16 +70,14 @@ class Inbound:
 
     def parse(self, reader, qos):
         """False when the packet breaks 3.3: no topic, a field behind its end, packet identifier 0."""
-        first, buf, length = reader.first, reader.buffer, min(reader.length, len(reader.buffer))
-        self.buffer = buf
-        self.retain, self.dup, self.qos = first & 1 == 1, first & 8 == 8, qos
-        self.topic_length = packets.get_u16(buf, 0) if length > 2 else 0
-        at = 2 + self.topic_length
-        if not self.topic_length or at + 2 * qos > length:
+        self.buffer = reader.buffer
+        self.retain, self.dup, self.qos = reader.first & 1 == 1, reader.first & 8 == 8, qos
+        self.topic_length = packets.get_u16(self.buffer, 0) if reader.length > 2 else 0
+        self.payload_at = 2 + self.topic_length + (2 if qos else 0)
+        if not self.topic_length or self.payload_at > min(reader.length, len(self.buffer)):
             return False
-        self.packet_id = packets.get_u16(buf, at) if qos else 0
-        self.payload_at = at + 2 * qos
         self.payload_length = reader.length - self.payload_at
+        self.packet_id = packets.get_u16(self.buffer, self.payload_at - 2) if qos else 0
         return qos == 0 or self.packet_id > 0
 
     def is_on(self, topic):
@@ -141,14 +139,15 @@ class Session:
     def next_packet(self, buf, now_ms):
         """Encode what is due, but for PUBLISH: its length, 0 when nothing is."""
         if self.state == _CONNECTING:
-            if not self._connect_due:
-                return 0
-            self._connect_due = False
             self._sent_ms = now_ms
-            return packets.encode_connect(
-                buf, self.client_id, self.keep_alive_s, self.clean, self.will, self.user, self.password, self.level
-            )
+            return self._connect(buf) if self._connect_due else 0
         return self._due(buf, now_ms)
+
+    def _connect(self, buf):
+        self._connect_due = False
+        return packets.encode_connect(
+            buf, self.client_id, self.keep_alive_s, self.clean, self.will, self.user, self.password, self.level
+        )
 
     def _due(self, buf, now_ms):
         length = 0

@@ -31,9 +31,7 @@ class Station:
         pack = self.pack
         pack.begin(self.client.outbox, self.clock)
         for sensor in self.sensors:
-            value = sensor.read()
-            if value is not None:
-                pack.add(sensor.name, sensor.unit, value, sensor.exponent)
+            self._add(sensor)
         length = pack.end()
         if not length:
             return False
@@ -41,3 +39,8 @@ class Station:
         self.published += self.status == _OK
         self.not_published += self.status != _OK
         return True
+
+    def _add(self, sensor):
+        value = sensor.read()
+        if value is not None:
+            self.pack.add(sensor.name, sensor.unit, value, sensor.exponent)

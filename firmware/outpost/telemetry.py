@@ -127,8 +127,10 @@ class Pack:
         at = self._text(at, b',"n":"' if self._open else b',{"n":"')
         at = self._text(at, name)
         if unit:
-            at = self._text(self._text(at, b'","u":"'), unit)
-        at = put_decimal(self.buffer, self._text(at, b'","v":'), value, exponent)
+            at = self._text(at, b'","u":"')
+            at = self._text(at, unit)
+        at = self._text(at, b'","v":')
+        at = put_decimal(self.buffer, at, value, exponent)
         self.length = self._text(at, b"}")
         self._open = False
         return True
