@@ -28,15 +28,16 @@ _orders = dict(_ORDERS)
 _state = {"journal": None, "flash": None, "counters_ms": 0, "stop_ms": 0}
 
 if sys.implementation.name == "micropython":
-    ticks_ms = time.ticks_ms
-    _sleep_ms = time.sleep_ms
+    ticks_ms, _sleep_ms = time.ticks_ms, time.sleep_ms
 else:
 
-    def ticks_ms():
+    def _cpython_ticks_ms():
         return int(time.monotonic() * 1000) & 0x3FFFFFFF  # pyright: ignore[reportAttributeAccessIssue] - CPython only
 
-    def _sleep_ms(ms, /):
+    def _cpython_sleep_ms(ms):
         time.sleep(ms / 1000)
+
+    ticks_ms, _sleep_ms = _cpython_ticks_ms, _cpython_sleep_ms
 
 
 def _exit_now(code):

@@ -1,0 +1,7 @@
+"""What a frozen UNIX build would hold beside the firmware."""
+# pyright: reportUndefinedVariable=false
+
+include("../../firmware/manifest.py")  # noqa: F821 - the build's own function
+module("board.py")  # noqa: F821
+module("host_sensors.py")  # noqa: F821
+module("nor_flash.py")  # noqa: F821
