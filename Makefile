@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup venv demo test test-cpython test-micropython lint types format clean
+.PHONY: help setup venv demo demo-seeds power-loss test test-cpython test-micropython lint types format clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/\1\t/' | expand -t 20
@@ -25,6 +25,12 @@ test-cpython: setup  ## the tests under CPython (pytest)
 
 test-micropython: setup  ## the firmware's tests under MicroPython, 64-bit and 32-bit
 	@$(BIN)/python host_tests/run_micropython.py
+
+power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations
+	@$(BIN)/python host_tests/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))
+
+demo-seeds: venv  ## the demo with SEEDS="1 2 3" (1 to 10), one after the other; fails at the first that loses something
+	@for seed in $(or $(SEEDS),1 2 3 4 5 6 7 8 9 10); do $(BIN)/outpost demo --seed $$seed --out build/demo-$$seed || exit 1; done
 
 lint: setup  ## ruff: rules and format
 	@$(BIN)/ruff check .

@@ -78,9 +78,7 @@ def _stamp() -> str:
 
 def _make_venv() -> None:
     say(f"making {VENV.relative_to(REPOSITORY)} with Python {platform.python_version()}")
-    done = subprocess.run(
-        [sys.executable, "-m", "venv", "--clear", str(VENV)], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], capture_output=True, text=True, check=False)
     if done.returncode:
         hint = f"on Debian: apt install python3-venv python{sys.version_info[0]}.{sys.version_info[1]}-venv"
         shutil.rmtree(VENV, ignore_errors=True)
@@ -203,10 +201,7 @@ def ensure_programs(arm: bool) -> dict[str, bool]:
         with tempfile.TemporaryDirectory(prefix="unfinished-", dir=cache) as work:
             fetcher = Fetcher(cache, Path(work))
             wanted = interpreters.ARCHITECTURES if arm else interpreters.REQUIRED_ARCHITECTURES
-            there = {
-                name: attempt(f"MicroPython {name}", MICROPYTHON_HINT, ensure_micropython, name, fetcher)
-                for name in wanted
-            }
+            there = {name: attempt(f"MicroPython {name}", MICROPYTHON_HINT, ensure_micropython, name, fetcher) for name in wanted}
             there["mosquitto"] = attempt("mosquitto", MOSQUITTO_HINT, ensure_mosquitto, fetcher)
     return there
 

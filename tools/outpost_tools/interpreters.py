@@ -60,9 +60,7 @@ def cache_folder() -> Path:
 def _probe(command: tuple[str, ...]) -> Interpreter | str:
     """Runs the interpreter and returns what it is, or the reason why that failed."""
     try:
-        done = subprocess.run(
-            [*command, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=True
-        )
+        done = subprocess.run([*command, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=True)
         name, version, bits, mpy = done.stdout.split()
     except subprocess.CalledProcessError as error:
         return (error.stderr.strip().splitlines() or [f"exit status {error.returncode}"])[-1]

@@ -140,7 +140,7 @@ class SegmentWriter:
     def append(self, frame: bytes) -> None:
         """Write one encoded frame; not durable before commit()."""
         if self._file is None:
-            self._file = (self.directory / f"segment-{self._number:012d}.open").open("wb")
+            self._file = (self.directory / f"segment-{self._number:012d}.open").open("xb")  # never over what is there
             self._file.write(MAGIC)
             self._length = len(MAGIC)
             self._new = True

@@ -1,0 +1,149 @@
+# cpython-only: tests a desktop tool
+"""Ranges, confirmations and their pace: the pure half of the collector, against plain models."""
+
+import json
+import random
+
+import pytest
+
+from outpost_tools.collect.confirm import Pacing
+from outpost_tools.collect.durable import Durable, Key, Stream, key_of
+
+
+def payload(seq, held=0, stream="0badcafe", device="b1", **more):
+    record = {"bn": device + "/", "sid": stream, "seq": seq, "boot": 1, "held": held, "ver": 1, "n": "x", "v": 1}
+    return json.dumps([{**record, **more}]).encode()
+
+
+class Model:
+    """A set of numbers, and the highest `held`: the definition, written out."""
+
+    def __init__(self):
+        self.numbers, self.held = set(), 0
+
+    def add(self, seq, held):
+        self.numbers.add(seq)
+        self.held = max(self.held, held)
+
+    @property
+    def next(self):
+        n = self.held
+        while n in self.numbers:
+            n += 1
+        return n
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_stream_agrees_with_a_set_of_numbers(seed):
+    rng = random.Random(seed)
+    stream, model = Stream(), Model()
+    for _ in range(400):
+        seq = rng.randrange(200)
+        held = rng.randrange(seq + 1) if rng.random() < 0.02 else 0
+        stream.add(seq, held)
+        model.add(seq, held)
+        assert stream.next == model.next
+        covered = {n for a, b in stream.ranges for n in range(a, b + 1)}
+        assert covered == {n for n in model.numbers if n >= model.next}
+
+
+def test_ranges_stay_apart_and_grow_with_gaps_only():
+    stream = Stream()
+    for seq in (5, 9, 7, 6, 20, 8, 19):
+        stream.add(seq, 0)
+    assert (stream.next, stream.ranges) == (0, [[5, 9], [19, 20]])
+    stream.add(10, 10)
+    assert (stream.next, stream.ranges) == (11, [[19, 20]])
+
+
+def test_confirmation_counts_from_held_and_names_the_latest_stream():
+    durable = Durable()
+    durable.add(Key("b1", "aaaaaaaa", 4, 0))
+    assert durable.confirmation("b1") is None
+    durable.add(Key("b1", "aaaaaaaa", 5, 4))
+    assert durable.confirmation("b1") == b"aaaaaaaa 5"
+    durable.add(Key("b1", "bbbbbbbb", 0, 0))
+    assert durable.confirmation("b1") == b"bbbbbbbb 0"
+    assert durable.confirmation("b2") is None
+
+
+def test_held_alone_confirms_what_will_never_come():
+    durable = Durable()
+    durable.add(Key("b1", "aaaaaaaa", 90, 80))
+    assert durable.confirmation("b1") == b"aaaaaaaa 79"
+
+
+def test_durable_survives_json():
+    durable = Durable()
+    for seq in (0, 1, 5, 9):
+        durable.add(Key("b1", "aaaaaaaa", seq, 0))
+    durable.add(Key("b2", "cccccccc", 3, 3))
+    again = Durable.from_json(json.loads(json.dumps(durable.to_json())))
+    assert again.to_json() == durable.to_json()
+    assert again.confirmation("b1") == b"aaaaaaaa 1"
+
+
+@pytest.mark.parametrize("data", [{}, {"streams": {}, "latest": {"b1": "x"}}, {"streams": {"b": {"s": 1}}, "latest": {}}])
+def test_damaged_state_is_refused(data):
+    with pytest.raises((LookupError, TypeError, ValueError)):
+        Durable.from_json(data)
+
+
+def test_key_of_a_good_message():
+    assert key_of(b"outpost/b1/data", payload(7, 3)) == Key("b1", "0badcafe", 7, 3)
+
+
+def test_key_of_a_message_with_a_bad_reading_still_counts():
+    assert key_of(b"outpost/b1/data", payload(7, v="text")) is not None
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"",
+        b"\xff\xfe",
+        b"{}",
+        b"[]",
+        b"[1]",
+        b'"text"',
+        b"[" * 100_000,
+        payload(-1),
+        payload(1 << 30),
+        payload(3, held=4),
+        payload(True),
+        payload(1.0),
+        payload(1, stream="XYZ"),
+        payload(1, stream=None),
+    ],
+)
+def test_no_key(bad):
+    assert key_of(b"outpost/b1/data", bad) is None
+
+
+@pytest.mark.parametrize("topic", [b"data", b"outpost/../b 1/data", b"outpost/\xff/data", b"o/" + b"x" * 33 + b"/data"])
+def test_no_key_without_a_device(topic):
+    assert key_of(topic, payload(1)) is None
+
+
+def test_pacing_sends_the_first_at_once_and_the_last_always():
+    pacing, sent = Pacing(0.2), []
+    for tick in range(100):  # 1 s of messages, one each 10 ms
+        now = tick / 100
+        pacing.mark("b1")
+        sent += [now for _ in pacing.due(now)]
+    assert sent[0] == 0.0
+    assert len(sent) == 5
+    pacing.mark("b1")
+    assert pacing.due(1.0) == []
+    assert pacing.due(1.0 + pacing.wait_s(1.0) + 1e-9) == ["b1"]
+    assert pacing.due(9.9) == []
+
+
+def test_pacing_is_for_each_device_and_can_be_overruled():
+    pacing = Pacing(0.2)
+    pacing.mark("b1")
+    assert pacing.due(0.0) == ["b1"]
+    pacing.mark("b1")
+    pacing.mark("b2")
+    assert pacing.due(0.1) == ["b2"]
+    assert pacing.due(0.1, everything=True) == ["b1"]

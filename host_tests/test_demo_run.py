@@ -1,0 +1,148 @@
+# cpython-only: tests a desktop tool
+"""The demo around its judge: the plan of disasters, the folder, bad arguments, copies on the wire."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from outpost_tools import segments
+from outpost_tools.demo import cli, disasters, wire
+from outpost_tools.demo.disasters import SHORTEST_RUN_S
+from outpost_tools.errors import ToolError
+from outpost_tools.interpreters import find_mosquitto
+from outpost_tools.simulate import children
+
+
+@pytest.mark.parametrize("seconds", [SHORTEST_RUN_S, 30, 300])
+@pytest.mark.parametrize("seed", range(40))
+def test_a_plan_can_be_played(seed, seconds):
+    plan = disasters.plan(seed, seconds=seconds, boards=4)
+    assert plan == disasters.plan(seed, seconds=seconds, boards=4)
+    assert [d.at_s for d in plan] == sorted(d.at_s for d in plan)
+    assert 0 < plan[0].at_s and plan[-1].at_s < 0.95 * seconds
+    up = {"collector": True, "broker": True, "link": True}
+    for d in plan:
+        verb, what = d.what.split("_")
+        assert up[what] is (verb in ("kill", "cut")), "kills what is up, starts what is down"
+        up[what] = not up[what]
+        if d.what == "kill_broker":
+            assert not up["collector"], "the broker dies with a backlog"
+    assert all(up.values())
+    kinds = [d.what for d in plan]
+    assert kinds.count("kill_broker") in (1, 2)
+    assert kinds.count("kill_collector") == 2
+    assert all(0 <= d.board < 4 for d in plan if d.board is not None)
+
+
+def test_seeds_differ():
+    plans = [disasters.plan(seed, seconds=30, boards=4) for seed in range(20)]
+    assert len({json.dumps([d.at_s for d in plan]) for plan in plans}) == 20
+    assert {d.how for plan in plans for d in plan if d.how} == {"reset", "silence"}
+    assert {sum(d.what == "kill_broker" for d in plan) for plan in plans} == {1, 2}
+
+
+def test_the_folder_is_made_anew_but_only_when_it_is_ours(tmp_path):
+    out = tmp_path / "demo"
+    cli._claim(out).close()
+    (out / "old").mkdir()
+    (out / "old" / "file").touch()
+    mark = cli._claim(out)
+    assert [path.name for path in out.iterdir()] == [".outpost-demo"]
+    with pytest.raises(ToolError, match="another demo runs"):
+        cli._claim(out)
+    mark.close()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis").touch()
+    with pytest.raises(ToolError, match="not made by"):
+        cli._claim(tmp_path / "mine")
+    assert (tmp_path / "mine" / "thesis").exists()
+
+
+def test_redelivered_counts_copies_beyond_the_first(tmp_path):
+    directory = tmp_path / "c1"
+    writer = segments.SegmentWriter(directory)
+
+    def append(device, seq, **flags):
+        payload = json.dumps([{"sid": "0badcafe", "seq": seq, "held": 0}]).encode()
+        writer.append(segments.encode_frame(0, f"outpost/{device}/data".encode(), payload, **flags))
+
+    for seq in (0, 1, 1, 2, 1):
+        append("b1", seq)
+    append("b2", 1)
+    append("b2", 1, retain=True)
+    writer.append(segments.encode_frame(0, b"outpost/b2/data", b"bad"))
+    writer.seal()
+    assert wire.redelivered(tmp_path) == {"b1": 2, "b2": 0}
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "complaint"),
+    [
+        (["--broker", "rabbit"], {}, "'rabbit': choose one of mosquitto, amqtt"),
+        ([], {"BROKER": "rabbit"}, "'rabbit'"),
+        (["--seed", "x"], {}, "'x' is not a whole number"),
+        ([], {"SEED": "1.5"}, "'1.5' is not a whole number"),
+        (["--seconds", "3"], {}, "--seconds 3"),
+        (["--seconds", "nan"], {}, "--seconds nan"),
+        (["--boards", "0"], {}, "--boards 0"),
+        (["--out", "."], {}, "was not made by"),
+    ],
+)
+def test_bad_arguments(tmp_path, options, environment, complaint):
+    (tmp_path / "file").touch()
+    done = subprocess.run(
+        [sys.executable, "-m", "outpost_tools.cli", "demo", *options],
+        check=False,
+        cwd=tmp_path,
+        env={**children.tools_environment(), **environment},
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert done.returncode == 2
+    assert complaint in done.stderr and "Traceback" not in done.stderr
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def processes_of(folder):
+    """Command lines that name `folder`, or run in it."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().decode(errors="replace")
+            if str(folder) in words or (process / "cwd").readlink().is_relative_to(folder):
+                found.append(words)
+        except OSError:
+            pass
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_demo_leaves_no_process(tmp_path, number):
+    if find_mosquitto() is None:
+        message = "mosquitto is needed; run `make setup`"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "outpost_tools.cli", "demo", "--broker", "mosquitto", "--out", str(out)]
+    demo = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=children.tools_environment())
+    try:
+        for line in demo.stderr:
+            if "  3/30 s" in line:
+                break
+        else:
+            pytest.fail("the demo ended by itself")
+        assert len(processes_of(out)) >= 6  # the demo, broker, collector, three boards or more
+        demo.send_signal(number)
+        assert demo.wait(15) == 130
+        assert "interrupted" in demo.stderr.read()
+    finally:
+        demo.kill()
+        demo.stderr.close()
+    assert processes_of(out) == []

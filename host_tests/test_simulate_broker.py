@@ -1,0 +1,95 @@
+# cpython-only: tests a desktop tool
+"""The brokers of tests and demo: both keep an absent collector's messages; both come back on their port."""
+
+import importlib.util
+import os
+import socket
+import time
+
+import paho.mqtt.client as mqtt
+import pytest
+
+from outpost_tools.broker import ANY_USER, KINDS, Broker, BrokerError
+from outpost_tools.interpreters import find_mosquitto
+
+
+@pytest.fixture(params=KINDS)
+def broker(request, tmp_path):
+    here = find_mosquitto() if request.param == "mosquitto" else importlib.util.find_spec("amqtt")
+    if not here:
+        message = f"{request.param} is needed; run `make setup`"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    with Broker(request.param, tmp_path / "broker") as broker:
+        yield broker
+
+
+def connect(broker, name, received=None):
+    client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=name, clean_session=received is None)
+    client.username_pw_set(ANY_USER)
+    client.max_inflight_messages_set(500)
+    if received is not None:
+        client.on_message = lambda _c, _u, message: received.append(message.payload)
+        client.on_connect = lambda c, _u, _f, _r, _p: c.subscribe("a/#", qos=1)
+        client.on_subscribe = lambda *_: received.append("subscribed")
+    client.connect("127.0.0.1", broker.port)
+    client.loop_start()
+    return client
+
+
+def disconnect(client):
+    client.disconnect()
+    client.loop_stop()
+
+
+def wait_until(condition):
+    until = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.02)
+
+
+def test_more_than_the_default_queue_is_kept_for_an_absent_subscriber(broker):
+    received = []
+    subscriber = connect(broker, "absent", received)
+    wait_until(lambda: received == ["subscribed"])
+    disconnect(subscriber)
+    publisher = connect(broker, "publisher")
+    sent = [b"%d" % n for n in range(1500)]  # mosquitto's default keeps 1,000
+    for payload in sent:
+        last = publisher.publish("a/b", payload, qos=1)
+    last.wait_for_publish(10)
+    subscriber = connect(broker, "absent", received)
+    wait_until(lambda: len(received) >= 2 + len(sent))
+    assert [payload for payload in received if payload != "subscribed"] == sent
+    disconnect(subscriber)
+    disconnect(publisher)
+
+
+def test_a_killed_broker_comes_back_on_its_port(broker):
+    port = broker.port
+    broker.kill()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+    broker.start()
+    assert broker.port == port
+    disconnect(connect(broker, "someone"))
+
+
+def test_only_loopback_is_listened_on(broker):
+    listening = f"{broker.port:04X}"
+    with open("/proc/net/tcp") as table:
+        addresses = [line.split()[1] for line in table if line.split()[1].endswith(":" + listening)]
+    assert {address.split(":")[0] for address in addresses} == {"0100007F"}
+
+
+def test_a_broker_that_ends_at_once_is_reported_with_its_words(tmp_path):
+    broker = Broker("mosquitto", tmp_path, executable=["sh", "-c", "echo no such thing; exit 3"])
+    with pytest.raises(BrokerError, match="mosquitto ended with status 3:\nno such thing"):
+        broker.start()
+
+
+def test_an_unknown_kind_is_refused(tmp_path):
+    with pytest.raises(BrokerError, match="choose one of: mosquitto, amqtt"):
+        Broker("rabbit", tmp_path)

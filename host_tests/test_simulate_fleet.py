@@ -1,0 +1,103 @@
+# cpython-only: tests a desktop tool
+"""`outpost simulate` with real boards: MicroPython, the firmware, power cuts, mosquitto and the collector."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from outpost_tools import segments
+from outpost_tools.broker import Broker
+from outpost_tools.collect.log import frame_key
+from outpost_tools.interpreters import find_micropython, find_mosquitto
+from outpost_tools.simulate import children, interpreter
+from outpost_tools.simulate.journal import read_journal
+
+
+@pytest.fixture
+def broker(tmp_path):
+    if find_mosquitto() is None or find_micropython("i386") is None:
+        message = "mosquitto and 32-bit MicroPython are needed; run `make setup`"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    with Broker("mosquitto", tmp_path / "broker") as broker:
+        yield broker
+
+
+def simulate(tmp_path, broker, *options):
+    command = [sys.executable, "-m", "outpost_tools.cli", "simulate", "--broker", f"127.0.0.1:{broker.port}"]
+    return [*command, "--out", str(tmp_path / "boards"), *options]
+
+
+def still_running(folder: Path):
+    """Processes whose current folder lies in `folder`: boards."""
+    found = []
+    for link in Path("/proc").glob("[0-9]*/cwd"):
+        try:
+            if link.readlink().is_relative_to(folder):
+                found.append(link.parent.name)
+        except OSError:
+            pass
+    return found
+
+
+def test_boards_with_power_cuts_publish_and_drain(tmp_path, broker):
+    log = tmp_path / "log"
+    collect = [sys.executable, "-m", "outpost_tools.cli", "collect", "--broker", f"127.0.0.1:{broker.port}"]
+    collector = children.start([*collect, "--log", str(log)], log=tmp_path / "collector.log", env=children.tools_environment())
+    try:
+        command = simulate(tmp_path, broker, "--boards", "2", "--seconds", "5", "--cuts", "3", "--interval-ms", "20")
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, env=children.tools_environment())
+        assert done.returncode == 0, done.stderr
+    finally:
+        assert children.stop(collector) == 0
+    assert "MicroPython" in done.stderr and "32-bit" in done.stderr
+    frames = [f for path in segments.sealed_segments(log / "collector-1") for f in segments.read_segment(path)]
+    stored = {(key.device, key.seq): frame.payload for frame in frames if (key := frame_key(frame))}
+    events = json.loads((tmp_path / "boards" / "events.json").read_text())
+    for device in ("board-1", "board-2"):
+        journal = read_journal(tmp_path / "boards" / device / "journal.txt")
+        published = [entry for entry in journal if entry.kind == "ok"]
+        assert len(published) > 30
+        assert all(stored[device, entry.seq] == entry.payload for entry in published)
+        cuts = sum(entry.kind == "cut" for entry in journal)
+        assert cuts == sum(e["kind"] == "power cut" and e["device"] == device for e in events) >= 2
+    assert still_running(tmp_path) == []
+
+
+def test_boards_that_cannot_drain_are_named_and_nothing_stays_behind(tmp_path, broker):
+    """No collector: nothing is ever confirmed. SIGINT while it waits ends everything."""
+    command = simulate(tmp_path, broker, "--boards", "2", "--seconds", "1", "--cuts", "0")
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=children.tools_environment())
+    try:
+        for line in process.stderr:
+            if "draining" in line:
+                break
+        assert len(still_running(tmp_path)) == 2
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+    finally:
+        process.kill()
+        process.stderr.close()
+    assert still_running(tmp_path) == []
+
+
+def test_a_board_that_fails_is_shown_with_its_words(tmp_path, broker):
+    command = simulate(tmp_path, broker, "--boards", "1", "--seconds", "20", "--user", "x" * 65)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30, env=children.tools_environment())
+    assert done.returncode == 1
+    assert "board-1 ended with status 1" in done.stderr and "key 'user'" in done.stderr
+
+
+def test_the_interpreter_is_named_also_when_it_is_cpython(monkeypatch):
+    monkeypatch.setattr(interpreter.interpreters, "find_micropython", lambda _architecture: None)
+    command, name = interpreter.choose()
+    assert command[0] == sys.executable
+    assert name.startswith("CPython") and "no MicroPython here" in name

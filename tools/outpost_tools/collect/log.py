@@ -1,0 +1,220 @@
+"""The collector's directory `<log>/<id>/`: a lock, the segments, and a snapshot of what they hold.
+
+    .lock                  held (flock) by the collector that writes here
+    segment-*.seg, .open   see outpost_tools.segments
+    state.json             {"version": 1, "collector": id, "sealed_through": n, "streams": ..., "latest": ...}
+
+The snapshot only saves time: it holds the keys of segments 0..n, replaced as a whole at each seal. After a kill the
+segments above n are read again; without a snapshot, or with a damaged one, all are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from outpost_tools import segments
+from outpost_tools.collect.durable import Durable, Key, key_of
+
+STATE_VERSION = 1
+
+
+class LogBusyError(RuntimeError):
+    """The directory belongs to another collector; str() says which and what to do."""
+
+
+class Writer(segments.SegmentWriter):
+    """Knows also how old its open segment is, and how to leave it behind after a failed write."""
+
+    def __init__(self, directory: Path, *, max_bytes: int) -> None:
+        super().__init__(directory, max_bytes=max_bytes)
+        self._committed = 0
+        self._opened_at = 0.0
+
+    @property
+    def sealed_through(self) -> int:
+        """Number of the last sealed segment, -1 when there is none."""
+        return self._number - 1
+
+    def begin_after(self, number: int) -> None:
+        """Never give a number twice: segments up to `number` existed, also when readers have deleted them since."""
+        self._number = max(self._number, number + 1)
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the open segment began; 0 when none is open."""
+        return time.monotonic() - self._opened_at if self._file is not None else 0.0
+
+    def append(self, frame: bytes) -> None:
+        if self._file is None:
+            self._opened_at = time.monotonic()
+            self._committed = 0
+        super().append(frame)
+
+    def commit(self) -> None:
+        super().commit()
+        self._committed = self._length
+
+    def abandon(self) -> None:
+        """Close the open segment without what was not committed.
+
+        After a failed write or fsync the kernel may call pages clean that never reached the disk, so a second fsync on
+        the same file proves nothing: the caller makes a new Writer and writes its frames again.
+        """
+        if self._file is None:
+            return
+        raw = self._file.raw
+        try:
+            # Frames that were never acknowledged only take room on a full disk.
+            os.ftruncate(raw.fileno(), self._committed)
+        finally:
+            raw.close()  # the raw file: closing the buffer above it would write what is left in it
+            self._file = None
+
+
+class Log:
+    """Opens the directory of one collector; `durable` is what its segments hold."""
+
+    def __init__(self, root: Path, collector: str, *, segment_bytes: int) -> None:
+        """Raises LogBusyError, OSError, or ValueError (a file in the directory that is no segment)."""
+        self.directory = root / collector
+        self.collector = collector
+        self._segment_bytes = segment_bytes
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock(self.directory)
+        try:
+            self._check_owner()
+            self._sealed_through = self._saved_through = -1
+            self._writer: Writer | None = None
+            self.durable = self._load()
+            self.save_state()
+        except BaseException:
+            os.close(self._lock)  # a refusal must not keep others out
+            raise
+
+    @property
+    def sealed_through(self) -> int:
+        """Number of the last segment that was sealed, -1 when there was none."""
+        return self._writer.sealed_through if self._writer is not None else self._sealed_through
+
+    def close(self) -> None:
+        """Seal, save, unlock. Raises OSError."""
+        self.seal_when_older(0)
+        self.save_state()
+        os.close(self._lock)
+
+    def store(self, frames: list[bytes]) -> None:
+        """Append and make durable, with ONE fsync. Raises OSError: then none of `frames` counts as stored."""
+        try:
+            writer = self._open_writer()
+            for frame in frames:
+                writer.append(frame)
+            writer.commit()
+        except OSError:
+            self._leave_writer()
+            raise
+
+    def seal_when_older(self, seconds: float) -> None:
+        """Seal the open segment when it is at least so old, and save the snapshot after any seal. Raises OSError."""
+        try:
+            if self._writer is not None and self._writer.age_s >= seconds:
+                self._writer.seal()
+        except OSError:
+            self._leave_writer()
+            raise
+        if self.sealed_through > self._saved_through:
+            self.save_state()
+
+    def save_state(self) -> None:
+        """Replace the snapshot. Call only when every key of the sealed segments is in `durable`."""
+        number = self.sealed_through
+        state = {"version": STATE_VERSION, "collector": self.collector, "sealed_through": number}
+        temporary = self.directory / "state.json.new"
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump({**state, **self.durable.to_json()}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(self.directory / "state.json")
+        segments.sync_directory(self.directory)
+        self._saved_through = number
+
+    def _open_writer(self) -> Writer:
+        """The writer; a new one seals what an earlier one, or a killed collector, left open."""
+        if self._writer is None:
+            writer = Writer(self.directory, max_bytes=self._segment_bytes)
+            writer.begin_after(self._sealed_through)
+            self._writer = writer
+        return self._writer
+
+    def _leave_writer(self) -> None:
+        """After an error no file is written to again; its committed frames are sealed by the next writer."""
+        writer, self._sealed_through = self._writer, self.sealed_through
+        self._writer = None
+        if writer is not None:
+            with contextlib.suppress(OSError):
+                writer.abandon()
+
+    def _check_owner(self) -> None:
+        owner = _read_state(self.directory).get("collector", self.collector)
+        if owner != self.collector:
+            raise LogBusyError(f"{self.directory} was written by collector {owner!r}; use --id {owner} or another --log")
+
+    def _load(self) -> Durable:
+        """The snapshot and the segments above it."""
+        durable = self._from_snapshot()
+        self._open_writer()
+        for path in segments.sealed_segments(self.directory):
+            if segments.segment_number(path) > self._sealed_through:
+                _add_keys(path, durable)
+        return durable
+
+    def _from_snapshot(self) -> Durable:
+        """Sets `_sealed_through` to the last segment that it covers."""
+        state = _read_state(self.directory)
+        try:
+            if state["version"] == STATE_VERSION:
+                durable, self._sealed_through = Durable.from_json(state), int(state["sealed_through"])
+                return durable
+        except (LookupError, TypeError, ValueError, AttributeError):
+            pass
+        if state:
+            print(f"{self.directory / 'state.json'}: not usable, reading all segments", file=sys.stderr)
+        return Durable()
+
+
+def _add_keys(path: Path, durable: Durable) -> None:
+    for frame in segments.read_segment(path):
+        key = frame_key(frame)
+        if key is not None:
+            durable.add(key)
+
+
+def frame_key(frame: segments.Frame) -> Key | None:
+    """The key of a stored frame that counts for confirmation; None for the others.
+
+    A retained or truncated one does not count: the tables will not hold it, so a board must not forget it for that.
+    """
+    return None if frame.retained or frame.truncated else key_of(frame.topic, frame.payload)
+
+
+def _lock(directory: Path) -> int:
+    handle = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise LogBusyError(f"{directory} is in use by another collector; stop it, or give this one another --id") from None
+    return handle
+
+
+def _read_state(directory: Path) -> dict:
+    try:
+        state = json.loads((directory / "state.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return state if isinstance(state, dict) else {}

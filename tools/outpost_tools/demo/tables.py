@@ -1,0 +1,28 @@
+"""The pipeline's tables as verify.py wants them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from outpost_tools.demo.verify import Row
+
+_COLUMNS = ["device", "stream", "seq", "record", "name", "unit", "value", "time"]
+
+
+def silver_rows(tables: Path) -> Iterator[Row]:
+    """Raises FileNotFoundError when the pipeline has not run."""
+    from outpost_tools.pipeline.tables import read_table  # late: pyarrow takes half a second
+
+    table = read_table(tables, "readings", _COLUMNS)
+    times = [None if time is None else round(time / 1000) for time in table["time"].cast("int64").to_pylist()]
+    columns = [table[name].to_pylist() for name in _COLUMNS[:-1]]
+    return (Row(*values) for values in zip(*columns, times, strict=True))
+
+
+def quarantine_reasons(tables: Path) -> Counter[str]:
+    """How many frames were refused for which reason."""
+    from outpost_tools.pipeline.tables import read_table
+
+    return Counter(read_table(tables, "quarantine", ["reason"])["reason"].to_pylist())

@@ -1,0 +1,115 @@
+"""One quiet Spark session with the settings that this pipeline was tried with.
+
+Everything that the JVM and Spark's workers write to stderr goes to a log file. That file also carries the lock
+against a second run on the same tables: JVM and workers inherit the open file, so the lock lives until the last of
+them is gone, also when the driver alone was killed and its JVM still finishes a write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from outpost_tools.errors import ToolError
+from outpost_tools.pipeline.source import OutpostSource
+
+JAVA_MINIMUM = 17
+LOCK_WAIT_S = 60
+_INSTALL = "install Java 17 (Debian: apt install openjdk-17-jre-headless) or point JAVA_HOME at it"
+
+
+class SetupError(ToolError):
+    """The machine or the directory is not fit to run; str() says what to do."""
+
+
+def check_java() -> None:
+    """Raises SetupError when there is no Java, or one that Spark 4 cannot use."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if not java or not Path(java).exists():
+        raise SetupError(f"no Java found{f' in JAVA_HOME={home}' if home else ''}: {_INSTALL}")
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(\d+)', answer)
+    if not found or int(found[1]) < JAVA_MINIMUM:
+        raise SetupError(f"{java} is Java {found[1] if found else '?'}, Spark needs {JAVA_MINIMUM}: {_INSTALL}")
+
+
+def start(master: str, log_file: Path, *, shuffle_partitions: int = 2) -> SparkSession:
+    """The session; its noise goes to `log_file`, which stays locked while it lives. Raises SetupError."""
+    check_java()
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # else `python3` on PATH, which may lack pyarrow
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ.pop("SPARK_HOME", None)
+    _put_package_on_path()
+    with _stderr_into(log_file):
+        spark = _builder(master, shuffle_partitions).getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    spark.dataSource.register(OutpostSource)
+    return spark
+
+
+def _builder(master: str, shuffle_partitions: int) -> SparkSession.Builder:
+    settings = {
+        "spark.sql.shuffle.partitions": shuffle_partitions,  # 200 by default: 200 files a batch
+        "spark.sql.adaptive.enabled": False,  # replans every small batch for nothing
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # INT96, the default, loses the UTC mark
+        "spark.ui.enabled": False,
+        "spark.ui.showConsoleProgress": False,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": 50_000,
+        "spark.sql.sources.partitionOverwriteMode": "static",  # a batch folder is replaced whole
+    }
+    builder = SparkSession.builder.master(master).appName("outpost")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def _put_package_on_path() -> None:
+    """Spark's workers import outpost_tools too, also when it is not installed."""
+    folder = str(Path(__file__).resolve().parents[2])
+    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if folder not in known:
+        os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, known)])
+
+
+@contextlib.contextmanager
+def _stderr_into(path: Path) -> Iterator[None]:
+    """Processes started inside write their stderr to `path` and hold its lock."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        _lock(log, path)
+        os.dup2(log, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(log)
+
+
+def _lock(log: int, path: Path) -> None:
+    deadline = time.monotonic() + LOCK_WAIT_S
+    while True:
+        try:
+            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise SetupError(f"{path.parent}: another pipeline run is using it; wait for its end") from None
+            time.sleep(0.2)

@@ -1,0 +1,77 @@
+"""The ground truth of a simulated board: `journal.txt`, a line per event, written outside its flash.
+
+boot <boot count> <stream>      the outbox is mounted
+ok <seq> <payload>              publish() returned OK
+refused <status>                publish() returned something else
+cut <operation> <mode>          the power goes now
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class JournalError(ValueError):
+    """The file is not a journal; str() names the file and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`kind` is "boot", "ok", "refused" or "cut". `stream` is that of the last boot; seq and payload are for "ok"."""
+
+    kind: str
+    stream: str
+    seq: int = -1
+    payload: bytes = b""
+
+
+def read_journal(path: Path) -> list[Entry]:
+    """All whole lines; a last line without its end was cut off and does not count. Raises JournalError, OSError."""
+    entries: list[Entry] = []
+    stream = ""
+    lines = path.read_bytes().split(b"\n")[:-1]
+    for number, line in enumerate(lines, start=1):
+        try:
+            entry = _entry(line, stream)
+        except (ValueError, IndexError):
+            raise JournalError(f"{path}: line {number} is no journal line: {line[:60]!r}") from None
+        stream = entry.stream
+        entries.append(entry)
+    return entries
+
+
+def _entry(line: bytes, stream: str) -> Entry:
+    kind, rest = line.split(b" ", 1)
+    if kind == b"boot":
+        return Entry("boot", rest.split()[1].decode("ascii"))
+    if not stream:
+        raise ValueError("before the first boot")
+    if kind == b"ok":
+        seq, payload = rest.split(b" ", 1)
+        return Entry("ok", stream, int(seq), payload)
+    if kind in (b"cut", b"refused"):
+        return Entry(kind.decode("ascii"), stream)
+    raise ValueError("unknown kind")
+
+
+class JournalTail:
+    """Counts the `ok` lines of a journal that still grows, reading only what is new."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self._rest = b"\n"
+        self.published = 0
+
+    def update(self) -> int:
+        """The count so far."""
+        if self._path.exists():
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+            self._offset += len(data)
+            text = self._rest + data
+            self.published += text.count(b"\nok ")
+            self._rest = text[-3:]  # shorter than what is counted: nothing is counted twice
+        return self.published
