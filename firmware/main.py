@@ -70,6 +70,6 @@ def run(station):
 if __name__ == "__main__":
     try:
         run(build(load("settings.json")))
-    except SettingsError as error:
+    except ValueError as error:  # a fault in the settings: one line that names the key
         print(error, file=sys.stderr)
         sys.exit(1)

@@ -30,11 +30,14 @@ def load(path):
     """The settings as a dict with every key present. Raises SettingsError."""
     try:
         with open(path) as file:
-            given = json.load(file)
+            text = file.read().strip()
+        given = json.loads(text)
     except OSError:
         raise SettingsError(path + ": not found; write it with at least device_id and broker_host")
     except ValueError:
         raise SettingsError(path + ": not JSON; check quotes, commas and braces")
+    if text[-1:] not in ("}", "]"):  # MicroPython's json takes the first half of a file for the whole
+        raise SettingsError(path + ": not JSON; it ends in the middle")
     if not isinstance(given, dict):
         raise SettingsError(path + ": must be one JSON object {...}")
     return check(given, path)
