@@ -4,7 +4,7 @@ import unittest
 
 from outpost import status
 
-_SOURCES = ("outbox", "client", "station")
+_SOURCES = ("outbox", "ring", "client", "station")
 
 
 def _source(name):

@@ -69,6 +69,8 @@ class Client:
         session.maybe_sent = outbox.next_seq if durable else min(outbox.next_seq, outbox.oldest_seq + _IN_FLIGHT)
         session.restart_at(outbox.oldest_seq, outbox.acked << 1)
         if durable:
+            if outbox.renumbers:
+                raise ValueError("client: this outbox policy gives kept messages new numbers; collector mode cannot follow")
             session.topic_filter = durable.topic
 
     @property
@@ -209,6 +211,8 @@ class Client:
     def _choose(self, now_ms):
         """True when the outbox has the session's next message loaded."""
         session, outbox = self.session, self.outbox
+        if session.next_send > outbox.next_seq:
+            self._new_stream()
         if not session.is_resending and self.durable and not self._may_go_on(now_ms):
             return False
         if session.pass_over():
@@ -222,6 +226,13 @@ class Client:
                 return False
             session.skip_to(outbox.cursor_seq)
         return True
+
+    def _new_stream(self):
+        """The outbox's numbers were used up, and began anew."""
+        self.session.restart_at(0)
+        self.session.maybe_sent = 0
+        if self.durable:
+            self.durable.through = -1
 
     def _may_go_on(self, now_ms):
         """Collector mode, nothing left to resend: new messages wait for the retained word, and behind a replay."""

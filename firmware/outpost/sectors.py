@@ -88,7 +88,7 @@ class Sectors:
         self.next_seq = self.oldest_seq = self.boot = self.acked = 0
         self._head = self._sector_no = self._first_seq = self._salt = self._record_size = 0
         self._topic = self._payload = b""  # what is being stored
-        self._length = 0
+        self._topic_length = self._length = 0
         self._offset = _BLOCK_BYTES  # next free byte of the head sector; 0: erased, its header not yet programmed
         self._has_header = True  # the head sector's header is on flash
 
@@ -201,10 +201,10 @@ class Sectors:
         """Write the record into the buffer; gives its end, CRC included."""
         buf = self.buffer
         buf[at] = kind
-        buf[at + 1] = len(self._topic)
+        buf[at + 1] = self._topic_length
         _put_u16(buf, at + 2, self._length)
         self._put_state(at + 4)
-        end = self._put_bytes(at + _PREFIX, self._topic, len(self._topic))
+        end = self._put_bytes(at + _PREFIX, self._topic, self._topic_length)
         end = self._put_bytes(end, self._payload, self._length)
         self._put_crc(at, end)
         return end + 4

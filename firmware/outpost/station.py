@@ -13,6 +13,7 @@ class Station:
     def __init__(self, client, pack, clock, sensors, topic, interval_ms, now_ms):
         self.client, self.pack, self.clock, self.sensors = client, pack, clock, sensors
         self.topic = topic
+        self.values = [None] * len(sensors)
         self.interval_ms = interval_ms
         self.published = self.not_published = 0
         self.status = _OK
@@ -28,19 +29,27 @@ class Station:
         return self._measure()
 
     def _measure(self):
-        pack = self.pack
-        pack.begin(self.client.outbox, self.clock)
-        for sensor in self.sensors:
-            self._add(sensor)
-        length = pack.end()
+        for i in range(len(self.sensors)):
+            self.values[i] = self.sensors[i].read()
+        length = self._encode()
         if not length:
             return False
-        self.status = self.client.publish(self.topic, pack.buffer, length)
+        outbox = self.client.outbox
+        held = outbox.oldest_seq
+        outbox.reserve(len(self.topic) + length)
+        if outbox.oldest_seq != held:  # making room dropped old messages: say so in this one
+            length = self._encode()
+        self.status = self.client.publish(self.topic, self.pack.buffer, length)
         self.published += self.status == _OK
         self.not_published += self.status != _OK
         return True
 
-    def _add(self, sensor):
-        value = sensor.read()
-        if value is not None:
-            self.pack.add(sensor.name, sensor.unit, value, sensor.exponent)
+    def _encode(self):
+        self.pack.begin(self.client.outbox, self.clock)
+        for i in range(len(self.sensors)):
+            if self.values[i] is not None:
+                self._add(self.sensors[i], self.values[i])
+        return self.pack.end()
+
+    def _add(self, sensor, value):
+        self.pack.add(sensor.name, sensor.unit, value, sensor.exponent)

@@ -48,7 +48,8 @@ def publishes(data):
 class Bench:
     """mode: "broker" or "collector". now_ms moves by 10 with each poll."""
 
-    def __init__(self, mode="broker", blocks=8, flash=None, keep_alive_s=60, window=16, **stream_options):
+    def __init__(self, mode="broker", blocks=8, flash=None, keep_alive_s=60, window=16, outbox_class=Outbox, **stream_options):
+        self.outbox_class = outbox_class
         self.mode, self.keep_alive_s, self.window = mode, keep_alive_s, window
         self.now_ms = 0
         self.links = 0
@@ -56,12 +57,12 @@ class Bench:
         self.stream_options = stream_options
         self.flash = flash or flash_in_ram(blocks, 256)
         if not flash:
-            Outbox(self.flash).format(STREAM)
+            outbox_class(self.flash).format(STREAM)
         self.boot()
 
     def boot(self):
         """Power on: everything in RAM is new."""
-        self.outbox = Outbox(self.flash)
+        self.outbox = self.outbox_class(self.flash)
         assert self.outbox.mount() == 0
         session = Session(b"board-1", keep_alive_s=self.keep_alive_s, window=self.window)
         durable = Durable(WORD, 1000) if self.mode == "collector" else None

@@ -1,0 +1,154 @@
+"""What a full outbox does, other than to refuse: drop the oldest messages, or keep the newest of each topic.
+
+A policy is a class of outbox: `Outbox` refuses, `DropOldest` and `NewestPerTopic` stand here, so that a board pays for the one it
+uses. Each drops at the old end of the ring only, so format, mount and power-fail argument stay as they are; a drop is an
+acknowledgement that nobody gave. `dropped` counts the messages.
+
+Allocation: construction only.
+"""
+
+from array import array
+
+from micropython import const
+
+from outpost.outbox import Outbox
+from outpost.sectors import copy, crc30
+
+_OK = const(0)
+_BLOCK_BYTES = const(4096)
+_MESSAGE = const(1)
+_OVERHEAD = const(16)
+
+
+class DropOldest(Outbox):
+    """When full, the messages of the oldest sector go (39 of 88 bytes)."""
+
+    def _make_room(self, size):
+        while not Outbox._make_room(self, size):
+            if self._tail == self._head:
+                return False
+            self._drop_before(self._first_of((self._tail + 1) % self.blocks))
+        return True
+
+    def _drop_before(self, seq):
+        while self.oldest_seq < seq:
+            self.dropped += 1
+            self._free_oldest()
+
+
+class NewestPerTopic(Outbox):
+    """When full, a message goes when a newer one has its topic; the newest of each topic stays, written again at the young end
+    under a new number. Topics beyond the first `topics` are not told apart: their messages go with the oldest.
+
+    Keeps one block spare, and two buffers for the record that it writes again. Mount reads every message held. For broker mode:
+    in collector mode the number that a payload tells must be the record's.
+    """
+
+    renumbers = True
+
+    def __init__(self, device, record_bytes=512, align=4, page_bytes=256, topics=16):
+        self._topic_crc = array("i", [0] * topics)
+        self._newest = array("i", [0] * topics)
+        self._known = 0
+        self._new_topic = self._new_payload = b""
+        self._new_topic_length = self._new_length = 0
+        self._kept_topic, self._kept_payload = bytearray(255), bytearray(record_bytes)
+        Outbox.__init__(self, device, record_bytes, align, page_bytes)
+        if self.blocks < 4 or topics * record_bytes > (self.blocks - 3) * (_BLOCK_BYTES // 2):
+            raise ValueError("outbox: too few blocks to keep a message of each topic; give more blocks or fewer topics")
+
+    def mount(self):
+        """As Outbox.mount(); then learn the newest message of each topic."""
+        status = Outbox.mount(self)
+        self._known = 0
+        while status == _OK and self._load() == _OK:
+            self._learn(self._cursor_topic(), self.cursor_seq)
+            self.advance()
+        if status == _OK:
+            self.seek(self.oldest_seq)
+        return status
+
+    def _store_once(self, kind):
+        status = Outbox._store_once(self, kind)
+        if status == _OK and kind & 0x0F == _MESSAGE:
+            self._learn(crc30(self._topic, 0, self._topic_length, 0), self.next_seq - 1)
+        return status
+
+    def _cursor_topic(self):
+        return crc30(self.buffer, self.topic_at, self.topic_at + self.topic_length, 0)
+
+    def _learn(self, crc, seq):
+        slot = self._slot(crc)
+        if slot >= 0:
+            self._newest[slot] = seq
+
+    def _slot(self, crc):
+        """The topic's place in the table, a new one while there is room; -1 when there is none."""
+        slot = 0
+        while slot < self._known:
+            if self._topic_crc[slot] == crc:
+                return slot
+            slot += 1
+        if slot == len(self._topic_crc):
+            return -1
+        self._topic_crc[slot] = crc
+        self._known += 1
+        return slot
+
+    def _make_room(self, size):
+        """Whenever the last spare block was opened, the oldest sector's messages are dropped, or written into it."""
+        if not Outbox._make_room(self, size):
+            return False
+        rounds = self.blocks
+        while rounds and not self._is_free((self._head + 1) % self.blocks):
+            self._rescue()
+            rounds -= 1
+            if not Outbox._make_room(self, size):
+                return False
+        return rounds > 0
+
+    def _rescue(self):
+        """Empty the oldest sector."""
+        end = self._first_of((self._tail + 1) % self.blocks)
+        self._put_aside()
+        self.seek(self.oldest_seq)
+        while self.cursor_seq < end and self._load() == _OK and self.cursor_seq < end:
+            if not (self.acked << 1) >> (self.cursor_seq - self.oldest_seq) & 1:
+                self._keep_or_drop(self.cursor_seq)
+            self.advance()
+        self._take_back()
+        self.discard_through(end - 1)
+
+    # One assignment a line: a tuple of four would take heap.
+
+    def _put_aside(self):
+        self._new_topic = self._topic
+        self._new_topic_length = self._topic_length
+        self._new_payload = self._payload
+        self._new_length = self._length
+
+    def _take_back(self):
+        self._topic = self._new_topic
+        self._topic_length = self._new_topic_length
+        self._payload = self._new_payload
+        self._length = self._new_length
+
+    def _keep_or_drop(self, seq):
+        slot = self._slot(self._cursor_topic())
+        if slot < 0 or self._newest[slot] != seq or not self._write_again():
+            self.dropped += 1
+        else:
+            self._newest[slot] = self.next_seq - 1
+
+    def _write_again(self):
+        """Append the message at the cursor once more. False: no room in the head (the ring was filled by another policy)."""
+        copy(self._kept_topic, 0, self.buffer, self.topic_at, self.topic_length)
+        copy(self._kept_payload, 0, self.buffer, self.topic_at + self.topic_length, self.payload_length)
+        self._topic, self._topic_length = self._kept_topic, self.topic_length
+        self._payload, self._length = self._kept_payload, self.payload_length
+        if self._offset + self._padded(self._topic_length + self._length + _OVERHEAD) > _BLOCK_BYTES:
+            return False
+        if not self._write_record(_MESSAGE | self.flags):
+            return False
+        self.next_seq += 1
+        return True
