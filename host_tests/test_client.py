@@ -95,6 +95,44 @@ class TestRedelivery(unittest.TestCase):
             self.assertEqual([payload for _, _, payload in bench.sent(60)], [b"payload"])
 
 
+class TestSaving(unittest.TestCase):
+    """How many messages come again after a power cut."""
+
+    def test_acknowledgements_get_a_record_of_their_own_after_a_quiet_while(self):
+        bench = Bench(keep_alive_s=0).connect().publish(b"a")
+        bench.sent()
+        bench.say(puback(1))
+        programs = bench.flash.programs
+        bench.poll(2900)
+        self.assertEqual(bench.flash.programs, programs)
+        bench.poll(200)
+        self.assertEqual((bench.flash.programs, bench.outbox.unsaved), (programs + 1, 0))
+        bench.boot()
+        self.assertTrue(bench.client.is_drained)
+
+    def test_a_backlog_that_drains_is_written_down_every_64_acknowledgements(self):
+        bench = Bench(blocks=16).publish(*[b"%d" % number for number in range(300)]).connect()
+        programs = bench.flash.programs
+        most = 0
+        while not bench.client.is_drained:
+            for packet_id, _, _ in bench.sent(2):
+                bench.stream.say(puback(packet_id))
+            most = max(most, bench.outbox.unsaved)
+        self.assertTrue(most <= 64, most)
+        self.assertEqual(bench.flash.programs - programs, 300 // 64)
+
+    def test_drain_tells_whether_all_was_delivered_in_time(self):
+        bench = Bench().connect().publish(b"a")
+
+        def ticks_ms():
+            bench.now_ms += 5
+            return bench.now_ms
+
+        self.assertFalse(bench.client.drain(ticks_ms, 200))
+        bench.stream.say(puback(1))
+        self.assertTrue(bench.client.drain(ticks_ms, 200, idle=lambda client: None))
+
+
 class TestLink(unittest.TestCase):
     def test_refused_connections_back_off(self):
         bench, times = Bench(), []

@@ -39,6 +39,8 @@ _LINK_LOST = const(-23)
 _CHUNK = const(128)
 _IN_FLIGHT = const(16)
 _PUBLISH_OVERHEAD = const(9)
+_SAVE_COUNT = const(64)  # so many messages at most come again after a power cut, beside those in flight
+_SAVE_MS = const(30_000)
 
 
 class Client:
@@ -58,7 +60,7 @@ class Client:
         self._rx = bytearray(_CHUNK)
         self._tx_at = self._tx_end = self._rx_at = self._rx_end = 0
         self._stream = None
-        self._first = 0
+        self._first = self._saved_ms = 0
         self._attempt = self._wait_ms = self._since_ms = 0
         self._offline_ms = -1
         self.on_message = self.on_acknowledged = None
@@ -131,7 +133,26 @@ class Client:
             self._lost(status)
         if not moved:
             self.outbox.erase_ahead()
+            self._save_when_quiet(now_ms)
         return moved
+
+    def drain(self, ticks_ms, timeout_ms, idle=None):
+        """Poll until nothing waits for its acknowledgement, or timeout_ms have passed: before sleep. True when all is delivered.
+
+        ticks_ms: callable; idle: callable, waits a moment (and feeds the watchdog).
+        """
+        start = ticks_ms()
+        while not self.is_drained and elapsed_ms(ticks_ms(), start) < timeout_ms:
+            if not self.poll(ticks_ms()) and idle:
+                idle(self)
+        return self.is_drained
+
+    def _save_when_quiet(self, now_ms):
+        """Acknowledgements ride on the next record; when none comes for a while, they get one of their own."""
+        if not self.outbox.unsaved:
+            self._saved_ms = now_ms
+        elif elapsed_ms(now_ms, self._saved_ms) >= _SAVE_MS:
+            self.outbox.save_state()
 
     def close(self):
         """DISCONNECT, if a connection stands, and write down what is acknowledged. The outbox keeps the rest."""
@@ -319,6 +340,8 @@ class Client:
             self._free_durable()
         else:
             self.outbox.discard(seq)
+        if self.outbox.unsaved >= _SAVE_COUNT:
+            self.outbox.save_state()
         if self.on_acknowledged:
             self.on_acknowledged(seq)
 

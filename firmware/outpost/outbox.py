@@ -46,6 +46,13 @@ class Outbox(Ring):
         self.cursor_seq = self._cursor_block = self._cursor_offset = self._cursor_salt = self._cursor_end = 0
         self.flags = self.topic_at = self.topic_length = self.payload_length = 0
 
+    def mount(self):
+        """Find the messages. OK, or BLANK, FOREIGN, NEWER, GEOMETRY: see `outpost.status`. Programs and erases nothing."""
+        status = Ring.mount(self)
+        if status == _OK:
+            self.seek(self.oldest_seq)
+        return status
+
     # --- Append ---
 
     def append(self, topic, payload, length, flags=0x10):

@@ -26,7 +26,7 @@ _ACK_BITS = const(16)
 
 
 class Ring(Sectors):
-    """Arguments: see Sectors. seek() is the outbox's."""
+    """Arguments: see Sectors."""
 
     def _reset(self):
         Sectors._reset(self)
@@ -46,7 +46,6 @@ class Ring(Sectors):
         self._scan_head()
         self._find_tail()
         self.boot = (self.boot + 1) & 0xFFFF
-        self.seek(self.oldest_seq)
         return _OK
 
     def _find_head(self):

@@ -21,6 +21,8 @@ SUBCOMMANDS = {
     "collect": "store messages from the broker on disk, and tell the boards what is durable",
     "pipeline": "turn the collector's segments into tables: silver, quarantine, gold, gaps",
     "report": "write one self-contained HTML page about the tables",
+    "outbox": "look into a copy of a board's outbox: show, check, rescue the messages, wear",
+    "mq": "IBM MQ Publish command messages: build, parse, check, bridge from MQTT",
     "demo": "all of it for half a minute, with disasters, and a table of what was lost",
 }
 
