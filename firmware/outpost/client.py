@@ -340,8 +340,7 @@ class Client:
             self._free_durable()
         else:
             self.outbox.discard(seq)
-        if self.outbox.unsaved >= _SAVE_COUNT:
-            self.outbox.save_state()
+            self._save_if_many()
         if self.on_acknowledged:
             self.on_acknowledged(seq)
 
@@ -352,6 +351,11 @@ class Client:
             through = min(through, session.base - 1)
         if through >= self.outbox.oldest_seq:
             self.outbox.discard_through(through)
+            self._save_if_many()
+
+    def _save_if_many(self):
+        if self.outbox.unsaved >= _SAVE_COUNT:
+            self.outbox.save_state()
 
     def _deliver(self, now_ms):
         inbound = self.session.inbound
