@@ -34,7 +34,7 @@ class Outbox(Ring):
     """The FIFO. After mount(): append() at one end; seek(), load(), advance() read; discard() frees at the other end.
 
     Arguments: see Sectors. To read: next_seq, oldest_seq, stream (8 hex digits, bytes), boot, cursor_seq, and the counters
-    appended, refused, dropped, unreadable, programs, erases, sealed_torn, storage_errors.
+    appended, refused, dropped, unreadable, damaged, programs, erases, sealed_torn, storage_errors.
     When full it refuses; `policies.py` has the other two ways.
     """
 
@@ -204,7 +204,18 @@ class Outbox(Ring):
             if self.cursor_seq == self._cursor_end:
                 return -1
             salt = self._cursor_salt
-        return self._record_valid(self._cursor_block, self._cursor_offset, salt ^ self.cursor_seq)
+        at = self._record_valid(self._cursor_block, self._cursor_offset, salt ^ self.cursor_seq)
+        return at if at >= 0 else self._skip_damaged(salt)
+
+    def _skip_damaged(self, salt):
+        """Cursor over a record that the flash has lost, to the next of its sector. -1 when there is none."""
+        offset = self._go_on(self._cursor_block, self._cursor_offset, salt, self.cursor_seq)
+        end = self.next_seq if self._cursor_block == self._head else self._cursor_end
+        if offset < 0 or self._seq_found >= end:
+            return -1
+        self._cursor_offset = offset
+        self.cursor_seq = self._seq_found
+        return self._record_valid(self._cursor_block, offset, salt ^ self.cursor_seq)
 
     def _leave_head(self):
         """The cursor's sector is no longer the head: note its salt, and the number at which the next one begins.

@@ -75,11 +75,17 @@ class Ring(Sectors):
         """Walk the newest sector: its last valid record holds the whole state. Behind a torn one nothing is appended."""
         self._take_header()
         offset = self._padded(_HEADER)
-        at = self._record_valid(self._head, offset, self._salt ^ self.next_seq)
-        while at >= 0:
-            self._take_record(at)
-            offset += self._record_size
+        while True:
             at = self._record_valid(self._head, offset, self._salt ^ self.next_seq)
+            if at >= 0:
+                self._take_record(at)
+                offset += self._record_size
+                continue
+            further = self._go_on(self._head, offset, self._salt, self.next_seq)
+            if further < 0:
+                break
+            self.damaged += 1
+            offset, self.next_seq = further, self._seq_found
         self._offset = offset
         if not self._rest_is_blank(self._head, offset):
             self.sealed_torn += 1

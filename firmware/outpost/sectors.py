@@ -80,7 +80,7 @@ class Sectors:
         self.buffer = bytearray(pages * page_bytes)
         view = memoryview(self.buffer)
         self._views = [view[: n * page_bytes] for n in range(1, pages + 1)]
-        self.programs = self.erases = self.sealed_torn = self.storage_errors = 0
+        self.programs = self.erases = self.sealed_torn = self.storage_errors = self.damaged = 0
         self._reset()
 
     def _reset(self):
@@ -88,7 +88,7 @@ class Sectors:
         self.next_seq = self.oldest_seq = self.boot = self.acked = 0
         self._head = self._sector_no = self._first_seq = self._salt = self._record_size = 0
         self._topic = self._payload = b""  # what is being stored
-        self._topic_length = self._length = 0
+        self._topic_length = self._length = self._seq_found = 0
         self._offset = _BLOCK_BYTES  # next free byte of the head sector; 0: erased, its header not yet programmed
         self._has_header = True  # the head sector's header is on flash
 
@@ -171,6 +171,29 @@ class Sectors:
         if self.buffer[at] & 0x80 or length + 4 > room or at + length + 4 > len(self.buffer):
             return 0
         return at + length
+
+    def _go_on(self, block, offset, salt, seq):
+        """Behind a damaged record: the offset of the next valid one, its number in _seq_found; -1 when there is none.
+
+        By the damaged record's lengths first, then at every place up to where all is erased.
+        """
+        self._seq_found = seq + 1
+        following = offset + self._record_size
+        if self._record_valid(block, following, salt ^ (seq + 1)) >= 0:
+            return following
+        while offset + _OVERHEAD <= _BLOCK_BYTES and (offset % 256 or not self._rest_is_blank(block, offset)):
+            offset += self._align
+            if self._valid_soon(block, offset, salt, seq):
+                return offset
+        return -1
+
+    def _valid_soon(self, block, offset, salt, seq):
+        """A valid record of number seq or the two after it begins here."""
+        for number in (seq, seq + 1, seq + 2):
+            if self._record_valid(block, offset, salt ^ number) >= 0:
+                self._seq_found = number
+                return True
+        return False
 
     def _crc_fits(self, at, end, salt):
         return self._crc_at(end) == self._crc(at, end, salt)
