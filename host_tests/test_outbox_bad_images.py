@@ -61,6 +61,17 @@ class TestBadImages(unittest.TestCase):
                 self.assertEqual(result, status.OK)
                 self.assertTrue(len(found) >= len(good) - 2, "%d at %d: %d of %d" % (length, start, len(found), len(good)))
 
+    def test_a_damaged_header_costs_its_sector_and_no_other(self):
+        image, good = good_image(6, 180, 100)
+        for block in range(6):
+            damaged = bytearray(image)
+            damaged[block * 4096 + 17] ^= 0x10
+            result, found = read(damaged, 6)
+            self.assertEqual(result, status.OK)
+            self.assertTrue(len(found) >= len(good) - 33, "block %d: %d of %d" % (block, len(found), len(good)))
+            for seq, payload in found.items():
+                self.assertEqual(good[seq], payload)
+
     def test_random_bytes_and_other_formats_are_foreign(self):
         random.seed(5)
         for content in (bytes(8192), b"\x55" * 8192, b"littlefs" * 1024, b"OB\x01\x02" * 2048):

@@ -43,15 +43,9 @@ class Outbox(Ring):
     def _reset(self):
         Ring._reset(self)
         self.appended = self.refused = self.dropped = self.unreadable = 0
-        self.cursor_seq = self._cursor_block = self._cursor_offset = self._cursor_salt = self._cursor_end = 0
+        self._cursor_block = self._cursor_offset = self._cursor_salt = self._cursor_end = 0
+        self.cursor_seq = -1  # before the oldest: load() seeks
         self.flags = self.topic_at = self.topic_length = self.payload_length = 0
-
-    def mount(self):
-        """Find the messages. OK, or BLANK, FOREIGN, NEWER, GEOMETRY: see `outpost.status`. Programs and erases nothing."""
-        status = Ring.mount(self)
-        if status == _OK:
-            self.seek(self.oldest_seq)
-        return status
 
     # --- Append ---
 
@@ -150,10 +144,14 @@ class Outbox(Ring):
     def seek(self, seq):
         """Cursor to message seq, or to the oldest one held if that is younger."""
         seq = max(seq, self.oldest_seq)
-        block = self._tail
-        while block != self._head and self._first_of((block + 1) % self.blocks) <= seq:
-            block = (block + 1) % self.blocks
-        self._enter(block)
+        low, high = 0, (self._head - self._tail) % self.blocks
+        while low < high:  # the last sector that begins at seq or before, by halving
+            middle = (low + high + 1) // 2
+            if self._first_of((self._tail + middle) % self.blocks) <= seq:
+                low = middle
+            else:
+                high = middle - 1
+        self._enter((self._tail + low) % self.blocks)
         while self.cursor_seq < seq and self._load() == _OK and self.cursor_seq < seq:
             self.advance()
         self._give_up_before_cursor(seq)
@@ -223,7 +221,7 @@ class Outbox(Ring):
         A record from that number on was given up (its program failed), and the number used again.
         """
         self._read(self._cursor_block, 0)
-        self._cursor_salt = self._crc_at(28)
+        self._cursor_salt = self._crc_at(28)  # of a lost header too: if the damage is elsewhere in it, its records are readable
         self._cursor_end = self._first_of((self._cursor_block + 1) % self.blocks)
 
     def _next_sector(self):

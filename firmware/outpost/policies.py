@@ -61,11 +61,12 @@ class NewestPerTopic(Outbox):
         """As Outbox.mount(); then learn the newest message of each topic."""
         status = Outbox.mount(self)
         self._known = 0
+        if status == _OK:
+            self.seek(self.oldest_seq)
         while status == _OK and self._load() == _OK:
             self._learn(self._cursor_topic(), self.cursor_seq)
             self.advance()
-        if status == _OK:
-            self.seek(self.oldest_seq)
+        self.cursor_seq = -1
         return status
 
     def _store_once(self, kind):

@@ -177,11 +177,13 @@ class Sectors:
 
         By the damaged record's lengths first, then at every place up to where all is erased.
         """
+        if self._rest_is_blank(block, offset):
+            return -1
         self._seq_found = seq + 1
         following = offset + self._record_size
         if self._record_valid(block, following, salt ^ (seq + 1)) >= 0:
             return following
-        while offset + _OVERHEAD <= _BLOCK_BYTES and (offset % 256 or not self._rest_is_blank(block, offset)):
+        while offset + _OVERHEAD <= _BLOCK_BYTES and not self._rest_is_blank(block, offset):
             offset += self._align
             if self._valid_soon(block, offset, salt, seq):
                 return offset
