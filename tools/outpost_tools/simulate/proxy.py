@@ -74,8 +74,8 @@ class Proxy:
             if not self._refusing:
                 await self._flowing.wait()
                 await self._relay(reader, writer)
-        except OSError:
-            pass  # the broker is away, or one side reset: the other side sees its connection end
+        except (OSError, asyncio.CancelledError):
+            pass  # the broker is away, one side reset, or the run ends: the other side sees its connection end
         finally:
             self._silent(writer)
             self._writers.discard(writer)
