@@ -11,6 +11,7 @@ MODULES = (
     "notes",
     "outbox",
     "packets",
+    "partition",
     "pinned",
     "policies",
     "reader",

@@ -27,6 +27,7 @@ ALLOWED = {
     "ring": {"sectors"},
     "outbox": {"ring", "sectors"},
     "pinned": BYTES | {"sectors"},
+    "partition": set(),
     "policies": {"outbox", "sectors"},
     "notes": {"outbox", "sectors"},
     "session": {"packets"},

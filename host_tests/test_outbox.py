@@ -173,6 +173,16 @@ class TestFlashUse(unittest.TestCase):
             fill(outbox, 5)
             self.assertEqual(len(everything(again(flash, **geometry))), 5, geometry)
 
+    def test_the_largest_region(self):
+        """4,096 blocks, the head just before the region's end: it goes round, and an erase outside would stop the test."""
+        flash = flash_in_ram(4096, 256)
+        outbox = Outbox(flash)
+        outbox.format(b"01234567")
+        outbox._open(4094)
+        for _ in range(30):
+            self.assertEqual(outbox.append(TOPIC, bytes(400), 400), status.OK)
+        self.assertEqual((outbox._head, len(everything(again(flash)))), (1, 30))
+
     def test_impossible_geometry_is_refused(self):
         faulty = {"align": 3}, {"align": 512}, {"page_bytes": 100}, {"align": 64, "page_bytes": 32}, {"record_bytes": 9000}
         for geometry in faulty:
