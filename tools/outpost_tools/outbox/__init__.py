@@ -1,0 +1,13 @@
+"""Reads a copy of an outbox's flash without a board: a second implementation of `firmware/OUTBOX_FORMAT.md`.
+
+layout.py    the bytes: header, record, CRC; one block at a time; pure
+salvage.py   what stands behind damage, where a CRC proves it; pure
+image.py     the ring: head, chain, which messages are held
+faults.py    what is wrong with an image, by name
+show.py      text and JSON for people and programs
+export.py    messages out: JSON lines, or a sealed segment for the pipeline
+wear.py      the model of wear; pure
+cli.py       `outpost outbox`
+"""
+
+from outpost_tools.outbox.cli import add_parser as add_parser

@@ -1,0 +1,161 @@
+"""What is wrong with an image, each fault by its name; and what is not wrong but worth a note: traces of power cuts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from outpost_tools.outbox.image import Block, Image, Kind, Status, age, board_view
+from outpost_tools.outbox.layout import BLOCK_BYTES, MESSAGE, NUMBERS, OVERHEAD_BYTES, STATE, Record, is_erased
+
+_HEADERLESS = {
+    Kind.NEWER: "newer version: a sector of a later format; read it with the `outpost` of that firmware",
+    Kind.DAMAGED: "bad header: begins as a sector, its CRC does not fit; its messages cannot be read",
+    Kind.FOREIGN: "foreign block: neither erased nor a sector; is this the outbox's region, from its first block on?",
+}
+_STATUS = {
+    Status.BLANK: "blank: all erased; no outbox is here, or not yet",
+    Status.FOREIGN: "foreign: no sector of an outbox is here; does the image begin at the region's first block?",
+    Status.NEWER: "newer version: no sector of version 1 is here",
+}
+# A line for each block would only repeat what the line for the region says.
+_UNREMARKABLE = {
+    Status.OUTBOX: {Kind.ERASED},
+    Status.NEWER: {Kind.ERASED},
+    Status.BLANK: {Kind.ERASED, Kind.FOREIGN, Kind.DAMAGED},
+    Status.FOREIGN: {Kind.ERASED, Kind.FOREIGN},
+}
+
+
+class Findings(NamedTuple):
+    """Lines for people. No faults: the image is sound."""
+
+    faults: list[str]
+    notes: list[str]
+
+    def fault(self, block: Block, text: str) -> None:
+        self.faults.append(f"block {block.number}: {text}")
+
+    def note(self, block: Block, text: str) -> None:
+        self.notes.append(f"block {block.number}: {text}")
+
+
+def examine(data: bytes, image: Image, align: int | None = None) -> Findings:
+    """align: what the board's settings say; another one in the image is then a fault, as for the board's mount()."""
+    found = Findings([], [])
+    _size(image, found)
+    if image.status is not Status.OUTBOX:
+        found.faults.append(_STATUS[image.status])
+    for block in image.blocks:
+        if block.is_sector:
+            _sector(image, block, align, found)
+        elif block.kind not in _UNREMARKABLE[image.status]:
+            _no_sector(image, block, found)
+    if image.status is Status.OUTBOX:
+        _ring(image, found)
+        _board(data, image, found)
+    return found
+
+
+def _size(image: Image, found: Findings) -> None:
+    if image.odd_bytes:
+        text = f"the last block has {image.odd_bytes} bytes; read as if the rest were erased"
+        found.faults.append(f"truncated image: its size is no multiple of {BLOCK_BYTES}: {text}")
+    if len(image.blocks) < 2:
+        found.faults.append(f"truncated image: {len(image.blocks)} blocks of {BLOCK_BYTES} bytes; an outbox has 2 or more")
+
+
+def _no_sector(image: Image, block: Block, found: Findings) -> None:
+    if _is_next(image, block) and block.kind is not Kind.NEWER:
+        found.note(block, "not erased: the next to be used, and a power cut in its erase or first program leaves it so")
+    else:
+        found.fault(block, _HEADERLESS[block.kind])
+
+
+def _sector(image: Image, block: Block, align: int | None, found: Findings) -> None:
+    header = block.header
+    if block.kind is Kind.REPAIRED:
+        found.fault(block, f"bad header: one bit of byte {block.wrong_byte} is wrong; read as sector {header.sector_no}")
+    if align is not None and header.align != align:
+        found.fault(block, f"other alignment: {header.align}; a board set to {align} refuses it (GEOMETRY)")
+    if header.stream != image.head.header.stream:
+        _other_stream(block, found)
+    elif block not in image.chain:
+        found.fault(block, f"out of place: a second sector {header.sector_no}")
+    elif (block.number + age(block, image.head)) % len(image.blocks) != image.head.number:
+        found.fault(block, f"out of place: sector {header.sector_no} belongs elsewhere; blocks are missing or were moved")
+    _records(block, found)
+
+
+def _other_stream(block: Block, found: Findings) -> None:
+    name = block.header.stream.decode("ascii", "backslashreplace")
+    if block.walk.next_seq == NUMBERS - 1:
+        found.note(block, f"of stream {name}, which ended when its numbers were used up")
+    else:
+        found.fault(block, f"other stream: {name}")
+
+
+def _records(block: Block, found: Findings) -> None:
+    end = block.header.records_at
+    for record in block.walk.records:
+        if record.offset != end:
+            found.fault(block, f"bad record at 0x{end:04x}: stepped over, going on at 0x{record.offset:04x}")
+        end = record.offset + record.size_bytes
+        for text in _oddities(block, record):
+            found.fault(block, f"bad record at 0x{record.offset:04x}: {text}")
+
+
+def _oddities(block: Block, record: Record) -> list[str]:
+    """Of a record that is valid by its CRC."""
+    odd = [] if is_erased(record.padding) else ["its padding is not erased"]
+    if record.kind not in (MESSAGE, STATE):
+        odd.append(f"unknown kind {record.kind}")
+    if record.qos == 3:
+        odd.append("QoS 3")
+    if not block.header.oldest <= record.oldest <= record.seq:
+        odd.append(f"its oldest, {record.oldest}, cannot be")
+    return odd
+
+
+def _ring(image: Image, found: Findings) -> None:
+    """What only neighbours tell."""
+    for block, later in zip(image.chain, [*image.chain[1:], None], strict=True):
+        _sector_end(image, block, later, found)
+    first = image.chain[0].header.first_seq
+    if first > image.told_oldest:
+        why = "freed and erased before a record said so, or lost with a block named above"
+        found.notes.append(f"messages {image.told_oldest} to {first - 1} are gone: {why}")
+
+
+def _sector_end(image: Image, block: Block, later: Block | None, found: Findings) -> None:
+    """A torn record is a power cut's doing, unless the next sector counts on from more."""
+    end, seq = block.walk.end, block.walk.next_seq
+    first = later.header.first_seq if later is not None else seq
+    if first > seq and (first <= image.oldest or _is_half_erased(image, block, first - seq)):
+        found.note(block, f"messages {seq} to {first - 1} are gone: freed, and the power cut in the erase of the block")
+    elif first > seq:
+        found.fault(block, f"bad record at 0x{end:04x}: messages {max(seq, image.oldest)} to {first - 1} are unreadable")
+    elif not block.rest_is_erased:
+        found.note(block, f"sealed: a torn record at 0x{end:04x}, as a power cut leaves it; it was never promised")
+    if first < seq:
+        found.note(block, f"{seq - first} messages given up after a failed program, and stored again in the next sector")
+
+
+def _is_half_erased(image: Image, block: Block, missing: int) -> bool:
+    """It is the next block to be used, and what is left behind the torn record has not the room of the others that were there."""
+    if not _is_next(image, block):
+        return False
+    left = block.rest_bytes - block.torn_bytes
+    return block.rest_is_erased or left < (missing - 1) * OVERHEAD_BYTES
+
+
+def _is_next(image: Image, block: Block) -> bool:
+    return bool(image.chain) and block.number == (image.head.number + 1) % len(image.blocks)
+
+
+def _board(data: bytes, image: Image, found: Findings) -> None:
+    board = board_view(data)
+    hidden = len(image.held) - len(board.held)
+    if board.status is Status.NEWER:
+        found.notes.append("a board refuses this region as it is (NEWER), and changes nothing in it")
+    elif hidden > 0:
+        found.notes.append(f"a board sees {hidden} of these messages no more, and will write over them: export before it runs")

@@ -1,0 +1,249 @@
+"""The ring in an image: which block is the head, what belongs to it, and which messages are held.
+
+read_image() makes of it what can be made: damaged records are stepped over, headers with one wrong bit repaired, missing sectors
+are gaps. board_view() is what a board's mount() would make of it: no such header, nothing beyond a gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from outpost_tools.outbox import layout, salvage
+from outpost_tools.outbox.layout import BLOCK_BYTES, HEADER_BYTES, NUMBERS, Header, Record, Walk
+
+ACK_BITS = 16
+_NO_RECORDS = Walk([], 0, 0)
+
+
+class Kind(StrEnum):
+    """What a block is."""
+
+    SECTOR = "sector"
+    REPAIRED = "repaired"  # a sector whose header has one wrong bit
+    ERASED = "erased"
+    NEWER = "newer"  # a sector of a later format version
+    DAMAGED = "damaged"  # begins as a sector, and is none
+    FOREIGN = "foreign"
+
+
+class State(StrEnum):
+    """What a message is."""
+
+    HELD = "held"
+    ACKED = "acked"  # done with, out of order: an older one is held
+    FREED = "freed"
+    SUPERSEDED = "superseded"  # given up after a failed program: a later sector uses its number again
+    STRAY = "stray"  # of another stream, or of a second copy of a sector
+
+
+class Status(StrEnum):
+    """What a region is."""
+
+    OUTBOX = "outbox"
+    BLANK = "blank"
+    FOREIGN = "foreign"
+    NEWER = "newer"
+
+
+@dataclass(slots=True)
+class Block:
+    """One block. header and walk are those of a SECTOR or a REPAIRED one; `wrong_byte` is that of a repaired header."""
+
+    number: int
+    kind: Kind
+    header: Header | None = None
+    walk: Walk = _NO_RECORDS
+    rest_bytes: int = 0  # from where the records end to the last byte that is not erased ...
+    torn_bytes: int = 0  # ... and how many of them the record torn there would have by its lengths
+    wrong_byte: int = -1
+
+    @property
+    def is_sector(self) -> bool:
+        return self.kind in (Kind.SECTOR, Kind.REPAIRED)
+
+    @property
+    def rest_is_erased(self) -> bool:
+        return self.rest_bytes == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message record where it stands. (stream, seq) is its number."""
+
+    record: Record
+    block: int
+    stream: str
+    state: State
+
+    @property
+    def seq(self) -> int:
+        return self.record.seq
+
+
+@dataclass(slots=True)
+class Image:
+    """What was found. `chain`: the head's stream, oldest sector first; `messages`: in order, stray ones first."""
+
+    blocks: list[Block]
+    odd_bytes: int
+    status: Status
+    chain: list[Block] = field(default_factory=list)
+    stream: str = ""
+    told_oldest: int = 0  # as the newest record says; `oldest` may be later, when what was older is gone
+    oldest: int = 0
+    acked: frozenset[int] = frozenset()
+    next_seq: int = 0
+    boot: int = 0
+    messages: list[Message] = field(default_factory=list)
+
+    @property
+    def head(self) -> Block:
+        return self.chain[-1]
+
+    @property
+    def held(self) -> list[Message]:
+        return [message for message in self.messages if message.state is State.HELD]
+
+    @property
+    def unreadable(self) -> int:
+        """Numbers from `oldest` on that are neither done with nor readable."""
+        readable = {m.seq for m in self.messages if m.state in (State.HELD, State.ACKED) and m.seq >= self.oldest}
+        return self.next_seq - self.oldest - len(readable | {seq for seq in self.acked if self.oldest <= seq < self.next_seq})
+
+
+def read_image(data: bytes) -> Image:
+    """Any bytes. An incomplete last block is read as if the missing bytes were erased."""
+    return _assembled(data, deep=True)
+
+
+def board_view(data: bytes) -> Image:
+    """What the firmware would make of it: nothing at all where one sector is of a newer version."""
+    return _assembled(data, deep=False)
+
+
+def _assembled(data: bytes, *, deep: bool) -> Image:
+    blocks = [_block(number, text, deep) for number, text in enumerate(_split(data))]
+    sectors = [block for block in blocks if block.is_sector]
+    image = Image(blocks, len(data) % BLOCK_BYTES, _status(data, blocks, sectors, deep))
+    if image.status is Status.OUTBOX:
+        head = _head(sectors)
+        _take_state(image, head, _chain(head, sectors) if deep else _unbroken_chain(head, blocks))
+        _take_messages(image, sectors if deep else image.chain)
+    return image
+
+
+def _split(data: bytes) -> list[bytes]:
+    return [data[at : at + BLOCK_BYTES].ljust(BLOCK_BYTES, b"\xff") for at in range(0, len(data), BLOCK_BYTES)]
+
+
+def _block(number: int, text: bytes, repair: bool) -> Block:
+    header = layout.read_header(text)
+    if header is not None:
+        return Block(number, Kind.NEWER) if header.version > layout.VERSION else _sector(number, Kind.SECTOR, text, header)
+    if layout.is_erased(text):
+        return Block(number, Kind.ERASED)
+    repaired = salvage.repair_header(text) if repair else None
+    if repaired is not None:
+        block = _sector(number, Kind.REPAIRED, text, repaired[0])
+        block.wrong_byte = repaired[1]
+        return block
+    return Block(number, Kind.DAMAGED if text.startswith(layout.MAGIC) else Kind.FOREIGN)
+
+
+def _sector(number: int, kind: Kind, text: bytes, header: Header) -> Block:
+    found = salvage.walk_on(text, header)
+    rest_bytes = len(text[found.end :].rstrip(b"\xff"))
+    return Block(number, kind, header, found, rest_bytes, min(rest_bytes, layout.stated_bytes(text, found.end)))
+
+
+def _status(data: bytes, blocks: list[Block], sectors: list[Block], deep: bool) -> Status:
+    newer = any(block.kind is Kind.NEWER for block in blocks)
+    if newer and not (deep and sectors):
+        return Status.NEWER
+    if sectors:
+        return Status.OUTBOX
+    # A cut inside format() leaves the place of the first header torn.
+    return Status.BLANK if layout.is_erased(data[HEADER_BYTES:]) else Status.FOREIGN
+
+
+def _is_later(sector_no: int, other: int) -> bool:
+    """Counted modulo 2^30; equal counts as later, because the firmware takes the last one that it meets."""
+    return (sector_no - other) % NUMBERS < NUMBERS // 2
+
+
+def _head(sectors: list[Block]) -> Block:
+    head = sectors[0]
+    for block in sectors[1:]:
+        if _is_later(block.header.sector_no, head.header.sector_no):
+            head = block
+    return head
+
+
+def age(block: Block, head: Block) -> int:
+    """How many sectors were opened since: 0 for the head."""
+    return (head.header.sector_no - block.header.sector_no) % NUMBERS
+
+
+def _chain(head: Block, sectors: list[Block]) -> list[Block]:
+    """Every sector of the head's stream, wherever it stands, oldest first; of two with one number the first."""
+    by_age = {age(block, head): block for block in reversed(sectors) if block.header.stream == head.header.stream}
+    by_age[0] = head
+    return [by_age[key] for key in sorted(by_age, reverse=True)]
+
+
+def _unbroken_chain(head: Block, blocks: list[Block]) -> list[Block]:
+    """Back from the head over blocks side by side, until one holds the oldest message."""
+    chain, oldest = [head], _told(head)[0]
+    while chain[0].header.first_seq > oldest and len(chain) < len(blocks):
+        before = blocks[(chain[0].number - 1) % len(blocks)]
+        if not before.is_sector or age(before, head) != len(chain) or before.header.stream != head.header.stream:
+            break
+        chain.insert(0, before)
+    return chain
+
+
+def _told(head: Block) -> tuple[int, int, int]:
+    """(oldest, acked, boot) of the newest record; of the header when no record follows it."""
+    newest = head.walk.records[-1] if head.walk.records else head.header
+    return newest.oldest, newest.acked, newest.boot
+
+
+def _take_state(image: Image, head: Block, chain: list[Block]) -> None:
+    oldest, acked, image.boot = _told(head)
+    image.chain, image.stream = chain, head.header.stream.decode("ascii", "backslashreplace")
+    image.next_seq = head.walk.next_seq
+    image.told_oldest = oldest
+    image.acked = frozenset(oldest + 1 + bit for bit in range(ACK_BITS) if acked >> bit & 1)
+    image.oldest = max(oldest, chain[0].header.first_seq)
+    while image.oldest in image.acked:
+        image.oldest += 1
+
+
+def _take_messages(image: Image, sectors: list[Block]) -> None:
+    in_chain = {block.number for block in image.chain}
+    others = [block for block in sectors if block.number not in in_chain]
+    for block in others:
+        image.messages += [_message(block, record, State.STRAY) for record in _message_records(block)]
+    # A number at which a later sector begins was given up by the earlier one.
+    found, limit = [], image.next_seq
+    for block in reversed(image.chain):
+        found.append([_message(block, record, _state(image, record.seq, limit)) for record in _message_records(block)])
+        limit = min(limit, block.header.first_seq)
+    image.messages += [message for group in reversed(found) for message in group]
+
+
+def _message_records(block: Block) -> list[Record]:
+    return [record for record in block.walk.records if record.is_message]
+
+
+def _message(block: Block, record: Record, state: State) -> Message:
+    return Message(record, block.number, block.header.stream.decode("ascii", "backslashreplace"), state)
+
+
+def _state(image: Image, seq: int, limit: int) -> State:
+    if seq >= limit:
+        return State.SUPERSEDED
+    if seq < image.oldest:
+        return State.FREED
+    return State.ACKED if seq in image.acked else State.HELD

@@ -1,0 +1,156 @@
+"""The bytes of the outbox format, version 1: `firmware/OUTBOX_FORMAT.md`, read with struct and zlib.
+
+Shares no code with the firmware, so that each checks the other. Knows one block: no ring, no queue.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import NamedTuple
+
+BLOCK_BYTES = 4096
+HEADER_BYTES = 32
+OVERHEAD_BYTES = 16
+VERSION = 1
+MAGIC = b"OB"
+MESSAGE = 1
+STATE = 2
+NUMBERS = 1 << 30
+ALIGNMENTS = (4, 8, 16, 32, 64, 128, 256)
+
+_HEADER = struct.Struct("<2sBBI8sIIHH")
+_PREFIX = struct.Struct("<BBHIHH")
+_CRC = struct.Struct("<I")
+_MASK = NUMBERS - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A sector's first 32 bytes. `salt` is its CRC, part of the preset of its records' CRCs."""
+
+    version: int
+    align: int
+    sector_no: int
+    stream: bytes
+    first_seq: int
+    oldest: int
+    acked: int
+    boot: int
+    salt: int
+
+    @property
+    def records_at(self) -> int:
+        return padded(HEADER_BYTES, self.align)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record. `seq` is its number (of a state record: the one the next message gets); `size_bytes` counts the padding."""
+
+    offset: int
+    size_bytes: int
+    kind: int
+    qos: int
+    retain: bool
+    seq: int
+    oldest: int
+    acked: int
+    boot: int
+    topic: bytes
+    payload: bytes
+    padding: bytes
+
+    @property
+    def is_message(self) -> bool:
+        return self.kind == MESSAGE
+
+    @property
+    def next_seq(self) -> int:
+        return self.seq + self.is_message
+
+
+class Prefix(NamedTuple):
+    """The 12 bytes in front of topic and payload, not yet proved by the CRC."""
+
+    kind: int
+    topic_length: int
+    payload_length: int
+    oldest: int
+    acked: int
+    boot: int
+
+
+class Walk(NamedTuple):
+    """The records of one sector, where they end, and the number that follows."""
+
+    records: list[Record]
+    end: int
+    next_seq: int
+
+
+def padded(length: int, align: int) -> int:
+    return -(-length // align) * align
+
+
+def crc30(data: bytes, preset: int) -> int:
+    return zlib.crc32(data, preset) & _MASK
+
+
+def is_erased(data: bytes) -> bool:
+    return data.count(0xFF) == len(data)
+
+
+def read_header(block: bytes) -> Header | None:
+    """The header of a sector, also of a newer version (whose other fields then mean nothing); None when there is none."""
+    magic, version, align_log2, *fields = _HEADER.unpack_from(block)
+    salt = _CRC.unpack_from(block, _HEADER.size)[0]
+    if magic != MAGIC or salt != crc30(block[: _HEADER.size], 0):
+        return None
+    if version <= VERSION and (version == 0 or align_log2 > 8 or 1 << align_log2 not in ALIGNMENTS):
+        return None
+    return Header(version, 1 << align_log2 if align_log2 <= 8 else 0, *fields, salt)
+
+
+def read_prefix(block: bytes, offset: int) -> Prefix | None:
+    """The prefix at `offset` when a record of its lengths can stand there."""
+    if offset + OVERHEAD_BYTES > BLOCK_BYTES or block[offset] & 0x80:
+        return None
+    prefix = Prefix(*_PREFIX.unpack_from(block, offset))
+    length = OVERHEAD_BYTES + prefix.topic_length + prefix.payload_length
+    return prefix if offset + length <= BLOCK_BYTES else None
+
+
+def stated_bytes(block: bytes, offset: int) -> int:
+    """How long the record at `offset` is by its lengths, valid or not; 0 when it cannot be."""
+    prefix = read_prefix(block, offset)
+    return OVERHEAD_BYTES + prefix.topic_length + prefix.payload_length if prefix is not None else 0
+
+
+def read_record(block: bytes, offset: int, header: Header, seq: int) -> Record | None:
+    """The record at `offset`, if it is valid there as number `seq`."""
+    prefix = read_prefix(block, offset)
+    if prefix is None:
+        return None
+    topic_at = offset + _PREFIX.size
+    payload_at = topic_at + prefix.topic_length
+    crc_at = payload_at + prefix.payload_length
+    if _CRC.unpack_from(block, crc_at)[0] != crc30(block[offset:crc_at], header.salt ^ seq):
+        return None
+    end = padded(crc_at + _CRC.size, header.align)
+    kind = prefix.kind
+    state = (prefix.oldest & _MASK, prefix.acked, prefix.boot)
+    texts = (block[topic_at:payload_at], block[payload_at:crc_at], block[crc_at + _CRC.size : end])
+    return Record(offset, end - offset, kind & 0x0F, kind >> 4 & 3, bool(kind & 0x40), seq, *state, *texts)
+
+
+def walk(block: bytes, header: Header) -> Walk:
+    """The records from the first to the first that is not valid."""
+    records: list[Record] = []
+    offset, seq = header.records_at, header.first_seq
+    while (record := read_record(block, offset, header, seq)) is not None:
+        records.append(record)
+        offset += record.size_bytes
+        seq = record.next_seq
+    return Walk(records, offset, seq)

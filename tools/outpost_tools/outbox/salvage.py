@@ -1,0 +1,80 @@
+"""What stands behind damage. Nothing is guessed: a record counts only where its own CRC proves text, place and number.
+
+A power cut leaves nothing behind a torn record, so on sound flash there is nothing to find here. Bits that flip later can hide
+good records behind one damaged record, or a whole sector behind its header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from outpost_tools.outbox.layout import (
+    BLOCK_BYTES,
+    HEADER_BYTES,
+    MESSAGE,
+    OVERHEAD_BYTES,
+    STATE,
+    VERSION,
+    Header,
+    Record,
+    Walk,
+    is_erased,
+    padded,
+    read_header,
+    read_prefix,
+    read_record,
+    walk,
+)
+
+
+def repair_header(block: bytes) -> tuple[Header, int] | None:
+    """(header, byte) when the header is valid but for one bit of that byte, and the record behind it proves it so."""
+    for bit in range(HEADER_BYTES * 8):
+        trial = bytearray(block[:HEADER_BYTES])
+        trial[bit // 8] ^= 1 << bit % 8
+        header = read_header(bytes(trial))
+        if header is None or header.version != VERSION:
+            continue
+        if read_record(block, header.records_at, header, header.first_seq) is not None:
+            return header, bit // 8
+    return None
+
+
+def walk_on(block: bytes, header: Header) -> Walk:
+    """As layout.walk(), and on behind records that are not valid."""
+    records, end, seq = walk(block, header)
+    while (record := _next_record(block, header, end, seq)) is not None:
+        records.append(record)
+        end, seq = record.offset + record.size_bytes, record.next_seq
+        while (record := read_record(block, end, header, seq)) is not None:
+            records.append(record)
+            end, seq = end + record.size_bytes, record.next_seq
+    return Walk(records, end, seq)
+
+
+def _next_record(block: bytes, header: Header, damaged_at: int, seq: int) -> Record | None:
+    """The first valid record behind the one at `damaged_at`, which had (or, as a state record, had not) the number `seq`."""
+    if is_erased(block[damaged_at:]):
+        return None
+    for offset in range(damaged_at + padded(OVERHEAD_BYTES, header.align), BLOCK_BYTES - OVERHEAD_BYTES + 1, header.align):
+        for number in _numbers(block, header, offset, damaged_at, seq):
+            record = read_record(block, offset, header, number)
+            if record is not None and is_erased(record.padding):
+                return record
+    return None
+
+
+def _numbers(block: bytes, header: Header, offset: int, damaged_at: int, seq: int) -> Iterator[int]:
+    """The numbers that a record at `offset` can have: none where its prefix makes no sense.
+
+    The narrower, the better: each number tried is one more chance in 2^30 to take noise for a record.
+    """
+    prefix = read_prefix(block, offset)
+    if prefix is None or prefix.kind & 0x30 == 0x30 or prefix.kind & 0x0F not in (MESSAGE, STATE):
+        return
+    if prefix.kind & 0x0F == STATE and (prefix.kind != STATE or prefix.topic_length):
+        return
+    most = (offset - damaged_at) // padded(OVERHEAD_BYTES, header.align)
+    for number in range(seq, seq + most + 1):
+        if header.oldest <= prefix.oldest <= number:
+            yield number
