@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup venv demo demo-seeds power-loss test test-cpython test-micropython lint types format clean
+.PHONY: help setup venv demo demo-seeds power-loss test test-cpython test-micropython lint types format clean bench
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/\1\t/' | expand -t 20
@@ -28,6 +28,9 @@ test-micropython: setup  ## the firmware's tests under MicroPython, 64-bit and 3
 
 power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations
 	@$(BIN)/python host_tests/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))
+
+bench: setup  ## measured side by side in one run: tables, and build/bench.json
+	@$(BIN)/python host_tests/bench/run_bench.py
 
 demo-seeds: venv  ## the demo with SEEDS="1 2 3" (1 to 10), one after the other; fails at the first that loses something
 	@for seed in $(or $(SEEDS),1 2 3 4 5 6 7 8 9 10); do $(BIN)/outpost demo --seed $$seed --out build/demo-$$seed || exit 1; done

@@ -13,6 +13,7 @@ MODULES = (
     "packets",
     "partition",
     "pinned",
+    "pinning",
     "policies",
     "reader",
     "ring",

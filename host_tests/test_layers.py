@@ -27,6 +27,7 @@ ALLOWED = {
     "ring": {"sectors"},
     "outbox": {"ring", "sectors"},
     "pinned": BYTES | {"sectors"},
+    "pinning": {"pinned"},
     "partition": set(),
     "policies": {"outbox", "sectors"},
     "notes": {"outbox", "sectors"},

@@ -177,6 +177,9 @@ class Outbox(Ring):
         status = self._load()
         if status == _OK:
             self._give_up_before_cursor(wanted)
+            if self.cursor_seq < self.oldest_seq:  # and the one found was done with as well
+                self.seek(self.oldest_seq)
+                status = self._load()
         return status
 
     def _give_up_before_cursor(self, wanted):

@@ -168,7 +168,7 @@ class Sectors:
         """Where the CRC of the record at `at` stands, by its lengths; 0 when they cannot be."""
         length = _PREFIX + self.buffer[at + 1] + u16(self.buffer, at + 2)
         self._record_size = self._padded(length + 4)
-        if self.buffer[at] & 0x80 or length + 4 > room or at + length + 4 > len(self.buffer):
+        if self.buffer[at] & 0x8C or length + 4 > room or at + length + 4 > len(self.buffer):
             return 0
         return at + length
 
