@@ -66,7 +66,20 @@ def outbox_vs_littlefs() -> list[dict]:
     return rows
 
 
-SECTIONS = {"outbox_vs_littlefs": outbox_vs_littlefs}
+def mount() -> list[dict]:
+    """What a deep-sleep board pays at each wake before it can append."""
+    rows = [json.loads(line) for line in micropython("i386", "import mount_bench; mount_bench.main()").splitlines()]
+    print("\nMount, 32-bit MicroPython on this machine; a read is 768 bytes; heap is given back:")
+    print(f"{'blocks':>7}{'held':>7}{'reads':>7}{'reads to 1st message':>22}{'heap B':>8}{'us':>8}")
+    for row in rows:
+        print(
+            f"{row['blocks']:>7}{row['held']:>7}{row['reads']:>7}{row['reads_to_first_message']:>22}"
+            f"{row['heap']:>8}{row['microseconds']:>8}"
+        )
+    return rows
+
+
+SECTIONS = {"outbox_vs_littlefs": outbox_vs_littlefs, "mount": mount}
 
 
 def main() -> int:
