@@ -56,6 +56,6 @@ def test_the_files_it_names_exist():
 
 def test_the_targets_it_names_exist():
     makefile = (REPOSITORY / "Makefile").read_text()
-    targets = {line.split("make ")[1].split()[0].strip("`;,.)") for line in README.splitlines() if "make " in line}
+    targets = {line.split("make ")[1].split()[0].strip("`;:,.)") for line in README.splitlines() if "make " in line}
     assert targets
     assert [name for name in sorted(targets) if f"\n{name}:" not in makefile] == []
