@@ -86,6 +86,13 @@ class TestCollectorMode(unittest.TestCase):
         self.assertEqual([gap // 200 for gap in gaps], [10, 20, 40], gaps)  # 2, 4, 8 seconds
         self.assertEqual(bench.client.durable.replays, 4)
 
+    def test_idle_hours_do_not_make_the_pause_longer(self):
+        bench = acknowledged(Bench("collector", keep_alive_s=0).connect(word=0), b"a")
+        bench.say(confirmation(0)).poll(20_000)
+        acknowledged(bench, b"b")
+        self.assertEqual(bench.sent(150), [(2, False, b"b")])
+        self.assertEqual(bench.client.durable.replays, 1)
+
     def test_stale_foreign_future_and_garbled_words_only_count(self):
         bench = acknowledged(Bench("collector").connect(word=0), b"a", b"b", b"c")
         bench.say(confirmation(1))

@@ -260,12 +260,12 @@ class Client:
         session, durable = self.session, self.durable
         if durable.holds_up(now_ms):
             return False
-        oldest = self.outbox.oldest_seq
-        if durable.replay_due(now_ms):
+        unconfirmed = self.outbox.oldest_seq < session.base
+        if durable.replay_due(now_ms, unconfirmed):
             if session.has_unacknowledged:
                 return False
-            durable.replayed(now_ms, oldest < session.base)
-            session.restart_at(oldest)
+            durable.replayed(now_ms, unconfirmed)
+            session.restart_at(self.outbox.oldest_seq)
         return True
 
     def _compose(self):

@@ -82,13 +82,14 @@ class Durable:
             self._held_up = False
         return self._held_up
 
-    def replay_due(self, now_ms):
-        """True when what the server acknowledged and the collector did not confirm should go again."""
-        return self._reconnected or elapsed_ms(now_ms, self._progress_ms) >= self.timeout_ms * self._factor
+    def replay_due(self, now_ms, unconfirmed):
+        """True when all held messages should go again. unconfirmed: the server acknowledged some that the collector did not."""
+        silent = unconfirmed and elapsed_ms(now_ms, self._progress_ms) >= self.timeout_ms * self._factor
+        return silent or self._reconnected
 
-    def replayed(self, now_ms, any_sent):
-        """The messages from the oldest held one on go again; any_sent: some of them had been acknowledged."""
-        self.replays += any_sent
+    def replayed(self, now_ms, unconfirmed):
+        """The messages from the oldest held one on go again."""
+        self.replays += unconfirmed
         if not self._reconnected:
             self._factor = min(self._factor * 2, _LONGEST)
         self._reconnected = False
