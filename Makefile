@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup venv demo demo-seeds power-loss test test-cpython test-micropython lint types format clean bench
+.PHONY: help setup venv demo demo-seeds power-loss test test-cpython test-micropython lint types format clean bench size
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/\1\t/' | expand -t 20
@@ -28,6 +28,9 @@ test-micropython: setup  ## the firmware's tests under MicroPython, 64-bit and 3
 
 power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations
 	@$(BIN)/python host_tests/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))
+
+size: setup  ## bytes of the firmware: .mpy, and heap after import on 32-bit, against the baseline
+	@$(BIN)/python host_tests/bench/size_report.py
 
 bench: setup  ## measured side by side in one run: tables, and build/bench.json
 	@$(BIN)/python host_tests/bench/run_bench.py

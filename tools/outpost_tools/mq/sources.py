@@ -1,0 +1,269 @@
+"""Where publications come from: an MQTT subscription with acknowledgement by hand, or the collector's segments.
+
+MQTT 5 is asked for because of one option, Retain As Published: an MQTT 3.1.1 server clears RETAIN in what it forwards
+to a subscription that is already there, so that a bridge could not tell which publications are to be retained.
+QoS 1 and not 2: paho takes a QoS 2 message over (PUBREC) before anyone could make it durable.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import select
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from outpost_tools import segments
+from outpost_tools.errors import ToolError
+from outpost_tools.mq.bridge import Incoming
+from outpost_tools.mq.mapping import Publication
+from outpost_tools.mq.reasons import MqError
+
+KEEP_ALIVE_S = 30
+CONNACK_TIMEOUT_S = 10.0
+BACKOFF_FIRST_S = 0.1
+BACKOFF_LAST_S = 5.0
+# One batch is one unit of work and one fsync; the limits bound its memory and the wait for its PUBACKs.
+BATCH_MESSAGES = 500
+BATCH_S = 0.1
+FOLLOW_S = 0.2
+
+
+class Subscription:
+    """A persistent session at a broker; connects by itself, with backoff, whenever take() finds no connection."""
+
+    is_finished = False
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        client_id: str,
+        filters: Sequence[str],
+        *,
+        version: int = mqtt.MQTTv5,
+        credentials: tuple[str, str | None] | None = None,
+    ) -> None:
+        self._address = address
+        self._filters = list(filters)
+        self._version = version
+        self._batch: list[Incoming] = []
+        self._connection = 0
+        self._backoff_s = BACKOFF_FIRST_S
+        self._retry_at = self._connack_by = 0.0
+        self._connected = False
+        self._client = self._make_client(client_id)
+        if credentials is not None:
+            self._client.username_pw_set(*credentials)
+
+    def _make_client(self, client_id: str) -> mqtt.Client:
+        session = {} if self._version == mqtt.MQTTv5 else {"clean_session": False}  # version 5 says it in connect()
+        client = mqtt.Client(
+            mqtt.CallbackAPIVersion.VERSION2, client_id=client_id, protocol=self._version, manual_ack=True, **session
+        )
+        client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
+        client.on_subscribe = self._on_subscribe
+        client.on_message = self._on_message
+        return client
+
+    def take(self, wait_s: float) -> list[Incoming]:
+        """What has arrived, after at most `wait_s` (or one connection attempt)."""
+        self._batch = []
+        socket = self._client.socket()
+        if socket is None:
+            self._reconnect(wait_s)
+            return []
+        readable, writable, _ = select.select([socket], [socket] if self._client.want_write() else [], [], wait_s)
+        if writable:
+            self._client.loop_write()
+        if readable:
+            self._read_batch()
+        self._keep()
+        return self._batch
+
+    def ack(self, received: Sequence[Incoming]) -> None:
+        """PUBACK for those of this connection; the broker sends the others again."""
+        for incoming in received:
+            mid, connection = incoming.token
+            if incoming.publication.qos == 1 and connection == self._connection and self._connected:
+                self._client.ack(mid, 1)
+
+    def idle(self) -> None:
+        """Keep the connection alive without reading: while nothing can be put."""
+        if self._client.socket() is not None:
+            self._client.loop_write()
+            self._keep()
+
+    def close(self) -> None:
+        """DISCONNECT; the broker keeps the session and what is not acknowledged."""
+        self._connected = False
+        self._client.disconnect()
+        while self._client.socket() is not None and self._client.want_write():
+            self._client.loop_write()
+
+    def _read_batch(self) -> None:
+        """Packets until the socket is dry (a read that brings no message), or a limit."""
+        until = time.monotonic() + BATCH_S
+        while len(self._batch) < BATCH_MESSAGES and time.monotonic() < until:
+            before = len(self._batch)
+            if self._client.loop_read() != mqtt.MQTT_ERR_SUCCESS or len(self._batch) == before:
+                return
+
+    def _keep(self) -> None:
+        self._client.loop_misc()
+        if not self._connected and self._client.socket() is not None and time.monotonic() > self._connack_by:
+            self._say("no CONNACK, trying again")
+            self._client._sock_close()  # paho has no public way to close without DISCONNECT
+
+    def _reconnect(self, wait_s: float) -> None:
+        wait = self._retry_at - time.monotonic()
+        if wait > 0:
+            time.sleep(min(wait, wait_s))
+            return
+        self._retry_at = time.monotonic() + self._backoff_s * random.uniform(0.5, 1.0)
+        self._backoff_s = min(self._backoff_s * 2, BACKOFF_LAST_S)
+        self._connack_by = time.monotonic() + CONNACK_TIMEOUT_S
+        try:
+            self._client.connect(*self._address, keepalive=KEEP_ALIVE_S, **self._session())
+        except OSError as error:
+            self._say(f"{error}; trying again")
+
+    def _session(self) -> dict:
+        """Version 5 says in CONNECT what version 3.1.1 says by clean_session: keep it, for ever."""
+        if self._version != mqtt.MQTTv5:
+            return {}
+        properties = Properties(PacketTypes.CONNECT)
+        properties.SessionExpiryInterval = 0xFFFFFFFF
+        return {"clean_start": False, "properties": properties}
+
+    def _on_connect(self, client: mqtt.Client, _userdata, flags, reason, _properties) -> None:
+        if reason.is_failure:
+            self._say(f"refused: {reason}; check --user and --password-file, or try --mqtt 3.1.1")
+            return
+        self._connected = True
+        self._connection += 1
+        self._backoff_s = BACKOFF_FIRST_S
+        if self._version == mqtt.MQTTv5:
+            # Retained messages once, when the subscription is made: sent again they would come after newer ones.
+            options = SubscribeOptions(qos=1, retainAsPublished=True, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
+            client.subscribe([(name, options) for name in self._filters])
+        else:
+            client.subscribe([(name, 1) for name in self._filters])
+        self._say("connected" + (", session resumed" if flags.session_present else ", new session"))
+
+    def _on_subscribe(self, _client, _userdata, _mid, reasons, _properties) -> None:
+        for name, reason in zip(self._filters, reasons, strict=False):
+            self._say(f"refused to let us subscribe to {name}" if reason.is_failure else f"subscribed to {name}")
+
+    def _on_disconnect(self, _client, _userdata, _flags, reason, _properties) -> None:
+        if self._connected:
+            self._say(f"connection lost: {reason}")
+        self._connected = False
+
+    def _on_message(self, _client, _userdata, message: mqtt.MQTTMessage) -> None:
+        topic = message._topic  # .topic raises when it is not UTF-8
+        packet = Publication(topic, bytes(message.payload), message.qos, bool(message.retain), bool(message.dup))
+        self._batch.append(Incoming(packet, time.time_ns() // 1_000_000, (message.mid, self._connection)))
+
+    def _say(self, text: str) -> None:
+        print(f"mq bridge: broker {self._address[0]}:{self._address[1]}: {text}", file=sys.stderr, flush=True)
+
+
+class Segments:
+    """The sealed segments of one collector, in order; `position` is a file that remembers how far we have put.
+
+    The collector subscribes with QoS 1 and does not store a packet's QoS: 1 is assumed.
+    """
+
+    def __init__(self, directory: Path, position: Path, *, follow: bool) -> None:
+        """Raises ToolError when there is no such directory, or when the file is not ours."""
+        if not directory.is_dir():
+            raise ToolError(f"{directory}: no such directory; name the collector's, LOG/ID")
+        self._directory = directory
+        self._position = position
+        self._follow = follow
+        self._at = _read_position(position)
+        self._loaded = (-1, b"")  # number and bytes of the segment that is being read
+        self.is_finished = False
+
+    def take(self, wait_s: float) -> list[Incoming]:
+        """Frames of one segment, from where the last acknowledged ones ended."""
+        for path in segments.sealed_segments(self._directory):
+            number = segments.segment_number(path)
+            if number < self._at[0]:
+                continue
+            begin = self._at[1] if number == self._at[0] else len(segments.MAGIC)
+            received = self._frames(path, number, begin)
+            if received:
+                return received
+        if not self._follow:
+            self.is_finished = True
+        else:
+            time.sleep(min(wait_s, FOLLOW_S))
+        return []
+
+    def ack(self, received: Sequence[Incoming]) -> None:
+        """Remember the place; durable before it returns."""
+        self._at = received[-1].token
+        try:
+            _write_position(self._position, self._at)
+        except OSError as error:
+            raise ToolError(f"{self._position}: {error.strerror}; what was put since then will be put again") from None
+
+    def idle(self) -> None:
+        """Nothing to keep alive."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _frames(self, path: Path, number: int, begin: int) -> list[Incoming]:
+        """Raises ToolError for a file that is no segment, or is damaged: what follows the damage cannot be read."""
+        if self._loaded[0] != number:
+            self._loaded = number, path.read_bytes()
+        data = self._loaded[1]
+        if not data.startswith(segments.MAGIC):
+            raise ToolError(f"{path}: not a segment (wrong magic); remove it from the log directory")
+        frames = itertools.islice(segments.scan(data, begin), BATCH_MESSAGES)
+        received = [_incoming(frame, number) for frame in frames]
+        if not received and begin != len(data):
+            raise ToolError(f"{path}: damaged at byte {begin}; restore the file, or move it away to go on without the rest")
+        return received
+
+
+def _incoming(frame: segments.Frame, number: int) -> Incoming:
+    fault = None
+    if frame.truncated:
+        text = f"the collector kept {len(frame.payload)} of {frame.original_length} bytes"
+        fault = MqError("truncated", 0, text)
+    packet = Publication(frame.topic, frame.payload, 1, frame.retained, bool(frame.flags & segments.FLAG_DUP))
+    return Incoming(packet, frame.received_ms, (number, frame.end), fault)
+
+
+def _write_position(path: Path, at: tuple[int, int]) -> None:
+    temporary = path.with_name(path.name + ".new")
+    with temporary.open("w", encoding="utf-8") as file:
+        json.dump({"segment": at[0], "offset": at[1]}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(path)
+    segments.sync_directory(path.parent)
+
+
+def _read_position(path: Path) -> tuple[int, int]:
+    """(segment, offset); the beginning when there is no file. Raises ToolError."""
+    if not path.exists():
+        return 0, len(segments.MAGIC)
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return int(record["segment"]), int(record["offset"])
+    except (OSError, ValueError, TypeError, LookupError):
+        raise ToolError(f"{path} holds no position; remove it to begin with the first segment") from None
