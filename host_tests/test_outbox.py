@@ -154,6 +154,16 @@ class TestFlashUse(unittest.TestCase):
         again(flash)
         self.assertTrue(flash.reads <= 65 + 2 * 40 + 26)
 
+    def test_a_board_that_sleeps_between_messages_goes_on_in_the_open_sector(self):
+        flash, _ = fresh(blocks=4)
+        erases = flash.erases
+        for wake in range(200):
+            outbox = again(flash)
+            self.assertEqual(outbox.append(b"sensors/board-1/readings", bytes(64), 64), status.OK)
+            outbox.discard_through(wake - 20)
+        self.assertEqual(flash.erases - erases, 200 // 39)
+        self.assertEqual(outbox.boot, 201)
+
     def test_erase_ahead_spares_append_the_erase(self):
         flash, outbox = fresh()
         for _ in range(300):
