@@ -55,6 +55,13 @@ def test_a_region_with_something_else_in_it_is_refused_and_left_alone(tmp_path):
     assert (tmp_path / "flash.img").read_bytes() == foreign[: 4 * 4096]
 
 
+def test_an_image_of_another_size_is_refused(tmp_path):
+    (tmp_path / "flash.img").write_bytes(b"\xff" * 8 * 4096)
+    done = run_board(tmp_path, SETTINGS)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "outbox_blocks: 4, but flash.img has 8 blocks" in done.stderr
+
+
 def test_a_board_stores_loses_power_and_delivers_after_the_boot(tmp_path):
     """Broker mode. First without a broker, until the power goes in the 20th flash operation; then with one."""
     settings = {**SETTINGS, "mode": "broker", "interval_ms": 5, "broker_port": 1, "sensors": ["load"]}

@@ -14,7 +14,7 @@ import sys
 import time
 
 import host_sensors
-from nor_flash import NorFlash, new_image
+from nor_flash import BLOCK_BYTES, NorFlash, new_image
 
 ALIGN = 4
 PAGE_BYTES = 256
@@ -59,9 +59,14 @@ def outbox_device(settings):
     random.seed(_orders["seed"] or None)
     blocks = settings["outbox_blocks"]
     try:
-        os.stat(_orders["image"])
+        size = os.stat(_orders["image"])[6]
     except OSError:
         new_image(_orders["image"], blocks)
+        size = blocks * BLOCK_BYTES
+    if size != blocks * BLOCK_BYTES:
+        raise ValueError(
+            f"outbox_blocks: {blocks}, but {_orders['image']} has {size // BLOCK_BYTES} blocks; remove it or set that"
+        )
     flash = NorFlash(_open_unbuffered(_orders["image"]), blocks, _orders["page_bytes"])
     flash.cut_at, flash.cut_mode, flash.on_cut = _orders["cut_at_operation"], _orders["cut_mode"], _power_cut
     _state["flash"] = flash

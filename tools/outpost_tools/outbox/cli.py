@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 import sys
+import time
 from pathlib import Path
 
 from outpost_tools.errors import ToolError
@@ -17,8 +18,11 @@ _ALIGNMENTS = ("auto", "4", "8", "16", "32", "64", "128", "256")
 _DESCRIPTION = """\
 Look into a copy of a board's outbox, the ring of flash blocks in which it keeps what it has not yet delivered. IMAGE is a
 file with the bytes of the region, from its first block on: `flash.img` of a simulated board (outpost simulate), or what a
-flash reader took from a dead one. No board is needed, and the image is only read. To read a board that is alive comes
-with `outpost flash`.
+flash reader took from a dead one. No board is needed, and the image is only read.
+
+In place of IMAGE, --live PORT reads a board that is alive, over its serial port: --live /dev/ttyACM0 --save copy.img. Its
+program is stopped for that (a few seconds) and started anew; nothing is written to its flash. What it held in RAM is lost as
+at a reset: acknowledgements that were not yet in the flash, so that some messages are shown as held that have arrived.
 """
 _EXAMPLES = """\
 examples:
@@ -70,14 +74,22 @@ def _add_check(jobs) -> None:
 
 
 def _add_image(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("image", metavar="IMAGE", type=Path)
+    _add_source(parser)
     what = "the alignment that the board is set to; auto (default): whatever the image says"
     parser.add_argument("--align", choices=_ALIGNMENTS, default="auto", help=what)
 
 
+def _add_source(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("image", metavar="IMAGE", type=Path, nargs="?")
+    parser.add_argument("--live", metavar="PORT", help="a live board's serial port, in place of IMAGE")
+    parser.add_argument("--save", metavar="FILE", type=Path, help="with --live: keep the image in a new file")
+    what = "with --live: seconds that the board has for each answer, default 10"
+    parser.add_argument("--timeout", type=_number(float, 0.1, 600), metavar="S", default=10.0, help=what)
+
+
 def _add_export(jobs) -> None:
     parser = _add_job(jobs, "export", "rescue the messages", _export, _EXPORT_NOTE)
-    parser.add_argument("image", metavar="IMAGE", type=Path)
+    _add_source(parser)
     target = parser.add_mutually_exclusive_group(required=True)
     target.add_argument("--json-lines", metavar="FILE", help="one JSON object a message; - is standard output")
     target.add_argument("--segments", metavar="DIR", type=Path, help="a collector's log: a sealed segment goes to DIR/ID")
@@ -89,7 +101,7 @@ def _add_export(jobs) -> None:
 def _add_wear(jobs) -> None:
     note = "Of an IMAGE: the erases so far. Without: the model for a message rate, a size and a number of blocks."
     parser = _add_job(jobs, "wear", "erases so far, or the years to come", _wear, note)
-    parser.add_argument("image", metavar="IMAGE", type=Path, nargs="?")
+    _add_source(parser)
     parser.add_argument("--table", action="store_true", help="typical loads, as a Markdown table")
     parser.add_argument("--blocks", type=_number(int, 2, 4096), metavar="N", help="blocks of 4,096 bytes, 2 to 4096")
     parser.add_argument("--rate", type=_number(float, 1e-9, 1e6), metavar="R", help="messages a second, or ...")
@@ -123,10 +135,43 @@ def _bytes_of(path: Path) -> bytes:
         raise ToolError(f"{path}: {error.strerror}; name a file with the bytes of the outbox's flash region") from None
 
 
+def _data_of(args: argparse.Namespace) -> bytes:
+    """The bytes of IMAGE, or of the board at PORT."""
+    if (args.image is None) == (args.live is None):
+        raise ToolError("give an IMAGE or --live PORT" + (", not both" if args.live else ""))
+    if args.live is None:
+        if args.save is not None:
+            raise ToolError("--save goes with --live")
+        return _bytes_of(args.image)
+    data = _read_live(args)
+    args.image = args.save or Path(args.live)
+    return data
+
+
+def _read_live(args: argparse.Namespace) -> bytes:
+    from outpost_tools.outbox import live
+
+    if args.save is not None and args.save.exists():  # before the wait for the board
+        raise ToolError(f"{args.save} is there already: name another file, or remove it")
+    with live.progress_bar() as show:
+        data = live.read_outbox(args.live, args.timeout, show)
+    if args.save is not None:
+        _save(args.save, data)
+    return data
+
+
+def _save(path: Path, data: bytes) -> None:
+    try:
+        with path.open("xb") as file:
+            file.write(data)
+    except OSError as error:
+        raise ToolError(f"{path}: {error.strerror}") from None
+
+
 def _examined(args: argparse.Namespace):
     from outpost_tools.outbox import faults, image
 
-    data = _bytes_of(args.image)
+    data = _data_of(args)
     found = image.read_image(data)
     align = getattr(args, "align", "auto")
     return found, faults.examine(data, found, None if align == "auto" else int(align))
@@ -190,8 +235,15 @@ def _to_segments(args: argparse.Namespace, messages: list) -> None:
     from outpost_tools.outbox import export
 
     directory = args.segments / args.id
-    if not export.write_segment(messages, directory, export.received_ms(args.image)) and messages:
+    if not export.write_segment(messages, directory, _received_ms(args)) and messages:
         print(f"outbox: {directory} holds them already, nothing was changed", file=sys.stderr)
+
+
+def _received_ms(args: argparse.Namespace) -> int:
+    """A live board's messages arrive now."""
+    from outpost_tools.outbox import export
+
+    return export.received_ms(args.image) if args.live is None else time.time_ns() // 1_000_000
 
 
 def _wear(args: argparse.Namespace) -> int:
@@ -199,8 +251,9 @@ def _wear(args: argparse.Namespace) -> int:
 
     if args.table:
         lines = wear.table(args.endurance, int(args.align))
-    elif args.image is not None:
-        image, _ = _examined(argparse.Namespace(image=args.image))
+    elif args.image is not None or args.live is not None:
+        args.align = "auto"
+        image, _ = _examined(args)
         if not image.chain:
             raise ToolError(f"{args.image}: no outbox is here ({image.status.value}), so no wear can be told")
         lines = wear.image_report(image, args.endurance)
@@ -214,7 +267,7 @@ def _load(args: argparse.Namespace):
     from outpost_tools.outbox import wear
 
     if args.blocks is None or (args.rate is None) == (args.interval is None):
-        raise ToolError("wear: give an IMAGE, or --table, or --blocks with one of --rate and --interval")
+        raise ToolError("wear: give an IMAGE or --live PORT, or --table, or --blocks with one of --rate and --interval")
     interval_s = args.interval if args.interval is not None else 1 / args.rate
     saves = args.saves if args.saves is not None else wear.saves_of(interval_s)
     load = wear.Load(args.blocks, interval_s, args.topic_bytes, args.payload_bytes, int(args.align), saves)

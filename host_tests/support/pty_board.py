@@ -1,0 +1,123 @@
+"""A pseudo-terminal as a board's serial port, with real MicroPython behind it (`raw_repl.py`). CPython only.
+
+With no board behind it (`command` empty) the port is there and silent. What the board sends passes `spoil`, which may damage it.
+"""
+
+import contextlib
+import os
+import pty
+import select
+import signal
+import subprocess
+import threading
+import time
+import tty
+from pathlib import Path
+
+from raw_repl import FRIENDLY_RESET, RAW_RESET
+
+CONSOLE = Path(__file__).with_name("raw_repl.py")
+_NEXT = {RAW_RESET: "raw", FRIENDLY_RESET: "main"}
+_UNREAD_S = 0.5  # as a USB port does that nobody reads: what does not fit is dropped
+
+
+class PtyBoard:
+    """A context manager. `port`: its name; `starts`: how the board was started, one word a (soft) reset."""
+
+    def __init__(self, command, folder, path, program, spoil=lambda data: data):
+        self._command, self._folder, self._program, self.spoil = command, folder, program, spoil
+        self._environment = {**os.environ, "MICROPYPATH": path}
+        self.starts = []
+        self._child = None
+        self._running = False  # a program, not the console
+        self._stop = threading.Event()
+        self._pump_thread = threading.Thread(target=self._pump, daemon=True)
+
+    def __enter__(self):
+        self._master, self._slave = pty.openpty()  # the slave stays open: its last close would end the master
+        tty.setraw(self._slave)
+        os.set_blocking(self._master, False)
+        self.port = os.ttyname(self._slave)
+        if self._command:
+            self._start("main")
+            self._pump_thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        if self._command:
+            self._pump_thread.join()
+            self._end()
+        os.close(self._master)
+        os.close(self._slave)
+
+    @property
+    def is_running_its_program(self):
+        return self._running
+
+    def _start(self, how):
+        self.starts.append(how)
+        self._child = subprocess.Popen(
+            [*self._command, str(CONSOLE), how, str(self._program)],
+            cwd=self._folder,
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+        )
+
+    def _end(self):
+        self._child.kill()
+        status = self._child.wait()
+        for stream in (self._child.stdin, self._child.stdout, self._child.stderr):
+            stream.close()
+        return status
+
+    def _pump(self):
+        while not self._stop.is_set():
+            child = self._child
+            ready, _, _ = select.select([child.stderr, child.stdout, self._master], [], [], 0.05)
+            if child.stderr in ready:  # first: it says what a Ctrl-C means
+                self._note(os.read(child.stderr.fileno(), 4096))
+            elif child.stdout in ready:
+                self._from_board(os.read(child.stdout.fileno(), 4096))
+            elif self._master in ready:
+                self._to_board(os.read(self._master, 256))
+
+    def _note(self, text):
+        if text:
+            self._running = text.split()[-1] == b"run"
+        elif not select.select([self._child.stdout], [], [], 0)[0] or not self._drain():
+            self._restart()
+
+    def _drain(self):
+        """What the board sent before it ended; false when that is all."""
+        data = os.read(self._child.stdout.fileno(), 4096)
+        self._from_board(data)
+        return bool(data)
+
+    def _restart(self):
+        status = self._child.wait()
+        self._end()
+        self._running = False
+        self._start(_NEXT.get(status, "main"))
+
+    def _from_board(self, data):
+        self.send(self.spoil(data.replace(b"\n", b"\r\n")))  # as boards do
+
+    def send(self, data):
+        """To whoever reads the port."""
+        until = time.monotonic() + _UNREAD_S
+        while data and time.monotonic() < until and not self._stop.is_set():
+            with contextlib.suppress(BlockingIOError):
+                data = data[os.write(self._master, data) :]
+                continue
+            select.select([], [self._master], [], 0.05)
+
+    def _to_board(self, data):
+        if self._running and b"\x03" in data:
+            self._child.send_signal(signal.SIGINT)
+            data = data.replace(b"\x03", b"")
+        with contextlib.suppress(BrokenPipeError):
+            self._child.stdin.write(data)

@@ -1,0 +1,121 @@
+"""A board's serial console, run by MicroPython on a desktop: friendly REPL (which evaluates nothing), raw REPL, raw paste.
+
+Arguments: how it was reset (`main` runs the program first, `raw` answers in the raw REPL), and the program. Ends with status
+RAW_RESET or FRIENDLY_RESET at a soft reset: `pty_board.py` starts it again, so that no module or global is left over. It tells
+on stderr `run` and `idle`, because Ctrl-C must be a signal while a program runs, and a byte at other times.
+"""
+
+import sys
+
+RAW_RESET = 3
+FRIENDLY_RESET = 4
+_WINDOW = 128
+_BANNER = "raw REPL; CTRL-B to exit\n>"
+_PROMPT = "\nMicroPython on a pseudo-terminal\n>>> "
+
+
+def _say(text):
+    sys.stdout.write(text)
+
+
+def _get():
+    byte = sys.stdin.buffer.read(1)
+    if not byte:
+        sys.exit(0)
+    return byte
+
+
+def _reset(status):
+    _say("\nMPY: soft reboot\n")
+    sys.exit(status)
+
+
+def _execute(source, names):
+    """Run it; its traceback, or nothing, comes back."""
+    import io
+
+    sys.stderr.write("run\n")
+    complaint = ""
+    try:
+        exec(source, names)
+    except SystemExit:
+        pass
+    except BaseException as error:
+        text = io.StringIO()
+        sys.print_exception(error, text)
+        complaint = text.getvalue()
+    sys.stderr.write("idle\n")
+    return complaint
+
+
+def _paste():
+    """Source text in raw-paste mode: the sender waits for a window; None when aborted."""
+    sys.stdout.buffer.write(b"R\x01" + bytes((_WINDOW & 0xFF, _WINDOW >> 8)))
+    source, room = bytearray(), _WINDOW
+    while True:
+        byte = _get()
+        if byte in (b"\x03", b"\x04"):
+            _say("\x04")
+            return None if byte == b"\x03" else bytes(source)
+        source.extend(byte)
+        room -= 1
+        if not room:
+            _say("\x01")
+            room = _WINDOW
+
+
+def _run(source, names):
+    complaint = _execute(source, names)
+    _say("\x04" + complaint + "\x04>")
+
+
+def _take_raw(byte, line, names):
+    """One byte in the raw REPL: the source collected so far, None to leave."""
+    if byte == b"\x02":
+        return None
+    if byte == b"\x01":
+        _say(_BANNER)
+    elif byte == b"\x04":
+        _say("OK")
+        if not line.strip():
+            _reset(RAW_RESET)
+        _run(line, names)
+    elif byte != b"\x03":
+        return line + byte
+    return b""
+
+
+def _raw(names):
+    line = b""
+    _say(_BANNER)
+    while line is not None:
+        byte = _get()
+        if byte == b"\x01" and line == b"\x05A":
+            source = _paste()
+            if source is None:
+                _say(">")
+            else:
+                _run(source, names)
+            line = b""
+        else:
+            line = _take_raw(byte, line, names)
+
+
+def _console(how, program):
+    names = {"__name__": "__main__"}
+    if how == "main":
+        with open(program) as file:
+            _say(_execute(file.read(), names))
+    if how == "raw":
+        _raw(names)
+    while True:
+        _say(_PROMPT)
+        byte = _get()
+        if byte == b"\x01":
+            _raw(names)
+        elif byte == b"\x04":
+            _reset(FRIENDLY_RESET)
+
+
+if __name__ == "__main__":
+    _console(sys.argv[1], sys.argv[2])
