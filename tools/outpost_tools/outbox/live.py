@@ -25,6 +25,8 @@ from outpost_tools.errors import ToolError
 from outpost_tools.outbox.layout import BLOCK_BYTES
 
 ANSWER_S = 10.0  # a board answers within 0.1 s; one that has just started, after its boot.py
+_ENTER_TRIES = 4
+_ENTER_PAUSE_S = 0.5
 _RESTART_S = 3.0
 _DRAIN_BYTES = 4096
 _EOT = b"\x04"
@@ -199,9 +201,18 @@ class _Board:
 
     def stop_program(self) -> None:
         """Ctrl-C and a soft reset: boot.py runs, main.py does not."""
+        from mpremote.transport import TransportError
+
         self._limited.allow(self._answer_s)
-        with contextlib.redirect_stdout(io.StringIO()):  # it prints what it did not understand
-            self._transport.enter_raw_repl(timeout_overall=self._answer_s)
+        for patience in range(_ENTER_TRIES, 0, -1):
+            try:
+                with contextlib.redirect_stdout(io.StringIO()):  # it prints what it did not understand
+                    self._transport.enter_raw_repl(timeout_overall=self._answer_s)
+                return
+            except TransportError:  # a board that is just starting swallows the first keys
+                if patience == 1:
+                    raise
+                time.sleep(_ENTER_PAUSE_S)
 
     def run(self, script: str, take: Callable[[bytes], bool] = lambda line: False) -> list[bytes]:
         """The lines printed that `take` did not want. A line that it takes gives the board time for the next one."""
