@@ -6,13 +6,13 @@ import board
 from outpost import status
 from outpost.client import Client
 from outpost.clock import Clock
-from outpost.durable import Durable
+from outpost.durable import DurableClient
 from outpost.outbox import Outbox
-from outpost.sectors import OVERHEAD_BYTES
-from outpost.session import Session
 from outpost.settings import SettingsError, load
 from outpost.station import Station
 from outpost.telemetry import Pack
+
+_RECORD_OVERHEAD = 16  # bytes of a record beside topic and payload: OUTBOX_FORMAT.md
 
 
 def open_outbox(settings):
@@ -30,21 +30,22 @@ def build(settings):
     """Everything put together: the station that measures, with its client."""
     now_ms = board.ticks_ms()
     base = settings["topic_prefix"] + "/" + settings["device_id"]
-    session = Session(
-        settings["device_id"].encode(),
-        keep_alive_s=settings["keep_alive_s"],
-        user=settings["user"].encode() or None,
-        password=settings["password"].encode() or None,
-    )
-    outbox = open_outbox(settings)
-    durable = None
+    options = {
+        "keep_alive_s": settings["keep_alive_s"],
+        "user": settings["user"].encode() or None,
+        "password": settings["password"].encode() or None,
+        "random": board.random_bits,
+    }
+    link, outbox, client_id = board.link(settings), open_outbox(settings), settings["device_id"].encode()
     if settings["mode"] == "collector":
-        durable = Durable((base + "/durable").encode(), settings["confirm_timeout_ms"])
-    client = Client(board.link(settings), session, outbox, durable, random=board.random_bits)
+        word = (base + "/durable").encode()
+        client = DurableClient(link, outbox, client_id, word, settings["confirm_timeout_ms"], **options)
+    else:
+        client = Client(link, outbox, client_id, **options)
     clock = Clock(now_ms)
     board.set_clock(clock, now_ms)
     topic = (base + "/data").encode()
-    pack = Pack(settings["device_id"].encode(), outbox.record_bytes - OVERHEAD_BYTES - len(topic))
+    pack = Pack(settings["device_id"].encode(), outbox.record_bytes - _RECORD_OVERHEAD - len(topic))
     return Station(client, pack, clock, board.sensors(settings), topic, settings["interval_ms"], now_ms)
 
 

@@ -2,6 +2,8 @@ import unittest
 
 from bench_client import TOPIC, Bench, puback, split
 from outpost import status
+from outpost.client import backoff_ms
+from outpost.station import drain
 
 
 class TestPublish(unittest.TestCase):
@@ -32,11 +34,13 @@ class TestPublish(unittest.TestCase):
         bench.say(puback(2)).say(puback(1))
         self.assertEqual(told, [1, 0])
 
-    def test_qos_0_needs_a_connection_and_is_written_at_once(self):
+    def test_qos_0_needs_a_connection_and_goes_out_with_the_next_poll(self):
         bench = Bench()
         self.assertEqual(bench.client.publish(TOPIC, b"x", 1, qos=0), status.OFFLINE)
         bench.connect()
         self.assertEqual(bench.client.publish(TOPIC, b"x", 1, qos=0), status.OK)
+        self.assertEqual(bench.client.publish(TOPIC, b"y", 1, qos=0), status.BUSY)
+        bench.poll()
         self.assertEqual(split(bench.stream.take()), [(0x30, b"\x00\x14" + TOPIC + b"x")])
 
     def test_faulty_arguments_are_statuses(self):
@@ -52,6 +56,19 @@ class TestPublish(unittest.TestCase):
         self.assertEqual(split(bench.poll(3).stream.take())[0][0], 0x33)
 
 
+class TestBackoff(unittest.TestCase):
+    def test_doubles_up_to_a_minute(self):
+        least = [backoff_ms(attempt, 0) for attempt in range(1, 12)]
+        most = [backoff_ms(attempt, 0xFFFF) for attempt in range(1, 12)]
+        self.assertEqual(least[:3], [250, 500, 1000])
+        self.assertEqual(most[:3], [499, 999, 1999])
+        self.assertTrue(max(most) <= 60_000 and least[-1] == 30_000)
+
+    def test_jitter_stays_between_half_and_whole(self):
+        for bits in range(0, 0x10000, 997):
+            self.assertTrue(1000 <= backoff_ms(3, bits) < 2000)
+
+
 class TestRedelivery(unittest.TestCase):
     def test_after_a_dropped_connection_same_ids_dup_and_order(self):
         bench = Bench().connect().publish(b"a", b"b", b"c")
@@ -60,7 +77,7 @@ class TestRedelivery(unittest.TestCase):
         bench.connect(b"\x20\x02\x01\x00")
         bench.publish(b"d")
         self.assertEqual(bench.sent(), [(1, True, b"a"), (3, True, b"c"), (4, False, b"d")])
-        self.assertEqual(bench.client.session.redelivered, 2)
+        self.assertEqual(bench.client.redelivered, 2)
 
     def test_after_a_power_cut_same_ids_dup_and_order(self):
         bench = Bench().connect().publish(b"a", b"b", b"c")
@@ -128,9 +145,9 @@ class TestSaving(unittest.TestCase):
             bench.now_ms += 5
             return bench.now_ms
 
-        self.assertFalse(bench.client.drain(ticks_ms, 200))
+        self.assertFalse(drain(bench.client, ticks_ms, 200))
         bench.stream.say(puback(1))
-        self.assertTrue(bench.client.drain(ticks_ms, 200, idle=lambda client: None))
+        self.assertTrue(drain(bench.client, ticks_ms, 200, idle=lambda client: None))
 
 
 class TestLink(unittest.TestCase):
@@ -169,7 +186,7 @@ class TestLink(unittest.TestCase):
             bench.poll(3)
             bench.stream.say(b"\x20\x02\x00\x05")
             bench.poll(2)
-        self.assertEqual((bench.links, bench.client.session.return_code), (1, 5))
+        self.assertEqual((bench.links, bench.client.return_code), (1, 5))
         bench.poll(30)
         self.assertEqual(bench.links, 2)
 
@@ -186,40 +203,6 @@ class TestLink(unittest.TestCase):
         bench.poll(300)
         bench.connect()
         self.assertTrue(3000 <= bench.client.longest_outage_ms <= 3500)
-
-
-class TestInbound(unittest.TestCase):
-    MESSAGE = b"\x32\x08\x00\x03a/b\x00\x0ax"
-
-    def test_acknowledged_after_the_handler_returned(self):
-        bench, seen = Bench().connect(), []
-        bench.client.on_message = lambda inbound: seen.append((inbound.payload_length, bench.stream.length))
-        bench.say(self.MESSAGE)
-        self.assertEqual((seen, bench.stream.take()), ([(1, 0)], puback(10)))
-
-    def test_a_handler_that_raises_does_not_acknowledge(self):
-        bench = Bench().connect()
-
-        def broken(inbound):
-            raise KeyError("application fault")
-
-        bench.client.on_message = broken
-        bench.say(self.MESSAGE)
-        self.assertEqual((bench.stream.take(), bench.client.handler_errors, bench.client.is_connected), (b"", 1, True))
-
-    def test_glued_and_dripping_packets(self):
-        for chunk in (1, 2, 5, 128):
-            bench = Bench(chunk=chunk).connect()
-            bench.say(self.MESSAGE * 5, polls=120)
-            self.assertEqual((bench.client.received, bench.stream.take()), (5, puback(10) * 5))
-
-    def test_oversize_is_skipped_and_the_connection_stays(self):
-        bench, seen = Bench().connect(), []
-        bench.client.on_message = lambda inbound: seen.append(1)
-        bench.say(b"\x32\xe8\x07\x00\x03a/b\x00\x0b" + bytes(993), polls=40)
-        self.assertEqual((seen, bench.client.session.skipped, bench.stream.take()), ([], 1, puback(11)))
-        bench.say(self.MESSAGE)
-        self.assertEqual(seen, [1])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from outpost.durable import parse_confirmation
 def acknowledged(bench, *payloads):
     """Publish and let the server acknowledge all."""
     bench.publish(*payloads)
-    while bench.client.session.base < bench.outbox.next_seq:
+    while bench.client.base < bench.outbox.next_seq:
         for packet_id, _, _ in bench.sent():
             bench.say(puback(packet_id), 3)
     return bench
@@ -84,22 +84,22 @@ class TestCollectorMode(unittest.TestCase):
                 bench.stream.say(puback(packet_id))
         gaps = [after - before for before, after in zip(times, times[1:])]  # noqa: RUF007 - MicroPython has no pairwise
         self.assertEqual([gap // 200 for gap in gaps], [10, 20, 40], gaps)  # 2, 4, 8 seconds
-        self.assertEqual(bench.client.durable.replays, 4)
+        self.assertEqual(bench.client.replays, 4)
 
     def test_idle_hours_do_not_make_the_pause_longer(self):
         bench = acknowledged(Bench("collector", keep_alive_s=0).connect(word=0), b"a")
         bench.say(confirmation(0)).poll(20_000)
         acknowledged(bench, b"b")
         self.assertEqual(bench.sent(150), [(2, False, b"b")])
-        self.assertEqual(bench.client.durable.replays, 1)
+        self.assertEqual(bench.client.replays, 1)
 
     def test_stale_foreign_future_and_garbled_words_only_count(self):
         bench = acknowledged(Bench("collector").connect(word=0), b"a", b"b", b"c")
         bench.say(confirmation(1))
-        ignored = bench.client.durable.ignored
+        ignored = bench.client.ignored
         for word in (confirmation(0), confirmation(1), confirmation(3), confirmation(2, b"ffffffff"), confirmation("x")):
             bench.say(word)
-        self.assertEqual((bench.outbox.oldest_seq, bench.client.durable.ignored - ignored), (2, 5))
+        self.assertEqual((bench.outbox.oldest_seq, bench.client.ignored - ignored), (2, 5))
         self.assertTrue(bench.client.is_connected)
 
     def test_nothing_is_freed_whose_exchange_is_open(self):
@@ -114,7 +114,7 @@ class TestCollectorMode(unittest.TestCase):
         bench = Bench("collector", blocks=2)
         outbox = bench.outbox
         outbox.next_seq = outbox.oldest_seq = outbox._first_seq = 65_530
-        bench.client.session.restart_at(65_530)
+        bench.client.restart_at(65_530)
         bench.connect().poll(160)
         bench.publish(*[b"%d" % seq for seq in range(65_530, 65_545)])
         ids = [packet_id for packet_id, _, _ in bench.sent()]

@@ -10,10 +10,13 @@ import unittest
 import micropython
 
 from bench_client import TOPIC, Bench, confirmation
+from fake_stream import FakeStream
+from outpost.client import Client
 from outpost.clock import Clock
+from outpost.ram import RamOutbox
 from outpost.telemetry import Pack
 
-MESSAGES = 1000
+MESSAGES = 10_000
 PAYLOAD = bytes(64)
 
 
@@ -21,7 +24,7 @@ class Loop:
     """Publishes and acknowledges without taking heap itself."""
 
     def __init__(self, mode):
-        self.bench = Bench(mode, blocks=64).connect(word=0) if mode == "collector" else Bench(blocks=64).connect()
+        self.bench = Bench(mode, blocks=64).connect(word=0 if mode == "collector" else None)
         self.stream, self.client = self.bench.stream, self.bench.client
         self.ack = bytearray(b"\x40\x02\x00\x00")
         self.now_ms = self.bench.now_ms + 5000
@@ -32,14 +35,23 @@ class Loop:
         if client.publish(TOPIC, PAYLOAD, 64) != 0:
             return False
         self.poll()
-        packet_id = 1 + (client.session.next_send - 1) % 65535
+        packet_id = 1 + (client.next_send - 1) % 65535
         self.ack[2] = packet_id >> 8
         self.ack[3] = packet_id & 255
         self.stream.say(self.ack)
         self.poll()
         self.poll()
         self.stream.length = 0
-        return client.session.base == client.outbox.next_seq
+        return client.base == client.outbox.next_seq
+
+    def answer(self, first):
+        packet_id = 1 + (self.client.next_send - 1) % 65535
+        self.ack[0] = first
+        self.ack[2] = packet_id >> 8
+        self.ack[3] = packet_id & 255
+        self.stream.say(self.ack)
+        self.poll()
+        self.poll()
 
     def poll(self):
         self.now_ms += 1
@@ -94,9 +106,9 @@ class TestHeap(unittest.TestCase):
     def test_collectors_word(self):
         loop = Loop("collector")
         loop.bench.publish(*[b"x"] * 40)
-        while loop.client.session.base < 40:
+        while loop.client.base < 40:
             loop.bench.sent(1)
-            loop.stream.say(b"\x40\x02\x00" + bytes([1 + loop.client.session.base]))
+            loop.stream.say(b"\x40\x02\x00" + bytes([1 + loop.client.base]))
             loop.poll()
         words = [confirmation(seq) for seq in range(40)]
         state = [0]
@@ -123,33 +135,103 @@ class TestHeap(unittest.TestCase):
             loop.stream.length = 0
             return loop.client.is_connected
 
-        self.check("ping", ping, 200)
-        self.assertTrue(pings[0] >= 200)
+        self.check("ping", ping)
+        self.assertTrue(pings[0] >= MESSAGES)
 
-    def test_inbound_qos_1(self):
+    def test_qos_0_publish(self):
         loop = Loop("broker")
-        loop.client.on_message = lambda inbound: None
-        message = b"\x32\x0b\x00\x03a/b\x00\x0atext"
 
-        def inbound():
+        def turn():
+            status = loop.client.publish(TOPIC, PAYLOAD, 64, 0)
+            loop.poll()
+            sent = loop.stream.length
+            loop.stream.length = 0
+            return status == 0 and sent == 2 + 2 + len(TOPIC) + 64
+
+        self.check("publish QoS 0", turn)
+
+    def test_qos_1_publish_from_ram(self):
+        stream = FakeStream()
+        outbox = RamOutbox(16)
+        client = Client(lambda: stream, outbox, b"board-1")
+        client.poll(1)
+        stream.say(b"\x20\x02\x00\x00")
+        client.poll(2)
+        ack = bytearray(b"\x40\x02\x00\x00")
+
+        def turn():
+            status = client.publish(TOPIC, PAYLOAD, 64)
+            client.poll(3)
+            packet_id = 1 + (client.next_send - 1) % 65535
+            ack[2] = packet_id >> 8
+            ack[3] = packet_id & 255
+            stream.say(ack)
+            client.poll(4)
+            stream.length = 0
+            return status == 0 and outbox.oldest_seq == outbox.next_seq
+
+        self.check("publish QoS 1, RAM", turn)
+
+    def test_qos_2_publish_with_outbox_pubrec_pubrel_pubcomp(self):
+        loop = Loop("exactly once")
+
+        def turn():
+            if loop.client.publish(TOPIC, PAYLOAD, 64, 2) != 0:
+                return False
+            loop.poll()
+            loop.answer(0x50)
+            loop.answer(0x70)
+            loop.stream.length = 0
+            return loop.client.is_drained
+
+        self.check("publish QoS 2", turn)
+
+    def inbound(self, name, message, answer_bytes, mode="broker"):
+        loop = Loop(mode)
+        loop.client.on_message = lambda message: None
+
+        def turn():
             loop.stream.say(message)
             loop.poll()
             loop.poll()
-            acknowledged = loop.stream.length == 4
+            answered = loop.stream.length == answer_bytes
             loop.stream.length = 0
-            return acknowledged
+            return answered
 
-        self.check("inbound QoS 1", inbound)
+        self.check(name, turn)
+
+    def test_inbound_qos_0_and_1(self):
+        self.inbound("inbound QoS 0", b"\x30\x09\x00\x03a/btext", 0)
+        self.inbound("inbound QoS 1", b"\x32\x0b\x00\x03a/b\x00\x0atext", 4)
+
+    def test_inbound_qos_2(self):
+        self.inbound("inbound QoS 2", b"\x34\x0b\x00\x03a/b\x00\x0atext" + b"\x62\x02\x00\x0a", 8, "exactly once")
+
+    def test_inbound_too_long_skipped_and_streamed(self):
+        message = b"\x32\xe8\x07\x00\x03a/b\x00\x0b" + bytes(993)
+        for mode in ("broker", "streaming"):
+            loop = Loop(mode)
+            loop.client.on_piece = lambda message, data, at, count: None
+
+            def turn(loop=loop):
+                loop.stream.say(message)
+                for _ in range(20):
+                    loop.poll()
+                answered = loop.stream.length == 4
+                loop.stream.length = 0
+                return answered
+
+            self.check("inbound, longer than the buffer, " + mode, turn, 1000)
 
     def test_partial_writes(self):
         loop = Loop("broker")
-        loop.stream.room = 7
+        loop.stream.room = 30
 
         def turn():
             loop.client.publish(TOPIC, PAYLOAD, 64)
-            for _ in range(20):
+            for _ in range(5):
                 loop.poll()
-            packet_id = 1 + (loop.client.session.next_send - 1) % 65535
+            packet_id = 1 + (loop.client.next_send - 1) % 65535
             loop.ack[2] = packet_id >> 8
             loop.ack[3] = packet_id & 255
             loop.stream.say(loop.ack)
@@ -157,7 +239,7 @@ class TestHeap(unittest.TestCase):
             loop.stream.length = 0
             return loop.client.is_drained
 
-        self.check("partial writes", turn, 200)
+        self.check("partial writes", turn)
 
     def test_encoding_a_message(self):
         outbox = Loop("broker").client.outbox

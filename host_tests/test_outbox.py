@@ -23,17 +23,16 @@ def again(flash, **geometry):
     return outbox
 
 
-def payload_at_cursor(outbox):
+def loaded_payload(outbox):
     at = outbox.topic_at + outbox.topic_length
     return bytes(outbox.buffer[at : at + outbox.payload_length])
 
 
 def everything(outbox):
-    found = []
-    outbox.seek(0)
-    while outbox.load() == status.OK:
-        found.append((outbox.cursor_seq, payload_at_cursor(outbox)))
-        outbox.advance()
+    found, seq = [], 0
+    while outbox.load(seq) == status.OK:
+        found.append((outbox.loaded_seq, loaded_payload(outbox)))
+        seq = outbox.loaded_seq + 1
     return found
 
 
@@ -54,7 +53,7 @@ class TestFifo(unittest.TestCase):
         flash, outbox = fresh()
         outbox.append(b"a/b", b"", 0, 0x50)
         outbox = again(flash)
-        self.assertEqual(outbox.load(), status.OK)
+        self.assertEqual(outbox.load(0), status.OK)
         self.assertEqual(bytes(outbox.buffer[outbox.topic_at : outbox.topic_at + 3]), b"a/b")
         self.assertEqual((outbox.flags, outbox.payload_length), (0x50, 0))
 
@@ -114,18 +113,56 @@ class TestFifo(unittest.TestCase):
         outbox.discard_through(9)
         random.seed(3)
         for seq in [random.getrandbits(8) % 190 + 10 for _ in range(100)] + [10, 199]:
-            outbox.seek(seq)
-            self.assertEqual((outbox.load(), outbox.cursor_seq), (status.OK, seq))
-            self.assertEqual(payload_at_cursor(outbox)[:8], b"%08d" % seq)
+            self.assertEqual((outbox.load(seq), outbox.loaded_seq), (status.OK, seq))
+            self.assertEqual(loaded_payload(outbox)[:8], b"%08d" % seq)
 
     def test_cursor_follows_the_head_into_new_sectors(self):
         _, outbox = fresh(blocks=3)
         for seq in range(300):
             fill(outbox, 1)
-            self.assertEqual((outbox.load(), outbox.cursor_seq), (status.OK, seq))
-            outbox.advance()
+            self.assertEqual((outbox.load(seq), outbox.loaded_seq), (status.OK, seq))
             outbox.discard(seq)
-            self.assertEqual(outbox.load(), status.EMPTY)
+            self.assertEqual(outbox.load(seq + 1), status.EMPTY)
+
+    def test_the_next_message_takes_one_read(self):
+        flash, outbox = fresh(blocks=3)
+        fill(outbox, 30)
+        outbox.load(7)
+        for seq in range(8, 30):
+            flash.reads = 0
+            self.assertEqual((outbox.load(seq), outbox.loaded_seq, flash.reads), (status.OK, seq, 1))
+        self.assertEqual((outbox.load(30), flash.reads), (status.EMPTY, 1))
+
+    def test_a_number_that_was_freed_gives_the_next_one_held(self):
+        _, outbox = fresh()
+        fill(outbox, 60)
+        outbox.discard_through(49)
+        for seq in (0, 17, 50):
+            self.assertEqual((outbox.load(seq), outbox.loaded_seq), (status.OK, 50))
+        self.assertEqual(outbox.unreadable, 0)
+
+    def test_the_head_comes_round_to_the_block_that_was_read_last(self):
+        """All of it freed, what follows unread: the place where reading stopped is in a sector of another number now."""
+        for blocks in (2, 3, 5):
+            _, outbox = fresh(blocks)
+            while outbox._head == 0:
+                fill(outbox, 1, 300)
+            first = outbox.next_seq - 1
+            for seq in range(first):
+                outbox.load(seq)
+            outbox.discard_through(first - 1)
+            while outbox.append(TOPIC, bytes(300), 300) == status.OK:
+                pass
+            self.assertEqual((outbox._head, outbox.load(first), outbox.loaded_seq), (0, status.OK, first))
+
+    def test_nothing_is_stored_before_mount_found_the_region_good(self):
+        flash = flash_in_ram(4, image=b"littlefs" * 2048)
+        outbox = Outbox(flash)
+        for _ in range(2):
+            self.assertEqual((outbox.append(TOPIC, b"x", 1), outbox.reserve(1)), (status.BUSY, status.BUSY))
+            self.assertEqual((outbox.load(0), outbox.erase_ahead()), (status.EMPTY, False))
+            self.assertEqual(outbox.mount(), status.FOREIGN)
+        self.assertEqual(flash.erases + flash.programs, 0)
 
     def test_too_big_is_refused_before_anything_is_written(self):
         flash, outbox = fresh()
@@ -208,7 +245,7 @@ class TestFlashUse(unittest.TestCase):
         flash = NorFlash(SparseFile(), 4096, 256)
         outbox = Outbox(flash)
         outbox.format(b"01234567")
-        outbox._open(4094)
+        outbox._head, outbox._offset = 4093, 4096
         for _ in range(30):
             self.assertEqual(outbox.append(TOPIC, bytes(400), 400), status.OK)
         self.assertEqual((outbox._head, len(everything(again(flash)))), (1, 30))
@@ -269,6 +306,21 @@ class TestFaults(unittest.TestCase):
         fill(outbox, 3)
         self.assertEqual([seq for seq, _ in everything(again(flash))], [0, 1, 2, 3])
 
+    def test_lost_messages_are_given_up_also_when_nothing_stands_behind_them(self):
+        flash, outbox = fresh(blocks=2)
+        while outbox._head == 0:
+            count = outbox.next_seq
+            outbox.reserve(400)  # opens the next sector, and leaves it empty
+            if outbox._head == 0:
+                fill(outbox, 1, 400)
+        flash._file.seek(32)
+        flash._file.write(bytes(4000))
+        self.assertEqual((outbox.load(0), outbox.oldest_seq, outbox.unreadable), (status.EMPTY, count, count))
+        for seq in range(count, count + 20):  # and their block is used again
+            fill(outbox, 1, 400)
+            self.assertEqual((outbox.load(seq), outbox.loaded_seq), (status.OK, seq))
+            outbox.discard(seq)
+
     def test_keyboard_interrupt_after_the_program_keeps_the_outbox_sound(self):
         """rp2: callbacks run after the program succeeded, and may raise."""
 
@@ -306,6 +358,54 @@ class TestFaults(unittest.TestCase):
         self.assertEqual(len(everything(outbox)), 1)
 
 
+class TestLongRead(unittest.TestCase):
+    """One outbox, never mounted again, read at the next number and at any number while all else goes on."""
+
+    def _step(self, outbox, seq):
+        dice = random.getrandbits(4)
+        if dice < 6:
+            length = 8 + random.getrandbits(16) % 440
+            outbox.append(TOPIC, b"%08d" % outbox.next_seq + bytes(length - 8), length)
+        elif dice < 9:
+            outbox.discard(outbox.oldest_seq + random.getrandbits(4) % 4)
+        elif dice == 9:
+            (outbox.save_state, outbox.erase_ahead)[random.getrandbits(1)]()
+        elif dice == 10 and random.getrandbits(2) == 0:
+            outbox.reserve(random.getrandbits(16) % 480)
+        elif dice == 11 and random.getrandbits(3) == 0:
+            outbox.discard_through(outbox.oldest_seq + random.getrandbits(6))
+        else:
+            return self._read(outbox, seq)
+        return seq
+
+    def _read(self, outbox, seq):
+        if random.getrandbits(4) == 0:
+            seq = random.getrandbits(20) % (outbox.next_seq + 3)
+        expected = max(seq, outbox.oldest_seq)
+        if expected >= outbox.next_seq:
+            self.assertEqual(outbox.load(seq), status.EMPTY)
+            return seq
+        self.assertEqual((outbox.load(seq), outbox.loaded_seq), (status.OK, expected))
+        self.assertEqual(loaded_payload(outbox)[:8], b"%08d" % expected)
+        return expected + 1
+
+    def test_what_is_read_is_what_was_stored(self):
+        for seed, (blocks, align, page_bytes) in enumerate(((2, 4, 256), (3, 32, 32), (4, 256, 256), (7, 4, 4096))):
+            random.seed(seed)
+            flash = flash_in_ram(blocks, page_bytes)
+            for fails in (-1, 40):  # with a program now and then that does not take
+                device = Unreliable(flash, -1)
+                outbox = Outbox(device, align=align, page_bytes=page_bytes)
+                outbox.format(b"01234567", True)
+                seq = 0
+                for step in range(3000):
+                    if fails > 0 and step % fails == 0:
+                        device._fails = random.getrandbits(4)
+                    seq = self._step(outbox, seq)
+                self.assertEqual((outbox.unreadable, outbox.damaged), (0, 0))
+                self.assertTrue(outbox.refused > 0 and outbox.appended > 500)
+
+
 class TestForeignRegions(unittest.TestCase):
     def test_blank_foreign_newer_and_other_alignment_are_told_apart(self):
         self.assertEqual(Outbox(flash_in_ram(2)).mount(), status.BLANK)
@@ -314,7 +414,7 @@ class TestForeignRegions(unittest.TestCase):
         self.assertEqual(Outbox(flash, align=4).mount(), status.GEOMETRY)
 
     def test_a_newer_version_is_not_touched(self):
-        from outpost.sectors import crc30
+        from outpost.crc import crc30
 
         flash, _ = fresh()
         image = bytearray(image_of(flash))

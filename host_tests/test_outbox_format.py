@@ -38,7 +38,7 @@ class TestFormat(unittest.TestCase):
             outbox = Outbox(flash_in_ram(_BLOCKS, image=example()), page_bytes=page_bytes)
             self.assertEqual(outbox.mount(), 0)
             self.assertEqual((outbox.stream, outbox.oldest_seq, outbox.next_seq, outbox.boot), (b"3fa9c1d2", 1, 2, 2))
-            self.assertEqual(outbox.load(), 0)
+            self.assertEqual(outbox.load(1), 0)
             at = outbox.topic_at
             self.assertEqual(bytes(outbox.buffer[at : at + 5]), b"a/b43")
 

@@ -13,13 +13,8 @@ STEPS = 16
 class NoCrc(Outbox):
     """Mutant: believes any record whose length fits."""
 
-    def _record_valid(self, block, offset, salt):
-        at = Outbox._record_valid(self, block, offset, salt)
-        if at >= 0 or offset + 16 > 4096:
-            return at
-        at = self._read(block, offset)
-        size = self._record_size
-        return at if self.buffer[at] < 0x80 and offset + size <= 4096 and at + size <= len(self.buffer) else -1
+    def _fits(self, at, salt):
+        return Outbox._fits(self, at, salt) or (self.buffer[at] < 0x80 and at + self._record_size <= self._filled)
 
 
 class NoSeal(Outbox):
@@ -43,9 +38,10 @@ class ErasesEarly(Outbox):
 class TrustsBlank(Outbox):
     """Mutant: takes the next block for erased after a boot."""
 
-    def _find_tail(self, headers):
-        Outbox._find_tail(self, headers)
+    def mount(self):
+        status = Outbox.mount(self)
         self._ready = (self._head + 1) % self.blocks
+        return status
 
 
 class SavesLate(Outbox):
@@ -58,17 +54,25 @@ class SavesLate(Outbox):
 class NoReadBack(Outbox):
     """Mutant: believes that a program took."""
 
-    def _read_back(self, page, at, end):
+    def _write_record(self, kind):
+        start = self._offset or 32
+        Outbox._write_record(self, kind)
         self._has_header = True
-        self._offset = page + at + self._padded(end - at)
+        self._offset = start + (self._topic_length + self._length + 19) // 4 * 4
         return True
 
 
 class NoSalt(Outbox):
     """Mutant: the CRC says nothing about the place."""
 
-    def _crc(self, at, end, salt):
-        return Outbox._crc(self, at, end, 0)
+    def _fits(self, at, salt):
+        return Outbox._fits(self, at, 0)
+
+    def _compose(self, at, kind):
+        salt, self._salt = self._salt, self.next_seq  # their XOR is the seed
+        end = Outbox._compose(self, at, kind)
+        self._salt = salt
+        return end
 
 
 class DeadBlock(NorFlash):

@@ -29,12 +29,11 @@ def mounted(outbox):
 
 
 def payloads(outbox):
-    found = []
-    outbox.seek(0)
-    while outbox.load() == 0:
+    found, seq = [], 0
+    while outbox.load(seq) == 0:
         at = outbox.topic_at + outbox.topic_length
         found.append(bytes(outbox.buffer[at : at + outbox.payload_length]))
-        outbox.advance()
+        seq = outbox.loaded_seq + 1
     return found
 
 

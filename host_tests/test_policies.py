@@ -19,13 +19,12 @@ def made(outbox_class, blocks, **options):
 
 def everything(outbox):
     """[(number, topic, payload)] of what is held."""
-    found = []
-    outbox.seek(0)
-    while outbox.load() == status.OK:
+    found, seq = [], 0
+    while outbox.load(seq) == status.OK:
         middle = outbox.topic_at + outbox.topic_length
         topic = bytes(outbox.buffer[outbox.topic_at : middle])
-        found.append((outbox.cursor_seq, topic, bytes(outbox.buffer[middle : middle + outbox.payload_length])))
-        outbox.advance()
+        seq = outbox.loaded_seq + 1
+        found.append((seq - 1, topic, bytes(outbox.buffer[middle : middle + outbox.payload_length])))
     return found
 
 
@@ -88,11 +87,10 @@ class TestNewestPerTopic(unittest.TestCase):
         outbox.append(b"rare", b"once", 4, 0x50)
         for _ in range(300):
             outbox.append(b"often", bytes(300), 300)
-        outbox.seek(0)
-        flags = {}
-        while outbox.load() == status.OK:
+        flags, seq = {}, 0
+        while outbox.load(seq) == status.OK:
             flags[bytes(outbox.buffer[outbox.topic_at : outbox.topic_at + outbox.topic_length])] = outbox.flags
-            outbox.advance()
+            seq = outbox.loaded_seq + 1
         self.assertEqual(flags[b"rare"], 0x50)
 
     def test_topics_beyond_the_table_are_dropped_with_the_oldest(self):

@@ -10,6 +10,14 @@ class TestSettings(unittest.TestCase):
         settings = check(GOOD)
         self.assertEqual((settings["broker_port"], settings["mode"], settings["sensors"]), (1883, "collector", None))
 
+    def test_tls_changes_the_port_and_the_name_is_the_hosts_if_not_given(self):
+        self.assertEqual((check(GOOD)["tls"], check(GOOD)["broker_port"]), (False, 1883))
+        given = dict(GOOD)
+        given.update({"tls": True, "ca_file": "ca.der"})
+        self.assertEqual((check(given)["broker_port"], check(given)["server_name"]), (8883, "127.0.0.1"))
+        given.update({"broker_port": 1, "server_name": "broker.example"})
+        self.assertEqual((check(given)["broker_port"], check(given)["server_name"]), (1, "broker.example"))
+
     def test_each_fault_gives_one_line_that_names_the_key(self):
         for change, key in (
             ({"brokr_host": "x"}, "brokr_host"),
@@ -24,6 +32,9 @@ class TestSettings(unittest.TestCase):
             ({"sensors": "load"}, "sensors"),
             ({"outbox_blocks": 1}, "outbox_blocks"),
             ({"tls": True}, "tls"),
+            ({"tls": 1, "ca_file": "ca.der"}, "tls"),
+            ({"ca_file": "ca.der"}, "ca_file"),
+            ({"tls": True, "ca_file": "ca.der", "client_cert_file": "c.der"}, "client_key_file"),
         ):
             given = dict(GOOD)
             given.update(change)

@@ -4,7 +4,7 @@ import unittest
 
 from outpost import status
 
-_SOURCES = ("outbox", "ring", "client", "station")
+_SOURCES = ("outbox", "client", "station")
 
 
 def _source(name):

@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -29,9 +30,12 @@ PORTS = {  # port: (its stubs, the board folder that runs on it)
     "unix": ("micropython-unix-stubs==1.25.0.post1", "UNIX"),
 }
 # Names that viper code may use without an import; the stubs' own __builtins__.pyi knows only `const`. Any buffer may be
-# passed for a pointer, so pointers are not checked: ptr8 serves in annotations, ptr16 and ptr32 in calls.
-_VIPER_BUILTINS = """
+# passed for a pointer, so pointers are not checked: ptr8 serves in annotations, ptr16 and ptr32 in calls. `Anything` is for
+# fields that the program gives (`typing` is not on the board).
+_MORE_BUILTINS = """
 from typing import Any
+
+Anything = Any
 
 class uint(int): ...
 
@@ -48,7 +52,7 @@ class ptr32:
 def stubs_folder(port: str) -> Path:
     """Where the port's stubs are; fetches them at the first call. Raises OSError where pip cannot."""
     package = PORTS[port][0]
-    folder = TYPINGS / package
+    folder = TYPINGS / f"{package}+{zlib.crc32(_MORE_BUILTINS.encode()):08x}"
     if folder.exists():
         return folder
     TYPINGS.mkdir(parents=True, exist_ok=True)
@@ -61,7 +65,7 @@ def stubs_folder(port: str) -> Path:
         if done.returncode:
             raise OSError(f"pip cannot get {package}: {done.stderr.strip()[-300:]}")
         with (work / "stubs" / "__builtins__.pyi").open("a", encoding="utf-8") as builtins:
-            builtins.write(_VIPER_BUILTINS)
+            builtins.write(_MORE_BUILTINS)
         if not folder.exists():  # another run may have been quicker
             (work / "stubs").rename(folder)
     finally:

@@ -22,7 +22,15 @@ PAGE_BYTES = 256
 _IDLE_MS = 5
 _CONNECT_MS = 3000
 _COUNTERS_MS = 500
-_ORDERS = {"image": "flash.img", "page_bytes": 256, "seed": 0, "cut_at_operation": 0, "cut_mode": "nothing", "stop_file": ""}
+_ORDERS = {
+    "image": "flash.img",
+    "page_bytes": 256,
+    "seed": 0,
+    "cut_at_operation": 0,
+    "cut_mode": "nothing",
+    "stop_file": "",
+    "clock_file": "",  # the clock is not set as long as this file, if one is named, is not there
+}
 
 _orders = dict(_ORDERS)
 _state = {"journal": None, "flash": None, "counters_ms": 0, "stop_ms": 0}
@@ -103,20 +111,49 @@ def link(settings):
     """The callable that the client opens its stream with."""
     host, port = settings["broker_host"], settings["broker_port"]
 
-    def open_stream():
+    def open_socket():
         address = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)[0]
-        stream = socket.socket(address[0], address[1])
+        sock = socket.socket(address[0], address[1])
         try:
-            stream.settimeout(_CONNECT_MS / 1000)
-            stream.connect(address[-1])
-            stream.setsockopt(6, 1, 1)  # TCP_NODELAY: a packet is one write, and should not wait for the last one's ACK
-            stream.setblocking(False)
+            sock.settimeout(_CONNECT_MS / 1000)
+            sock.connect(address[-1])
+            sock.setsockopt(6, 1, 1)  # TCP_NODELAY: a packet is one write, and should not wait for the last one's ACK
+            sock.setblocking(False)
         except OSError:
-            stream.close()
+            sock.close()
             raise
-        return stream if sys.implementation.name == "micropython" else _CPythonStream(stream)
+        return sock
 
-    return open_stream
+    if settings.get("tls"):
+        return _tls_link(settings, open_socket)
+    return open_socket if sys.implementation.name == "micropython" else lambda: _CPythonStream(open_socket())
+
+
+def _tls_link(settings, open_socket):
+    from outpost.tls_link import TlsLink, client_context
+
+    if sys.implementation.name == "micropython":
+        context = client_context(settings)
+    else:
+        from cpython_tls import client_context as cpython_context
+
+        context = cpython_context(settings)
+    return TlsLink(open_socket, context, settings["server_name"], _time_is_set, ticks_ms)
+
+
+def _time_is_set():
+    """The host's clock is right, unless the simulator says otherwise."""
+    return not _orders["clock_file"] or _exists(_orders["clock_file"])
+
+
+def _exists(path):
+    try:
+        os.stat(path)
+        return True
+    except OSError as error:
+        if error.args[0] != errno.ENOENT:
+            raise
+        return False
 
 
 class _CPythonStream:
@@ -142,7 +179,8 @@ class _CPythonStream:
 
 
 def set_clock(clock, now_ms):
-    """The host's clock is right."""
+    if not _time_is_set():
+        return
     seconds = time.time()
     day = int(seconds // 86400)
     clock.set(day, int((seconds - day * 86400) * 1000), now_ms)
@@ -180,15 +218,7 @@ def published(station):
 
 def stopping():
     """True when the simulator has put the stop file there."""
-    if not _orders["stop_file"]:
-        return False
-    try:
-        os.stat(_orders["stop_file"])
-        return True
-    except OSError as error:
-        if error.args[0] != errno.ENOENT:
-            raise
-        return False
+    return _orders["stop_file"] and _exists(_orders["stop_file"])
 
 
 def stopped(client):
@@ -196,7 +226,7 @@ def stopped(client):
 
 
 def _write_counters(client):
-    outbox, session, durable, flash = client.outbox, client.session, client.durable, _state["flash"]
+    outbox, flash = client.outbox, _state["flash"]
     counters = {
         "boot": outbox.boot,
         "stream": outbox.stream.decode(),
@@ -206,14 +236,15 @@ def _write_counters(client):
         "refused": outbox.refused,
         "sent": client.sent,
         "acknowledged": client.acknowledged,
-        "redelivered": session.redelivered,
+        "redelivered": client.redelivered,
         "connects": client.connects,
+        "last_error": client.last_error,
         "longest_outage_ms": client.longest_outage_ms,
         "programs": flash.programs,
         "erases": flash.erases,
     }
-    if durable:
-        counters.update({"confirmations": durable.confirmations, "replays": durable.replays})
+    if hasattr(client, "replays"):
+        counters.update({"confirmations": client.confirmations, "replays": client.replays})
     with open("counters.new", "w") as file:
         json.dump(counters, file)
     os.rename("counters.new", "counters.json")

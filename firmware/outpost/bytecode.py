@@ -28,7 +28,7 @@ def crc30(buf, at, end, seed):
 
 
 def copy(target, at, source, start, length):
-    """target[at:at+length] = source[start:start+length]; returns at + length. Bounds are the caller's duty."""
+    """target[at:at+length] = source[start:start+length], byte by byte upwards; returns at + length. See `memory.py`."""
     end = at + length
     while at < end:
         target[at] = source[start]
@@ -37,17 +37,8 @@ def copy(target, at, source, start, length):
     return end
 
 
-def fill(target, at, end):
-    """target[at:end] = 0xFF, the erased state of NOR flash."""
-    while at < end:
-        target[at] = 0xFF
-        at += 1
-
-
 def is_blank(buf, at, end):
     """True when buf[at:end] reads erased (all 0xFF)."""
-    while at < end:
-        if buf[at] != 0xFF:
-            return False
+    while at < end and buf[at] == 0xFF:
         at += 1
-    return True
+    return at == end

@@ -13,14 +13,8 @@ gives 0 when the peer closed; OSError when it broke. Other oddities of a port en
 from micropython import const
 
 from outpost import packets
-from outpost.backoff import delay_ms
-from outpost.reader import Reader
-from outpost.session import elapsed_ms, packet_id_of
-
-try:
-    from outpost.viper import copy
-except (ImportError, AttributeError, SyntaxError, ValueError):
-    from outpost.bytecode import copy
+from outpost.memory import copy, forget
+from outpost.session import Session, elapsed_ms, packet_id_of
 
 _OK = const(0)
 _TOO_BIG = const(-2)
@@ -28,56 +22,49 @@ _BUSY = const(-3)
 _OFFLINE = const(-4)
 _BAD_TOPIC = const(-6)
 _BAD_QOS = const(-8)
-_PACKET = const(1)
-_ERROR = const(-1)
+_CLOSED = const(0)
 _CONNECTED = const(2)
-_ESTABLISHED = const(1)
-_ACKNOWLEDGED = const(2)
-_MESSAGE = const(3)
 _PROTOCOL_ERROR = const(-20)
+_TIMED_OUT = const(-22)
 _LINK_LOST = const(-23)
-_CHUNK = const(128)
-_IN_FLIGHT = const(16)
-_PUBLISH_OVERHEAD = const(9)
+_OVERHEAD = const(9)  # of a PUBLISH: fixed header, length of the topic, packet identifier
 _SAVE_COUNT = const(64)  # so many messages at most come again after a power cut, beside those in flight
 _SAVE_MS = const(30_000)
+_FIRST_WAIT_MS = const(500)
+_LONGEST_WAIT_MS = const(60_000)
 
 
-class Client:
+def backoff_ms(attempt, random_bits):
+    """Milliseconds to wait before connection attempt 2, 3, ...: doubling up to a minute, half of it fixed, half random, so that
+    a thousand boards do not come back in step after a broker's restart. random_bits: 16 random bits.
+    """
+    step = min(_FIRST_WAIT_MS << min(attempt - 1, 7), _LONGEST_WAIT_MS) // 2
+    return step + (random_bits & 0xFFFF) * step // 0x10000
+
+
+class Client(Session):
     """link: callable, gives a connected stream, None (not yet: asked again) or raises OSError. outbox: mounted.
 
-    durable: None, the server's PUBACK frees a record (broker mode); a `Durable`, the collector's word does (collector mode).
-    rx_bytes: the longest inbound packet kept; longer ones are skipped and counted. random: callable, 16 random bits or more.
-    on_message: called with the session's Inbound; on_acknowledged: called with the sequence number.
+    The server's PUBACK frees a message (`durable.py`: the collector's word does). Options: see client_setup.client().
+    on_acknowledged: called with the sequence number.
     """
 
-    def __init__(self, link, session, outbox, durable=None, rx_bytes=256, random=None):
-        self.session, self.outbox, self.durable = session, outbox, durable
-        self._link, self._random = link, random
-        self._reader = Reader(rx_bytes)
-        connect = packets.connect_length(session.client_id, session.will, session.user, session.password)
-        self._tx = bytearray(max(outbox.record_bytes + _PUBLISH_OVERHEAD, connect))
-        self._rx = bytearray(_CHUNK)
-        self._tx_at = self._tx_end = self._rx_at = self._rx_end = 0
-        self._stream = None
-        self._first = self._saved_ms = 0
-        self._attempt = self._wait_ms = self._since_ms = 0
-        self._offline_ms = -1
-        self.on_message = self.on_acknowledged = None
-        # Counters, for the user to read and publish.
-        self.sent = self.acknowledged = self.received = self.connects = self.failures = self.handler_errors = 0
-        self.longest_outage_ms = 0
-        self.last_error = 0
-        session.maybe_sent = outbox.next_seq if durable else min(outbox.next_seq, outbox.oldest_seq + _IN_FLIGHT)
-        session.restart_at(outbox.oldest_seq, outbox.acked << 1)
-        if durable:
-            if outbox.renumbers:
-                raise ValueError("client: this outbox policy gives kept messages new numbers; collector mode cannot follow")
-            session.topic_filter = durable.topic
+    highest_qos = 1
+    outbox: "Anything"
+    on_acknowledged: "Anything"
+    _link: "Anything"
+    _random: "Anything"
+    _rx: bytearray
+
+    def __init__(self, link, outbox, client_id, **options):
+        from outpost import client_setup
+
+        client_setup.client(self, link, outbox, client_id, **options)
+        forget("client_setup")
 
     @property
     def is_connected(self):
-        return self.session.state == _CONNECTED
+        return self.state == _CONNECTED
 
     @property
     def is_drained(self):
@@ -89,288 +76,198 @@ class Client:
     def publish(self, topic, payload, length, qos=1, retain=False):
         """Send payload[:length] on topic (bytes). Status; OK with QoS 1: stored, it survives a power cut and will arrive.
 
-        QoS 0 goes out at once or not at all: OFFLINE without a connection, BUSY while a packet is being written.
+        QoS 0 goes out with the next poll() or not at all: OFFLINE without a connection, BUSY while another packet goes out.
         """
-        if not topic or 0x23 in topic or 0x2B in topic or 0 in topic:
+        if not topic or b"#" in topic or b"+" in topic or b"\0" in topic:
             return _BAD_TOPIC
-        if qos == 1:
-            return self.outbox.stage(topic, payload, length) or self.outbox.store(0x50 if retain else 0x10)
-        self._first = 0x31 if retain else 0x30
-        return self._now(topic, payload, length) if qos == 0 else _BAD_QOS
+        self._flags = qos << 4 | (0x40 if retain else 0)
+        if qos:
+            return self._store(topic, payload, length) if 0 < qos <= self.highest_qos else _BAD_QOS
+        return self._now(topic, payload, length)
+
+    def _store(self, topic, payload, length):
+        return self.outbox.append(topic, payload, length, self._flags)
 
     def _now(self, topic, payload, length):
-        if not self.is_connected:
+        if self.state != _CONNECTED:
             return _OFFLINE
-        if self._tx_end:
+        if self.out_end:
             return _BUSY
-        if len(topic) + length + _PUBLISH_OVERHEAD > len(self._tx):
+        at = len(topic) + length  # steps: the frame must stay within 11 words
+        if at + _OVERHEAD > len(self.tx):
             return _TOO_BIG
-        at = self._put_header(self._first, len(topic) + length + 2)
-        at = packets.put_string(self._tx, at, topic)
-        self._tx_end = self._put(at, payload, 0, length)
-        self._write()
+        at = packets.put_header(self.tx, self._flags >> 6 | 0x30, at + 2)
+        at = packets.put_u16(self.tx, at, len(topic))
+        at = self._put(at, topic, len(topic))
+        at = self._put(at, payload, length)
+        self._start(self.tx, at)
         return _OK
 
-    def _put_header(self, first, length):
-        return packets.put_fixed_header(self._tx, 0, first, length)
-
-    def _put(self, at, data, start, length):
-        return copy(self._tx, at, data, start, length)
+    def _put(self, at, data, length):
+        return copy(self.tx, at, data, 0, length)
 
     # --- The loop ---
 
     def poll(self, now_ms):
         """A bounded piece of work. True when something moved: call again soon; False: nothing to do just now."""
-        if self._stream is None:
-            return self._connect(now_ms)
-        moved = self._write()
-        if self._stream:
-            moved = self._receive(now_ms) or moved
-        if self._stream and not self._tx_end:
-            moved = self._send(now_ms) or moved
-        status = self.session.check(now_ms)
-        if status < 0 and self._stream:
-            self._lost(status)
-        if not moved:
-            self.outbox.erase_ahead()
-            self._save_when_quiet(now_ms)
+        self.now_ms = now_ms
+        if self._stream is None and elapsed_ms(now_ms, self._since_ms) < self._wait_ms:
+            self._rest()
+            return False
+        try:
+            return self._work() if self._stream else self._connect()
+        except OSError:
+            self._lost(_LINK_LOST)
+        return True
+
+    def _work(self):
+        moved = self.out_end and self._write()
+        if self._receive():
+            moved = True
+        if not self._stream:
+            return True
+        if not self.out_end and (self.due() or self._next()):
+            moved = self._write() or moved
+        if self.is_dead():
+            self._lost(_TIMED_OUT)
+        elif not moved:
+            self._rest()
         return moved
 
-    def drain(self, ticks_ms, timeout_ms, idle=None):
-        """Poll until nothing waits for its acknowledgement, or timeout_ms have passed: before sleep. True when all is delivered.
-
-        ticks_ms: callable; idle: callable, waits a moment (and feeds the watchdog).
-        """
-        start = ticks_ms()
-        while not self.is_drained and elapsed_ms(ticks_ms(), start) < timeout_ms:
-            if not self.poll(ticks_ms()) and idle:
-                idle(self)
-        return self.is_drained
-
-    def _save_when_quiet(self, now_ms):
-        """Acknowledgements ride on the next record; when none comes for a while, they get one of their own."""
-        if not self.outbox.unsaved:
-            self._saved_ms = now_ms
-        elif elapsed_ms(now_ms, self._saved_ms) >= _SAVE_MS:
+    def _rest(self):
+        """Nothing moves: erase ahead, and give acknowledgements that no next record comes to carry one of their own."""
+        self.outbox.erase_ahead()
+        if self.outbox.unsaved and elapsed_ms(self.now_ms, self._saved_ms) >= _SAVE_MS:
             self.outbox.save_state()
 
     def close(self):
         """DISCONNECT, if a connection stands, and write down what is acknowledged. The outbox keeps the rest."""
-        if self.is_connected and not self._tx_end:
-            self._tx_end = packets.encode_empty(self._tx, 0, packets.DISCONNECT)
-            self._write()
+        try:
+            if self.state == _CONNECTED and not self.out_end:
+                self._start(b"\xe0\x00", 2)
+                self._write()
+        except OSError:
+            pass
         if self._stream:
             self._lost(_OK)
         return self.outbox.save_state()
 
-    def _connect(self, now_ms):
-        if self._offline_ms < 0:
-            self._offline_ms = self._since_ms = now_ms
-        return elapsed_ms(now_ms, self._since_ms) >= self._wait_ms and self._open(now_ms)
-
-    def _open(self, now_ms):
+    def _connect(self):
         try:
             self._stream = self._link()
         except OSError as error:
-            self.last_error = error.args[0] if error.args else _LINK_LOST
-            self._failed(now_ms)
+            self._lost(error.args[0] if error.args else _LINK_LOST)
         if self._stream is None:
             return False
-        self._reader.restart()
-        self._tx_at = self._tx_end = self._rx_at = self._rx_end = 0
-        self._failed(now_ms)  # until CONNACK says otherwise
-        self.session.open(now_ms)
-        return self._send(now_ms)
-
-    def _failed(self, now_ms):
-        self.failures += 1
-        self._attempt += 1
-        self._since_ms = now_ms
-        self._wait_ms = delay_ms(self._attempt, self._random() if self._random else 0)
+        self._rx_at = self._rx_end = 0
+        self.open()
+        return self._write()
 
     def _lost(self, error):
-        """The stream is of no more use: close it, and connect again after a delay."""
-        self.last_error = error
+        """The stream is of no more use, or did not come: close it, and connect after a delay."""
         try:
-            self._stream.close()
+            if self._stream:
+                self._stream.close()
         except OSError:
             pass
         self._stream = None
-        self._tx_end = 0
-        self.session.close()
+        if self.state == _CONNECTED:
+            self._offline_ms = self.now_ms
+        self.state = _CLOSED
+        self.out_end = 0
+        self.last_error = error
+        self.failures += error != _OK
+        self._attempt += 1
+        self._since_ms = self.now_ms
+        self._wait_ms = backoff_ms(self._attempt, self._random() if self._random else 0)
+
+    def _write(self):
+        """Go on with the packet that goes out: one write, resumed at its offset when the stream took less."""
+        count = self._stream.write(self.out, self.out_at, self.out_end - self.out_at)
+        if not count:
+            return False
+        self.out_at += count
+        if self.out_at == self.out_end:
+            self.out_end = 0
+        return True
 
     # --- Send ---
 
-    def _write(self):
-        """Go on with the packet in the transmit buffer: one write, resumed at its offset when the stream took less."""
-        count = self._write_some() if self._tx_end else 0
-        if not count:
+    def _next(self):
+        """Start the outbox's next message, if there is one and room in the window. True when one was started."""
+        outbox = self.outbox
+        if self.next_send > outbox.next_seq:  # its numbers were used up, and began anew
+            self.high = self.maybe_sent = 0
+            self.restart_at(0)
+        if not self.pass_over() or self.state != _CONNECTED or outbox.load(self.next_send):
             return False
-        if count < 0:
-            self._lost(_LINK_LOST)
-            return False
-        self._tx_at += count
-        if self._tx_at == self._tx_end:
-            self._tx_at = self._tx_end = 0
-        return True
-
-    def _write_some(self):
-        try:
-            return self._stream.write(self._tx, self._tx_at, self._tx_end - self._tx_at)
-        except OSError:
-            return -1
-
-    def _send(self, now_ms):
-        self._tx_end = self.session.next_packet(self._tx, now_ms)
-        if not self._tx_end and self.session.may_send() and self._choose(now_ms):
-            self._compose()
-            self.session.sent(now_ms)
-            self.outbox.advance()
-            self.sent += 1
-        return self._write()
-
-    def _choose(self, now_ms):
-        """True when the outbox has the session's next message loaded."""
-        session, outbox = self.session, self.outbox
-        if session.next_send > outbox.next_seq:
-            self._new_stream()
-        if not session.is_resending and self.durable and not self._may_go_on(now_ms):
-            return False
-        if session.pass_over():
-            return False
-        if outbox.cursor_seq != session.next_send:
-            outbox.seek(session.next_send)
-        if outbox.load() != _OK:
-            return False
-        if outbox.cursor_seq != session.next_send:
-            if session.has_unacknowledged:
+        if outbox.loaded_seq != self.next_send:  # those between no longer exist
+            if self.next_send != self.base:
                 return False
-            session.skip_to(outbox.cursor_seq)
-        return True
-
-    def _new_stream(self):
-        """The outbox's numbers were used up, and began anew."""
-        self.session.restart_at(0)
-        self.session.maybe_sent = 0
-        if self.durable:
-            self.durable.through = -1
-
-    def _may_go_on(self, now_ms):
-        """Collector mode, nothing left to resend: new messages wait for the retained word, and behind a replay."""
-        session, durable = self.session, self.durable
-        if durable.holds_up(now_ms):
-            return False
-        unconfirmed = self.outbox.oldest_seq < session.base
-        if durable.replay_due(now_ms, unconfirmed):
-            if session.has_unacknowledged:
-                return False
-            durable.replayed(now_ms, unconfirmed)
-            session.restart_at(self.outbox.oldest_seq)
+            self.restart_at(outbox.loaded_seq)
+        self._compose()
         return True
 
     def _compose(self):
-        """PUBLISH from the outbox's buffer into the transmit buffer (3.3)."""
+        """PUBLISH from the outbox's buffer into `tx` (3.3)."""
         outbox = self.outbox
         first = 0x30 | outbox.flags >> 3 & 0x06 | outbox.flags >> 6
-        if self.session.is_dup:
-            first |= packets.DUP
-        length = packets.publish_length(outbox.topic_length, outbox.payload_length, 1)
-        at = self._put_header(first, length)
-        at = packets.put_u16(self._tx, at, outbox.topic_length)
-        self._compose_body(at)
-
-    def _compose_body(self, at):
-        outbox = self.outbox
-        at = self._put(at, outbox.buffer, outbox.topic_at, outbox.topic_length)
-        at = packets.put_u16(self._tx, at, packet_id_of(self.session.next_send))
-        self._tx_end = self._put(at, outbox.buffer, outbox.topic_at + outbox.topic_length, outbox.payload_length)
+        if self.is_dup():
+            first |= 8
+            self.redelivered += 1
+        self.sent += 1
+        at = packets.put_header(self.tx, first, outbox.topic_length + outbox.payload_length + 4)
+        at = packets.put_u16(self.tx, at, outbox.topic_length)
+        at = copy(self.tx, at, outbox.buffer, outbox.topic_at, outbox.topic_length)
+        at = packets.put_u16(self.tx, at, packet_id_of(self.next_send))
+        at = copy(self.tx, at, outbox.buffer, outbox.topic_at + outbox.topic_length, outbox.payload_length)
+        self.start_message(at)
 
     # --- Receive ---
 
-    def _receive(self, now_ms):
-        if self._rx_at == self._rx_end and not self._read_chunk():
-            return False
-        while self._rx_at < self._rx_end and not self.session.ack_due and self._stream:
-            status = self._reader.feed(self._rx, self._rx_at, self._rx_end)
-            self._rx_at = self._reader.taken
-            if status == _PACKET:
-                status = self._handle(self.session.received(self._reader), now_ms)
-            if status < 0:
-                self._lost(_PROTOCOL_ERROR if status == _ERROR else status)
+    def _receive(self):
+        if self._rx_at == self._rx_end:
+            count = self._stream.readinto(self._rx)
+            if count == 0:
+                self._lost(_LINK_LOST)
+            if not count:
+                return False
+            self._rx_at = 0
+            self._rx_end = count
+        if self._answer:
+            return False  # it waits for the stream
+        while self._rx_at < self._rx_end and self._stream and not self._answer:
+            status = self._take(self._rx_at)
+            if status:
+                self._lost(status)
+                break
         return True
 
-    def _read_chunk(self):
-        count = self._read_some()
-        if count == 0:
-            self._lost(_LINK_LOST)
-        self._rx_at, self._rx_end = 0, count or 0
-        return self._rx_end > 0
+    def _take(self, at):
+        """Take one packet, or what there is of it. A PUBACK that is there as a whole needs no reader: there are many of them."""
+        rx = self._rx
+        if rx[at] == 0x40 and at + 3 < self._rx_end and self.is_between and self.state == _CONNECTED and rx[at + 1] == 2:
+            self._rx_at = at + 4
+            return self._puback(packets.get_u16(rx, at + 2))
+        at = self._rx_at = self.feed(rx, at, self._rx_end)
+        if at < 0:
+            return _PROTOCOL_ERROR
+        return self.handle() if self.is_between else _OK
 
-    def _read_some(self):
-        """As the stream's readinto(), but 0 also when it broke."""
-        try:
-            return self._stream.readinto(self._rx)
-        except OSError:
-            return 0
-
-    def _handle(self, event, now_ms):
-        if event == _ACKNOWLEDGED:
-            self._acknowledge(now_ms)
-        elif event == _MESSAGE:
-            self._deliver(now_ms)
-        elif event == _ESTABLISHED:
-            self._established(now_ms)
-        return event
-
-    def _established(self, now_ms):
+    def _established(self):
+        if self.connects:
+            self.longest_outage_ms = max(self.longest_outage_ms, elapsed_ms(self.now_ms, self._offline_ms))
         self.connects += 1
-        self.failures -= 1
-        self._attempt = self._wait_ms = 0
-        self.longest_outage_ms = max(self.longest_outage_ms, elapsed_ms(now_ms, self._offline_ms))
-        self._offline_ms = -1
-        if self.durable:
-            self.durable.connected(now_ms)
+        self._attempt = 0
 
-    def _acknowledge(self, now_ms):
+    def _acknowledged(self, seq):
         self.acknowledged += 1
-        seq = self.session.acknowledged_seq
-        if self.durable:
-            if seq == self.outbox.oldest_seq:
-                self.durable.silence_begins(now_ms)
-            self._free_durable()
-        else:
-            self.outbox.discard(seq)
-            self._save_if_many()
+        self._free(seq)
+        self._saved_ms = self.now_ms
+        if self.outbox.unsaved >= _SAVE_COUNT:
+            self.outbox.save_state()
         if self.on_acknowledged:
             self.on_acknowledged(seq)
 
-    def _free_durable(self):
-        """Free what the collector confirmed, but nothing whose exchange with the server is still open."""
-        through, session = self.durable.through, self.session
-        if session.has_unacknowledged:
-            through = min(through, session.base - 1)
-        if through >= self.outbox.oldest_seq:
-            self.outbox.discard_through(through)
-            self._save_if_many()
-
-    def _save_if_many(self):
-        if self.outbox.unsaved >= _SAVE_COUNT:
-            self.outbox.save_state()
-
-    def _deliver(self, now_ms):
-        inbound = self.session.inbound
-        if self.durable and inbound.is_on(self.durable.topic):
-            self.durable.take(inbound, self.outbox, now_ms)
-            self._free_durable()
-        elif self.on_message and not self._application_took(inbound):
-            self.handler_errors += 1
-            self.session.withhold_ack()
-            return
-        self.received += 1
-
-    def _application_took(self, inbound):
-        try:
-            self.on_message(inbound)
-            return True
-        except Exception:  # the application's fault, whatever it is: not acknowledged, so not lost
-            return False
+    def _free(self, seq):
+        self.outbox.discard(seq)

@@ -1,7 +1,7 @@
 """Collector mode: a record stays in flash until the collector says "durable up to seq N of stream S".
 
 Why: a broker's PUBACK is no durability. Measured: mosquitto killed after acknowledging 5,000 messages for an absent subscriber
-lost 1 to 5,000 of them under every setting tried. So PUBACK only frees the place in the window; this class takes in the
+lost 1 to 5,000 of them under every setting tried. So PUBACK only frees the place in the window; this client takes in the
 collector's word, and decides when what stays unconfirmed is sent again: after every reconnect, and after `timeout_ms` without
 progress, doubled each time up to 64-fold, so that an absent collector does not make a board talk for ever.
 
@@ -12,6 +12,7 @@ from the future only counts. Knows no stream and no clock; takes no heap after c
 from micropython import const
 
 from outpost.session import elapsed_ms
+from outpost.subscriber import Subscriber
 
 _HOLD_MS = const(1500)  # after a connect: wait so long for the retained word before sending again what it may confirm
 _LONGEST = const(64)
@@ -42,27 +43,45 @@ def _decimal(buf, at, end):
     return seq if seq < 0x40000000 else -1
 
 
-class Durable:
-    """topic: where the collector's word is published (bytes). timeout_ms: silence after which unconfirmed messages go again."""
+class DurableClient(Subscriber):
+    """topic: where the collector's word is published (bytes). timeout_ms: silence after which unconfirmed messages go again.
 
-    def __init__(self, topic, timeout_ms=10_000):
+    The other arguments: see Subscriber. `through`: messages up to this number are durable.
+    """
+
+    def __init__(self, link, outbox, client_id, topic, timeout_ms=10_000, **options):
+        if outbox.renumbers:
+            raise ValueError("client: this outbox policy gives kept messages new numbers; collector mode cannot follow")
+        Subscriber.__init__(self, link, outbox, client_id, **options)
         self.topic = topic
         self.timeout_ms = timeout_ms
-        self.through = -1  # messages up to this number are durable
-        self.confirmations = self.ignored = self.replays = 0
+        self.maybe_sent = outbox.next_seq
+        self.through = -1
+        self.confirmations = self.replays = 0
         self._factor = 1
-        self._progress_ms = 0
+        self._progress_ms = self._exchanged = 0  # below _exchanged, each message was acknowledged by the server once
         self._reconnected = self._held_up = False
 
-    def connected(self, now_ms):
-        """A new connection: what is unconfirmed goes again, once the retained word had time to come."""
-        self._reconnected = self._held_up = True
-        self._progress_ms = now_ms
+    def is_dup(self):
+        """A replay is a new exchange, unless the first one is still open, or may be."""
+        return self.next_send < self.high or self._exchanged <= self.next_send < self.maybe_sent
 
-    def take(self, inbound, outbox, now_ms):
+    def _established(self):
+        """What is unconfirmed goes again, once the retained word had time to come: SUBSCRIBE brings it."""
+        Subscriber._established(self)
+        self.subscribe(self.topic)
+        self._reconnected = self._held_up = True
+        self._progress_ms = self.now_ms
+
+    def _message(self):
+        if not self.is_on(self.topic):
+            return Subscriber._message(self)
+        self._word(parse_confirmation(self.buffer, self.payload_at, self.payload_length, self.outbox.stream))
+        return True
+
+    def _word(self, seq):
         """The collector's word came in."""
-        seq = parse_confirmation(inbound.buffer, inbound.payload_at, inbound.payload_length, outbox.stream)
-        if seq >= outbox.next_seq or seq <= self.through:
+        if seq >= self.outbox.next_seq or seq <= self.through:
             self.ignored += 1
             self._held_up = self._held_up and seq < 0
             return
@@ -70,27 +89,53 @@ class Durable:
         self._held_up = False
         self.confirmations += 1
         self._factor = 1
-        self._progress_ms = now_ms
+        self._progress_ms = self.now_ms
+        self._free_durable()
 
-    def silence_begins(self, now_ms):
-        """The server acknowledged a message, and none is unconfirmed before it."""
-        self._progress_ms = now_ms
+    def _free(self, seq):
+        """The server acknowledged a message. If none is unconfirmed before it, the silence begins now."""
+        if seq == self.outbox.oldest_seq:
+            self._progress_ms = self.now_ms
+        self._free_durable()
 
-    def holds_up(self, now_ms):
-        """True for a moment after a connect."""
-        if self._held_up and elapsed_ms(now_ms, self._progress_ms) >= _HOLD_MS:
-            self._held_up = False
-        return self._held_up
+    def _free_durable(self):
+        """Free what the collector confirmed, but nothing whose exchange with the server is still open."""
+        through = self.through
+        if self.high > self.base:
+            through = min(through, self.base - 1)
+        if through >= self.outbox.oldest_seq:
+            self.outbox.discard_through(through)
 
-    def replay_due(self, now_ms, unconfirmed):
-        """True when all held messages should go again. unconfirmed: the server acknowledged some that the collector did not."""
-        silent = unconfirmed and elapsed_ms(now_ms, self._progress_ms) >= self.timeout_ms * self._factor
-        return silent or self._reconnected
+    def _next(self):
+        """New messages wait for the retained word, and behind a replay; those of the connection before do not."""
+        if self.next_send > self.outbox.next_seq:  # its numbers begin anew
+            self.through = -1
+            self._exchanged = 0
+        return (self.next_send < self.high or self._may_go_on()) and Subscriber._next(self)
 
-    def replayed(self, now_ms, unconfirmed):
+    def _may_go_on(self):
+        if self._held_up and elapsed_ms(self.now_ms, self._progress_ms) < _HOLD_MS:
+            return False
+        self._held_up = False
+        unconfirmed = self.outbox.oldest_seq < self.base
+        if self._replay_due(unconfirmed):
+            if self.high > self.base:
+                return False
+            self._replay(unconfirmed)
+        return True
+
+    def _replay_due(self, unconfirmed):
+        """unconfirmed: the server acknowledged some that the collector did not."""
+        silent = elapsed_ms(self.now_ms, self._progress_ms) >= self.timeout_ms * self._factor
+        return self._reconnected or (unconfirmed and silent)
+
+    def _replay(self, unconfirmed):
         """The messages from the oldest held one on go again."""
         self.replays += unconfirmed
         if not self._reconnected:
             self._factor = min(self._factor * 2, _LONGEST)
         self._reconnected = False
-        self._progress_ms = now_ms
+        self._progress_ms = self.now_ms
+        self._exchanged = max(self._exchanged, self.base)
+        self.restart_at(self.outbox.oldest_seq)
+        self.high = self.base

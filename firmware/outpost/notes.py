@@ -7,74 +7,62 @@ arrived. A class of its own, so that boards that do not use it do not pay.)
 
 from micropython import const
 
+from outpost.memory import copy
 from outpost.outbox import Outbox
-from outpost.sectors import copy, u16, u32
-
-NOTE_BYTES = const(40)
+from outpost.sectors import u32
 
 _OK = const(0)
 _TOO_BIG = const(-2)
-_NOTE_BYTES = const(40)
+_NOTE_BYTES = const(72)
 _BLOCK_BYTES = const(4096)
-_MESSAGE = const(1)
 _STATE = const(2)
-_HEADER = const(32)
 _OVERHEAD = const(16)
+_SEQ_MASK = const(0x3FFFFFFF)
 
 
 class NotedOutbox(Outbox):
-    """note[:note_length] is what the last set_note() that returned OK wrote. A mixin for the policies: put it first."""
+    """note[:note_length] is what the last set_note() that returned OK wrote.
 
-    def _reset(self):
-        Outbox._reset(self)
-        self.note = bytearray(_NOTE_BYTES)
-        self.note_length = self._records = 0
+    When full it refuses. No mixin for the policies: MicroPython's super() knows no second base.
+    """
 
     def set_note(self, data, length):
-        """Remember data[:length], at most 40 bytes. Status as append(); a power cut inside leaves the old note or the new one."""
+        """Remember data[:length], at most 72 bytes. Status as append(); a power cut inside leaves the old note or the new one."""
         if length > _NOTE_BYTES:
             return _TOO_BIG
-        status = self.stage(b"", data, length) or self._guarded(_STATE)
+        status = self._store(b"", data, length, _STATE)
         if status == _OK:
-            copy(self.note, 0, data, 0, length)
-            self.note_length = length
+            self.note_length = copy(self.note, 0, data, 0, length)
         return status
-
-    def _save(self):
-        return self.stage(b"", self.note, self.note_length) or self._guarded(_STATE)
 
     def mount(self):
         """As Outbox.mount(). A newest sector without any record was torn at its first: the note is in the one before, and must
         not be erased with it, so the torn one is to be opened again."""
         status = Outbox.mount(self)
-        if status == _OK and not self._records:
-            self._take_note_of(self._head, (self._head - 1) % self.blocks)
+        self.note = bytearray(_NOTE_BYTES)
+        if status == _OK and not self._take_note(self._head):
+            before = (self._head - 1) % self.blocks
+            if self._load_header(before) and u32(self.buffer, 4) == (self._sector_no - 1) & _SEQ_MASK:
+                self._take_note(before)
             if self.note_length:
                 self._has_header = False
                 self._offset = _BLOCK_BYTES
         return status
 
-    def _take_note_of(self, head, block):
-        number = self._sector_no
-        if block == head or not self._load_header(block) or u32(self.buffer, 4) != (number - 1) & 0x3FFFFFFF:
-            return
-        salt, seq, offset = self._crc_at(28), u32(self.buffer, 16), self._padded(_HEADER)
-        at = self._record_valid(block, offset, salt ^ seq)
+    def _take_note(self, block):
+        """The last note of a sector. True when there is any record in it."""
+        self._enter(block)
+        self._follow_head()
+        self._cursor_end = -1  # a state record may stand behind the last message
+        found = False
+        at = self._next_record()
         while at >= 0:
-            self._take_note(at)
-            seq += self.buffer[at] & 0x0F == _MESSAGE
-            offset += self._record_size
-            at = self._record_valid(block, offset, salt ^ seq)
-
-    def _take_record(self, at):
-        Outbox._take_record(self, at)
-        self._records += 1
-        self._take_note(at)
-
-    def _take_note(self, at):
-        if self.buffer[at] == _STATE:
-            self.note_length = min(u16(self.buffer, at + 2), _NOTE_BYTES)
-            copy(self.note, 0, self.buffer, at + 12, self.note_length)
+            found = True
+            if self.buffer[at] == _STATE:
+                self.note_length = copy(self.note, 0, self.buffer, at + 12, min(u32(self.buffer, at) >> 16, _NOTE_BYTES))
+            at = self._next_record()
+        self._cursor_seq = -1
+        return found
 
     def _write_record(self, kind):
         if not self._has_header and self.note_length and kind != _STATE and not self._write_note_first():
@@ -86,12 +74,12 @@ class NotedOutbox(Outbox):
         topic_length, payload, length = self._topic_length, self._payload, self._length
         self._topic_length = 0
         self._payload, self._length = self.note, self.note_length
-        done = Outbox._write_record(self, _STATE)
+        self._has_header = Outbox._write_record(self, _STATE)  # if not, the block is opened again: the one before has the note
         self._topic_length, self._payload, self._length = topic_length, payload, length
-        self._has_header = done  # if not, the block is opened again: the one before has the note
-        return done
+        return self._has_header
 
     def _make_room(self, size):
         """With room for the note, should the message open a sector."""
-        fresh = self._offset + size > _BLOCK_BYTES or not self._has_header
-        return Outbox._make_room(self, size + self._padded(self.note_length + _OVERHEAD) if fresh else size)
+        if self._offset + size > _BLOCK_BYTES or not self._has_header:
+            size -= -(self.note_length + _OVERHEAD) & -self._align  # rounded up
+        return Outbox._make_room(self, size)

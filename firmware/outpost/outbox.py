@@ -1,18 +1,20 @@
 """Persistent FIFO of messages in NOR flash: whatever append() returned OK for survives a power cut at any later moment.
 
-A ring of sectors (`sectors.py`) between the oldest message held and the head. Knows no MQTT: a message is a topic, a payload
-and flag bits. Recovery and power-fail argument: `firmware/OUTBOX_FORMAT.md`.
+A ring of sectors (`sectors.py`): between tail and head every sector's number is one more than that of the block before. Held are
+the messages from `oldest_seq` on, but for those that `acked` names (bit i: oldest_seq + 1 + i). Knows no MQTT: a message is a
+topic, a payload and flag bits. Recovery and power-fail argument: `firmware/OUTBOX_FORMAT.md`.
 
-Acknowledgements ride on the next record (`oldest`, and `acked` bit i = oldest + 1 + i), so they cost no program of their own;
-a cut forgets those that no record carried yet, and these messages are sent again.
+Acknowledgements ride on the next record, so they cost no program of their own; a cut forgets those that no record carried yet,
+and these messages are sent again.
 
 Allocation: construction, mount() and format() only. Not for use from interrupts; a call from inside a call gets BUSY.
 """
 
 from micropython import const
 
-from outpost.ring import Ring
-from outpost.sectors import crc30, u16
+from outpost.crc import crc30
+from outpost.memory import forget
+from outpost.sectors import Sectors, u32
 
 _OK = const(0)
 _FULL = const(-1)
@@ -22,30 +24,111 @@ _STORAGE = const(-5)
 _EMPTY = const(-7)
 
 _BLOCK_BYTES = const(4096)
+_OVERHEAD = const(16)
 _MESSAGE = const(1)
 _STATE = const(2)
 _ROOM = const(0)  # no record: only the room for one
-_HEADER = const(32)
-_OVERHEAD = const(16)
 _SEQ_MASK = const(0x3FFFFFFF)
+_ACK_BITS = const(16)
 
 
-class Outbox(Ring):
-    """The FIFO. After mount(): append() at one end; seek(), load(), advance() read; discard() frees at the other end.
+class Outbox(Sectors):
+    """The FIFO. After mount(): append() at one end; load() reads; discard() frees at the other end.
 
-    Arguments: see Sectors. To read: next_seq, oldest_seq, stream (8 hex digits, bytes), boot, cursor_seq, and the counters
-    appended, refused, dropped, unreadable, damaged, programs, erases, sealed_torn, storage_errors.
+    device: block device of at least 2 blocks of 4,096 bytes. record_bytes: the largest record, that is topic + payload + 16;
+    64 at least, and it must fit into a block beside the header.
+    align: start of records, 4 by default, 32 for encrypted flash, equal to page_bytes for flash with ECC ("strict").
+    page_bytes: unit of every program and read call; 256 on RP2, whose driver sends whole pages.
+    Both are powers of two, 4 <= align <= 256, align <= page_bytes <= 4096. Raises ValueError, naming what does not fit.
+
+    To read: next_seq, oldest_seq, acked, stream (8 hex digits, bytes), boot, buffer, record_bytes, and the counters appended,
+    refused, dropped, unreadable, damaged, programs, erases, sealed_torn, storage_errors.
     When full it refuses; `policies.py` has the other two ways.
     """
 
     renumbers = False  # True where a kept message may get a new number (collector mode cannot follow that)
 
-    def _reset(self):
-        Ring._reset(self)
-        self.appended = self.refused = self.dropped = self.unreadable = 0
-        self._cursor_block = self._cursor_offset = self._cursor_salt = self._cursor_end = 0
-        self.cursor_seq = -1  # before the oldest: load() seeks
-        self.flags = self.topic_at = self.topic_length = self.payload_length = 0
+    note: "bytes | bytearray"
+    note_length: int
+
+    def __init__(self, device, record_bytes=512, align=4, page_bytes=256):
+        from outpost import outbox_setup
+
+        outbox_setup.prepare(self, device, record_bytes, align, page_bytes)
+        forget("outbox_setup")
+
+    def mount(self):
+        """Find the messages. OK, or BLANK, FOREIGN, NEWER, GEOMETRY: see `outpost.status`. Programs and erases nothing.
+
+        Takes 8 bytes of heap a block, and gives them back. Reads each header once, and the newest sector.
+        """
+        from outpost import outbox_setup
+
+        status = outbox_setup.mount(self)
+        forget("outbox_setup")
+        return status
+
+    def format(self, stream, force=False, first_seq=0):
+        """Make an empty outbox and mount it. stream: 8 random hex digits (bytes). FOREIGN if something is there, unless force."""
+        from outpost import outbox_setup
+
+        status = outbox_setup.make(self, stream, force, first_seq)
+        forget("outbox_setup")
+        return status or self.mount()
+
+    # --- The next block ---
+
+    def _make_room(self, size):
+        """True when the head has room for `size` bytes, in a fresh sector if need be; False when the ring is full."""
+        if self._offset + size <= _BLOCK_BYTES:
+            return True
+        block = self._head
+        if self._has_header:  # else it did not come through; the sector before must stay, so try this block again
+            block = (block + 1) % self.blocks
+            if not self._is_free(block):
+                return False
+        if self._ready != block:
+            self._erase(block)
+        self._ready = -1
+        self._follow_head()
+        if self._cursor_block == block:  # it stood at the end of what was read and freed
+            self._cursor_seq = -1
+        self._sector_no = (self._sector_no + self._has_header) & _SEQ_MASK
+        self._head = block
+        self._first_seq = self.next_seq
+        self._has_header = False  # it goes out with the first record, in one program
+        self._offset = 0
+        return True
+
+    def _is_free(self, block):
+        """True when no message is held in the block behind the head. The tail moves up to the oldest message held."""
+        if self._tail == block:
+            block = (block + 1) % self.blocks
+            if self._first_of(block) > self.oldest_seq:
+                return False
+            self._tail = block
+        return True
+
+    def _first_of(self, block):
+        """first_seq of a sector between tail and head; of the one behind it when the flash has lost its header."""
+        while block != self._head:
+            if self._load_header(block):
+                return u32(self.buffer, 16)
+            block = (block + 1) % self.blocks
+        return self._first_seq
+
+    def erase_ahead(self):
+        """Erase the next block now, so that a later append() need not wait 45-400 ms for it. True when it erased one."""
+        block = (self._head + 1) % self.blocks
+        if self._busy or self._ready == block or not self._has_header or not self._is_free(block):
+            return False
+        self._busy = True
+        try:
+            self._erase(block)
+            self._ready = block
+        finally:
+            self._busy = False
+        return True
 
     # --- Append ---
 
@@ -54,197 +137,163 @@ class Outbox(Ring):
 
         Power cut inside: the message is whole or absent. Returned OK: it survives.
         """
-        return self.stage(topic, payload, length) or self.store(flags)
-
-    def stage(self, topic, payload, length):
-        """First half of append(): what is to be stored. OK, TOO_BIG, BUSY. (In two halves, so that callers keep small frames.)"""
-        if self._busy:
-            return _BUSY
-        if len(topic) > 255 or len(topic) + length + _OVERHEAD > self.record_bytes:
-            return _TOO_BIG
-        self._topic, self._payload = topic, payload
-        self._topic_length, self._length = len(topic), length
-        return _OK
-
-    def store(self, flags):
-        """Second half of append()."""
-        if self.next_seq == _SEQ_MASK and not self._renew():
-            return _FULL
-        status = self._guarded(_MESSAGE | flags)
-        self.appended += status == _OK
-        self.refused += status == _FULL
-        return status
+        flags |= _MESSAGE
+        return self._store(topic, payload, length, flags)
 
     def reserve(self, length):
-        """Make room for a message of `length` bytes of topic and payload, as append() would: OK, FULL, TOO_BIG, BUSY.
+        """Make room for a message of `length` bytes of topic and payload, as append() would: OK, FULL, TOO_BIG, BUSY, STORAGE.
 
         For a message that is to tell `oldest_seq`, which this may move (policies).
         """
-        status = self.stage(b"", b"", length)
-        return status or self._guarded(_ROOM)
+        return self._store(b"", b"", length, _ROOM)
 
     def save_state(self):
         """Write the acknowledgements down by themselves, if they changed: when idle, before sleep. Status as append()."""
         if self._saved_oldest == self.oldest_seq and self._saved_acked == self.acked:
             return _OK
-        return self._save()
-
-    def _save(self):
-        return self.stage(b"", b"", 0) or self._guarded(_STATE)
+        return self._store(b"", self.note, self.note_length, _STATE)
 
     @property
     def unsaved(self):
         """Messages done with that no record tells of: so many may come again after a power cut (not counted: out of order)."""
         return self.oldest_seq - self._saved_oldest
 
-    def _renew(self):
-        """Numbers are used up, after 2^30 messages: a new stream, once the old one is empty. False until then."""
-        if self.oldest_seq != self.next_seq:
-            return False
-        self.stream = b"%08x" % crc30(self.stream, 0, 8, self.boot)  # takes heap: once in 34 years at one message a second
-        self.next_seq = self.oldest_seq = self.acked = 0
-        self.cursor_seq = -1  # before the oldest: load() seeks
-        self._offset = _BLOCK_BYTES
-        return True
+    def _store(self, topic, payload, length, kind):
+        if self._busy:
+            return _BUSY
+        if len(topic) > 255 or len(topic) + length + _OVERHEAD > self.record_bytes:
+            return _TOO_BIG
+        self._topic, self._payload = topic, payload
+        self._topic_length, self._length = len(topic), length
+        return self._guarded(kind)
 
     def _guarded(self, kind):
+        """A driver's error may leave the record on flash, but nothing is promised then."""
         self._busy = True
         try:
-            return self._attempt(kind)
-        finally:
-            self._busy = False
-
-    def _attempt(self, kind):
-        """A driver's error may leave the record on flash, but nothing is promised then."""
-        try:
-            return self._store(kind)
+            kind = self._put(kind)  # the status from here on: a name more, and the frame would not fit
         except OSError:
             self.storage_errors += 1
-        return _STORAGE
+            kind = _STORAGE
+        except BaseException:
+            self._busy = False
+            raise
+        self._busy = False
+        return kind
 
-    def _store(self, kind):
+    def _put(self, kind):
         """Try, and once more in the next sector when the flash did not take it."""
-        status = self._store_once(kind)
-        return self._store_once(kind) if status == _STORAGE else status
-
-    def _store_once(self, kind):
-        if not self._make_room(self._padded(self._topic_length + self._length + _OVERHEAD)):
-            return _FULL
-        if kind == _ROOM:
-            return _OK
-        if not self._write_record(kind):
-            return _STORAGE
-        self.next_seq += kind & 0x0F == _MESSAGE
-        self._saved_oldest = self.oldest_seq
-        self._saved_acked = self.acked
-        return _OK
+        if self.next_seq == _SEQ_MASK and kind & _MESSAGE:  # numbers are used up: a new stream, once the old one is empty
+            if self.oldest_seq != self.next_seq:
+                return _FULL
+            self.stream = b"%08x" % crc30(self.stream, 0, 8, self.boot)  # takes heap: once in 34 years at one message a second
+            self.next_seq = self.oldest_seq = self.acked = 0
+            self._cursor_seq = -1
+            self._offset = _BLOCK_BYTES
+        for_message = kind & _MESSAGE
+        tries = 2
+        while tries:
+            if not self._make_room(-(-(self._topic_length + self._length + _OVERHEAD) & -self._align)):
+                self.refused += for_message
+                return _FULL
+            if kind == _ROOM:
+                return _OK
+            if self._write_record(kind):
+                self.next_seq += for_message
+                self.appended += for_message
+                self._saved_oldest = self.oldest_seq
+                self._saved_acked = self.acked
+                return _OK
+            tries -= 1
+        return _STORAGE
 
     # --- Read ---
 
-    def seek(self, seq):
-        """Cursor to message seq, or to the oldest one held if that is younger."""
+    def load(self, seq):
+        """Read message number seq, or the first one held behind it. OK, or EMPTY when there is none.
+
+        It stands in `buffer` until the next call of any method: topic_at, topic_length, behind it payload_length bytes; flags.
+        loaded_seq tells its number. What flash has lost at the old end is given up. load(loaded_seq + 1) takes one read;
+        any other number is looked for.
+        """
+        if self._busy:
+            return _EMPTY
         seq = max(seq, self.oldest_seq)
+        if seq != self._cursor_seq:
+            self._seek(seq)
+        at = self._find(seq)
+        found = self._cursor_seq - (at >= 0)
+        if seq == self.oldest_seq and seq < found:  # what lies between was freed, or the flash has lost it
+            self.unreadable += found - seq
+            self.discard_through(found - 1)
+            if found < self.oldest_seq:  # and the one found was done with as well
+                return self.load(self.oldest_seq)
+        if at < 0:
+            return _EMPTY
+        self.loaded_seq = found
+        self.flags = self.buffer[at] & 0x70
+        self.topic_at = at + 12
+        self.topic_length = self.buffer[at + 1]
+        self.payload_length = u32(self.buffer, at) >> 16
+        return _OK
+
+    def _find(self, seq):
+        """Where the first message from number seq on is in the buffer; -1 when there is none."""
+        while True:
+            self._follow_head()
+            at = self._next_record()
+            if at < 0:
+                if self._cursor_block == self._head:
+                    return at
+                self._enter((self._cursor_block + 1) % self.blocks)
+            elif self.buffer[at] & _MESSAGE and self._cursor_seq > seq:
+                return at
+
+    def _seek(self, seq):
+        """Cursor to the last sector that begins at seq or before, by halving."""
         low, high = 0, (self._head - self._tail) % self.blocks
-        while low < high:  # the last sector that begins at seq or before, by halving
+        while low < high:
             middle = (low + high + 1) // 2
             if self._first_of((self._tail + middle) % self.blocks) <= seq:
                 low = middle
             else:
                 high = middle - 1
         self._enter((self._tail + low) % self.blocks)
-        while self.cursor_seq < seq and self._load() == _OK and self.cursor_seq < seq:
-            self.advance()
-        self._give_up_before_cursor(seq)
 
     def _enter(self, block):
         """Cursor to the first record of a sector."""
-        self.cursor_seq = self._first_of(block)
+        if block != self._head:
+            self._cursor_end = self._first_of((block + 1) % self.blocks)
+        self._cursor_seq = self._first_of(block)
+        self._cursor_salt = u32(self.buffer, 28)  # a sector that has lost its header begins where the next one does: none is read
         self._cursor_block = block
-        self._cursor_offset = self._padded(_HEADER)
-        self._cursor_end = -1
+        self._cursor_offset = self._first_at
 
-    def load(self):
-        """Read the message at the cursor. OK, or EMPTY when none is left.
-
-        It stands in `buffer` until the next call of any method: topic_at, topic_length, behind it payload_length bytes; flags.
-        cursor_seq tells its number, which may have jumped over freed ones.
-        """
-        if self._busy:
-            return _EMPTY
-        if self.cursor_seq < self.oldest_seq:
-            self.seek(self.oldest_seq)
-        wanted = self.cursor_seq
-        status = self._load()
-        if status == _OK:
-            self._give_up_before_cursor(wanted)
-            if self.cursor_seq < self.oldest_seq:  # and the one found was done with as well
-                self.seek(self.oldest_seq)
-                status = self._load()
-        return status
-
-    def _give_up_before_cursor(self, wanted):
-        """The oldest message was looked for, and the cursor jumped: what lies between was freed, or the flash has lost it."""
-        if wanted == self.oldest_seq and self.cursor_seq > wanted:
-            self.unreadable += self.cursor_seq - wanted
-            self.discard_through(self.cursor_seq - 1)
-
-    def _load(self):
-        while self.cursor_seq < self.next_seq:
-            at = self._record_at_cursor()
-            if at >= 0 and self._found(at):
-                return _OK
-            if at < 0 and not self._next_sector():
-                return _EMPTY
-        return _EMPTY
-
-    def _record_at_cursor(self):
-        salt = self._salt
-        if self._cursor_block != self._head:
-            if self._cursor_end < 0:
-                self._leave_head()
-            if self.cursor_seq == self._cursor_end:
-                return -1
-            salt = self._cursor_salt
-        at = self._record_valid(self._cursor_block, self._cursor_offset, salt ^ self.cursor_seq)
-        return at if at >= 0 else self._skip_damaged(salt)
-
-    def _skip_damaged(self, salt):
-        """Cursor over a record that the flash has lost, to the next of its sector. -1 when there is none."""
-        offset = self._go_on(self._cursor_block, self._cursor_offset, salt, self.cursor_seq)
-        end = self.next_seq if self._cursor_block == self._head else self._cursor_end
-        if offset < 0 or self._seq_found >= end:
-            return -1
-        self._cursor_offset = offset
-        self.cursor_seq = self._seq_found
-        return self._record_valid(self._cursor_block, offset, salt ^ self.cursor_seq)
-
-    def _leave_head(self):
-        """The cursor's sector is no longer the head: note its salt, and the number at which the next one begins.
-
-        A record from that number on was given up (its program failed), and the number used again.
-        """
-        self._read(self._cursor_block, 0)
-        self._cursor_salt = self._crc_at(28)  # of a lost header too: if the damage is elsewhere in it, its records are readable
-        self._cursor_end = self._first_of((self._cursor_block + 1) % self.blocks)
-
-    def _next_sector(self):
+    def _follow_head(self):
+        """A cursor in the head sector ends where that one does now."""
         if self._cursor_block == self._head:
+            self._cursor_salt = self._salt
+            self._cursor_end = self.next_seq
+
+    # --- Free ---
+
+    def discard(self, seq):
+        """Message seq is done with, in order or out of order within 16 of the oldest. In RAM; the next record writes it down."""
+        distance = seq - self.oldest_seq
+        if seq >= self.next_seq or not 0 <= distance <= _ACK_BITS:
             return False
-        self._enter((self._cursor_block + 1) % self.blocks)
+        self.acked |= 1 << distance >> 1
+        if not distance:
+            self.discard_through(seq)
         return True
 
-    def _found(self, at):
-        buf = self.buffer
-        if buf[at] & 0x0F != _MESSAGE:
-            self._cursor_offset += self._record_size
-            return False
-        self.flags = buf[at] & 0x70
-        self.topic_at = at + 12
-        self.topic_length = buf[at + 1]
-        self.payload_length = u16(buf, at + 2)
-        return True
-
-    def advance(self):
-        """Cursor to the record behind the one that load() gave."""
-        self._cursor_offset += self._padded(self.topic_length + self.payload_length + _OVERHEAD)
-        self.cursor_seq += 1
+    def discard_through(self, seq):
+        """All messages up to and including seq are done with."""
+        seq = min(seq, self.next_seq - 1)
+        if seq - self.oldest_seq > _ACK_BITS:
+            self.oldest_seq, self.acked = seq, 0
+        done = self.acked << 1  # bit i: oldest_seq + i
+        while self.oldest_seq <= seq or done & 1:
+            self.oldest_seq += 1
+            done >>= 1
+        self.acked = done >> 1

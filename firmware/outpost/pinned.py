@@ -24,17 +24,14 @@ from binascii import crc32
 
 from micropython import const
 
-from outpost.sectors import FORMAT_VERSION, u32
-
-try:
-    from outpost.viper import crc30
-except (ImportError, AttributeError, SyntaxError, ValueError):  # as in sectors.py
-    from outpost.bytecode import crc30
+from outpost.crc import crc30
+from outpost.sectors import u32
 
 MAP_HEAD = "<4sBBHII"
 MAP_ENTRY = "<HII"
 
 _BLOCK_BYTES = const(4096)
+_FORMAT_VERSION = const(1)
 _PAGE = const(256)
 _BLOCK_COUNT = const(4)
 _BLOCK_SIZE = const(5)
@@ -112,7 +109,7 @@ class PinnedBlocks:
             self.readblocks(index, buf, 0)
             if not _is_header(buf):
                 continue
-            if buf[2] > FORMAT_VERSION:
+            if buf[2] > _FORMAT_VERSION:
                 raise PinnedError(self.folder + ": written by a newer format version; update the firmware")
             if found < 0 or (u32(buf, 4) - last) & _SEQ_MASK < _HALF:
                 found, last = index, u32(buf, 4)

@@ -11,13 +11,16 @@ from array import array
 
 from micropython import const
 
+from outpost.crc import crc30
+from outpost.memory import copy
 from outpost.outbox import Outbox
-from outpost.sectors import copy, crc30
+from outpost.sectors import u32
 
 _OK = const(0)
 _BLOCK_BYTES = const(4096)
 _MESSAGE = const(1)
 _OVERHEAD = const(16)
+_PREFIX = const(12)
 
 
 class DropOldest(Outbox):
@@ -27,13 +30,11 @@ class DropOldest(Outbox):
         while not Outbox._make_room(self, size):
             if self._tail == self._head:
                 return False
-            self._drop_before(self._first_of((self._tail + 1) % self.blocks))
+            end = self._first_of((self._tail + 1) % self.blocks)
+            while self.oldest_seq < end:
+                self.dropped += 1
+                self.discard_through(self.oldest_seq)
         return True
-
-    def _drop_before(self, seq):
-        while self.oldest_seq < seq:
-            self.dropped += 1
-            self._free_oldest()
 
 
 class NewestPerTopic(Outbox):
@@ -55,28 +56,26 @@ class NewestPerTopic(Outbox):
         self._kept_topic, self._kept_payload = bytearray(255), bytearray(record_bytes)
         Outbox.__init__(self, device, record_bytes, align, page_bytes)
         if self.blocks < 4 or topics * record_bytes > (self.blocks - 3) * (_BLOCK_BYTES // 2):
-            raise ValueError("outbox: too few blocks to keep a message of each topic; give more blocks or fewer topics")
+            raise ValueError("outbox: too few blocks for so many topics")
 
     def mount(self):
         """As Outbox.mount(); then learn the newest message of each topic."""
         status = Outbox.mount(self)
-        self._known = 0
-        if status == _OK:
-            self.seek(self.oldest_seq)
-        while status == _OK and self._load() == _OK:
-            self._learn(self._cursor_topic(), self.cursor_seq)
-            self.advance()
-        self.cursor_seq = -1
+        self._known = seq = 0
+        while status == _OK and self.load(seq) == _OK:
+            seq = self.loaded_seq + 1
+            self._learn(self._crc_of_topic(self.topic_at - _PREFIX), self.loaded_seq)
         return status
 
-    def _store_once(self, kind):
-        status = Outbox._store_once(self, kind)
-        if status == _OK and kind & 0x0F == _MESSAGE:
+    def _put(self, kind):
+        status = Outbox._put(self, kind)
+        if status == _OK and kind & _MESSAGE:
             self._learn(crc30(self._topic, 0, self._topic_length, 0), self.next_seq - 1)
         return status
 
-    def _cursor_topic(self):
-        return crc30(self.buffer, self.topic_at, self.topic_at + self.topic_length, 0)
+    def _crc_of_topic(self, at):
+        """Of the record at `at` in the buffer."""
+        return crc30(self.buffer, at + _PREFIX, at + _PREFIX + self.buffer[at + 1], 0)
 
     def _learn(self, crc, seq):
         slot = self._slot(crc)
@@ -110,15 +109,20 @@ class NewestPerTopic(Outbox):
 
     def _rescue(self):
         """Empty the oldest sector."""
-        end = self._first_of((self._tail + 1) % self.blocks)
         self._put_aside()
-        self.seek(self.oldest_seq)
-        while self.cursor_seq < end and self._load() == _OK and self.cursor_seq < end:
-            if not (self.acked << 1) >> (self.cursor_seq - self.oldest_seq) & 1:
-                self._keep_or_drop(self.cursor_seq)
-            self.advance()
+        self._enter(self._tail)
+        following = self.oldest_seq
+        at = self._next_record()
+        while at >= 0:
+            seq = self._cursor_seq - 1
+            if self.buffer[at] & _MESSAGE and seq >= self.oldest_seq:
+                self.unreadable += seq - following
+                following = seq + 1
+                if not (self.acked << 1) >> (seq - self.oldest_seq) & 1:
+                    self._keep_or_drop(at, seq)
+            at = self._next_record()
         self._take_back()
-        self.discard_through(end - 1)
+        self.discard_through(self._cursor_end - 1)
 
     # One assignment a line: a tuple of four would take heap.
 
@@ -134,22 +138,23 @@ class NewestPerTopic(Outbox):
         self._payload = self._new_payload
         self._length = self._new_length
 
-    def _keep_or_drop(self, seq):
-        slot = self._slot(self._cursor_topic())
-        if slot < 0 or self._newest[slot] != seq or not self._write_again():
+    def _keep_or_drop(self, at, seq):
+        slot = self._slot(self._crc_of_topic(at))
+        if slot < 0 or self._newest[slot] != seq or not self._write_again(at):
             self.dropped += 1
         else:
             self._newest[slot] = self.next_seq - 1
 
-    def _write_again(self):
-        """Append the message at the cursor once more. False: no room in the head (the ring was filled by another policy)."""
-        copy(self._kept_topic, 0, self.buffer, self.topic_at, self.topic_length)
-        copy(self._kept_payload, 0, self.buffer, self.topic_at + self.topic_length, self.payload_length)
-        self._topic, self._topic_length = self._kept_topic, self.topic_length
-        self._payload, self._length = self._kept_payload, self.payload_length
-        if self._offset + self._padded(self._topic_length + self._length + _OVERHEAD) > _BLOCK_BYTES:
+    def _write_again(self, at):
+        """Append the message at `at` in the buffer again. False: no room in the head (the ring was filled by another policy)."""
+        kind = self.buffer[at]
+        self._topic, self._topic_length = self._kept_topic, self.buffer[at + 1]
+        self._payload, self._length = self._kept_payload, u32(self.buffer, at) >> 16
+        copy(self._kept_topic, 0, self.buffer, at + _PREFIX, self._topic_length)
+        copy(self._kept_payload, 0, self.buffer, at + _PREFIX + self._topic_length, self._length)
+        if self._offset - (-(self._topic_length + self._length + _OVERHEAD) & -self._align) > _BLOCK_BYTES:
             return False
-        if not self._write_record(_MESSAGE | self.flags):
+        if not self._write_record(kind):
             return False
         self.next_seq += 1
         return True

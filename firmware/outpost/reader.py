@@ -1,76 +1,59 @@
 """Cuts the byte stream into control packets. Bytes in, whole packets out; memory is one buffer of a fixed size.
 
 A packet longer than the buffer is skipped in place: its first bytes are kept (topic and packet identifier of a PUBLISH are
-among them), the rest is dropped as it comes, `oversize` tells. Hostile lengths end in ERROR, never in a growing buffer.
+among them), the rest is dropped as it comes. Hostile lengths end in an error, never in a growing buffer.
 """
 
 from micropython import const
 
-try:
-    from outpost.viper import copy
-except (ImportError, AttributeError, SyntaxError, ValueError):
-    from outpost.bytecode import copy
+from outpost.memory import copy
 
-NEED_MORE = const(0)
-PACKET = const(1)
-ERROR = const(-1)
-
-_FIRST = const(0)
-_LENGTH = const(1)
-_BODY = const(2)
-_READY = const(3)
+_FIRST = const(-7)  # _shift while the packet's first byte is awaited; then 0 to 21: bits of the length that came in
+_TOO_LONG = const(28)
+_BODY = const(35)
 
 
 class Reader:
-    """feed() until PACKET, use `first`, `buffer[:length]`, `oversize`, then go on feeding from `taken`."""
+    """feed() until is_between (two packets), use `first`, `length` and `buffer`, feed on. A packet longer than the buffer is not
+    whole in it: length > len(buffer)."""
 
-    def __init__(self, buffer_bytes=256):
-        self.buffer = bytearray(buffer_bytes)
-        self.restart()
+    buffer: bytearray
 
     def restart(self):
-        """Forget a half-received packet: for a new connection."""
-        self.first = self.length = self.taken = self._have = self._shift = 0
-        self.oversize = False
-        self._state = _FIRST
+        """Await the first byte of a packet."""
+        self.first = self.length = self.have = 0
+        self.is_between = True
+        self._shift = _FIRST
 
     def feed(self, chunk, at, end):
-        """Take chunk[at:end] up to the end of one packet. PACKET, NEED_MORE or ERROR; `taken` says where to go on."""
-        if self._state == _READY:
-            self._state = _FIRST
-        while at < end and self._state < _BODY:
-            if self._header_byte(chunk[at]) < 0:
-                return ERROR
+        """Take chunk[at:end] up to the end of one packet; gives where to go on, -1 when the length has more than four bytes.
+
+        Fixed header (2.2.3): type and flags, then 1 to 4 bytes of remaining length, lowest 7 bits first.
+        """
+        if self.is_between:
+            self.restart()
+            self.is_between = False
+        shift = self._shift
+        while at < end and shift < _TOO_LONG:
+            if shift < 0:
+                self.first = chunk[at]
+                shift = 0
+            else:
+                self.length |= (chunk[at] & 127) << shift
+                shift = shift + 7 if chunk[at] > 127 else _BODY
             at += 1
-        if self._state == _BODY:
-            at = self._take_body(chunk, at, end)
-        self.taken = at
-        return PACKET if self._state == _READY else NEED_MORE
-
-    def _header_byte(self, byte):
-        """Fixed header: type and flags, then 1 to 4 bytes of remaining length (2.2.3)."""
-        if self._state == _FIRST:
-            self.first = byte
-            self.length = self._have = self._shift = 0
-            self._state = _LENGTH
-            return 0
-        self.length |= (byte & 0x7F) << self._shift
-        self._shift += 7
-        if byte & 0x80:
-            return -1 if self._shift == 28 else 0
-        self.oversize = self.length > len(self.buffer)
-        self._state = _BODY if self.length else _READY
-        return 0
-
-    def _take_body(self, chunk, at, end):
-        count = min(end - at, self.length - self._have)
-        self._keep(chunk, at, count)
-        self._have += count
-        if self._have == self.length:
-            self._state = _READY
-        return at + count
+        self._shift = shift
+        if shift == _TOO_LONG:
+            return -1
+        if shift == _BODY:
+            end = min(end - at, self.length - self.have)
+            self._keep(chunk, at, end)
+            self.have += end
+            self.is_between = self.have == self.length
+            at += end
+        return at
 
     def _keep(self, chunk, at, count):
-        count = min(count, len(self.buffer) - self._have)
+        count = min(count, len(self.buffer) - self.have)
         if count > 0:
-            copy(self.buffer, self._have, chunk, at, count)
+            copy(self.buffer, self.have, chunk, at, count)

@@ -17,9 +17,14 @@ _KEYS = {
     "sensors": (list, None, 1, 16),
     "outbox_blocks": (int, 64, 2, 4096),
     "when_full": (("refuse",), "refuse", 0, 0),
-    "tls": ((False,), False, 0, 0),
+    "tls": (bool, False, 0, 0),  # false: plain TCP
+    "ca_file": (str, "", 0, 255),
+    "client_cert_file": (str, "", 0, 255),
+    "client_key_file": (str, "", 0, 255),
+    "server_name": (str, "", 0, 255),  # in the server's certificate; default broker_host
 }
 _OPTIONAL = ("sensors",)
+_TLS_PORT = 8883
 
 
 class SettingsError(ValueError):
@@ -57,15 +62,41 @@ def check(given, path="settings"):
         elif rule[1] is None and key not in _OPTIONAL:
             raise SettingsError(path + ": key '" + key + "' is missing; add it")
         settings[key] = given.get(key, rule[1])
+    fault = _tls_fault(settings)
+    if fault:
+        raise SettingsError(path + ": " + fault)
+    _fill_in(settings, given)
     return settings
+
+
+def _fill_in(settings, given):
+    """What follows from other keys."""
+    if settings["tls"] and "broker_port" not in given:
+        settings["broker_port"] = _TLS_PORT
+    settings["server_name"] = settings["server_name"] or settings["broker_host"]
+
+
+def _tls_fault(settings):
+    """Keys that do not fit together. A key for TLS without TLS is a fault too: its writer believes the link to be safe."""
+    for key in ("ca_file", "client_cert_file", "client_key_file", "server_name"):
+        if settings[key] and not settings["tls"]:
+            return "key '" + key + "' needs 'tls': true; add it, or leave the key out"
+    if settings["tls"] and not settings["ca_file"]:
+        return "key 'tls' is true, but 'ca_file' is missing; name the file with the certificate that signs the broker's"
+    if bool(settings["client_cert_file"]) != bool(settings["client_key_file"]):
+        return "key 'client_cert_file' and key 'client_key_file' belong together; give both or none"
+    return ""
 
 
 def _fault(value, rule):
     kind, _, least, most = rule
     if isinstance(kind, tuple):
         return "" if value in kind else "must be one of " + ", ".join([repr(v) for v in kind]) + ", not " + repr(value)
-    if not isinstance(value, kind) or isinstance(value, bool):
-        return "must be " + {int: "a whole number", str: "text", list: "a list"}[kind] + ", not " + repr(value)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        names = {int: "a whole number", str: "text", list: "a list", bool: "true or false"}
+        return "must be " + names[kind] + ", not " + repr(value)
+    if isinstance(value, bool):
+        return ""
     size = value if kind is int else len(value)
     if not least <= size <= most:
         return "must be " + ("" if kind is int else "of length ") + str(least) + " to " + str(most) + ", not " + str(size)

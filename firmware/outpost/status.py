@@ -2,6 +2,8 @@
 
 The modules repeat the values as private constants, because a private `const` costs no RAM on a board and an
 imported name does; `test_status.py` holds the two together.
+
+`last_error` may also be what the link raised: an error number of the port (positive), or one of mbedTLS's (below -256).
 """
 
 from micropython import const
@@ -14,8 +16,22 @@ OFFLINE = const(-4)  # QoS 0 without a connection: not sent, not stored
 STORAGE = const(-5)  # the flash did not take the record, twice: nothing promised; see counters
 BAD_TOPIC = const(-6)  # empty, or with a wildcard or NUL [MQTT-3.3.2-2]
 EMPTY = const(-7)  # no further record
-BAD_QOS = const(-8)  # QoS must be 0 or 1
+BAD_QOS = const(-8)  # QoS must be 0 or 1; 2 with `ExactlyOnce` only
 BLANK = const(-10)  # mount: the region is erased; format() makes it an outbox
 FOREIGN = const(-11)  # mount: neither blank nor an outbox; format(force=True) destroys what is there
 NEWER = const(-12)  # mount: written by a newer format version; update the firmware
 GEOMETRY = const(-13)  # mount: formatted with another `align`; mount it with that one
+PROTOCOL_ERROR = const(-20)  # last_error: the server sent what MQTT does not allow; the connection was closed
+REFUSED = const(-21)  # last_error: CONNACK said no; return_code tells why (1..5)
+TIMED_OUT = const(-22)  # last_error: no CONNACK, no PINGRESP, or the stream took nothing for response_ms
+LINK_LOST = const(-23)  # last_error: the stream ended or broke
+TOO_MANY = const(-24)  # last_error: more inbound QoS 2 messages at a time than can be noted; they come again
+TLS_UNTRUSTED = const(-30)  # last_error: the server's certificate is not signed by ca_file, or not for server_name
+TLS_EXPIRED = const(-31)  # last_error: the server's certificate has expired or is not valid yet, or the clock is wrong
+TLS_REFUSED = const(
+    -32
+)  # last_error: the server broke off the handshake: it may want a client certificate, another one, other ciphers
+NO_TIME = const(-33)  # last_error: the clock is not set, so no certificate can be judged: nothing was sent
+CLOSED = const(0)  # state: no stream
+CONNECTING = const(1)  # state: CONNECT is out
+CONNECTED = const(2)  # state: CONNACK came

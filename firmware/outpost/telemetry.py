@@ -11,10 +11,7 @@ A value is an integer and a decimal exponent, because a float takes heap.
 
 from micropython import const
 
-try:
-    from outpost.viper import copy
-except (ImportError, AttributeError, SyntaxError, ValueError):
-    from outpost.bytecode import copy
+from outpost.memory import copy
 
 VERSION = const(1)
 

@@ -2,10 +2,12 @@
 
 from fake_flash import flash_in_ram
 from fake_stream import FakeStream
-from outpost.client import Client
-from outpost.durable import Durable
+from outpost.durable import DurableClient
+from outpost.exactly_once import ExactlyOnce
+from outpost.notes import NotedOutbox
 from outpost.outbox import Outbox
-from outpost.session import Session
+from outpost.streaming import Streamer
+from outpost.subscriber import Subscriber
 
 TOPIC = b"outpost/board-1/data"
 WORD = b"outpost/board-1/durable"
@@ -46,10 +48,10 @@ def publishes(data):
 
 
 class Bench:
-    """mode: "broker" or "collector". now_ms moves by 10 with each poll."""
+    """mode: "broker", "collector", "streaming" or "exactly once" (QoS 2). now_ms moves by 10 with each poll."""
 
-    def __init__(self, mode="broker", blocks=8, flash=None, keep_alive_s=60, window=16, outbox_class=Outbox, **stream_options):
-        self.outbox_class = outbox_class
+    def __init__(self, mode="broker", blocks=8, flash=None, keep_alive_s=60, window=16, outbox_class=None, **stream_options):
+        self.outbox_class = outbox_class = outbox_class or (NotedOutbox if mode == "exactly once" else Outbox)
         self.mode, self.keep_alive_s, self.window = mode, keep_alive_s, window
         self.now_ms = 0
         self.links = 0
@@ -64,9 +66,15 @@ class Bench:
         """Power on: everything in RAM is new."""
         self.outbox = self.outbox_class(self.flash)
         assert self.outbox.mount() == 0
-        session = Session(b"board-1", keep_alive_s=self.keep_alive_s, window=self.window)
-        durable = Durable(WORD, 1000) if self.mode == "collector" else None
-        self.client = Client(self._link, session, self.outbox, durable)
+        options = {"keep_alive_s": self.keep_alive_s, "window": self.window}
+        if self.mode == "collector":
+            self.client = DurableClient(self._link, self.outbox, b"board-1", WORD, 1000, **options)
+        elif self.mode == "streaming":
+            self.client = Streamer(self._link, self.outbox, b"board-1", **options)
+        elif self.mode == "exactly once":
+            self.client = ExactlyOnce(self._link, self.outbox, b"board-1", **options)
+        else:
+            self.client = Subscriber(self._link, self.outbox, b"board-1", **options)
         self.stream = None
 
     def _link(self):

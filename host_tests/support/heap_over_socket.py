@@ -12,7 +12,6 @@ import board
 from nor_flash import BLOCK_BYTES, NorFlash
 from outpost.client import Client
 from outpost.outbox import Outbox
-from outpost.session import Session
 
 TOPIC = b"outpost/heap/data"
 PAYLOAD = bytes(64)
@@ -22,7 +21,7 @@ def build(port):
     outbox = Outbox(NorFlash(io.BytesIO(b"\xff" * (16 * BLOCK_BYTES)), 16, 256))
     outbox.format(b"01234567")
     link = board.link({"broker_host": "127.0.0.1", "broker_port": port})
-    return Client(link, Session(b"heap", clean=True), outbox)
+    return Client(link, outbox, b"heap", clean=True)
 
 
 def run(client, count):
@@ -35,6 +34,7 @@ def run(client, count):
                 board.idle(client)
 
 
+before = gross = net = 0  # here, or the module's own dictionary might grow below
 client = build(int(sys.argv[1]))
 while not client.is_connected:
     client.poll(board.ticks_ms())

@@ -38,7 +38,7 @@ def row(blocks, tenths):
     spent_us = time.ticks_diff(time.ticks_us(), start) // TIMES
     total = (micropython.mem_total() - total) // TIMES
     reads, to_send = (flash.reads - reads) // TIMES, flash.reads
-    status = outbox.load()
+    status = outbox.load(0)
     held = outbox.next_seq - outbox.oldest_seq if status == 0 else 0
     return {
         "blocks": blocks,

@@ -19,9 +19,12 @@ from outpost.policies import DropOldest, NewestPerTopic
 if sys.implementation.name == "cpython":  # the hunt is long, and bytecode.py slow there: the same CRC from zlib
     import zlib
 
-    from outpost import policies, sectors
+    from outpost import outbox, policies, sectors
 
-    sectors.crc30 = policies.crc30 = lambda buf, at, end, seed: zlib.crc32(memoryview(buf)[at:end], seed) & 0x3FFFFFFF
+    def crc30(buf, at, end, seed):
+        return zlib.crc32(memoryview(buf)[at:end], seed) & 0x3FFFFFFF
+
+    sectors.crc30 = outbox.crc30 = policies.crc30 = crc30
 
 LAST_SEQ = (1 << 30) - 1
 STREAM = b"0badcafe"
@@ -151,11 +154,10 @@ class TopicModel(Model):
 
     def free(self, outbox):
         """The oldest is acknowledged: its topic may have nothing that must be kept."""
-        outbox.seek(0)
-        if outbox.load() == 0:
+        if outbox.load(0) == 0:
             payload = payload_of(outbox)
             topic = payload.split(b" ")[0]
-            outbox.discard(outbox.cursor_seq)
+            outbox.discard(outbox.loaded_seq)
             if self.held.get(topic) == payload:
                 del self.held[topic]
 
@@ -192,15 +194,13 @@ def payload_of(outbox):
 def contents(outbox):
     """What the outbox holds, by number; those acknowledged out of order left out."""
     found, last = {}, -1
-    outbox.seek(0)
-    while outbox.load() == 0:
+    while outbox.load(last + 1) == 0:
         payload = payload_of(outbox)
-        if outbox.cursor_seq <= last:
-            raise Violation("out of order: %d after %d" % (outbox.cursor_seq, last))
-        last = outbox.cursor_seq
+        if outbox.loaded_seq <= last:
+            raise Violation("out of order: %d after %d" % (outbox.loaded_seq, last))
+        last = outbox.loaded_seq
         if last >= outbox.oldest_seq and not (outbox.acked << 1) >> (last - outbox.oldest_seq) & 1:
             found[last] = payload
-        outbox.advance()
     return found
 
 

@@ -29,6 +29,7 @@ READY_TIMEOUT_S = 15.0
 
 _MOSQUITTO_CONFIG = """\
 # Written by outpost_tools.broker at each start.
+{more_listeners}
 # Anonymous clients are for this machine alone: the listener is loopback.
 listener {port} 127.0.0.1
 allow_anonymous true
@@ -63,9 +64,20 @@ class BrokerError(ToolError):
 
 
 class Broker:
-    """One broker process. `directory` holds its configuration, its saved state and `broker.log`."""
+    """One broker process. `directory` holds its configuration, its saved state and `broker.log`.
 
-    def __init__(self, kind: str, directory: Path, *, port: int | None = None, executable: list[str] | None = None) -> None:
+    more_listeners: mosquitto's configuration of listeners beside the plain one on `port` (TLS, passwords).
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        directory: Path,
+        *,
+        port: int | None = None,
+        executable: list[str] | None = None,
+        more_listeners: str = "",
+    ) -> None:
         if kind not in KINDS:
             raise BrokerError(f"unknown broker {kind!r}; choose one of: {', '.join(KINDS)}")
         self.kind = kind
@@ -73,6 +85,7 @@ class Broker:
         self.port = port or children.free_port()
         self.log = self.directory / "broker.log"
         self._executable = executable
+        self.more_listeners = more_listeners
         self._process = None
 
     def __enter__(self) -> Self:
@@ -121,9 +134,10 @@ class Broker:
         if self.kind == "amqtt":
             return [sys.executable, "-m", "outpost_tools.broker", "amqtt", str(self.port)]
         config = self.directory / "mosquitto.conf"
-        config.write_text(
-            _MOSQUITTO_CONFIG.format(port=self.port, directory=self.directory, user=getpass.getuser()), encoding="utf-8"
+        text = _MOSQUITTO_CONFIG.format(
+            more_listeners=self.more_listeners, port=self.port, directory=self.directory, user=getpass.getuser()
         )
+        config.write_text(text, encoding="utf-8")
         return [*(self._executable or _find_mosquitto()), "-c", str(config)]
 
 

@@ -1,0 +1,71 @@
+# type: ignore - CPython only, and checked against MicroPython's stubs
+"""TLS when CPython runs the board: its `ssl`, dressed as MicroPython's `tls` as far as `outpost/tls_link.py` needs it.
+
+A CA's certificate may be PEM or DER here, the client's certificate and key are PEM: CPython reads no other.
+"""
+
+import ssl
+
+from outpost.tls_link import read
+
+_DATES = (9, 10)  # OpenSSL's numbers for "not valid yet" and "expired"
+_FATAL_ALERT = -0x7780  # mbedTLS's numbers
+_CONNECTION_EOF = -0x7280
+
+
+def client_context(settings):
+    """As client_context() of tls_link. Raises ValueError: one line that names the key."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificate and host name
+    ca = read(settings, "ca_file")
+    try:
+        context.load_verify_locations(cadata=ca.decode() if ca.startswith(b"-----") else ca)
+    except (OSError, ValueError):
+        raise ValueError(f"settings: key 'ca_file' names '{settings['ca_file']}', which is no certificate")
+    if settings["client_cert_file"]:
+        try:
+            context.load_cert_chain(settings["client_cert_file"], settings["client_key_file"])
+        except OSError as error:
+            raise ValueError(f"settings: keys 'client_cert_file', 'client_key_file' under CPython: PEM files that fit; {error}")
+    return _Context(context)
+
+
+class _Context:
+    def __init__(self, context):
+        self._context = context
+
+    def wrap_socket(self, sock, server_hostname, do_handshake_on_connect):
+        return _Socket(self._context.wrap_socket(sock, False, do_handshake_on_connect, server_hostname=server_hostname))
+
+
+class _Socket:
+    """Handshake inside write(), and faults as mbedTLS tells them."""
+
+    def __init__(self, secure):
+        self._secure = secure
+        self._is_verified = False
+
+    def write(self, buf, offset, length):
+        try:
+            if not self._is_verified:
+                self._secure.do_handshake()
+                self._is_verified = True
+            return self._secure.send(memoryview(buf)[offset : offset + length])
+        except ssl.SSLError as error:
+            return _nothing_or_raise(error)
+
+    def readinto(self, buf):
+        try:
+            return self._secure.recv_into(buf)
+        except ssl.SSLError as error:
+            return _nothing_or_raise(error)
+
+    def close(self):
+        self._secure.close()
+
+
+def _nothing_or_raise(error):
+    if isinstance(error, (ssl.SSLWantReadError, ssl.SSLWantWriteError)):
+        return None
+    if isinstance(error, ssl.SSLCertVerificationError):
+        raise ValueError("validity" if error.verify_code in _DATES else error.verify_message)
+    raise OSError(_FATAL_ALERT if "ALERT" in (error.reason or "") else _CONNECTION_EOF)

@@ -1,0 +1,69 @@
+"""A thin asyncio wrapper around any of the clients: `await publish()`, `await delivered()`, `await run()`.
+
+Outside the no-heap promise: coroutines take heap. The client below keeps its own promises all the same.
+"""
+
+import asyncio
+
+from micropython import const
+
+_FULL = const(-1)
+_BUSY = const(-3)
+_OFFLINE = const(-4)
+
+
+class PublishError(Exception):
+    """`status`: why the message was not taken, see `outpost.status`."""
+
+    def __init__(self, status):
+        super().__init__("publish: status " + str(status))
+        self.status = status
+
+
+class AsyncClient:
+    """client: a Client, Subscriber, DurableClient, ... ticks_ms: callable, the board's ticks. idle_ms: pause when nothing moves.
+
+    run() must be going as a task of its own; the others may be awaited from any number of tasks.
+    """
+
+    def __init__(self, client, ticks_ms, idle_ms=5):
+        self.client = client
+        self._ticks_ms = ticks_ms
+        self._idle_s = idle_ms / 1000
+        self._is_stopping = False
+
+    async def run(self):
+        """Drive the client until stop(); then DISCONNECT. Cancelled: the connection is closed as well."""
+        try:
+            while not self._is_stopping:
+                await asyncio.sleep(0 if self.client.poll(self._ticks_ms()) else self._idle_s)
+        finally:
+            self.client.close()
+
+    def stop(self):
+        self._is_stopping = True
+
+    async def connected(self):
+        """Wait until the server has accepted the connection."""
+        while not self.client.is_connected:
+            await asyncio.sleep(self._idle_s)
+
+    async def publish(self, topic, payload, qos=1, retain=False):
+        """Hand over a message, and wait for room while there is none. Gives its number, once it is stored (QoS 1, 2).
+
+        QoS 0: waits for a connection, gives None once it is on its way. Raises PublishError for what waiting cannot mend.
+        """
+        while True:
+            seq = self.client.outbox.next_seq
+            status = self.client.publish(topic, payload, len(payload), qos, retain)
+            if status == 0:
+                return seq if qos else None
+            if status not in (_FULL, _BUSY, _OFFLINE):
+                raise PublishError(status)
+            await asyncio.sleep(self._idle_s)
+
+    async def delivered(self, seq):
+        """Wait until message seq is done with: the server's acknowledgement, in collector mode the collector's word."""
+        outbox = self.client.outbox
+        while seq >= outbox.oldest_seq and not (outbox.acked << 1) >> (seq - outbox.oldest_seq) & 1:
+            await asyncio.sleep(self._idle_s)

@@ -1,0 +1,190 @@
+"""QoS 2 both ways, over a reset too. A class of its own, so that boards that do not use it do not pay.
+
+Out: PUBLISH, PUBREC, PUBREL, PUBCOMP (4.3.3). Once the server has said PUBREC, the message must never be published again: that it
+was released goes into the outbox's note before PUBREL goes out, one note for all that came together. After a reset the released
+ones get a PUBREL, the others a PUBLISH with DUP.
+
+In: a message goes to the handler, then its identifier into the note, then PUBREC goes out; with the identifier noted, the
+server's repetitions get a PUBREC and no more. PUBREL takes it out of the note, then PUBCOMP goes out: from then on the server may
+use the identifier for another message. A power cut between the handler's return and the note brings the message again, with DUP:
+nothing on this side of the handler can close that gap.
+
+When the server has lost the session (session-present 0), what it had not completed is published again: rather twice than never.
+
+Note: base:4 released:2 identifiers:2 each; bit (seq & 15) of released belongs to the one message in base..base+15 that it fits.
+No heap after construction.
+"""
+
+from micropython import const
+
+from outpost import packets
+from outpost.session import packet_id_of
+from outpost.subscriber import Subscriber
+
+_OK = const(0)
+_STORAGE = const(-5)
+_PROTOCOL_ERROR = const(-20)
+_TOO_MANY = const(-24)
+_CONNECTED = const(2)
+_FIXED_BYTES = const(6)
+_ARRIVED = const(32)  # identifiers that may await PUBREL at a time; mosquitto has 20 in flight
+_PUBREC = const(0x500000)
+_PUBREL = const(0x620000)
+_PUBCOMP = const(0x700000)
+
+
+class ExactlyOnce(Subscriber):
+    """outbox: a NotedOutbox, mounted. The other arguments: see Subscriber. Broker mode: a collector's tables drop duplicates."""
+
+    highest_qos = 2
+
+    def __init__(self, link, outbox, client_id, **options):
+        # Bit seq & 15 of a message in flight: it is QoS 2; the server has it; its PUBREL is due.
+        self._two = self._released = self._due = 0
+        Subscriber.__init__(self, link, outbox, client_id, **options)
+        self._note = bytearray(_FIXED_BYTES + 2 * _ARRIVED)
+        if outbox.record_bytes < len(self._note) + 16:
+            raise ValueError("mqtt: QoS 2 needs an outbox with record_bytes of 86 or more")
+        self._note_end = _FIXED_BYTES  # the identifiers that arrived and await PUBREL stand in front of it
+        self._is_noted = True
+        if outbox.note_length >= _FIXED_BYTES:
+            self._take_note(outbox.note, outbox.note_length)
+
+    def _take_note(self, note, length):
+        for i in range(length):
+            self._note[i] = note[i]
+        self._note_end = length
+        base = packets.get_u16(note, 0) << 16 | packets.get_u16(note, 2)
+        for seq in range(max(base, self.base), base + 16):
+            self._released |= packets.get_u16(note, 4) & 1 << (seq & 15)
+        self._two = self._released
+
+    def _save(self):
+        """Write the note. False when the flash did not take it: nothing may go out that relies on it."""
+        packets.put_u16(self._note, 0, self.base >> 16)
+        packets.put_u16(self._note, 2, self.base & 0xFFFF)
+        packets.put_u16(self._note, 4, self._released)
+        self._is_noted = self.outbox.set_note(self._note, self._note_end) == _OK
+        return self._is_noted
+
+    def _established(self):
+        Subscriber._established(self)
+        self._due = 0
+        if not self.session_present and (self._released or self._note_end > _FIXED_BYTES):
+            self._released = 0
+            self._note_end = _FIXED_BYTES
+            self._is_noted = False
+        if not self._is_noted:
+            self._save()
+
+    # --- Out ---
+
+    def _next(self):
+        """Not while flash does not take the note: a PUBREL would go out that a reset forgets."""
+        return (self._is_noted or self._save()) and Subscriber._next(self)
+
+    def restart_at(self, seq, acked=0):
+        """The bits of messages that no longer exist must not be taken for those of others."""
+        if seq < self.base:
+            self._released = 0
+        for gone in range(self.base, min(seq, self.base + 16)):
+            self._released &= ~(1 << (gone & 15))
+        Subscriber.restart_at(self, seq, acked)
+
+    def _compose(self):
+        """What is released gets a PUBREL in its turn, the others a PUBLISH."""
+        bit = 1 << (self.next_send & 15)
+        if self._released & bit:
+            packets.put_u16(self.tx, packets.put_header(self.tx, 0x62, 2), packet_id_of(self.next_send))
+            self.start_message(4)
+            return
+        self._two &= ~bit
+        if self.outbox.flags & 0x20:
+            self._two |= bit
+        Subscriber._compose(self)
+
+    def due(self):
+        if self._due and not self._answer and self.state == _CONNECTED and (self._is_noted or self._save()):
+            seq = self.base
+            while not self._due >> (seq & 15) & 1:
+                seq += 1
+            self._due &= ~(1 << (seq & 15))
+            self._answer = _PUBREL | packet_id_of(seq)
+        return Subscriber.due(self)
+
+    def _puback(self, packet_id):
+        """Of a QoS 1 message only."""
+        distance = (packet_id - packet_id_of(self.base)) % 65535
+        if distance < 16 and self._two >> (self.base + distance & 15) & 1:
+            self.ignored += 1
+            return _OK
+        return Subscriber._puback(self, packet_id)
+
+    def _other(self, first):
+        if first & 0xF0 == 0x30 or self.length != 2:
+            return Subscriber._other(self, first)
+        packet_id = packets.get_u16(self.buffer, 0)
+        if first == 0x62 and packet_id:
+            return self._release(packet_id)
+        if first == 0x50 or first == 0x70:
+            return self._answered(first, packet_id)
+        return Subscriber._other(self, first)
+
+    def _answered(self, first, packet_id):
+        """PUBREC, PUBCOMP: those that do not fit the message only count."""
+        place = self._in_flight(packet_id)
+        bit = 1 << (self.base + place & 15)
+        if place < 0:
+            pass
+        elif first == 0x50 and self._two & bit:
+            self._is_noted = self._is_noted and self._released & bit > 0
+            self._released |= bit
+            self._due |= bit
+        elif first == 0x70 and self._released & bit & ~self._due:
+            self._released &= ~bit
+            return Subscriber._puback(self, packet_id)
+        else:
+            self.ignored += 1
+        return _OK
+
+    # --- In ---
+
+    def _publish(self, qos):
+        if qos != 2:
+            return Subscriber._publish(self, qos)
+        packet_id = self._parse(2)
+        if packet_id < 0:
+            return Subscriber._publish(self, qos)
+        if self._place(packet_id) < 0:
+            if self._note_end == len(self._note):
+                return _TOO_MANY
+            if not (self._too_long() if self.length > len(self.buffer) else self._message()):
+                return _OK
+            self._note_end = packets.put_u16(self._note, self._note_end, packet_id)
+            if not self._save():
+                self._note_end -= 2
+                return _STORAGE
+        self._answer = _PUBREC | packet_id
+        return _OK
+
+    def _place(self, packet_id):
+        """Where the identifier stands in the note; -1 when it does not."""
+        at = _FIXED_BYTES
+        while at < self._note_end:
+            if packets.get_u16(self._note, at) == packet_id:
+                return at
+            at += 2
+        return -1
+
+    def _release(self, packet_id):
+        """PUBREL: the identifier is free again. One that is not known gets its PUBCOMP as well (4.3.3)."""
+        at = self._place(packet_id)
+        if at >= 0:
+            self._note_end -= 2
+            packets.put_u16(self._note, at, packets.get_u16(self._note, self._note_end))
+            if not self._save():
+                packets.put_u16(self._note, at, packet_id)
+                self._note_end += 2
+                return _STORAGE  # the server will ask again
+        self._answer = _PUBCOMP | packet_id
+        return _OK
