@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: fuzz help setup venv demo demo-seeds power-loss test test-cpython test-micropython lint types format clean bench size
+.PHONY: build fuzz help setup venv demo demo-seeds power-loss test test-cpython test-micropython lint types format clean bench size
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/\1\t/' | expand -t 20
@@ -32,8 +32,12 @@ power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's
 size: setup  ## bytes of the firmware: .mpy, and heap after import on 32-bit, against the baseline
 	@$(BIN)/python host_tests/bench/size_report.py
 
-fuzz: setup  ## random inputs, the long form (so far the MQ codec): N=n of them (1,000,000)
+build: setup  ## the firmware as .mpy files in build/firmware, for every board's processor, or for ARCH=
+	@$(BIN)/outpost build --arch $(or $(ARCH),boards)
+
+fuzz: setup  ## random inputs, the long form: the MQ codec and the MQTT client, N=n of each (1,000,000)
 	@$(BIN)/python host_tests/fuzz_mq.py $(or $(N),1000000) $(or $(SEED),1)
+	@$(BIN)/python host_tests/fuzz_client.py --runs $(or $(N),1000000) --seed $(or $(SEED),1)
 
 bench: setup  ## measured side by side in one run: tables, and build/bench.json
 	@$(BIN)/python host_tests/bench/run_bench.py

@@ -1,16 +1,38 @@
-"""Heap that each module takes on import, in the order given: names as arguments. Run by host_tests/bench/size_report.py."""
+"""Heap that modules take on import, in the order given, then one instance: run by host_tests/bench/size_report.py on MicroPython.
+
+    import_sizes.py MODULE... [= BUILDER]      BUILDER: a function of size_instances.py
+
+Prints `name bytes-in-use` at `=start`, behind each import, and with a builder at `=ready` and `=instance`, behind each the
+interpreter's word on its names; last `=modules` and which modules of the package are loaded.
+"""
 
 import gc
 import sys
 
+import micropython
 
-def cost(name):
+
+def point(name):
     gc.collect()
-    before = gc.mem_alloc()
+    gc.collect()
+    print(name, gc.mem_alloc())
+    micropython.qstr_info()
+
+
+names = sys.argv[1:]
+builder = None
+if len(names) > 2 and names[-2] == "=":
+    builder = names.pop()
+    names.pop()
+point("=start")
+for name in names:
     __import__("outpost." + name)
-    gc.collect()
-    return gc.mem_alloc() - before
-
-
-for name in sys.argv[1:]:
-    print(name, cost(name))
+    point(name)
+if builder:
+    instances = __import__("size_instances")
+    device, made = instances.Device(2), None
+    make = getattr(instances, builder)
+    point("=ready")
+    made = make(device)
+    point("=instance")
+print("=modules", *[name[8:] for name in sys.modules if name.startswith("outpost.")])

@@ -1,0 +1,41 @@
+# cpython-only: compiles with mpy-cross and measures under 32-bit MicroPython
+"""The firmware stays within the budget of bytes that DESIGN names, and within 2 % of the last figures."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from outpost_tools.interpreters import find_micropython
+
+REPORT = Path(__file__).resolve().parent / "bench" / "size_report.py"
+
+
+@pytest.fixture(autouse=True)
+def interpreter():
+    if find_micropython("i386") is None:
+        pytest.skip("missing: MicroPython for i386; run `make setup`")
+
+
+def report(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = os.environ | environment
+    command = [sys.executable, str(REPORT), *words]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_within_budget_and_baseline():
+    done = report()
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_module_that_grows_is_told(tmp_path):
+    """The report must be able to fail: with a copy of the firmware that has grown."""
+    firmware = tmp_path / "firmware"
+    subprocess.run(["cp", "-r", str(REPORT.parent.parent.parent / "firmware"), str(firmware)], check=True)
+    with (firmware / "outpost" / "packets.py").open("a") as file:
+        file.writelines(f"\n\ndef more_{n}(buf, at):\n    return buf[at] + buf[at + 1] * {n} + len(buf)\n" for n in range(40))
+    done = report("--firmware", str(firmware))
+    assert done.returncode != 0
+    assert "budget" in done.stderr
