@@ -97,6 +97,31 @@ class TestOut(unittest.TestCase):
         sent = one.sent()
         self.assertEqual([payload for _, _, payload in sent], [b"%d" % i for i in range(16)])
 
+    def test_a_full_outbox_drains_with_every_exchange_noted(self):
+        for blocks, size in ((2, 6), (3, 60), (4, 20)):
+            one, server = Bench("exactly once", blocks=blocks, keep_alive_s=0), Server()
+            server.to_send = []
+            published = 0
+            while one.client.publish(TOPIC, bytes(size), size, 2) == 0:
+                published += 1
+            for _ in range(20_000):
+                one.poll()
+                if one.stream and not one.stream.closed:
+                    for first, body in split(one.stream.take()):
+                        one.stream.say(server.hello() if first == 0x10 else server.answer(first, body))
+                if one.client.is_drained:
+                    break
+            self.assertTrue(one.client.is_drained, (blocks, size))
+            self.assertEqual((len(server.got), one.client.unnoted), (published, 0))
+
+    def test_a_ring_without_room_for_a_note_goes_on_and_says_so(self):
+        one = put(bench(), b"a")
+        one.poll(4)
+        one.outbox.set_note = lambda data, length: status.FULL
+        one.stream.take()
+        one.say(acknowledgement(0x50, 1))
+        self.assertEqual((one.stream.take(), one.client.unnoted > 0), (acknowledgement(0x62, 1), True))
+
     def test_needs_a_record_that_holds_the_note(self):
         small = Bench("exactly once").outbox
         small.record_bytes = 64

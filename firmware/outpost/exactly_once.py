@@ -22,6 +22,7 @@ from outpost.session import packet_id_of
 from outpost.subscriber import Subscriber
 
 _OK = const(0)
+_FULL = const(-1)
 _STORAGE = const(-5)
 _PROTOCOL_ERROR = const(-20)
 _TOO_MANY = const(-24)
@@ -40,7 +41,7 @@ class ExactlyOnce(Subscriber):
 
     def __init__(self, link, outbox, client_id, **options):
         # Bit seq & 15 of a message in flight: it is QoS 2; the server has it; its PUBREL is due.
-        self._two = self._released = self._due = 0
+        self._two = self._released = self._due = self.unnoted = 0
         Subscriber.__init__(self, link, outbox, client_id, **options)
         self._note = bytearray(_FIXED_BYTES + 2 * _ARRIVED)
         if outbox.record_bytes < len(self._note) + 16:
@@ -60,12 +61,17 @@ class ExactlyOnce(Subscriber):
         self._two = self._released
 
     def _save(self):
-        """Write the note. False when the flash did not take it: nothing may go out that relies on it."""
+        """Write the note. False when the flash did not take it: nothing may go out that relies on it.
+
+        In a ring without room for a note no exchange would ever end: they go on, `unnoted`, and a reset might repeat them.
+        """
         packets.put_u16(self._note, 0, self.base >> 16)
         packets.put_u16(self._note, 2, self.base & 0xFFFF)
         packets.put_u16(self._note, 4, self._released)
-        self._is_noted = self.outbox.set_note(self._note, self._note_end) == _OK
-        return self._is_noted
+        status = self.outbox.set_note(self._note, self._note_end)
+        self._is_noted = status == _OK
+        self.unnoted += status == _FULL
+        return status == _OK or status == _FULL
 
     def _established(self):
         Subscriber._established(self)

@@ -12,9 +12,11 @@ from outpost.outbox import Outbox
 from outpost.sectors import u32
 
 _OK = const(0)
+_FULL = const(-1)
 _TOO_BIG = const(-2)
 _NOTE_BYTES = const(72)
 _BLOCK_BYTES = const(4096)
+_MESSAGE = const(1)
 _STATE = const(2)
 _OVERHEAD = const(16)
 _SEQ_MASK = const(0x3FFFFFFF)
@@ -23,7 +25,7 @@ _SEQ_MASK = const(0x3FFFFFFF)
 class NotedOutbox(Outbox):
     """note[:note_length] is what the last set_note() that returned OK wrote.
 
-    When full it refuses. No mixin for the policies: MicroPython's super() knows no second base.
+    When full it refuses, with one block kept for notes. No mixin for the policies: MicroPython's super() knows no second base.
     """
 
     def set_note(self, data, length):
@@ -63,6 +65,14 @@ class NotedOutbox(Outbox):
             at = self._next_record()
         self._cursor_seq = -1
         return found
+
+    def _put(self, kind):
+        """A message is refused while no block is spare: in a ring full of messages no note could be written, so that no exchange
+        of QoS 2 came to its end, and none of the messages ever went."""
+        if kind & _MESSAGE and not self._is_free((self._head + 1) % self.blocks):
+            self.refused += 1
+            return _FULL
+        return Outbox._put(self, kind)
 
     def _write_record(self, kind):
         if not self._has_header and self.note_length and kind != _STATE and not self._write_note_first():
