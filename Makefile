@@ -21,7 +21,7 @@ demo: venv  ## boards, broker, collector, pipeline with disasters; SEED=n repeat
 test: setup lint types test-cpython test-micropython  ## all checks
 
 test-cpython: setup  ## the tests under CPython (pytest)
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-micropython: setup  ## the firmware's tests under MicroPython, 64-bit and 32-bit
 	@$(BIN)/python host_tests/run_micropython.py

@@ -181,7 +181,7 @@ def test_a_board_without_outpost(micropython, folder, capsys):
     ("settings", "expected"),
     [
         (None, "the board's settings are bad: settings.json: not found"),
-        ("{}", "the board's settings are bad: settings.json: key 'device_id' is missing"),
+        ('{"broker_host": "x"}', "the board's settings are bad: settings.json: key 'device_id' is missing"),
     ],
 )
 def test_bad_settings(settings, expected, micropython, folder, capsys):

@@ -2,6 +2,7 @@
 """The firmware stays within the budget of bytes that DESIGN names, and within 2 % of the last figures."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,9 +26,19 @@ def report(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
 
 
-def test_within_budget_and_baseline():
+def figures(text: str, first_word: str) -> list[int]:
+    """The first two numbers of 3 digits and more in the line that begins so, behind its title."""
+    line = next(line for line in reversed(text.splitlines()) if line.startswith(first_word))
+    return [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]{2,}", line)]
+
+
+def test_within_budget_and_baseline_and_as_the_readme_says():
     done = report()
     assert done.returncode == 0, done.stderr
+    readme = (REPORT.parent.parent.parent / "README.md").read_text()
+    for ours, theirs in (("client alone", "| client alone"), ("with outbox", "| client, outbox")):
+        mpy, _, _, heap = figures(done.stdout, ours)[:4]
+        assert figures(readme, theirs) == pytest.approx([mpy, heap], rel=0.02)
 
 
 def test_a_module_that_grows_is_told(tmp_path):
