@@ -19,7 +19,7 @@ import pytest
 
 import make_certificates
 from outpost import status, tls_link
-from outpost_tools.broker import Broker
+from outpost_tools.broker import Broker, BrokerError
 from outpost_tools.interpreters import ARCHITECTURES, find_micropython
 from outpost_tools.simulate import children
 from real_broker import REPOSITORY, Observer, device, environment, micropython, need_mosquitto, run, wait_for
@@ -74,18 +74,29 @@ def openssl_configuration(folder: Path, version: str):
             os.environ["OPENSSL_CONF"] = before
 
 
+def tls_broker(folder: Path, certificates: Path) -> Broker:
+    ports = {name: children.free_port() for name in (*BAD, "server", "asks")}
+    listeners = "".join(listener(ports[name], certificates, name) for name in (*BAD, "server"))
+    listeners += listener(ports["asks"], certificates, "server", "require_certificate true")
+    one = Broker("mosquitto", folder, more_listeners=listeners)
+    one.ports = ports
+    return one
+
+
 @pytest.fixture(scope="module")
 def broker(request, certificates, tmp_path_factory):
     """A listener for each certificate; `ports` tells which. "asks": it wants a certificate of the client, too."""
     need_mosquitto()
-    ports = {name: children.free_port() for name in ("server", *BAD)}
-    listeners = "".join(listener(port, certificates, name) for name, port in ports.items())
-    ports["asks"] = children.free_port()
-    listeners += listener(ports["asks"], certificates, "server", "require_certificate true")
-    one = Broker("mosquitto", tmp_path_factory.mktemp("broker"), more_listeners=listeners)
-    one.ports, one.tls_version = ports, request.param
     with openssl_configuration(certificates, request.param):
-        one.start()
+        for tries_left in (2, 1, 0):  # among so many ports one may be taken before mosquitto gets it
+            one = tls_broker(tmp_path_factory.mktemp("broker"), certificates)
+            one.tls_version = request.param
+            try:
+                one.start()
+                break
+            except BrokerError:
+                if not tries_left:
+                    raise
     yield one
     one.stop()
 
