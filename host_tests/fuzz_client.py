@@ -47,7 +47,7 @@ SHARES = {
 }
 ROOT = _HERE.parent
 OUT = ROOT / "build" / "fuzz"
-_HANG_S = 20
+_HANG_S = 20  # of CPU: on a wall clock a machine that stands still would look like a hang
 _MOST_FAILURES = 30
 _ONLY_FLASH, _ONLY_KEPT = {"cut"}, {"fail", "reboot"}
 
@@ -151,7 +151,7 @@ class Fuzzer:
         while self.total < runs and time.monotonic() < ends:
             for target in self.chance.choices(self.at, self.weights, k=min(1000, runs - self.total)):
                 if tell:
-                    signal.setitimer(signal.ITIMER_REAL, _HANG_S)
+                    signal.setitimer(signal.ITIMER_PROF, _HANG_S)
                 program, failed = target.step()
                 self.total += 1
                 if failed and not (self.unbroken and failure_of(self.unbroken, target.name, program)):
@@ -159,7 +159,7 @@ class Fuzzer:
                     if self.unbroken:
                         return
             if tell:
-                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.setitimer(signal.ITIMER_PROF, 0)
                 tell(self)
 
     def _note(self, target: str, program: Program, kind: str, text: str) -> None:
@@ -261,11 +261,11 @@ def main(arguments: list[str] | None = None) -> int:
         missed = hunt_mutants(options.runs, options.seed)
         print("\n".join(missed) or f"all {len(MUTANTS)} mutants found")
         return 1 if missed else 0
-    signal.signal(signal.SIGALRM, _alarm)
+    signal.signal(signal.SIGPROF, _alarm)
     targets = list(SHARES) if options.target == "all" else [options.target]
     fuzzer, progress = Fuzzer(Firmware(), targets, options.seed), Progress()
     fuzzer.fuzz(options.runs, options.time_limit, progress)
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.setitimer(signal.ITIMER_PROF, 0)
     return report(fuzzer, time.monotonic() - progress.started)
 
 
