@@ -55,6 +55,7 @@ def run(station):
     board.started(client)
     while not board.stopping():
         now_ms = board.ticks_ms()
+        board.keep_time(station.clock, now_ms)
         if station.step(now_ms):
             board.published(station)
         if not client.poll(now_ms):
@@ -68,9 +69,22 @@ def run(station):
     board.stopped(client)
 
 
+def main():
+    """Settings at fault: one line that names the key. Whatever else goes wrong: the board keeps the reason and begins anew."""
+    board.begin()
+    try:
+        station = build(load("settings.json"))
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return board.give_up()
+    return run(station)
+
+
 if __name__ == "__main__":
     try:
-        run(build(load("settings.json")))
-    except ValueError as error:  # a fault in the settings: one line that names the key
-        print(error, file=sys.stderr)
-        sys.exit(1)
+        main()
+    except KeyboardInterrupt:
+        board.release_watchdog()
+        raise
+    except Exception as error:  # what is stored is in the outbox, which needs no farewell
+        board.crashed(error)

@@ -4,15 +4,19 @@
 MODULES = (
     "__init__",
     "aio",
+    "ask",
     "bytecode",
+    "chip_sensors",
     "client",
     "client_setup",
     "clock",
+    "crash",
     "crc",
     "durable",
     "exactly_once",
     "memory",
     "notes",
+    "ntp",
     "outbox",
     "outbox_setup",
     "packets",
@@ -33,6 +37,9 @@ MODULES = (
     "tls_link",
     "viper",
     "viper_crc",
+    "wifi",
+    "wifi_board",
+    "wifi_link",
 )
 
 package("outpost", files=[name + ".py" for name in MODULES], base_path=".")  # noqa: F821 - the build's own function

@@ -44,6 +44,13 @@ ALLOWED = {
     "client": {"client_setup", "memory", "packets", "session"},
     "client_setup": {"packets"},
     "tls_link": {"session"},
+    "wifi": {"session"},
+    "ask": {"session"},
+    "ntp": {"session"},
+    "wifi_link": {"session"},
+    "crash": set(),
+    "chip_sensors": set(),
+    "wifi_board": {"ask", "chip_sensors", "crash", "ntp", "pinned", "pinning", "session", "tls_link", "wifi", "wifi_link"},
 }
 SANS_IO = ("packets", "reader", "session", "subscriber", "durable", "exactly_once", "streaming", "ram", "telemetry", "clock")
 

@@ -77,3 +77,20 @@ def test_a_board_stores_loses_power_and_delivers_after_the_boot(tmp_path):
     assert done.returncode == 0
     assert counters["acknowledged"] == len(stored)
     assert counters["held"] == counters["next_seq"]
+
+
+def test_a_crash_is_kept_in_a_file_and_the_outbox_stays_as_it_was(tmp_path):
+    settings = {**SETTINGS, "mode": "broker", "interval_ms": 5, "broker_port": 1, "sensors": ["load"]}
+    (tmp_path / "counters.new").mkdir()  # the board wants to write a file there
+    done = run_board(tmp_path, settings)
+    assert (done.returncode, done.stdout) == (1, "")
+    reason = (tmp_path / "crash.txt").read_text()
+    assert reason.startswith("Traceback") and "OSError" in reason and len(reason) <= 1000
+    assert reason in done.stderr
+    stored = (tmp_path / "journal.txt").read_text().count("\nok ")
+    (tmp_path / "counters.new").rmdir()
+    (tmp_path / "stop").touch()
+    with Broker("mosquitto", tmp_path / "broker") as broker:
+        assert run_board(tmp_path, {**settings, "broker_port": broker.port}).returncode == 0
+    assert stored > 0
+    assert json.loads((tmp_path / "counters.json").read_text())["acknowledged"] == stored

@@ -43,6 +43,18 @@ class TestSettings(unittest.TestCase):
             message = str(caught.exception)
             self.assertTrue("'" + key + "'" in message and "\n" not in message, message)
 
+    def test_keys_of_wifi_are_optional_and_a_password_is_never_shown(self):
+        settings = check(GOOD)
+        self.assertEqual((settings["wifi_ssid"], settings["wifi_country"], settings["ntp_host"]), ("", "", "pool.ntp.org"))
+        for key in ("wifi_password", "password"):
+            for wrong in (31415926, "31415926" * 20):
+                given = dict(GOOD)
+                given[key] = wrong
+                with self.assertRaises(SettingsError) as caught:
+                    check(given)
+                message = str(caught.exception)
+                self.assertTrue("'" + key + "'" in message and "31415926" not in message, message)
+
     def test_missing_key_and_missing_file_are_named(self):
         for given, missing in (({"device_id": "a"}, "broker_host"), ({"broker_host": "a"}, "device_id")):
             with self.assertRaises(SettingsError) as caught:

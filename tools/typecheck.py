@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the firmware against the MicroPython stubs of each port, with basedpyright. Run with .venv's Python.
 
-    .venv/bin/python tools/typecheck.py               rp2, esp32 and unix, each with its board folder where there is one
+    .venv/bin/python tools/typecheck.py               rp2, esp32 and unix, each with its board folders
     .venv/bin/python tools/typecheck.py FILE ...      these files instead of firmware/
 
 The stubs replace Python's own standard library, so they must not be in `.venv`: pip puts each port's into
@@ -24,10 +24,10 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 TYPINGS = REPOSITORY / "build" / "typings"
 STDLIB_STUBS = "micropython-stdlib-stubs==1.25.0"
-PORTS = {  # port: (its stubs, the board folder that runs on it)
-    "rp2": ("micropython-rp2-stubs==1.25.0.post3", "RPI_PICO_W"),
-    "esp32": ("micropython-esp32-stubs==1.25.0.post5", "ESP32_GENERIC_C3"),
-    "unix": ("micropython-unix-stubs==1.25.0.post1", "UNIX"),
+PORTS = {  # port: (its stubs, the board folders that run on it)
+    "rp2": ("micropython-rp2-stubs==1.25.0.post3", ("RPI_PICO_W", "RPI_PICO2_W")),
+    "esp32": ("micropython-esp32-stubs==1.25.0.post5", ("ESP32_GENERIC", "ESP32_GENERIC_S3", "ESP32_GENERIC_C3")),
+    "unix": ("micropython-unix-stubs==1.25.0.post1", ("UNIX",)),
 }
 # Names that viper code may use without an import; the stubs' own __builtins__.pyi knows only `const`. Any buffer may be
 # passed for a pointer, so pointers are not checked: ptr8 serves in annotations, ptr16 and ptr32 in calls. `Anything` is for
@@ -74,15 +74,13 @@ def stubs_folder(port: str) -> Path:
 
 
 def configuration(port: str, files: list[str]) -> dict:
-    """basedpyright's settings. main.py is checked only with a board folder, since it imports `board`."""
+    """basedpyright's settings. main.py imports the port's first board; the functions of all are the same (test_boards.py)."""
     stubs = str(stubs_folder(port))
-    board = REPOSITORY / "boards" / PORTS[port][1]
-    firmware = [REPOSITORY / "firmware" / "outpost"]
-    if (board / "board.py").exists():
-        firmware += [REPOSITORY / "firmware" / "main.py", board]
+    boards = [REPOSITORY / "boards" / name for name in PORTS[port][1]]
+    firmware = [REPOSITORY / "firmware" / "outpost", REPOSITORY / "firmware" / "main.py", *boards]
     return {
         "include": files or [str(path) for path in firmware],
-        "extraPaths": [str(REPOSITORY / "firmware"), str(board)],
+        "extraPaths": [str(REPOSITORY / "firmware"), str(boards[0])],
         "stubPath": stubs,
         "typeshedPath": stubs,
         "pythonVersion": "3.11",

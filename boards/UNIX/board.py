@@ -15,6 +15,7 @@ import time
 
 import host_sensors
 from nor_flash import BLOCK_BYTES, NorFlash, new_image
+from outpost import crash
 
 ALIGN = 4
 PAGE_BYTES = 256
@@ -190,8 +191,38 @@ def sensors(settings):
     return host_sensors.choose(settings["sensors"])
 
 
+def keep_time(clock, now_ms):
+    """The host's clock is set, or it is not."""
+
+
 def feed_watchdog():
     pass
+
+
+def release_watchdog():
+    pass
+
+
+def begin():
+    """A process that ends too often is its starter's business."""
+
+
+def give_up():
+    sys.exit(1)
+
+
+def crashed(error):
+    """Keep the reason in crash.txt, and end with status 1."""
+    text = crash.text_of(error)
+    crash.keep("crash.txt", text)
+    print(text, file=sys.stderr)
+    sys.exit(1)
+
+
+def sleep(ms):
+    """A board wakes from deep sleep as from a reset: the process waits, and ends."""
+    _sleep_ms(ms)
+    sys.exit(0)
 
 
 def idle(client):

@@ -22,6 +22,10 @@ _KEYS = {
     "client_cert_file": (str, "", 0, 255),
     "client_key_file": (str, "", 0, 255),
     "server_name": (str, "", 0, 255),  # in the server's certificate; default broker_host
+    "wifi_ssid": (str, "", 0, 32),
+    "wifi_password": (str, "", 0, 64),
+    "wifi_country": (str, "", 0, 2),
+    "ntp_host": (str, "pool.ntp.org", 1, 253),
 }
 _OPTIONAL = ("sensors",)
 _TLS_PORT = 8883
@@ -94,7 +98,7 @@ def _fault(value, rule):
         return "" if value in kind else "must be one of " + ", ".join([repr(v) for v in kind]) + ", not " + repr(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         names = {int: "a whole number", str: "text", list: "a list", bool: "true or false"}
-        return "must be " + names[kind] + ", not " + repr(value)
+        return "must be " + names[kind] + ("" if kind is str else ", not " + repr(value))  # it may be a password
     if isinstance(value, bool):
         return ""
     size = value if kind is int else len(value)

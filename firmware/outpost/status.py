@@ -32,6 +32,12 @@ TLS_REFUSED = const(
     -32
 )  # last_error: the server broke off the handshake: it may want a client certificate, another one, other ciphers
 NO_TIME = const(-33)  # last_error: the clock is not set, so no certificate can be judged: nothing was sent
+WIFI_FAILED = const(-40)  # last_error: the network was not joined, for no reason of the three below; it is tried again
+WIFI_WRONG_PASSWORD = const(-41)  # last_error: the access point did not take wifi_password
+WIFI_NO_AP = const(-42)  # last_error: no network wifi_ssid in reach (5 GHz is not), or not with a security that the chip can do
+WIFI_TIMED_OUT = const(-43)  # last_error: no address within 20 s: the DHCP server does not answer, or a bad signal
+DNS_FAILED = const(-44)  # last_error: broker_host has no address, or no name server answered
+NTP_FAILED = const(-45)  # last_error: TLS needs the time, and ntp_host did not answer
 CLOSED = const(0)  # state: no stream
 CONNECTING = const(1)  # state: CONNECT is out
 CONNECTED = const(2)  # state: CONNACK came

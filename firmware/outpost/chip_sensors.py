@@ -1,0 +1,65 @@
+"""Sensors of a board, by the names in its settings: what the chip has itself, and two that need a wire.
+
+`adc@26`: the voltage at pin 26, in mV. `ds18b20@22`: the first DS18B20 on pin 22, by the drivers `onewire` and `ds18x20` of
+micropython-lib, which the RP2 and ESP32 builds bring along. A reading of that one takes heap.
+"""
+
+
+class Reading:
+    """What Station wants of a sensor. read: callable, integer or None."""
+
+    def __init__(self, name, unit, exponent, read):
+        self.name, self.unit, self.exponent, self.read = name, unit, exponent, read
+
+
+class Ds18b20:
+    """Gives what was measured since the last call, because a conversion takes 750 ms: nothing the first time."""
+
+    def __init__(self, pin):
+        import ds18x20  # pyright: ignore[reportMissingImports] - not in the stubs of every port
+        import onewire  # pyright: ignore[reportMissingImports]
+
+        self._bus = ds18x20.DS18X20(onewire.OneWire(pin))
+        roms = self._bus.scan()
+        self._rom = roms[0] if roms else None
+        self._is_measured = False
+
+    def read(self):
+        """Ten-thousandths of a degree Celsius, or None."""
+        if self._rom is None:
+            return None
+        try:
+            value = self._value() if self._is_measured else None
+            self._bus.convert_temp()
+            self._is_measured = True
+            return value
+        except Exception:  # the driver's own for a wrong checksum, and OneWireError: no reading this time
+            return None
+
+    def _value(self):
+        scratch = self._bus.read_scratch(self._rom)
+        raw = scratch[1] << 8 | scratch[0]
+        return (raw - 0x10000 if raw & 0x8000 else raw) * 625
+
+
+def choose(names, own, machine, adc):
+    """The sensors of that names; all of the chip's own where names is None. own: list of Reading.
+
+    adc: callable, gives for a pin's number the callable that reads its millivolts. Raises ValueError: one line.
+    """
+    if not names:
+        return own
+    return [_one(name, own, machine, adc) for name in names]
+
+
+def _one(name, own, machine, adc):
+    for reading in own:
+        if reading.name.decode() == name:
+            return reading
+    kind, _, pin = name.partition("@")
+    if pin.isdigit() and kind == "adc":
+        return Reading(("adc" + pin).encode(), b"V", -3, adc(int(pin)))
+    if pin.isdigit() and kind == "ds18b20":
+        return Reading(("ds18b20_" + pin).encode(), b"Cel", -4, Ds18b20(machine.Pin(int(pin))).read)
+    known = ", ".join([reading.name.decode() for reading in own])
+    raise ValueError("sensors: unknown sensor '" + str(name) + "'; known: " + known + ", adc@PIN, ds18b20@PIN")

@@ -1,0 +1,87 @@
+"""Joins a Wi-Fi network without waiting for it: join() looks, starts what must be started, and returns.
+
+It tries once and says how that went; when to try again is the client's business (its backoff, half a second to a minute), so
+there is no second clock that waits. Knows no port: a network that is joined is told by isconnected(), which on RP2 (CYW43) and
+ESP32 means "with an address"; why it was not joined by a number, and the numbers of the two ports do not overlap.
+No heap while joined. Joining takes what the port's connect() takes.
+"""
+
+from micropython import const
+
+from outpost.session import elapsed_ms
+
+_OK = const(0)
+_WIFI_FAILED = const(-40)
+_WIFI_WRONG_PASSWORD = const(-41)
+_WIFI_NO_AP = const(-42)
+_WIFI_TIMED_OUT = const(-43)
+_LAST_REASON = const(256)  # ESP-IDF's reasons are one byte; idle, connecting and joined are 1000 and above
+
+
+def fault(number):
+    """The status that a number of wlan.status() stands for. OK: not decided yet.
+
+    CYW43 counts -3 to 3. ESP-IDF has reasons; a wrong password shows as 15, 202 or 204, by access point and by its version.
+    """
+    if number in (-3, 15, 202, 204):
+        return _WIFI_WRONG_PASSWORD
+    if number in (-2, 201, 210, 211, 212):
+        return _WIFI_NO_AP
+    return _WIFI_FAILED if number < 0 or 3 < number < _LAST_REASON else _OK
+
+
+class Wifi:
+    """wlan: the port's station interface. prepare: callable, gets it once when it is active. deadline_ms: for address and all."""
+
+    def __init__(self, wlan, ssid, password, ticks_ms, prepare=None, deadline_ms=20_000):
+        self._wlan, self._ssid, self._key = wlan, ssid, password or None
+        self._ticks_ms, self._prepare, self._deadline_ms = ticks_ms, prepare, deadline_ms
+        self._is_active = self._is_joining = False
+        self._since_ms = 0
+        self.joins = 0
+
+    @property
+    def is_up(self):
+        return self._wlan.isconnected()
+
+    @property
+    def name_server(self):
+        """The name server's address that came with the board's own."""
+        return self._wlan.ifconfig()[3]
+
+    def join(self):
+        """True: the board has an address. False: ask again. OSError(status): it failed; the next call tries anew."""
+        if self._wlan.isconnected():
+            self._is_joining = False
+            return True
+        if not self._is_joining:
+            self._begin()
+            return False
+        late = elapsed_ms(self._ticks_ms(), self._since_ms) >= self._deadline_ms
+        error = fault(self._wlan.status()) or (_WIFI_TIMED_OUT if late else _OK)
+        if error:
+            self._end()
+            raise OSError(error)
+        return False
+
+    def _begin(self):
+        try:
+            if not self._is_active:
+                self._wlan.active(True)
+                if self._prepare:
+                    self._prepare(self._wlan)
+                self._is_active = True
+            self._wlan.connect(self._ssid, self._key)
+        except OSError:  # ESP32's carry a text where the client wants a number
+            self._end()
+            raise OSError(_WIFI_FAILED)
+        self.joins += 1
+        self._is_joining = True
+        self._since_ms = self._ticks_ms()
+
+    def _end(self):
+        self._is_joining = False
+        try:
+            self._wlan.disconnect()
+        except OSError:
+            pass

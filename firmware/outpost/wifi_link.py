@@ -1,0 +1,111 @@
+"""The client's `link` over Wi-Fi: network joined, time known (TLS only), name resolved, TCP connected, TLS; one step a call.
+
+Nothing waits. Deadlines: network 20 s, name 6 s, TCP 10 s, TLS 10 s (`tls_link.py`), each from its own beginning; when one has
+passed, or a step fails, OSError(status), and the client comes again after its backoff. Takes heap while connecting only.
+"""
+
+import errno
+
+from micropython import const
+
+from outpost.session import elapsed_ms
+
+_TIMED_OUT = const(-22)
+_LINK_LOST = const(-23)
+_NTP_FAILED = const(-45)
+_CONNECT_MS = const(10_000)
+_TCP = const(6)
+_NODELAY = const(1)
+
+
+class WifiLink:
+    """wifi, dns: of this package. socket, select: the modules. secure: makes a TlsLink of an open_socket; None: plain."""
+
+    def __init__(self, wifi, dns, net_time, socket, select, host, port, ticks_ms, secure=None):
+        self._wifi, self._dns, self._time = wifi, dns, net_time
+        self._module, self._select, self._ticks_ms = socket, select, ticks_ms
+        self._host, self._port = host, port
+        self._tcp = None
+        self._is_connected = False
+        self._since_ms = self._told = 0
+        self._tls = secure(self._give) if secure else None
+
+    def __call__(self):
+        """Stream, None (not yet: ask again) or OSError."""
+        try:
+            stream = self._step()
+        except OSError:
+            self._drop()
+            raise
+        if stream:
+            self._tcp = None
+        return stream
+
+    def _step(self):
+        if self._is_connected:
+            return self._finish()
+        if not self._wifi.join() or not self._has_time():
+            return None
+        if self._tcp:
+            self._look()
+            return None
+        address = self._dns(self._wifi.name_server, self._host)
+        if address:
+            self._connect(address)
+        return None
+
+    def _has_time(self):
+        """TLS judges dates, so it waits for the time; each time that nobody told it, the client shall hear so."""
+        if not self._tls or self._time.is_set:
+            return True
+        told, self._told = self._told, self._time.failures
+        if self._told > told:
+            raise OSError(_NTP_FAILED)
+        return False
+
+    def _connect(self, address):
+        self._tcp = tcp = self._module.socket(self._module.AF_INET, self._module.SOCK_STREAM)
+        self._since_ms = self._ticks_ms()
+        tcp.setblocking(False)
+        try:
+            tcp.connect((address, self._port))
+        except OSError as error:
+            if error.args[0] != errno.EINPROGRESS:
+                raise
+
+    def _look(self):
+        """Has TCP connected? The port's poll() with a time of 0 does not wait."""
+        poller = self._select.poll()
+        poller.register(self._tcp, self._select.POLLOUT)
+        for found in poller.poll(0):
+            if found[1] & (self._select.POLLERR | self._select.POLLHUP):
+                raise OSError(_LINK_LOST)
+            self._is_connected = True
+            return
+        if elapsed_ms(self._ticks_ms(), self._since_ms) >= _CONNECT_MS:
+            raise OSError(_TIMED_OUT)
+
+    def _finish(self):
+        if self._tls:
+            stream = self._tls()
+        else:
+            stream = self._give()
+        if stream:
+            self._is_connected = False
+        return stream
+
+    def _give(self):
+        """The connected socket, to the client or to TLS, which closes it from now on."""
+        tcp, self._tcp = self._tcp, None
+        try:
+            tcp.setsockopt(_TCP, _NODELAY, 1)  # a packet is one write, and should not wait for the last one's ACK
+        except OSError:  # a port without it is slower, not wrong
+            pass
+        return tcp
+
+    def _drop(self):
+        self._is_connected = False
+        self._dns.stop()
+        if self._tcp:
+            self._tcp.close()
+            self._tcp = None

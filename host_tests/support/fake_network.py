@@ -1,0 +1,207 @@
+"""Wi-Fi, name server, time server and broker in one fake, for tests of boards: the `network`, `socket` and `select` modules.
+
+Status numbers are the ports' own. RP2: CYW43_LINK_* of georgerobotics/cyw43-driver, src/cyw43.h, under the names that
+micropython/micropython, extmod/modnetwork.c gives them. ESP32: micropython/micropython, ports/esp32/modnetwork.h and
+modnetwork_globals.h; the reasons below 256 are espressif/esp-idf's,
+components/esp_wifi/include/esp_wifi_types_generic.h, which ports/esp32/network_wlan.c passes on.
+"""
+
+import errno
+
+from fake_stream import FakeStream
+
+RP2 = {"idle": 0, "connecting": 1, "no_address": 2, "joined": 3, "failed": -1, "no_ap": -2, "wrong_password": -3}
+ESP32 = {
+    "idle": 1000,
+    "connecting": 1001,
+    "no_address": 1001,
+    "joined": 1010,
+    "failed": 203,  # WIFI_REASON_ASSOC_FAIL
+    "lost": 200,  # WIFI_REASON_BEACON_TIMEOUT
+    "no_ap": 201,
+    "wrong_password": 202,  # WIFI_REASON_AUTH_FAIL
+}
+
+
+class Ticks:
+    """Time that passes only when a test, or sleep_ms(), says so. Counts the longest sleep."""
+
+    def __init__(self):
+        self.ms = 0x3FFFFF00  # it wraps soon
+        self.longest_sleep_ms = 0
+
+    def ticks_ms(self):
+        return self.ms & 0x3FFFFFFF
+
+    def sleep_ms(self, ms):
+        self.longest_sleep_ms = max(self.longest_sleep_ms, ms)
+        self.ms += ms
+
+
+class FakeWlan:
+    """numbers: RP2 or ESP32. fate: the key of numbers that connect() ends in, `after_ms`."""
+
+    def __init__(self, numbers, ticks):
+        self.numbers, self.ticks = numbers, ticks
+        self.fate, self.after_ms = "joined", 1500
+        self.is_active = self.is_trying = False
+        self.key = self.network_name = None
+        self.since_ms = 0
+        self.connects = self.disconnects = 0
+        self.gives_up = numbers is RP2  # the ESP32 port tries for ever unless told otherwise, and says "connecting"
+
+    def active(self, on):
+        self.is_active = on
+
+    def config(self, **options):
+        if self.numbers is RP2:
+            raise ValueError("unknown config param")
+        self.gives_up = options["reconnects"] == 0
+
+    def connect(self, name, key):
+        if not self.is_active:
+            raise OSError("Wifi Not Started")  # ESP32: a text, not a number
+        self.connects += 1
+        self.network_name, self.key = name, key
+        self.is_trying, self.since_ms = True, self.ticks.ms
+
+    def disconnect(self):
+        self.disconnects += 1
+        self.is_trying = False
+
+    def status(self, what=None):
+        if what == "rssi":
+            return -61
+        if not self.is_trying:
+            return self.numbers["idle"]
+        if self.ticks.ms - self.since_ms < self.after_ms:
+            return self.numbers["connecting"]
+        decided = self.gives_up or self.fate == "joined"
+        return self.numbers[self.fate if decided else "connecting"]
+
+    def isconnected(self):
+        return self.status() == self.numbers["joined"]
+
+    def ifconfig(self):
+        return ("192.168.4.2", "255.255.255.0", "192.168.4.1", "192.168.4.1")
+
+
+class FakeNetwork:
+    STA_IF = 0
+
+    def __init__(self, numbers, ticks):
+        self.wlan = FakeWlan(numbers, ticks)
+        self.country_code = ""
+
+    def WLAN(self, interface):  # noqa: N802 - the port's name
+        return self.wlan
+
+    def country(self, code):
+        self.country_code = code
+
+
+class FakeSockets:
+    """The socket module and what is behind it. stream: what TCP gives, when it is connected."""
+
+    AF_INET, SOCK_STREAM, SOCK_DGRAM = 2, 1, 2
+
+    def __init__(self, ticks):
+        self.ticks = ticks
+        self.names = {"broker.test": b"\x0a\x00\x00\x07", "pool.ntp.org": b"\x0a\x00\x00\x08"}
+        self.dns_answers = self.ntp_answers = self.tcp_answers = True
+        self.questions = []
+        self.ntp_seconds = 3_953_000_000  # 2025-04-07 16:53:20 UTC
+        self.stream = FakeStream()
+        self.open = 0
+
+    def socket(self, family, kind):
+        self.open += 1
+        return _Udp(self) if kind == self.SOCK_DGRAM else _Tcp(self)
+
+
+class _Udp:
+    def __init__(self, net):
+        self._net, self._reply = net, None
+
+    def setblocking(self, blocking):
+        if blocking:
+            raise AssertionError("it would wait")
+
+    def connect(self, address):
+        self._address = address
+
+    def send(self, packet):
+        self._net.questions.append((self._address, packet))
+        self._reply = self._dns(packet) if self._address[1] == 53 else self._ntp(packet)
+
+    def _dns(self, packet):
+        if not self._net.dns_answers:
+            return None
+        labels, at = [], 12
+        while packet[at]:
+            labels.append(packet[at + 1 : at + 1 + packet[at]].decode())
+            at += packet[at] + 1
+        found = self._net.names.get(".".join(labels))
+        if not found:
+            return packet[:2] + b"\x81\x83" + packet[4:]  # no such name
+        alias = b"\xc0\x0c\x00\x05\x00\x01\x00\x00\x00\x3c\x00\x04\x01x\xc0\x0c"
+        answer = b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x3c\x00\x04" + found
+        return packet[:2] + b"\x81\x80\x00\x01\x00\x02\x00\x00\x00\x00" + packet[12:] + alias + answer
+
+    def _ntp(self, packet):
+        if not self._net.ntp_answers:
+            return None
+        seconds = self._net.ntp_seconds & 0xFFFFFFFF
+        stamp = bytes([seconds >> shift & 255 for shift in (24, 16, 8, 0)]) + b"\x80\0\0\0"
+        return b"\x24\x02" + bytes(22) + packet[40:48] + bytes(8) + stamp
+
+    def recv(self, size):
+        reply, self._reply = self._reply, None
+        if not reply:
+            raise OSError(errno.EAGAIN)
+        return reply
+
+    def close(self):
+        self._net.open -= 1
+
+
+class _Tcp:
+    def __init__(self, net):
+        self.net = net
+
+    def setblocking(self, blocking):
+        if blocking:
+            raise AssertionError("it would wait")
+
+    def connect(self, address):
+        self.address = address
+        raise OSError(errno.EINPROGRESS)
+
+    def setsockopt(self, level, option, value):
+        raise OSError(errno.EINVAL)  # a port without TCP_NODELAY
+
+    def write(self, buf, offset, length):
+        return self.net.stream.write(buf, offset, length)
+
+    def readinto(self, buf):
+        return self.net.stream.readinto(buf)
+
+    def close(self):
+        self.net.open -= 1
+
+
+class FakeSelect:
+    POLLOUT, POLLERR, POLLHUP = 4, 8, 16
+
+    def poll(self):
+        return _Poller()
+
+
+class _Poller:
+    def register(self, tcp, events):
+        self._tcp = tcp
+
+    def poll(self, timeout_ms):
+        if timeout_ms:
+            raise AssertionError("it would wait")
+        return [(self._tcp, 4)] if self._tcp.net.tcp_answers is True else self._tcp.net.tcp_answers or []

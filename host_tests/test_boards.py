@@ -1,0 +1,252 @@
+"""Each board.py over fakes of its port: main.py's build() composes everything, and a reading arrives at the broker."""
+
+import gc
+import os
+import sys
+import unittest
+
+import micropython
+
+from fake_flash import flash_in_ram
+from fake_machine import PORTS, REPOSITORY, Bench, FakeMachine, Reset
+from fake_network import RP2, Ticks
+from outpost import crash, status
+from outpost.session import packet_id_of
+from outpost.settings import check
+
+GIVEN = {"device_id": "board-1", "broker_host": "broker.test", "mode": "broker", "wifi_ssid": "home", "wifi_password": "secret"}
+FUNCTIONS = (
+    "ALIGN PAGE_BYTES outbox_device link set_clock keep_time sensors ticks_ms random_bits random_hex idle feed_watchdog begin"
+    " release_watchdog crashed give_up sleep started published stopping stopped"
+)
+IS_MICROPYTHON = sys.implementation.name == "micropython"
+
+
+def settings(**more):
+    given = dict(GIVEN)
+    given["outbox_blocks"] = 4
+    given.update(more)
+    return check(given)
+
+
+def bench(name, **options):
+    """A board with a partition `outbox`, or on RP2 with a littlefs in which it can pin blocks."""
+    return Bench(name, flash_in_ram(8 if PORTS[name] is not RP2 else 64, 1 if PORTS[name] is not RP2 else 256), **options)
+
+
+class Filesystem:
+    """The board's littlefs, mounted where it pins its blocks; nothing on the other boards."""
+
+    def __init__(self, bench):
+        self._raw = bench._fakes["rp2"].Flash() if bench.port is RP2 else None
+
+    def __enter__(self):
+        if self._raw:
+            import vfs
+
+            vfs.VfsLfs2.mkfs(self._raw, progsize=256)
+            vfs.mount(vfs.VfsLfs2(self._raw, progsize=256), "/outbox")
+
+    def __exit__(self, *error):
+        if self._raw:
+            import vfs
+
+            vfs.umount("/outbox")
+
+
+class TestBoards(unittest.TestCase):
+    def test_every_board_has_every_function(self):
+        for name in PORTS:
+            board = bench(name).board
+            missing = [function for function in FUNCTIONS.split() if not hasattr(board, function)]
+            self.assertEqual(missing, [], name)
+        with open(REPOSITORY + "/boards/UNIX/board.py") as file:
+            source = file.read()
+        for function in FUNCTIONS.split():
+            known = "def " + function + "(" in source or function + " = " in source or function + ", " in source
+            self.assertTrue(known, "UNIX: " + function)
+
+    def test_every_board_boots_main_and_publishes_a_reading(self):
+        for name in PORTS:
+            if PORTS[name] is RP2 and not IS_MICROPYTHON:
+                continue  # CPython has no littlefs; MicroPython runs this test too
+            desk = bench(name)
+            with Filesystem(desk):
+                self.boots(desk, name)
+
+    def boots(self, desk, name):
+        main, board = desk.main(), desk.board
+        board.begin()
+        station = main.build(settings())
+        desk.net.stream.say(b"\x20\x02\0\0")
+        loops = [0, 0]  # of 5 ms and more: Wi-Fi takes 1.5 s
+        idle, outbox = board.idle, station.client.outbox
+
+        def wait(client):
+            loops[0] += 1
+            self.assertTrue(loops[0] < 1000, "it does not end")
+            if client.sent > loops[1]:  # the broker acknowledges
+                loops[1] = client.sent
+                word = packet_id_of(outbox.next_seq - 1)
+                desk.net.stream.say(bytes((0x40, 2, word >> 8, word & 255)))
+            idle(client)
+
+        board.idle = wait
+        board.stopping = lambda: loops[0] > 400
+        main.run(station)
+        sent = desk.net.stream.take()
+        self.assertTrue(b"outpost/board-1/data" in sent and b"temperature" in sent, name)
+        self.assertEqual((station.client.acknowledged, station.published, desk.net.open), (1, 1, 0), name)
+        self.assertEqual((desk.network.wlan.network_name, desk.network.wlan.key), ("home", "secret"))
+        self.assertTrue(station.clock.is_set and desk.machine.rtc_set, name)
+        self.assertEqual(desk.machine.watchdog_ms, 8000)
+        self.assertTrue(desk.machine.longest_hunger_ms < 100, name)
+        self.assertEqual(desk.ticks.longest_sleep_ms, 5)
+
+    def test_the_sensors_that_need_no_wire(self):
+        for name in PORTS:
+            desk = bench(name)
+            board = desk.board
+            link = board.link(settings(wifi_country="DE"))
+            self.assertEqual((link(), desk.network.country_code), (None, "DE"))
+            desk.ticks.ms += 2000
+            found = {one.name: one for one in board.sensors(settings())}
+            temperature = found[b"temperature"]
+            degrees = temperature.read() * 10 if temperature.exponent == 0 else temperature.read()
+            self.assertTrue(abs(degrees - (270 if PORTS[name] is RP2 else 500)) <= 5, name)  # RP2 counts in steps of 0.5
+            self.assertEqual((found[b"signal"].read(), found[b"reset_cause"].read()), (-61, 1))
+            self.assertTrue(b"memory" in found)
+
+    def test_sensors_with_a_wire_and_unknown_ones(self):
+        for name in PORTS:
+            board = bench(name).board
+            board.link(settings())
+            adc = board.sensors(settings(sensors=["adc@26"]))[0]
+            self.assertEqual((adc.name, adc.unit, adc.exponent, adc.read()), (b"adc26", b"V", -3, 1650))
+            for wrong in ("adc@x", "bme280", "ds18b20", "load"):
+                with self.assertRaises(ValueError) as caught:
+                    board.sensors(settings(sensors=[wrong]))
+                self.assertTrue("'" + wrong + "'" in str(caught.exception))
+
+    def test_without_a_network_name_one_line_names_the_key(self):
+        for name in PORTS:
+            with self.assertRaises(ValueError) as caught:
+                bench(name).board.link(settings(wifi_ssid=""))
+            self.assertTrue("'wifi_ssid'" in str(caught.exception))
+
+    def test_a_board_that_starts_again_and_again_is_slowed_until_it_has_settled(self):
+        for name in PORTS:
+            ticks = Ticks()
+            machine = FakeMachine(ticks, PORTS[name])
+            slept = []
+            for _ in range(16):  # a reset each: what the chip keeps is kept
+                ticks.longest_sleep_ms = 0
+                bench(name, ticks=ticks, machine=machine).board.begin()
+                slept.append(ticks.longest_sleep_ms)
+            self.assertEqual(slept, [crash.pause_ms(n) for n in range(1, 17)], name)
+            self.assertEqual((slept[2], slept[3], slept[15]), (0, 2000, 600_000))
+            board = bench(name, ticks=ticks, machine=machine).board
+            board.begin()
+            board.started(None)
+            for _ in range(601):
+                ticks.ms += 1000
+                board.feed_watchdog()
+            ticks.longest_sleep_ms = 0
+            bench(name, ticks=ticks, machine=machine).board.begin()
+            self.assertEqual(ticks.longest_sleep_ms, 0)
+
+    def test_sleep_is_no_crash_and_the_clock_goes_on_where_the_port_says_so(self):
+        for name in PORTS:
+            desk = bench(name)
+            with self.assertRaises(Reset):
+                desk.board.sleep(60_000)
+            self.assertEqual(desk.machine.slept_ms, 60_000)
+            desk.machine.cause = 4
+            desk.time.seconds = 30_000 * 86400 + 7
+            clock = _Clock()
+            desk.board.link(settings())
+            desk.board.set_clock(clock, 0)
+            self.assertEqual(clock.day, 0 if PORTS[name] is RP2 else 30_000 + 10_957, name)
+
+    def test_a_stopped_program_lets_go_of_the_watchdog(self):
+        for name in PORTS:
+            desk = bench(name)
+            for _ in range(9):  # by hand is no crash
+                desk.board.begin()
+                desk.board.release_watchdog()
+            self.assertEqual(desk.ticks.longest_sleep_ms, 0)
+            if PORTS[name] is RP2:
+                enable = {"RPI_PICO_W": 0x4005B000, "RPI_PICO2_W": 0x400DB000}[name]  # "clear" alias of the control register
+                self.assertEqual(desk.machine.mem32[enable], 1 << 30)
+            else:
+                self.assertEqual(desk.machine.watchdog_ms, 3_600_000)
+
+    def test_a_crash_is_kept_once_and_ends_in_a_reset(self):
+        for name in PORTS:
+            board = bench(name).board
+            for _ in range(2):
+                with self.assertRaises(Reset):
+                    try:
+                        raise ZeroDivisionError("as an example")
+                    except ZeroDivisionError as error:
+                        board.crashed(error)
+            with open("crash.txt") as file:
+                self.assertTrue("as an example" in file.read())
+            os.remove("crash.txt")
+
+    def test_a_reason_is_written_only_if_it_is_new_and_never_longer_than_1000(self):
+        self.assertTrue(crash.keep("crash.txt", "one"))
+        self.assertFalse(crash.keep("crash.txt", "one"))
+        self.assertTrue(crash.keep("crash.txt", "two"))
+        os.remove("crash.txt")
+        self.assertFalse(crash.keep("no-such-folder/crash.txt", "one"))
+        self.assertTrue(len(crash.text_of(ValueError("x" * 5000))) <= 1000)
+
+    def test_a_network_fault_reaches_the_clients_last_error(self):
+        desk = bench("ESP32_GENERIC_C3")
+        desk.network.wlan.fate = "wrong_password"
+        client = desk.main().build(settings()).client
+        for _ in range(60):
+            client.poll(desk.ticks.ticks_ms())
+            desk.ticks.ms += 100
+        self.assertEqual(client.last_error, status.WIFI_WRONG_PASSWORD)
+
+    def test_the_hot_path_of_a_board_takes_no_heap(self):
+        if not IS_MICROPYTHON:
+            raise unittest.SkipTest("the heap exists only in MicroPython")
+        for name in PORTS:
+            desk = bench(name)
+            board = desk.board
+            desk.ticks.ms = 1000  # the fake's own sums would take heap above 2^30
+            link = board.link(settings())
+            board.started(None)
+            clock = _Clock()
+            for _ in range(100):
+                link()
+                board.keep_time(clock, desk.ticks.ticks_ms())
+                desk.ticks.ms += 50
+            self.assertTrue(clock.day > 0)
+            gc.collect()
+            for _ in range(2):
+                before = gc.mem_alloc()
+                micropython.heap_lock()
+                try:
+                    now_ms = board.ticks_ms()
+                    board.keep_time(clock, now_ms)
+                    board.feed_watchdog()
+                    board.idle(None)
+                    board.stopping()
+                finally:
+                    micropython.heap_unlock()
+                self.assertEqual(gc.mem_alloc() - before, 0)
+
+
+class _Clock:
+    day = 0
+
+    def set(self, day, ms, now_ms):
+        self.day = day
+
+
+if __name__ == "__main__":
+    unittest.main()
