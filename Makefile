@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: build fuzz help setup venv demo demo-seeds power-loss test test-cpython test-micropython lint types format clean bench size
+.PHONY: build fuzz help setup venv demo demo-seeds power-loss test test-cpython test-micropython lint types format clean bench bench-diff size
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/\1\t/' | expand -t 20
@@ -39,8 +39,12 @@ fuzz: setup  ## random inputs, the long form: the MQ codec and the MQTT client, 
 	@$(BIN)/python host_tests/fuzz_mq.py $(or $(N),1000000) $(or $(SEED),1)
 	@$(BIN)/python host_tests/fuzz_client.py --runs $(or $(N),1000000) --seed $(or $(SEED),1)
 
-bench: setup  ## measured side by side in one run: tables, and build/bench.json
+bench: setup  ## measured side by side in one run, peers too: tables, build/bench.json, and the page build/bench.html
 	@$(BIN)/python host_tests/bench/run_bench.py
+	@$(BIN)/python host_tests/bench/bench_page.py
+
+bench-diff: venv  ## what the last `make bench` changed against host_tests/baselines/bench.json, with its error
+	@$(BIN)/python host_tests/bench/bench_diff.py
 
 demo-seeds: venv  ## the demo with SEEDS="1 2 3" (1 to 10), one after the other; fails at the first that loses something
 	@for seed in $(or $(SEEDS),1 2 3 4 5 6 7 8 9 10); do $(BIN)/outpost demo --seed $$seed --out build/demo-$$seed || exit 1; done

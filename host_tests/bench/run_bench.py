@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 """Measures side by side, prints tables, writes build/bench.json: what `make bench` runs.
 
-    .venv/bin/python host_tests/bench/run_bench.py [SECTION ...]      all sections, or those named
+    .venv/bin/python host_tests/bench/run_bench.py [SECTION ...]      all, or those named
 
 A section is a function that prints its table and returns what belongs under its name in the file; sections not run keep what the
-file has of them.
+file has of them. Sections: flash traffic and mount (here), `peers` and `peer_sizes` (peers.py). `environment`: on what the last
+one ran, and when.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +24,9 @@ REPOSITORY = HOST_TESTS.parent
 OUTPUT = REPOSITORY / "build" / "bench.json"
 sys.path[:0] = [str(REPOSITORY / "tools")]
 
-from outpost_tools import interpreters  # noqa: E402 - the path must be set first
+import peers  # noqa: E402 - the path must be set first
+
+from outpost_tools import interpreters  # noqa: E402
 from outpost_tools.errors import ToolError  # noqa: E402
 
 _PATHS = ("firmware", "boards/UNIX", "host_tests/support")
@@ -79,7 +84,25 @@ def mount() -> list[dict]:
     return rows
 
 
-SECTIONS = {"outbox_vs_littlefs": outbox_vs_littlefs, "mount": mount}
+SECTIONS = {
+    "peers": peers.peers,
+    "peer_sizes": peers.peer_sizes,
+    "outbox_vs_littlefs": outbox_vs_littlefs,
+    "mount": mount,
+}
+
+
+def environment() -> dict[str, str | int]:
+    """On what this ran. The load says whether the machine was busy with something else."""
+    found = {arch: interpreters.find_micropython(arch) for arch in ("i386", "armhf")}
+    load = f"{os.getloadavg()[0]:.1f}"
+    return {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "cpus": os.cpu_count() or 0,
+        "load before": load,
+        "machine": platform.machine(),
+        "Python": platform.python_version(),
+    } | {arch: interpreters.describe(command) if command else "not here" for arch, command in found.items()}
 
 
 def main() -> int:
@@ -87,7 +110,7 @@ def main() -> int:
     parser.add_argument("sections", nargs="*", choices=[[], *SECTIONS], metavar="SECTION", help=", ".join(SECTIONS))
     names = parser.parse_args().sections or list(SECTIONS)
     try:
-        results = {name: SECTIONS[name]() for name in names}
+        results = {"environment": environment()} | {name: SECTIONS[name]() for name in names}
         kept = json.loads(OUTPUT.read_text()) if OUTPUT.exists() else {}
     except (ToolError, ValueError) as error:
         print(f"bench: {error}", file=sys.stderr)

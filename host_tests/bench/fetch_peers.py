@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""The peers' source archives, through the index that pip is configured for.
+
+    .venv/bin/python host_tests/bench/fetch_peers.py      unpacked into ${XDG_CACHE_HOME:-~/.cache}/outpost/peers
+
+`pip download` wants to build what it downloads, and most of these archives hold no setup.py. So pip's own finder and session
+are asked, in a process of their own: the index, certificates and proxies that the machine is set up with are used, and none is
+named here. Versions are pinned by hash; nothing of a peer is run while it is fetched, and nothing is ever committed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import subprocess
+import sys
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+sys.path[:0] = [str(REPOSITORY / "tools")]
+
+from outpost_tools import interpreters  # noqa: E402 - the path must be set first
+
+PINS = {
+    "micropython-umqtt.simple": ("1.3.4", "b6a2520239e3992c63a7de9370ee9b3d9d27819a90359c521f1c0f7ccab8d12f"),
+    "micropython-umqtt.robust": ("1.0", "22a1b8c8e1128281efb13b3020927d07e33c5b747869da2cd77d37983a9ea002"),
+    "micropython-umqtt.simple2": ("2.2.0", "48fd4da7701b95986293b06d343fbc564ebe7dfa82f5c8c09364c20df755f0e4"),
+    "micropython-umqtt.robust2": ("2.2.0", "da3a09a570868d8e4ae6d2fad475230f6f2b130b45711be6873f83b10ebd4a6c"),
+    "adafruit-circuitpython-minimqtt": ("8.1.0", "2b2e0ff7847e53dd3d45863d2862cb4c90f2092252ede4fb84b2d77d5aba8c84"),
+}
+_TIMEOUT_S = 60
+_PIP = """
+import sys
+from pip._internal.commands import create_command
+name, version = sys.argv[1:]
+command = create_command("download")
+options, _ = command.parse_args(["--quiet", "--no-deps", "--no-binary", ":all:", "--timeout", "10", "--retries", "1", name])
+with command.main_context():
+    session = command.get_default_session(options)
+    found = command._build_package_finder(options, session).find_all_candidates(name)
+    links = [one.link for one in found if str(one.version) == version]
+    if not links:
+        sys.exit("the index has no source archive of " + name + " " + version)
+    answer = session.get(links[0].url_without_fragment)
+    answer.raise_for_status()
+    sys.stdout.buffer.write(answer.content)
+"""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """folder: the unpacked archive; None when it could not be had, and `reason` says why."""
+
+    name: str
+    version: str
+    folder: Path | None
+    reason: str = ""
+
+    @property
+    def short(self) -> str:
+        return self.name.removeprefix("micropython-umqtt.").removeprefix("adafruit-circuitpython-")
+
+
+def folder() -> Path:
+    return interpreters.cache_folder() / "peers"
+
+
+def fetch(name: str) -> Peer:
+    """From the cache, else through pip. Never raises for what cannot be had."""
+    version, digest = PINS[name]
+    target = folder() / f"{name}-{version}"
+    if not target.is_dir():
+        try:
+            _unpack(_archive(name, version, digest), target)
+        except (OSError, subprocess.SubprocessError, tarfile.TarError, ValueError) as error:
+            return Peer(name, version, None, f"could not be fetched: {str(error).strip().splitlines()[-1][-160:]}")
+    return Peer(name, version, target)
+
+
+def fetch_all() -> dict[str, Peer]:
+    """By short name: simple, robust, simple2, robust2, minimqtt."""
+    return {peer.short: peer for peer in map(fetch, PINS)}
+
+
+def _archive(name: str, version: str, digest: str) -> bytes:
+    done = subprocess.run([sys.executable, "-c", _PIP, name, version], capture_output=True, check=False, timeout=_TIMEOUT_S)
+    if done.returncode:
+        raise ValueError(done.stderr.decode(errors="replace") or f"pip ended with {done.returncode}")
+    if hashlib.sha256(done.stdout).hexdigest() != digest:
+        raise ValueError(f"{name} {version}: the archive's hash is not the pinned one")
+    return done.stdout
+
+
+def _unpack(archive: bytes, target: Path) -> None:
+    """Python files only (one archive holds a link to nowhere), without the folder that the archive wraps them in."""
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        files = {entry.name: tar.extractfile(entry) for entry in tar if entry.isfile() and entry.name.endswith(".py")}
+        contents = {Path(*Path(name).parts[1:]): file.read() for name, file in files.items() if file}
+    part = target.with_name(f".{target.name}.part")
+    for path, content in contents.items():
+        place = part / path
+        if ".." in path.parts or path.is_absolute():
+            raise ValueError(f"{path}: a path out of the archive")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+    part.rename(target)
+
+
+if __name__ == "__main__":
+    for peer in fetch_all().values():
+        print(json.dumps({"name": peer.name, "version": peer.version, "folder": str(peer.folder), "reason": peer.reason}))

