@@ -1,3 +1,4 @@
+# cpython-only: drives the interpreters from outside
 """The benchmarks' programs on tiny runs: Outpost's promises hold in their cells, tables and page build. Figures: `make bench`."""
 
 import json
