@@ -61,7 +61,7 @@ def run(station):
         if not client.poll(now_ms):
             board.idle(client)
         board.feed_watchdog()
-    while not client.is_drained:
+    while not client.is_drained():
         if not client.poll(board.ticks_ms()):
             board.idle(client)
         board.feed_watchdog()

@@ -47,11 +47,11 @@ class TestAio(unittest.TestCase):
             seq = await client.publish(TOPIC, b"one")
             self.assertEqual(seq, 0)
             await client.delivered(seq)
-            self.assertTrue(client.client.is_drained)
+            self.assertTrue(client.client.is_drained())
 
         bench = run(work)
         self.assertEqual(bench.got, [b"one"])
-        self.assertFalse(bench.client.is_connected)
+        self.assertFalse(bench.client.is_connected())
 
     def test_several_tasks_publish_side_by_side(self):
         async def one(client, number):
@@ -79,7 +79,7 @@ class TestAio(unittest.TestCase):
     def test_qos_0_waits_for_the_connection(self):
         async def work(client, bench):
             self.assertEqual(await client.publish(TOPIC, b"now", qos=0), None)
-            self.assertTrue(client.client.is_connected)
+            self.assertTrue(client.client.is_connected())
 
         run(work)
 

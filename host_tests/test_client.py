@@ -22,9 +22,9 @@ class TestPublish(unittest.TestCase):
         bench = Bench().publish(b"offline")
         self.assertEqual((bench.outbox.next_seq, bench.client.sent), (1, 0))
         bench.connect().sent()
-        self.assertFalse(bench.client.is_drained)
+        self.assertFalse(bench.client.is_drained())
         bench.say(puback(1))
-        self.assertTrue(bench.client.is_drained)
+        self.assertTrue(bench.client.is_drained())
         self.assertEqual((bench.client.acknowledged, bench.outbox.oldest_seq), (1, 1))
 
     def test_delivery_is_told_by_sequence_number(self):
@@ -123,18 +123,18 @@ class TestSaving(unittest.TestCase):
         bench.poll(2900)
         self.assertEqual(bench.flash.programs, programs)
         bench.poll(200)
-        self.assertEqual((bench.flash.programs, bench.outbox.unsaved), (programs + 1, 0))
+        self.assertEqual((bench.flash.programs, bench.outbox.unsaved()), (programs + 1, 0))
         bench.boot()
-        self.assertTrue(bench.client.is_drained)
+        self.assertTrue(bench.client.is_drained())
 
     def test_a_backlog_that_drains_is_written_down_every_64_acknowledgements(self):
         bench = Bench(blocks=16).publish(*[b"%d" % number for number in range(300)]).connect()
         programs = bench.flash.programs
         most = 0
-        while not bench.client.is_drained:
+        while not bench.client.is_drained():
             for packet_id, _, _ in bench.sent(2):
                 bench.stream.say(puback(packet_id))
-            most = max(most, bench.outbox.unsaved)
+            most = max(most, bench.outbox.unsaved())
         self.assertTrue(most <= 64, most)
         self.assertEqual(bench.flash.programs - programs, 300 // 64)
 
@@ -168,7 +168,7 @@ class TestLink(unittest.TestCase):
         bench = Bench()
         link, answers = bench.client._link, [None, None]
         bench.client._link = lambda: answers.pop() if answers else link()
-        self.assertTrue(bench.connect().client.is_connected)
+        self.assertTrue(bench.connect().client.is_connected())
 
     def test_silence_closed_and_broken_streams_end_the_connection(self):
         for fault in ("silence", "ended", "broken"):

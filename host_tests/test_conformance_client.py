@@ -244,7 +244,7 @@ class TestReceive(unittest.TestCase):
         does not acknowledge; `Subscriber` does, and `clean=True` ends such a session."""
         bench = BareBench().connect()
         bench.say(encode("PUBLISH", topic=b"a/b", payload=b"x", qos=1, packet_id=5))
-        self.assertEqual((kinds(bench), bench.client.skipped, bench.client.is_connected), ([], 1, True))
+        self.assertEqual((kinds(bench), bench.client.skipped, bench.client.is_connected()), ([], 1, True))
 
     def test_qos_1_identifier_is_a_new_message_after_its_puback_whatever_dup_says(self):
         bench = connected()
@@ -391,7 +391,7 @@ class TestState(unittest.TestCase):
         bench.poll(20_000)
         self.assertEqual((bench.outbox.oldest_seq, bench.client.base), (0, 0))
         bench.say(puback(1))
-        self.assertTrue(bench.client.is_drained)
+        self.assertTrue(bench.client.is_drained())
 
     def test_a_protocol_violation_closes_and_the_handler_may_too(self):
         bench = connected()

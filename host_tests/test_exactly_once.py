@@ -35,9 +35,9 @@ class TestOut(unittest.TestCase):
         self.assertEqual([(first, body[-3:]) for first, body in sent], [(0x34, b"\x00\x01x")])
         one.say(acknowledgement(0x50, 1))
         self.assertEqual(one.stream.take(), acknowledgement(0x62, 1))
-        self.assertFalse(one.client.is_drained)
+        self.assertFalse(one.client.is_drained())
         one.say(acknowledgement(0x70, 1))
-        self.assertEqual((one.client.is_drained, one.client.acknowledged), (True, 1))
+        self.assertEqual((one.client.is_drained(), one.client.acknowledged), (True, 1))
 
     def test_released_ones_get_pubrel_after_a_drop_the_others_publish_with_dup(self):
         one = put(bench(), b"a", b"b", b"c")
@@ -76,7 +76,7 @@ class TestOut(unittest.TestCase):
         for first, packet_id in ((0x40, 1), (0x70, 1), (0x50, 2), (0x70, 2), (0x50, 9), (0x70, 0)):
             one.say(acknowledgement(first, packet_id))
         self.assertEqual((one.client.ignored, one.client.acknowledged, one.stream.take()), (6, 0, b""))
-        self.assertTrue(one.client.is_connected)
+        self.assertTrue(one.client.is_connected())
 
     def test_server_that_lost_the_session_gets_the_message_again(self):
         one = put(bench(), b"a")
@@ -109,9 +109,9 @@ class TestOut(unittest.TestCase):
                 if one.stream and not one.stream.closed:
                     for first, body in split(one.stream.take()):
                         one.stream.say(server.hello() if first == 0x10 else server.answer(first, body))
-                if one.client.is_drained:
+                if one.client.is_drained():
                     break
-            self.assertTrue(one.client.is_drained, (blocks, size))
+            self.assertTrue(one.client.is_drained(), (blocks, size))
             self.assertEqual((len(server.got), one.client.unnoted), (published, 0))
 
     def test_a_ring_without_room_for_a_note_goes_on_and_says_so(self):
@@ -273,7 +273,7 @@ class Trial:
                 self.serve()
             except PowerCut:
                 self.cut(before)
-            if len(self.published) == self.READINGS and self.bench.client.is_drained and not self.server.to_send:
+            if len(self.published) == self.READINGS and self.bench.client.is_drained() and not self.server.to_send:
                 break
         return self
 

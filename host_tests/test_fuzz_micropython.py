@@ -51,7 +51,7 @@ class Heap:
         bench = self.bench
         if not bench.client.is_between:  # the rest of a long packet would swallow the inputs to come
             bench.drop()
-        if not bench.client.is_connected:
+        if not bench.client.is_connected():
             self.errors += 1
             bench.stream = None
             bench.now_ms += 61_000
@@ -82,7 +82,7 @@ class Heap:
         micropython.heap_lock()
         try:
             for _ in range(_POLLS):
-                if client.is_connected:
+                if client.is_connected():
                     client.poll(now_ms)
         finally:
             micropython.heap_unlock()

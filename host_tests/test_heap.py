@@ -99,7 +99,7 @@ class TestHeap(unittest.TestCase):
                 seq //= 10
             loop.stream.say(word)
             loop.poll()
-            return loop.client.is_drained
+            return loop.client.is_drained()
 
         self.check("publish, collector mode", turn)
 
@@ -133,7 +133,7 @@ class TestHeap(unittest.TestCase):
             loop.poll()
             pings[0] += loop.stream.length == 2
             loop.stream.length = 0
-            return loop.client.is_connected
+            return loop.client.is_connected()
 
         self.check("ping", ping)
         self.assertTrue(pings[0] >= MESSAGES)
@@ -182,7 +182,7 @@ class TestHeap(unittest.TestCase):
             loop.answer(0x50)
             loop.answer(0x70)
             loop.stream.length = 0
-            return loop.client.is_drained
+            return loop.client.is_drained()
 
         self.check("publish QoS 2", turn)
 
@@ -237,7 +237,7 @@ class TestHeap(unittest.TestCase):
             loop.stream.say(loop.ack)
             loop.poll()
             loop.stream.length = 0
-            return loop.client.is_drained
+            return loop.client.is_drained()
 
         self.check("partial writes", turn)
 

@@ -65,7 +65,7 @@ class TestDropOldest(unittest.TestCase):
         for _ in range(30):
             for packet_id, _, _ in bench.sent(2):
                 bench.stream.say(b"\x40\x02" + bytes([packet_id >> 8, packet_id & 255]))
-        self.assertTrue(bench.outbox.dropped > 0 and bench.client.is_drained)
+        self.assertTrue(bench.outbox.dropped > 0 and bench.client.is_drained())
 
 
 class TestNewestPerTopic(unittest.TestCase):

@@ -210,7 +210,7 @@ class TestCutAtEveryByte(unittest.TestCase):
             self.assertEqual((bench.client.acknowledged, bench.outbox.oldest_seq), (0, 0))
             self.assertEqual(reconnected(bench).sent(), [(1, True, b"kept")])
             bench.say(puback(1))
-            self.assertEqual((bench.client.acknowledged, bench.client.is_drained), (1, True))
+            self.assertEqual((bench.client.acknowledged, bench.client.is_drained()), (1, True))
 
     def test_suback(self):
         data = encode("SUBACK", packet_id=32768, codes=[1, 0])
@@ -255,7 +255,7 @@ class TestCutAtEveryByte(unittest.TestCase):
             bench.say(encode("CONNACK", session_present=1))
             self.assertEqual(kinds(bench), ["PUBREL"])
             bench.say(encode("PUBCOMP", packet_id=1))
-            self.assertTrue(bench.client.is_drained)
+            self.assertTrue(bench.client.is_drained())
 
     def test_an_inbound_message_comes_whole_or_not_at_all(self):
         for count, by_reset in self.each(MESSAGE):
@@ -384,7 +384,7 @@ class TestAcknowledgements(unittest.TestCase):
         bench.say(puback(2)).say(puback(2))
         self.assertEqual((bench.client.ignored, told, bench.client.acknowledged), (1, [1], 1))
         bench.say(puback(1))
-        self.assertEqual((told, bench.client.is_drained), ([1, 0], True))
+        self.assertEqual((told, bench.client.is_drained()), ([1, 0], True))
 
     def test_identifier_0_is_not_taken_for_65535(self):
         """The two are alike in arithmetic that counts modulo 65,535."""
@@ -393,14 +393,14 @@ class TestAcknowledgements(unittest.TestCase):
         bench = Bench(flash=flash).connect().publish(b"a")
         self.assertEqual(bench.sent(), [(65535, False, b"a")])
         bench.say(puback(0))
-        self.assertEqual((bench.client.ignored, bench.client.is_drained), (1, False))
+        self.assertEqual((bench.client.ignored, bench.client.is_drained()), (1, False))
         bench.say(puback(65535))
-        self.assertTrue(bench.client.is_drained)
+        self.assertTrue(bench.client.is_drained())
 
     def test_puback_before_anything_was_sent_only_counts(self):
         bench = connected().say(puback(1))
         bench.publish(b"a")
-        self.assertEqual((bench.sent(), bench.client.ignored, bench.client.is_drained), ([(1, False, b"a")], 1, False))
+        self.assertEqual((bench.sent(), bench.client.ignored, bench.client.is_drained()), ([(1, False, b"a")], 1, False))
 
     def test_out_of_order_pubacks_free_each_message_once(self):
         bench, told = connected().publish(*[b"%d" % n for n in range(16)]), []
@@ -410,14 +410,14 @@ class TestAcknowledgements(unittest.TestCase):
         for packet_id in order:
             bench.say(puback(packet_id), 1)
         self.assertEqual(told, [packet_id - 1 for packet_id in order])
-        self.assertEqual((bench.client.ignored, bench.client.is_drained, outcome(bench, bench.stream)), (0, True, UP))
+        self.assertEqual((bench.client.ignored, bench.client.is_drained(), outcome(bench, bench.stream)), (0, True, UP))
 
     def test_a_puback_for_a_qos_2_message_frees_nothing(self):
         bench = connected("exactly once")
         bench.client.publish(TOPIC, b"x", 1, 2)
         bench.poll(4)
         bench.say(puback(1))
-        self.assertEqual((bench.client.ignored, bench.client.is_drained, outcome(bench, bench.stream)), (1, False, UP))
+        self.assertEqual((bench.client.ignored, bench.client.is_drained(), outcome(bench, bench.stream)), (1, False, UP))
 
     def test_repeated_pubrec_gets_pubrel_again_and_repeated_pubcomp_counts(self):
         bench = connected("exactly once")
@@ -428,7 +428,7 @@ class TestAcknowledgements(unittest.TestCase):
             self.assertEqual(said(bench), [("PUBREL", {"packet_id": 1})])
         for ignored in range(2):
             bench.say(encode("PUBCOMP", packet_id=1))
-            self.assertEqual((bench.client.is_drained, bench.client.ignored, outcome(bench, bench.stream)), (True, ignored, UP))
+            self.assertEqual((bench.client.is_drained(), bench.client.ignored, outcome(bench, bench.stream)), (True, ignored, UP))
 
     def test_suback_and_unsuback_that_nobody_asked_for_close(self):
         for data in (encode("SUBACK", packet_id=32768, codes=[0]), encode("UNSUBACK", packet_id=32768)):
@@ -515,7 +515,7 @@ class TestSilence(unittest.TestCase):
         bench.stream.say(puback(1))
         bench.stream.ended = True
         bench.poll(4)
-        self.assertTrue(bench.client.is_drained)
+        self.assertTrue(bench.client.is_drained())
 
     def test_a_server_that_never_reads_is_given_up_after_response_ms(self):
         for taken in (0, 1, 20):
@@ -551,7 +551,7 @@ class TestSegments(unittest.TestCase):
             data += encode("PUBLISH", topic=b"a/b", payload=b"%d" % number, qos=number, packet_id=number + 1)
         bench.say(data + encode("PUBREL", packet_id=3), 200)
         bench.say(encode("PUBCOMP", packet_id=2), 10)  # not before the PUBREL went out
-        return told, bench.client.filters[0][2], bench.client.is_drained, bench.client.acknowledged, kinds(bench)
+        return told, bench.client.filters[0][2], bench.client.is_drained(), bench.client.acknowledged, kinds(bench)
 
     def test_one_byte_per_segment_glued_and_all_between_are_the_same(self):
         expected = ([b"0", b"1", b"2"], 2, True, 2, ["PUBREL", "PUBACK", "PUBREC", "PUBCOMP"])
@@ -603,7 +603,7 @@ class TestOrdinaryServer(unittest.TestCase):
                 number = turn // 10 - 5
                 bench.stream.say(encode("PUBLISH", topic=b"c/d", payload=b"y", qos=number, packet_id=9 * number))
         bench.client.close()
-        self.assertEqual((bench.client.is_drained, bench.client.acknowledged, told), (True, 4, [0, 1, 2]))
+        self.assertEqual((bench.client.is_drained(), bench.client.acknowledged, told), (True, 4, [0, 1, 2]))
         self.assertEqual((bench.client.ignored, bench.client.connects), (0, 1))
         self.assertEqual((heard.count("PUBLISH"), heard.count("PUBREL"), heard[0]), (4, 2, "CONNECT"))
         self.assertEqual(kinds(bench), ["DISCONNECT"])

@@ -38,7 +38,7 @@ class TestStreaming(unittest.TestCase):
     def test_64_kib_into_256_bytes(self):
         bench, pieces = streamed(None, bytes(65_536), first=0x30)
         self.assertEqual((sum([len(data) for _, data in pieces]), len(bench.client.buffer)), (65_536, 256))
-        self.assertTrue(bench.client.is_connected)
+        self.assertTrue(bench.client.is_connected())
 
     def test_short_ones_go_to_on_message(self):
         bench, pieces = streamed(None, b"short")

@@ -32,7 +32,7 @@ class TestSubscriptions(unittest.TestCase):
         self.assertEqual(subscribes, [(0x82, b"\x80\x00" + b"\x00\x03a/+\x00" + b"\x00\x03b/#\x01")])
         bench.say(b"\x90\x04\x80\x00\x00\x80")
         self.assertEqual(bench.client.filters, [[b"a/+", 0, 0], [b"b/#", 1, 128]])
-        self.assertEqual((bench.client.refused, bench.client.is_connected), (1, True))
+        self.assertEqual((bench.client.refused, bench.client.is_connected()), (1, True))
 
     def test_asked_again_when_the_server_has_no_session(self):
         for present in (0, 1):
@@ -79,7 +79,7 @@ class TestSubscriptions(unittest.TestCase):
                 bench.client.subscribe(name, 1)
             bench.connect()
             bench.say(answer)
-            self.assertEqual((bench.client.is_connected, bench.client.last_error), (False, status.PROTOCOL_ERROR), answer)
+            self.assertEqual((bench.client.is_connected(), bench.client.last_error), (False, status.PROTOCOL_ERROR), answer)
         bench = Bench().connect()
         bench.say(b"\x90\x03\x80\x00\x00")
         self.assertEqual(bench.client.last_error, status.PROTOCOL_ERROR)
@@ -112,7 +112,7 @@ class TestMessages(unittest.TestCase):
 
         bench.client.on_message = broken
         bench.say(MESSAGE)
-        self.assertEqual((bench.stream.take(), bench.client.handler_errors, bench.client.is_connected), (b"", 1, True))
+        self.assertEqual((bench.stream.take(), bench.client.handler_errors, bench.client.is_connected()), (b"", 1, True))
 
     def test_glued_and_dripping_packets(self):
         for chunk in (1, 2, 5, 128):

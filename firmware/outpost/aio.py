@@ -45,7 +45,7 @@ class AsyncClient:
 
     async def connected(self):
         """Wait until the server has accepted the connection."""
-        while not self.client.is_connected:
+        while not self.client.is_connected():
             await asyncio.sleep(self._idle_s)
 
     async def publish(self, topic, payload, qos=1, retain=False):

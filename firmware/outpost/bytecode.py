@@ -37,6 +37,13 @@ def copy(target, at, source, start, length):
     return end
 
 
+def fill(buf, count):
+    """See `memory.py`."""
+    while count:
+        count -= 1
+        buf[count] = 0xFF
+
+
 def is_blank(buf, at, end):
     """True when buf[at:end] reads erased (all 0xFF)."""
     while at < end and buf[at] == 0xFF:

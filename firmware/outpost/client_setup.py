@@ -40,7 +40,7 @@ def session(session: "Session", packet, keep_alive_s, window, tx_bytes, rx_bytes
     session.out = session.tx = bytearray(tx_bytes)
     session.out_at = session.out_end = session._sent_ms = session.now_ms = 0
     session.state = session.return_code = session._answer = 0
-    session.session_present = False
+    session.session_present = session.owes = False
     session._asked_ms = -1  # when CONNECT or PINGREQ went out, while the answer is awaited
     # Sent: numbers base..high-1, on this connection base..next_send-1; acknowledged of them: bit i of _acked is base + i.
     session.base = session.next_send = session.high = session._acked = 0

@@ -49,6 +49,8 @@ class DurableClient(Subscriber):
     The other arguments: see Subscriber. `through`: messages up to this number are durable.
     """
 
+    frees = False
+
     def __init__(self, link, outbox, client_id, topic, timeout_ms=10_000, **options):
         if outbox.renumbers:
             raise ValueError("client: this outbox policy gives kept messages new numbers; collector mode cannot follow")
@@ -92,11 +94,12 @@ class DurableClient(Subscriber):
         self._progress_ms = self.now_ms
         self._free_durable()
 
-    def _free(self, seq):
-        """The server acknowledged a message. If none is unconfirmed before it, the silence begins now."""
+    def _acknowledged(self, seq):
+        """If none is unconfirmed before this message, the silence begins now."""
         if seq == self.outbox.oldest_seq:
             self._progress_ms = self.now_ms
         self._free_durable()
+        Subscriber._acknowledged(self, seq)
 
     def _free_durable(self):
         """Free what the collector confirmed, but nothing whose exchange with the server is still open."""

@@ -24,7 +24,6 @@ from outpost.subscriber import Subscriber
 _OK = const(0)
 _FULL = const(-1)
 _STORAGE = const(-5)
-_PROTOCOL_ERROR = const(-20)
 _TOO_MANY = const(-24)
 _CONNECTED = const(2)
 _FIXED_BYTES = const(6)
@@ -152,6 +151,14 @@ class ExactlyOnce(Subscriber):
         else:
             self.ignored += 1
         return _OK
+
+    def _in_flight(self, packet_id):
+        """Place in the window of the message that this identifier stands for; -1 when none in flight has it (counted)."""
+        place = (packet_id - packet_id_of(self.base)) % 65535
+        if packet_id and place < self.next_send - self.base and not self._acked >> place & 1:
+            return place
+        self.ignored += 1
+        return -1
 
     # --- In ---
 

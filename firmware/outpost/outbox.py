@@ -153,7 +153,6 @@ class Outbox(Sectors):
             return _OK
         return self._store(b"", self.note, self.note_length, _STATE)
 
-    @property
     def unsaved(self):
         """Messages done with that no record tells of: so many may come again after a power cut (not counted: out of order)."""
         return self.oldest_seq - self._saved_oldest
@@ -199,8 +198,10 @@ class Outbox(Sectors):
             if kind == _ROOM:
                 return _OK
             if self._write_record(kind):
-                self.next_seq += for_message
-                self.appended += for_message
+                if for_message:
+                    self._fresh_seq = self.next_seq
+                    self.next_seq += 1
+                    self.appended += 1
                 self._saved_oldest = self.oldest_seq
                 self._saved_acked = self.acked
                 return _OK
@@ -219,22 +220,31 @@ class Outbox(Sectors):
         if self._busy:
             return _EMPTY
         seq = max(seq, self.oldest_seq)
-        if seq != self._cursor_seq:
-            self._seek(seq)
-        at = self._find(seq)
-        found = self._cursor_seq - (at >= 0)
-        if seq == self.oldest_seq and seq < found:  # what lies between was freed, or the flash has lost it
-            self.unreadable += found - seq
-            self.discard_through(found - 1)
-            if found < self.oldest_seq:  # and the one found was done with as well
-                return self.load(self.oldest_seq)
-        if at < 0:
-            return _EMPTY
-        self.loaded_seq = found
-        self.flags = self.buffer[at] & 0x70
+        if seq == self._fresh_seq:  # it was read back when it was appended, and stands in the buffer yet
+            if seq == self._cursor_seq:
+                self._cursor_seq = seq + 1
+                self._cursor_block = self._head
+                self._cursor_offset = self._offset
+            at = self._fresh_at
+        else:
+            if seq != self._cursor_seq:
+                self._seek(seq)
+            at = self._find(seq)
+            found = self._cursor_seq - (at >= 0)
+            if seq == self.oldest_seq and seq < found:  # what lies between was freed, or the flash has lost it
+                self.unreadable += found - seq
+                self.discard_through(found - 1)
+                if found < self.oldest_seq:  # and the one found was done with as well
+                    return self.load(self.oldest_seq)
+            if at < 0:
+                return _EMPTY
+            seq = found
+        buf = self.buffer
+        self.loaded_seq = seq
+        self.flags = buf[at] & 0x70
         self.topic_at = at + 12
-        self.topic_length = self.buffer[at + 1]
-        self.payload_length = u32(self.buffer, at) >> 16
+        self.topic_length = buf[at + 1]
+        self.payload_length = buf[at + 2] | buf[at + 3] << 8
         return _OK
 
     def _find(self, seq):
@@ -282,9 +292,11 @@ class Outbox(Sectors):
         distance = seq - self.oldest_seq
         if seq >= self.next_seq or not 0 <= distance <= _ACK_BITS:
             return False
-        self.acked |= 1 << distance >> 1
-        if not distance:
-            self.discard_through(seq)
+        distance = self.acked << 1 | 1 << distance  # bit i: oldest_seq + i
+        while distance & 1:
+            self.oldest_seq += 1
+            distance >>= 1
+        self.acked = distance >> 1
         return True
 
     def discard_through(self, seq):

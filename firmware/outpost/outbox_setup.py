@@ -62,6 +62,9 @@ def _reset(outbox: "Outbox"):
     # next sector begins: a record from that on was given up (its program failed), and the number used again.
     outbox._cursor_block = outbox._cursor_offset = outbox._cursor_salt = outbox._cursor_end = 0
     outbox._cursor_seq = -1
+    # The record that was appended last, while it stands in the buffer yet, and where.
+    outbox._fresh_seq = -1
+    outbox._fresh_at = 0
     outbox._busy = True  # until mount() found what is there: nothing is stored or erased before
     outbox._saved_oldest = outbox._saved_acked = outbox._tail = 0
     outbox._ready = -1  # the block that was erased ahead

@@ -18,11 +18,12 @@ class RamOutbox:
 
     renumbers = True  # with every boot: collector mode could not follow
     stream = b""
-    boot = unsaved = acked = topic_at = 0
+    boot = acked = topic_at = 0
 
     def __init__(self, slots=4, record_bytes=128):
         self.record_bytes = record_bytes
         self._texts = [bytearray(record_bytes) for _ in range(slots)]
+        self._slots = slots
         self._heads = [0] * slots  # flags:7 topic_length:8 payload_length:14
         self.next_seq = self.oldest_seq = self._done = self.refused = 0
         self.loaded_seq = self.flags = self.topic_length = self.payload_length = 0
@@ -32,30 +33,24 @@ class RamOutbox:
         """As Outbox.append(): OK, FULL, TOO_BIG."""
         if len(topic) > 255 or len(topic) + length > self.record_bytes:
             return _TOO_BIG
-        if self.next_seq - self.oldest_seq == len(self._heads):
+        if self.next_seq - self.oldest_seq == self._slots:
             self.refused += 1
             return _FULL
-        self._select(self.next_seq)
-        flags = (flags << 8 | len(topic)) << 14 | length
-        self._heads[self.loaded_seq % len(self._heads)] = flags
-        flags = self._put(topic, len(topic))  # no further variable: the frame must stay within 11 words
-        copy(self.buffer, flags, payload, 0, length)
+        self.topic_length = len(topic)  # steps, and fields: the frame must stay within 11 words
+        self._heads[self.next_seq % self._slots] = (flags << 8 | self.topic_length) << 14 | length
+        flags = self._texts[self.next_seq % self._slots]
+        copy(flags, 0, topic, 0, self.topic_length)
+        copy(flags, self.topic_length, payload, 0, length)
         self.next_seq += 1
         return _OK
-
-    def _put(self, data, length):
-        return copy(self.buffer, 0, data, 0, length)
-
-    def _select(self, seq):
-        self.loaded_seq = seq
-        self.buffer = self._texts[seq % len(self._texts)]
 
     def load(self, seq):
         """As Outbox.load(): OK, EMPTY."""
         if seq >= self.next_seq:
             return _EMPTY
-        self._select(seq)
-        head = self._heads[seq % len(self._heads)]
+        self.loaded_seq = seq
+        self.buffer = self._texts[seq % self._slots]
+        head = self._heads[seq % self._slots]
         self.flags = head >> 22
         self.topic_length = head >> 14 & 255
         self.payload_length = head & 0x3FFF
@@ -75,4 +70,4 @@ class RamOutbox:
     def save_state(self):
         return _OK
 
-    erase_ahead = save_state
+    erase_ahead = unsaved = save_state

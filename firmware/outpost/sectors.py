@@ -17,14 +17,14 @@ from struct import pack_into
 from micropython import const
 
 from outpost.crc import crc30, is_blank
-from outpost.memory import copy
+from outpost.memory import copy, fill
 
 _FORMAT_VERSION = const(1)
 _BLOCK_BYTES = const(4096)
-_HEADER = const(32)
 _HEADER_CRC_AT = const(28)
 _MAGIC = const(0x424F)  # "OB"
 _PREFIX = const(12)
+_OVERHEAD = const(16)  # the prefix, and the CRC
 _ERASE = const(6)
 
 
@@ -68,8 +68,12 @@ class Sectors:
     def _read(self, block, offset):
         """Fill the buffer from the page that holds `offset`, _filled bytes; gives where `offset` is in the buffer."""
         page = offset - offset % self._page
-        self._filled = min(len(self.buffer), _BLOCK_BYTES - page)
-        self._device.readblocks(block, self._views[self._filled // self._page], page)
+        filled = _BLOCK_BYTES - page
+        if filled > len(self.buffer):
+            filled = len(self.buffer)
+        self._filled = filled
+        self._fresh_seq = -1
+        self._device.readblocks(block, self._views[filled // self._page], page)
         return offset - page
 
     def _program(self, page, length):
@@ -103,12 +107,12 @@ class Sectors:
     def _crc_fits(self, at, end, seed):
         """The CRC at `end` is that of all from `at` on. Its two unused bits are 0: no writer of this format sets them."""
         buf = self.buffer
-        return buf[end + 3] < 0x40 and u32(buf, end) == crc30(buf, at, end, seed)
+        return u32(buf, end) == crc30(buf, at, end, seed) and buf[end + 3] < 0x40
 
     def _fits(self, at, salt):
         """True when a valid record stands at `at` in the buffer; its padded size is then in _record_size."""
         buf = self.buffer
-        end = at + _PREFIX + buf[at + 1] + (u32(buf, at) >> 16)
+        end = at + _PREFIX + buf[at + 1] + (buf[at + 2] | buf[at + 3] << 8)
         self._record_size = -(at - end - 4 & -self._align)  # rounded up
         return 0 < buf[at] & 0x8F < 3 and end + 4 <= self._filled and self._crc_fits(at, end, salt)
 
@@ -138,9 +142,12 @@ class Sectors:
     # Write
 
     def _begin(self):
-        """An erased page in the buffer, with the sector's header when that is still to come."""
-        self.buffer[0] = 0xFF
-        copy(self.buffer, 1, self.buffer, 0, len(self.buffer) - 1)
+        """Erased pages in the buffer, with the sector's header when that is still to come."""
+        self._fresh_seq = -1
+        fill(
+            self.buffer,
+            -(-(self._offset % self._page or self._first_at) - self._topic_length - self._length - _OVERHEAD & -self._page),
+        )
         if self._offset:
             return
         pack_into("<HBBI8sI", self.buffer, 0, _MAGIC, _FORMAT_VERSION, 0, self._sector_no, self.stream, self._first_seq)
@@ -171,7 +178,8 @@ class Sectors:
         self._offset = _BLOCK_BYTES
         self._program(page, self._compose(offset - page, kind))
         self._has_header = self._has_header or self._load_header(self._head)
-        if self._has_header and self._fits(self._read(self._head, offset), self._salt ^ self.next_seq):
+        self._fresh_at = self._read(self._head, offset)
+        if self._has_header and self._fits(self._fresh_at, self._salt ^ self.next_seq):
             self._offset = offset + self._record_size
             return True
         self.storage_errors += 1

@@ -15,13 +15,11 @@ from micropython import const
 from outpost import packets
 from outpost.reader import Reader
 
-_CLOSED = const(0)
 _CONNECTING = const(1)
 _CONNECTED = const(2)
 _OK = const(0)
 _PROTOCOL_ERROR = const(-20)
 _REFUSED = const(-21)
-_TIMED_OUT = const(-22)
 _TICKS = const(0x3FFFFFFF)
 _IDS = const(65535)
 
@@ -50,6 +48,7 @@ class Session(Reader):
     response_ms: int
     now_ms: int
     tx: bytearray
+    owes: bool  # time has passed, or a packet came: more may be due than a PUBLISH
     maybe_sent: int
 
     # --- Connection ---
@@ -60,6 +59,7 @@ class Session(Reader):
         self.state = _CONNECTING
         self.next_send = self.base  # what was in flight goes out again, with DUP
         self._answer = 0
+        self.owes = True
         self._asked_ms = self.now_ms
         self._start(self.connect_packet, len(self.connect_packet))
 
@@ -120,25 +120,21 @@ class Session(Reader):
         self.skipped += 1
         return _OK
 
-    def _in_flight(self, packet_id):
-        """Place in the window of the message that this identifier stands for; -1 when none in flight has it (counted)."""
-        place = (packet_id - packet_id_of(self.base)) % _IDS
-        if packet_id and place < self.next_send - self.base and not self._acked >> place & 1:
-            return place
-        self.ignored += 1
-        return -1
-
     def _puback(self, packet_id):
         """The window slides when its oldest is acknowledged; an acknowledgement that nobody asked for only counts."""
-        place = self._in_flight(packet_id)
-        if place >= 0:
+        place = (packet_id - 1 - self.base) % _IDS  # in the window
+        acked = self._acked
+        if packet_id == 0 or place >= self.next_send - self.base or acked >> place & 1:
+            self.ignored += 1
+        else:
             seq = self.base + place
-            acked = self._acked | 1 << place
+            acked |= 1 << place
             while acked & 1:
                 acked >>= 1
                 self.base += 1
             self._acked = acked
-            self.next_send = max(self.next_send, self.base)  # it may slide over what was acknowledged before the link broke
+            if self.next_send < self.base:
+                self.next_send = self.base  # it slid over what was acknowledged before the link broke
             self._acknowledged(seq)  # pyright: ignore[reportAttributeAccessIssue] - the subclass has it
         return _OK
 
@@ -161,7 +157,10 @@ class Session(Reader):
 
     def start_message(self, length):
         """Message next_send is in `tx`, a PUBLISH of this many bytes: it goes out."""
-        self._start(self.tx, length)
+        self.out = self.tx
+        self.out_at = 0
+        self.out_end = length
+        self._sent_ms = self.now_ms
         self.next_send += 1
         if self.next_send > self.high:
             self.high = self.next_send

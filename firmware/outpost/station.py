@@ -13,10 +13,10 @@ def drain(client, ticks_ms, timeout_ms, idle=None):
     ticks_ms: callable; idle: callable, waits a moment (and feeds the watchdog).
     """
     start = ticks_ms()
-    while not client.is_drained and elapsed_ms(ticks_ms(), start) < timeout_ms:
+    while not client.is_drained() and elapsed_ms(ticks_ms(), start) < timeout_ms:
         if not client.poll(ticks_ms()) and idle:
             idle(client)
-    return client.is_drained
+    return client.is_drained()
 
 
 class Station:

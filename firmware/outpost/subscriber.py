@@ -84,7 +84,7 @@ class Subscriber(Client):
             return _BAD_QOS
         if self._asked:
             return _BUSY
-        self._ask = True
+        self._ask = self.owes = True
         for entry in self.filters:
             if entry[0] == topic_filter:
                 entry[1:] = (qos, _NOT_ASKED)

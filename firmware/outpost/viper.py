@@ -11,8 +11,17 @@ import micropython
 def copy(target: ptr8, at: int, source: ptr8, start: int, length: int) -> int:
     """target[at:at+length] = source[start:start+length], byte by byte upwards; returns at + length. See `memory.py`."""
     end = at + length
+    start -= at
     while at < end:
-        target[at] = source[start]
+        target[at] = source[start + at]
         at += 1
-        start += 1
     return end
+
+
+@micropython.viper
+def fill(buf: ptr32, count: int):
+    """See `memory.py`."""
+    count >>= 2
+    while count:
+        count -= 1
+        buf[count] = -1

@@ -3,7 +3,8 @@
 
     .venv/bin/python host_tests/bench/loopback.py [--arch i386] [--messages 2000] [--rounds 7]
 
-All in one process of the interpreter, interleaved, medians; a ratio says more than a rate, since machines are noisy. Payload 64
+The firmware as boards run it (`outpost build`). All in one process of the interpreter, interleaved, medians; a ratio says more
+than a rate, since machines are noisy. Payload 64
 bytes, topic 24. The raw loop keeps nothing and checks nothing. It waits in read(), which on an idle machine costs it the time to
 wake up; "raw_polling" asks again and again instead, as a client that never blocks must: the stricter limit.
 """
@@ -26,6 +27,9 @@ sys.path[:0] = [str(REPOSITORY / "tools")]
 from outpost_tools import interpreters  # noqa: E402 - the path must be set first
 from outpost_tools.broker import Broker  # noqa: E402
 from outpost_tools.errors import ToolError  # noqa: E402
+from outpost_tools.firmware_build import output  # noqa: E402
+
+MPY_ARCHITECTURES = {"i386": "x86", "amd64": "x64", "armhf": "armv7emsp"}
 
 
 def measure(architecture: str, messages: int, rounds: int) -> tuple[dict[str, list[int]], tuple[int, int]]:
@@ -33,8 +37,11 @@ def measure(architecture: str, messages: int, rounds: int) -> tuple[dict[str, li
     command = interpreters.find_micropython(architecture)
     if command is None:
         raise ToolError(f"no MicroPython for {architecture}: run `make setup`")
-    path = os.pathsep.join(str(REPOSITORY / part) for part in ("firmware", "boards/UNIX"))
     with tempfile.TemporaryDirectory() as folder, Broker("mosquitto", Path(folder)) as broker:
+        source = output.read(REPOSITORY / "firmware")
+        compact = Path(folder) / "compact"
+        output.write(compact, output.build(source, MPY_ARCHITECTURES[architecture], "compact"), source, "compact")
+        path = os.pathsep.join(map(str, (compact, REPOSITORY / "boards/UNIX")))
         done = subprocess.run(
             [*command, str(HOST_TESTS / "support" / "loopback_rates.py"), str(broker.port), str(messages), str(rounds)],
             env=os.environ | {"MICROPYPATH": path}, capture_output=True, text=True, check=False, timeout=300,

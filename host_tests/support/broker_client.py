@@ -81,8 +81,8 @@ def until(client, is_done, limit_ms=_LIMIT_MS):
 
 
 def connect(client):
-    until(client, lambda: client.is_connected)
-    say(connected=client.is_connected, session_present=client.session_present)
+    until(client, client.is_connected)
+    say(connected=client.is_connected(), session_present=client.session_present)
 
 
 def fail(client, times=1):
@@ -118,7 +118,7 @@ def publish(client, topic, count, qos, retain=False, wait=True):
             number += 1
         elif not client.poll(board.ticks_ms()):
             board.idle(client)
-    done = not wait or until(client, lambda: client.is_drained and not client.out_end)
+    done = not wait or until(client, lambda: client.is_drained() and not client.out_end)
     say(published=number, done=done)
 
 
@@ -145,7 +145,7 @@ def take(client, count):
 def idle(client, ms):
     start = board.ticks_ms()
     until(client, lambda: elapsed_ms(board.ticks_ms(), start) > ms)
-    say(connected=client.is_connected, connects=client.connects, failures=client.failures)
+    say(connected=client.is_connected(), connects=client.connects, failures=client.failures)
 
 
 def close(client):
@@ -157,7 +157,7 @@ def run_locked(client, topic, payload, count):
     while count:
         if client.publish(topic, payload, 64) == 0:
             count -= 1
-        while not client.is_drained:
+        while not client.is_drained():
             if not client.poll(board.ticks_ms()):
                 board.idle(client)
 
@@ -185,7 +185,7 @@ def reconnect(client, times):
     held[0] = gc.mem_alloc()
     for number in range(times):
         gross = micropython.mem_total()
-        until(client, lambda: client.is_connected)
+        until(client, client.is_connected)
         asked[number] = micropython.mem_total() - gross
         gc.collect()
         held[number + 1] = gc.mem_alloc()

@@ -54,7 +54,8 @@ def passed_ms(since):
 
 def reached(until, client):
     for name, least in until.items():
-        if int(getattr(client, name)) < least:
+        value = getattr(client, name)
+        if int(value() if callable(value) else value) < least:
             return False
     return True
 
@@ -86,7 +87,7 @@ def main():
     errors, longest = run(client, orders)
     report = {name: getattr(client, name) for name in ("sent", "acknowledged", "redelivered", "ignored", "skipped", "received")}
     report.update({"connects": client.connects, "errors": errors, "longest_poll_ms": longest, "took_ms": passed_ms(start)})
-    report.update({"drained": client.is_drained, "told": told, "codes": [entry[2] for entry in client.filters]})
+    report.update({"drained": client.is_drained(), "told": told, "codes": [entry[2] for entry in client.filters]})
     report["reached"] = reached(orders["until"], client)
     client.close()
     print(json.dumps(report))

@@ -10,7 +10,7 @@ MUTANTS = (
     ("an oversize packet grows the buffer", "subscriber", "reader", "count = min(count, len(self.buffer) - self.have)",
      "self.buffer.extend(bytes(max(0, self.have + count - len(self.buffer))))"),
     ("identifier 0 is taken", "subscriber", "subscriber", "packets.get_u16(buf, at - 2) or -1", "packets.get_u16(buf, at - 2)"),
-    ("PUBACK of an identifier not in flight frees", "subscriber", "session", "place < self.next_send - self.base", "place < 16"),
+    ("PUBACK of an identifier not in flight frees", "subscriber", "session", "place >= self.next_send - self.base", "place >= 16"),
     ("a message whose handler raised is acknowledged", "subscriber", "subscriber",
      "self.handler_errors += 1\n            return False",
      "self.handler_errors += 1\n            return True"),

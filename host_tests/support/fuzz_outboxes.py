@@ -27,7 +27,6 @@ class SteadyOutbox:
         self.buffer = bytearray(record_bytes)
         self.note, self.note_length = bytearray(72), 0
 
-    @property
     def unsaved(self) -> int:
         return self.oldest_seq - self.saved[0]
 

@@ -29,14 +29,14 @@ def run(client, count):
     while count:
         if client.publish(TOPIC, PAYLOAD, 64) == 0:
             count -= 1
-        while not client.is_drained:
+        while not client.is_drained():
             if not client.poll(board.ticks_ms()):
                 board.idle(client)
 
 
 before = gross = net = 0  # here, or the module's own dictionary might grow below
 client = build(int(sys.argv[1]))
-while not client.is_connected:
+while not client.is_connected():
     client.poll(board.ticks_ms())
 run(client, 10)
 gc.collect()

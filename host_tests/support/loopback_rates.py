@@ -9,10 +9,9 @@ import sys
 import time
 
 import board
-from nor_flash import BLOCK_BYTES
 from outpost.client import Client
-from outpost.outbox import Outbox
 from outpost.ram import RamOutbox
+from peer_chip import flash_outbox
 
 TOPIC = b"outpost/rate/0123456/dat"  # 24 bytes, and 64 of payload: as in the peers' figures
 PAYLOAD = bytes(64)
@@ -58,53 +57,23 @@ class Raw:
 class Ours:
     def __init__(self, name, outbox, window, wrap=lambda stream: stream):
         link = board.link({"broker_host": "127.0.0.1", "broker_port": port})
+        self.window = window
         self.client = Client(lambda: wrap(link()), outbox, name, clean=True, window=window)
-        while not self.client.is_connected:
+        while not self.client.is_connected():
             self.client.poll(time.ticks_ms())
 
     def run(self, count):
         client, outbox = self.client, self.client.outbox
-        window = client.window
+        window = self.window
         start = time.ticks_us()
         for _ in range(count):
             while outbox.next_seq - outbox.oldest_seq >= window:
                 client.poll(time.ticks_ms())
             client.publish(TOPIC, PAYLOAD, 64)
             client.poll(time.ticks_ms())
-        while not client.is_drained:
+        while not client.is_drained():
             client.poll(time.ticks_ms())
         return per_second(count, start)
-
-
-def flash_outbox():
-    """On a chip in RAM that only copies: the outbox's own work, not the simulation's."""
-    outbox = Outbox(RamChip(64))
-    outbox.format(b"01234567")
-    return outbox
-
-
-class RamChip:
-    def __init__(self, blocks):
-        self.blocks = blocks
-        self.views = memoryview(bytearray(b"\xff" * (blocks * BLOCK_BYTES)))
-        self.blank = b"\xff" * BLOCK_BYTES
-
-    def readblocks(self, block, buf, offset=0):
-        at = block * BLOCK_BYTES + offset
-        buf[:] = self.views[at : at + len(buf)]
-
-    def writeblocks(self, block, buf, offset=0):
-        at = block * BLOCK_BYTES + offset
-        self.views[at : at + len(buf)] = buf
-
-    def ioctl(self, op, arg):
-        if op == 4:
-            return self.blocks
-        if op == 5:
-            return BLOCK_BYTES
-        at = arg * BLOCK_BYTES
-        self.views[at : at + BLOCK_BYTES] = self.blank
-        return 0
 
 
 class Counting:
@@ -133,8 +102,8 @@ KINDS = (
     ("raw_polling", Raw(True)),
     ("ram_window_1", Ours(b"rate-1", RamOutbox(16), 1)),
     ("ram_window_16", Ours(b"rate-2", RamOutbox(16), 16)),
-    ("flash_window_1", Ours(b"rate-3", flash_outbox(), 1)),
-    ("flash_window_16", Ours(b"rate-4", flash_outbox(), 16)),
+    ("flash_window_1", Ours(b"rate-3", flash_outbox(64), 1)),
+    ("flash_window_16", Ours(b"rate-4", flash_outbox(64), 16)),
 )
 for _ in range(rounds):
     for name, kind in KINDS:

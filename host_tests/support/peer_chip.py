@@ -1,30 +1,36 @@
-"""A chip in RAM that only copies, so that the outbox's own work is measured and not the simulation's (MicroPython)."""
+"""A chip in RAM that only copies, without heap: measured is the outbox's own work, not the simulation's (MicroPython)."""
+
+from struct import pack_into
 
 from nor_flash import BLOCK_BYTES
 from outpost.outbox import Outbox
 
+_PAGE_BYTES = 256
+
 
 class RamChip:
+    """Reads and writes of whole pages. pack_into() copies by the interpreter's own C code, and needs no slice."""
+
     def __init__(self, blocks):
         self.blocks = blocks
-        self.views = memoryview(bytearray(b"\xff" * (blocks * BLOCK_BYTES)))
+        self.memory = bytearray(b"\xff" * (blocks * BLOCK_BYTES))
+        view = memoryview(self.memory)
+        self.pages = [view[at:] for at in range(0, blocks * BLOCK_BYTES, _PAGE_BYTES)]
+        self.formats = ["%ds" % (n * _PAGE_BYTES) for n in range(BLOCK_BYTES // _PAGE_BYTES + 1)]
         self.blank = b"\xff" * BLOCK_BYTES
 
     def readblocks(self, block, buf, offset=0):
-        at = block * BLOCK_BYTES + offset
-        buf[:] = self.views[at : at + len(buf)]
+        pack_into(self.formats[len(buf) // _PAGE_BYTES], buf, 0, self.pages[(block * BLOCK_BYTES + offset) // _PAGE_BYTES])
 
     def writeblocks(self, block, buf, offset=0):
-        at = block * BLOCK_BYTES + offset
-        self.views[at : at + len(buf)] = buf
+        pack_into(self.formats[len(buf) // _PAGE_BYTES], self.memory, block * BLOCK_BYTES + offset, buf)
 
     def ioctl(self, op, arg):
         if op == 4:
             return self.blocks
         if op == 5:
             return BLOCK_BYTES
-        at = arg * BLOCK_BYTES
-        self.views[at : at + BLOCK_BYTES] = self.blank
+        pack_into(self.formats[-1], self.memory, arg * BLOCK_BYTES, self.blank)
         return 0
 
 

@@ -84,7 +84,7 @@ class Ours:
         return self.factory(stream) if self.factory and stream else stream
 
     def connect(self):
-        while not self.client.is_connected:
+        while not self.client.is_connected():
             self.client.poll(time.ticks_ms())
 
     def publish(self, qos):
@@ -100,7 +100,7 @@ class Ours:
         client.poll(time.ticks_ms())
 
     def drain(self):
-        while not self.client.is_drained:
+        while not self.client.is_drained():
             self.client.poll(time.ticks_ms())
 
     def idle(self):

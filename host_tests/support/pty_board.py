@@ -24,8 +24,9 @@ _UNREAD_S = 0.5  # as a USB port does that nobody reads: what does not fit is dr
 class PtyBoard:
     """A context manager. `port`: its name; `starts`: how the board was started, one word a (soft) reset."""
 
-    def __init__(self, command, folder, path, program, spoil=lambda data: data):
+    def __init__(self, command, folder, path, program, spoil=lambda data: data, console=CONSOLE):
         self._command, self._folder, self._program, self.spoil = command, folder, program, spoil
+        self._console = console
         self._environment = {**os.environ, "MICROPYPATH": path}
         self.starts = []
         self._child = None
@@ -55,10 +56,14 @@ class PtyBoard:
     def is_running_its_program(self):
         return self._running
 
+    def power_cut(self):
+        """And power again: the board starts anew, the port stays."""
+        self._child.kill()
+
     def _start(self, how):
         self.starts.append(how)
         self._child = subprocess.Popen(
-            [*self._command, str(CONSOLE), how, str(self._program)],
+            [*self._command, str(self._console), how, str(self._program)],
             cwd=self._folder,
             env=self._environment,
             stdin=subprocess.PIPE,
@@ -87,7 +92,8 @@ class PtyBoard:
 
     def _note(self, text):
         if text:
-            self._running = text.split()[-1] == b"run"
+            for word in text.split():  # none: a line's end may come by itself
+                self._running = word == b"run"
         elif not select.select([self._child.stdout], [], [], 0)[0] or not self._drain():
             self._restart()
 
