@@ -29,8 +29,8 @@ test-micropython: setup  ## the firmware's tests under MicroPython, 64-bit and 3
 power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations
 	@$(BIN)/python host_tests/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))
 
-size: setup  ## bytes of the firmware: .mpy, and heap after import on 32-bit, against the baseline
-	@$(BIN)/python host_tests/bench/size_report.py
+size: setup  ## bytes of the firmware: .mpy, heap on 32-bit, loaded and frozen, against the baseline
+	@$(BIN)/python host_tests/bench/size_report.py --frozen
 
 build: setup  ## the firmware as .mpy files in build/firmware, for every board's processor, or for ARCH=
 	@$(BIN)/outpost build --arch $(or $(ARCH),boards)

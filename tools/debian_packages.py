@@ -62,10 +62,10 @@ class Program:
         return (cache / "roots" / self.folder).is_dir() and wrapper.exists() and wrapper.read_text() == self.wrapper()
 
 
-def _run(command: list[str]) -> str:
-    """Output of a command. Raises Unobtainable with its error lines."""
+def _run(command: list[str], folder: Path | None = None) -> str:
+    """Output of a command, run in `folder`. Raises Unobtainable with its error lines."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"LC_ALL": "C"})
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder, env=os.environ | {"LC_ALL": "C"})
     except FileNotFoundError as error:
         raise Unobtainable(f"{command[0]} is not on this machine (it needs Debian's apt and dpkg)") from error
     except subprocess.CalledProcessError as error:
@@ -92,16 +92,17 @@ def archive_address() -> str:
 
 
 class PrivateApt:
-    """Apt for one architecture with all its state in `folder`, which the caller removes. Updates at the first use."""
+    """Apt for one architecture with all its state in `folder`, which the caller removes. sources: source packages too."""
 
-    def __init__(self, architecture: str, folder: Path) -> None:
+    def __init__(self, architecture: str, folder: Path, sources: bool = False) -> None:
         self._folder = folder
         for part in ("state/lists/partial", "cache/archives/partial"):
             (folder / part).mkdir(parents=True)
         (folder / "status").touch()
         keys = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
         signed_by = f" [signed-by={keys}]" if keys.exists() else ""
-        (folder / "sources.list").write_text(f"deb{signed_by} {archive_address()} {SUITE} main\n")
+        kinds, place = ("deb", "deb-src") if sources else ("deb",), f"{signed_by} {archive_address()} {SUITE} main\n"
+        (folder / "sources.list").write_text("".join(kind + place for kind in kinds))
         self._options = [f"-o{option}" for option in self._settings(architecture)]
         _run(["apt-get", *self._options, "update"])
 
@@ -133,6 +134,11 @@ class PrivateApt:
             old.unlink()
         _run(["apt-get", *self._options, "install", "-qq", "--download-only", "--no-install-recommends", package])
         return sorted(archives.glob("*.deb"))
+
+    def fetch_source(self, package: str, folder: Path) -> list[Path]:
+        """Downloads the files of a source package into an existing folder. Raises Unobtainable."""
+        _run(["apt-get", *self._options, "source", "-qq", "--download-only", package], folder)
+        return sorted(path for path in folder.iterdir() if path.name.startswith(f"{package}_"))
 
 
 def _unpack(packages: list[Path], root: Path) -> None:

