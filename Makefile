@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: build fuzz help setup venv demo demo-seeds power-loss test test-cpython test-micropython lint types format clean bench bench-diff size
+.PHONY: build fuzz help setup venv demo demo-seeds power-loss test test-cpython test-micropython lint types format clean bench bench-collector bench-diff size
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/\1\t/' | expand -t 20
@@ -42,6 +42,11 @@ fuzz: setup  ## random inputs, the long form: the MQ codec and the MQTT client, 
 bench: setup  ## measured side by side in one run, peers too: tables, build/bench.json, and the page build/bench.html
 	@$(BIN)/python host_tests/bench/run_bench.py
 	@$(BIN)/python host_tests/bench/bench_page.py
+
+bench-collector: setup  ## the collector: messages/s with and without confirmation, alone and shared; what a killed broker loses
+	@for options in "" "--no-confirmation" "--share 2" "--share 2 --no-confirmation" "--devices 5000"; do \
+		$(BIN)/python host_tests/bench/collector_rate.py $$options || exit 1; done
+	@$(BIN)/python host_tests/bench/collector_loss.py
 
 bench-diff: venv  ## what the last `make bench` changed against host_tests/baselines/bench.json, with its error
 	@$(BIN)/python host_tests/bench/bench_diff.py

@@ -3,6 +3,7 @@
 
 import json
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -16,44 +17,54 @@ def payload(seq, held=0, stream="0badcafe", device="b1", **more):
 
 
 class Model:
-    """A set of numbers, and the highest `held`: the definition, written out."""
+    """A set of numbers, with those that `held` says will never come: the definition, written out."""
 
     def __init__(self):
-        self.numbers, self.held = set(), 0
+        self.covered = set()
 
     def add(self, seq, held):
-        self.numbers.add(seq)
-        self.held = max(self.held, held)
+        self.covered |= {seq, *range(held)}
 
     @property
     def next(self):
-        n = self.held
-        while n in self.numbers:
+        n = 0
+        while n in self.covered:
             n += 1
         return n
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_stream_agrees_with_a_set_of_numbers(seed):
+    """Also when words are given in between, and when other collectors have a part of the numbers."""
     rng = random.Random(seed)
     stream, model = Stream(), Model()
     for _ in range(400):
         seq = rng.randrange(200)
         held = rng.randrange(seq + 1) if rng.random() < 0.02 else 0
-        stream.add(seq, held)
+        if rng.random() < 0.5:
+            stream.add(seq, held)
+        else:
+            stream.add_of(rng.choice("xyz"), [[0, held - 1], [seq, seq]] if held else [[seq, seq]])
         model.add(seq, held)
+        if rng.random() < 0.2:
+            stream.raise_base(stream.next)
         assert stream.next == model.next
-        covered = {n for a, b in stream.ranges for n in range(a, b + 1)}
-        assert covered == {n for n in model.numbers if n >= model.next}
+        everywhere = [stream.own, *(stream.others or {}).values()]
+        covered = {n for ranges in everywhere for a, b in ranges for n in range(a, b + 1)}
+        assert covered == {n for n in model.covered if n >= stream.base}
+        for ranges in everywhere:
+            assert all(a <= b for a, b in ranges) and all(x[1] + 1 < y[0] for x, y in pairwise(ranges))
 
 
 def test_ranges_stay_apart_and_grow_with_gaps_only():
     stream = Stream()
     for seq in (5, 9, 7, 6, 20, 8, 19):
         stream.add(seq, 0)
-    assert (stream.next, stream.ranges) == (0, [[5, 9], [19, 20]])
+    assert (stream.next, stream.own) == (0, [[5, 9], [19, 20]])
     stream.add(10, 10)
-    assert (stream.next, stream.ranges) == (11, [[19, 20]])
+    assert (stream.next, stream.own) == (11, [[0, 10], [19, 20]])
+    stream.raise_base(11)
+    assert (stream.next, stream.own) == (11, [[19, 20]])
 
 
 def test_confirmation_counts_from_held_and_names_the_latest_stream():

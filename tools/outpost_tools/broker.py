@@ -12,6 +12,7 @@ import asyncio
 import getpass
 import logging
 import os
+import re
 import socket
 import sys
 import time
@@ -27,35 +28,12 @@ KINDS = ("mosquitto", "amqtt")
 ANY_USER = "outpost"
 READY_TIMEOUT_S = 15.0
 
-_MOSQUITTO_CONFIG = """\
-# Written by outpost_tools.broker at each start.
-{more_listeners}
+RECOMMENDED = Path(__file__).with_name("mosquitto.conf")
+_LISTENERS = """\
 # Anonymous clients are for this machine alone: the listener is loopback.
 listener {port} 127.0.0.1
 allow_anonymous true
-# Started by root, mosquitto would become user `mosquitto`, who may not exist or write here.
-user {user}
-# Without TCP_NODELAY small acknowledgements wait for delayed ACKs (40 ms each).
-set_tcp_nodelay true
 
-# The default keeps 1,000 messages for an absent collector and drops the rest without a word: 0 = no limit.
-max_queued_messages 0
-# The default hands 20 unacknowledged messages to a client; a collector that syncs in groups wants more: 0 = no limit.
-max_inflight_messages 0
-
-# Sessions, queued and retained messages survive a restart. A save rewrites the whole file, so it is made every
-# 100 changes and not at each one: a SIGKILL still loses what came since. Boards in collector mode send that again.
-persistence true
-persistence_location {directory}/
-autosave_on_changes true
-autosave_interval 100
-
-# $SYS statistics: nobody here reads them.
-sys_interval 0
-log_dest stderr
-log_type error
-log_type warning
-log_type notice
 """
 
 
@@ -134,11 +112,21 @@ class Broker:
         if self.kind == "amqtt":
             return [sys.executable, "-m", "outpost_tools.broker", "amqtt", str(self.port)]
         config = self.directory / "mosquitto.conf"
-        text = _MOSQUITTO_CONFIG.format(
-            more_listeners=self.more_listeners, port=self.port, directory=self.directory, user=getpass.getuser()
-        )
+        listeners = self.more_listeners + _LISTENERS.format(port=self.port)
+        text = configuration(listeners, self.directory)
         config.write_text(text, encoding="utf-8")
         return [*(self._executable or _find_mosquitto()), "-c", str(config)]
+
+
+def configuration(listeners: str, directory: Path) -> str:
+    """The recommended configuration, with other listeners, our own user, and `directory` for what mosquitto saves."""
+    text = RECOMMENDED.read_text(encoding="utf-8")
+    before, rest = text.split("# --- listeners\n", 1)
+    limits = rest[rest.index("# --- limits\n") :]
+    text = f"{before}{listeners}{limits}"
+    for key, value in (("persistence_location", f"{directory}/"), ("user", getpass.getuser())):
+        text = re.sub(rf"^{key} .*$", lambda _, line=f"{key} {value}": line, text, flags=re.MULTILINE)
+    return text
 
 
 def _find_mosquitto() -> list[str]:

@@ -1,18 +1,23 @@
 """What is durable of each stream, and the confirmation that follows from it. Pure: no files, no network, no clock.
 
-A stream's state is one number and the ranges above it: `next` is the first sequence number that is neither durable nor
-below the highest `held` that a durable message carried (a board that says held=100 will not send 0..99 any more).
-The board may free everything below `next`. State grows with the gaps, not with the messages.
+A stream has a `base`: all below it was confirmed to the board, by us or by another collector of our group. Above the base
+stand ranges, for each collector apart: the numbers of the messages in its log, and what their `held` says (a board that
+says held=100 will not send 0..99 any more). "Durable up to N": base..N lie in the union of all these ranges.
+
+Why apart, and not one union: a collector that comes back with an older disk takes back what it said (see exchange.py), and
+in a union nobody could tell which numbers those were. What was confirmed stays: nobody can take a word back from a board.
+State grows with the gaps, not with the messages.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from outpost_tools.collect.ranges import Ranges, cover, following, trim
 from outpost_tools.message import MAX_SEQ
 
 _DEVICE = re.compile(rb"[A-Za-z0-9_.-]{1,32}\Z")
@@ -51,76 +56,155 @@ def key_of(topic: bytes, payload: bytes) -> Key | None:
 
 @dataclass(slots=True)
 class Stream:
-    """The durable numbers of one stream. `ranges` are [first, last], ascending, apart, all above `next`."""
+    """The durable numbers of one stream: `own` are those in our log, `others` those that other collectors say they have."""
 
-    next: int = 0
-    ranges: list[list[int]] = field(default_factory=list)
+    base: int = 0
+    own: Ranges = field(default_factory=list)
+    others: dict[str, Ranges] | None = None  # None, most of the time: there are thousands of streams
+
+    @property
+    def next(self) -> int:
+        """The first number that is not durable anywhere."""
+        return following(self.base, [self.own, *self.others.values()] if self.others else [self.own])
 
     def add(self, seq: int, held: int) -> None:
-        """Take in one durable message."""
-        self.next = max(self.next, held)
-        if seq == self.next:
-            self.next = seq + 1
-        elif seq > self.next:
-            self._insert(seq)
-        while self.ranges and self.ranges[0][0] <= self.next:
-            self.next = max(self.next, self.ranges.pop(0)[1] + 1)
+        """A message that is in our log."""
+        cover(self.own, self.base, held - 1)
+        cover(self.own, max(seq, self.base), seq)
 
-    def _insert(self, seq: int) -> None:
-        at = bisect_right(self.ranges, seq, key=lambda r: r[0])
-        before = self.ranges[at - 1] if at else None
-        after = self.ranges[at] if at < len(self.ranges) else None
-        if before is not None and seq <= before[1] + 1:
-            before[1] = max(before[1], seq)
-        else:
-            before = [seq, seq]
-            self.ranges.insert(at, before)
-        if after is not None and after[0] == seq + 1:
-            before[1] = after[1]
-            self.ranges.remove(after)
+    def add_of(self, collector: str, ranges: Ranges) -> None:
+        """What another collector says that it has."""
+        self.others = {} if self.others is None else self.others
+        theirs = self.others.setdefault(collector, [])
+        for first, last in ranges:
+            cover(theirs, max(first, self.base), last)
+
+    def raise_base(self, base: int) -> None:
+        """All below `base` was confirmed: the rest is what is left to know."""
+        if base <= self.base:
+            return
+        self.base = base
+        trim(self.own, base)
+        for collector, ranges in list((self.others or {}).items()):
+            trim(ranges, base)
+            if not ranges:
+                self.forget(collector)
+
+    def forget(self, collector: str) -> None:
+        if self.others is not None:
+            self.others.pop(collector, None)
+            self.others = self.others or None
+
+
+class News(NamedTuple):
+    """What one statement says of a stream: all below `base` is confirmed, and these numbers are in the speaker's log."""
+
+    device: str
+    stream: str
+    base: int
+    ranges: Ranges
 
 
 class Durable:
-    """All streams of all devices. The stream that a device sent on last is the one that gets confirmed."""
+    """All streams of all devices. The stream that a device sent on last is the one that gets confirmed.
 
-    def __init__(self) -> None:
+    keep_news: remember what changed until take_news(), for the other collectors.
+    """
+
+    def __init__(self, *, keep_news: bool = False) -> None:
         self._streams: dict[str, dict[str, Stream]] = {}
         self._latest: dict[str, str] = {}
+        self._news: dict[tuple[str, str], Ranges] | None = {} if keep_news else None
 
     def add(self, key: Key) -> None:
-        """Take in the key of a message that is on disk."""
-        streams = self._streams.setdefault(key.device, {})
-        if key.stream not in streams:
-            streams[key.stream] = Stream()
-        streams[key.stream].add(key.seq, key.held)
+        """Take in the key of a message that is on our disk."""
+        stream = self._stream(key.device, key.stream)
+        stream.add(key.seq, key.held)
         self._latest[key.device] = key.stream
+        if self._news is not None:
+            # Also a number that is known already: its board sends again, so it waits for a word.
+            ranges = self._news.setdefault((key.device, key.stream), [])
+            cover(ranges, stream.base, key.held - 1)
+            cover(ranges, key.seq, key.seq)
+
+    def add_news(self, collector: str, news: News, *, is_fresh: bool) -> bool:
+        """Take in what another collector says; True when there is something to confirm.
+
+        is_fresh: its messages came just now, so this is the device's stream of today.
+        """
+        stream = self._stream(news.device, news.stream)
+        stream.raise_base(news.base)
+        stream.add_of(collector, news.ranges)
+        if (is_fresh and news.ranges) or news.device not in self._latest:
+            self._latest[news.device] = news.stream
+        return stream.next > stream.base
+
+    def forget(self, collector: str) -> None:
+        """It speaks anew: what it said before counts no longer. What was confirmed stays confirmed."""
+        for streams in self._streams.values():
+            for stream in streams.values():
+                stream.forget(collector)
+
+    def take_news(self) -> list[News]:
+        """What changed since the last call."""
+        changed, self._news = self._news or {}, {}
+        return [News(device, stream, self._streams[device][stream].base, ranges) for (device, stream), ranges in changed.items()]
+
+    def everything(self) -> Iterator[News]:
+        """All that is known here at first hand: bases, and our own ranges. Take the news before, they are in it."""
+        for device, streams in self._streams.items():
+            for stream, state in streams.items():
+                if state.base or state.own:
+                    yield News(device, stream, state.base, state.own)
 
     def devices(self) -> list[str]:
         """Every device that can be confirmed."""
         return list(self._latest)
 
     def confirmation(self, device: str) -> bytes | None:
-        """`<stream> <n>`: every seq <= n is durable or will never come. None before there is such a number."""
-        stream = self._latest.get(device)
-        if stream is None or self._streams[device][stream].next == 0:
+        """`<stream> <n>`: every seq <= n is durable or will never come. None before there is such a number.
+
+        Who asks gives the word: from now on all up to n counts as confirmed.
+        """
+        name = self._latest.get(device)
+        if name is None:
             return None
-        return b"%s %d" % (stream.encode(), self._streams[device][stream].next - 1)
+        stream = self._streams[device][name]
+        following_seq = stream.next
+        if following_seq > stream.base:
+            stream.raise_base(following_seq)
+            if self._news is not None:
+                self._news.setdefault((device, name), [])
+        return b"%s %d" % (name.encode(), following_seq - 1) if following_seq else None
+
+    def unconfirmed(self) -> int:
+        """How many numbers in our own log wait for a word, over all streams."""
+        return sum(last - first + 1 for streams in self._streams.values() for s in streams.values() for first, last in s.own)
+
+    def stream_count(self) -> int:
+        return sum(len(streams) for streams in self._streams.values())
 
     def to_json(self) -> dict[str, Any]:
-        streams = {d: {s: [state.next, state.ranges] for s, state in of.items()} for d, of in self._streams.items()}
+        """Only what our own log can stand for: bases and our own ranges."""
+        streams = {d: {s: [state.base, state.own] for s, state in of.items()} for d, of in self._streams.items()}
         return {"streams": streams, "latest": self._latest}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Durable:
+    def from_json(cls, data: dict[str, Any], *, keep_news: bool = False) -> Durable:
         """The reverse of to_json(). Raises LookupError, TypeError or ValueError when `data` is something else."""
-        durable = cls()
+        durable = cls(keep_news=keep_news)
         for device, streams in data["streams"].items():
             durable._streams[device] = {
-                stream: Stream(int(following), [[int(a), int(b)] for a, b in ranges])
-                for stream, (following, ranges) in streams.items()
+                stream: Stream(int(base), [[int(a), int(b)] for a, b in ranges]) for stream, (base, ranges) in streams.items()
             }
         for device, stream in data["latest"].items():
             if stream not in durable._streams[device]:
                 raise ValueError(f"stream {stream} of {device} is unknown")
             durable._latest[device] = stream
         return durable
+
+    def _stream(self, device: str, name: str) -> Stream:
+        streams = self._streams.setdefault(device, {})
+        if name not in streams:
+            streams[name] = Stream()
+        return streams[name]

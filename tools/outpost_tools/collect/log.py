@@ -46,6 +46,11 @@ class Writer(segments.SegmentWriter):
         self._number = max(self._number, number + 1)
 
     @property
+    def length(self) -> int:
+        """Bytes in the open segment."""
+        return self._length if self._file is not None else 0
+
+    @property
     def age_s(self) -> float:
         """Seconds since the open segment began; 0 when none is open."""
         return time.monotonic() - self._opened_at if self._file is not None else 0.0
@@ -80,11 +85,12 @@ class Writer(segments.SegmentWriter):
 class Log:
     """Opens the directory of one collector; `durable` is what its segments hold."""
 
-    def __init__(self, root: Path, collector: str, *, segment_bytes: int) -> None:
-        """Raises LogBusyError, OSError, or ValueError (a file in the directory that is no segment)."""
+    def __init__(self, root: Path, collector: str, *, segment_bytes: int, keep_news: bool = False) -> None:
+        """keep_news: see Durable. Raises LogBusyError, OSError, or ValueError (a file in the directory that is no segment)."""
         self.directory = root / collector
         self.collector = collector
         self._segment_bytes = segment_bytes
+        self._keep_news = keep_news
         self.directory.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(self.directory)
         try:
@@ -101,6 +107,11 @@ class Log:
     def sealed_through(self) -> int:
         """Number of the last segment that was sealed, -1 when there was none."""
         return self._writer.sealed_through if self._writer is not None else self._sealed_through
+
+    @property
+    def unsealed_bytes(self) -> int:
+        """Durable, but not yet visible to readers."""
+        return self._writer.length if self._writer is not None else 0
 
     def close(self) -> None:
         """Seal, save, unlock. Raises OSError."""
@@ -178,13 +189,14 @@ class Log:
         state = _read_state(self.directory)
         try:
             if state["version"] == STATE_VERSION:
-                durable, self._sealed_through = Durable.from_json(state), int(state["sealed_through"])
+                durable = Durable.from_json(state, keep_news=self._keep_news)
+                self._sealed_through = int(state["sealed_through"])
                 return durable
         except (LookupError, TypeError, ValueError, AttributeError):
             pass
         if state:
             print(f"{self.directory / 'state.json'}: not usable, reading all segments", file=sys.stderr)
-        return Durable()
+        return Durable(keep_news=self._keep_news)
 
 
 def _add_keys(path: Path, durable: Durable) -> None:

@@ -11,27 +11,47 @@ import threading
 import time
 
 from outpost_tools.collect.confirm import INTERVAL_S, Pacing
+from outpost_tools.collect.exchange import Exchange
 from outpost_tools.collect.link import Link, Received
 from outpost_tools.collect.log import Log
+from outpost_tools.collect.metrics import Metrics
 
 DISK_RETRY_S = 1.0
-STATS_INTERVAL_S = 5.0
-# How long the last confirmations may wait for the broker's PUBACK at the end.
+# At the end: how long the last acknowledgements and confirmations may wait for a broker that does not read.
 DRAIN_S = 2.0
+# A session that is given up is empty when nothing came for so long.
+RETIRE_QUIET_S = 2.0
 
 
 class Collector:
-    """Runs until stop() is called (from a signal handler), then drains and seals."""
+    """Runs until stop() is called (from a signal handler), then drains and seals.
 
-    def __init__(self, log: Log, link: Link, *, prefix: str, segment_seconds: float, quiet: bool) -> None:
+    exchange: with the other collectors of a shared subscription; None: we see every message.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        link: Link,
+        metrics: Metrics,
+        *,
+        prefix: str,
+        segment_seconds: float,
+        quiet: bool,
+        confirm_seconds: float = INTERVAL_S,
+        exchange: Exchange | None = None,
+    ) -> None:
         self._log = log
         self._link = link
+        self._metrics = metrics
         self._prefix = prefix
         self._segment_seconds = segment_seconds
         self._quiet = quiet
-        self._pacing = Pacing()
+        self._exchange = exchange
+        self._pacing = Pacing(confirm_seconds)
         self._stopping = threading.Event()
-        self._stats = Stats(log.collector)
+        self._cannot_seal = False
+        self._last_message_at = time.monotonic()
 
     def stop(self) -> None:
         self._stopping.set()
@@ -39,21 +59,44 @@ class Collector:
     def run(self) -> int:
         """0 after an orderly end; 1 when messages that were taken could not be stored (the broker has them still)."""
         while not self._stopping.is_set():
-            wait_s = self._pacing.wait_s(time.monotonic()) if self._link.connected else INTERVAL_S
-            if not self._step(wait_s):
+            if not self._step(self._wait_s()):
                 return 1
-            if not self._quiet:
-                self._stats.show_when_due(connected=self._link.connected)
+            if self._metrics.is_due:
+                self._sum_up()
         return self._drain()
+
+    def retire(self) -> int:
+        """As run(), but take no new messages, and end by itself when the broker holds none for us any more."""
+        while not self._stopping.is_set() and not self._is_empty():
+            if not self._step(INTERVAL_S):
+                return 1
+        status = self._drain()
+        if status == 0 and not self._stopping.is_set():
+            self._link.give_up_session()
+        return status
+
+    def _is_empty(self) -> bool:
+        if not self._link.connected:
+            self._last_message_at = time.monotonic()
+        return time.monotonic() - self._last_message_at > RETIRE_QUIET_S
+
+    def _wait_s(self) -> float:
+        if not self._link.connected:
+            return INTERVAL_S
+        now = time.monotonic()
+        wait_s = self._pacing.wait_s(now)
+        return wait_s if self._exchange is None else min(wait_s, max(self._exchange.wait_s(now), 0.01))
 
     def _step(self, wait_s: float) -> bool:
         """Take what has arrived and deal with it; False when it could not be stored and the end was asked for."""
         received = self._link.take(wait_s)
         if received:
+            self._last_message_at = time.monotonic()
             if not self._store(received):
                 return False
             self._link.ack(received)
             self._note(received)
+        self._listen()
         self._seal()
         self._confirm()
         return True
@@ -62,35 +105,80 @@ class Collector:
         """Returns when all of it is durable; tries for ever, unless the end is asked for."""
         frames = [message.frame for message in received]
         complained = False
-        while True:
-            try:
-                self._stats.timed(self._log.store, frames)
-            except OSError as error:
-                if not complained:
-                    self._say(f"cannot write {self._log.directory}: {error}; acknowledging nothing until it can be written")
-                complained = True
-            else:
-                if complained:
-                    self._say("writing again")
-                return True
+        while not self._try_to_store(frames, complained=complained):
+            complained = True
+            self._metrics.unstored.set(len(frames))
             if self._stopping.wait(DISK_RETRY_S):
                 self._say(f"{len(frames)} messages neither stored nor acknowledged; the broker keeps them")
                 return False
             self._link.idle()
+        if complained:
+            self._say("writing again")
+            self._metrics.unstored.set(0)
+        return True
+
+    def _try_to_store(self, frames: list[bytes], *, complained: bool) -> bool:
+        began = time.monotonic()
+        try:
+            self._log.store(frames)
+        except OSError as error:
+            self._metrics.errors.labels("write").inc()
+            if not complained:
+                self._say(f"cannot write {self._log.directory}: {error}; acknowledging nothing until it can be written")
+            return False
+        self._metrics.stored(len(frames), sum(map(len, frames)), time.monotonic() - began)
+        return True
 
     def _note(self, received: list[Received]) -> None:
         for message in received:
             if message.key is not None:
                 self._log.durable.add(message.key)
-                self._pacing.mark(message.key.device)
+                self._mark(message.key.device)
+
+    def _mark(self, device: str) -> None:
+        """There is news of this device; whose business it is to tell it, we may not know yet."""
+        if self._exchange is None or self._exchange.is_ours(device):
+            self._pacing.mark(device)
+
+    def _mark_all(self) -> None:
+        for device in self._log.durable.devices():
+            self._mark(device)
+
+    def _listen(self) -> None:
+        """To the other collectors."""
+        if self._exchange is None:
+            return
+        now = time.monotonic()
+        refused = self._exchange.refused
+        everybody = self._exchange.look_round(now)
+        for collector, data in self._link.take_statements():
+            changes = self._exchange.heard(collector, data, now)
+            everybody = everybody or changes.everybody
+            for device in changes.devices:
+                self._mark(device)
+        self._metrics.errors.labels("statement").inc(self._exchange.refused - refused)
+        if everybody:
+            self._mark_all()
+
+    def _speak(self, *, everything: bool = False) -> None:
+        """To the other collectors."""
+        if self._exchange is not None:
+            for statement in self._exchange.due(time.monotonic(), everything=everything):
+                self._link.state(statement)
+                self._metrics.statements.inc()
 
     def _seal(self) -> None:
         try:
             self._log.seal_when_older(self._segment_seconds)
         except OSError as error:
             # Nothing is lost: the messages are durable, only not yet visible to readers. The next step tries again.
-            self._say(f"cannot seal in {self._log.directory}: {error}")
+            self._metrics.errors.labels("seal").inc()
+            if not self._cannot_seal:
+                self._say(f"cannot seal in {self._log.directory}: {error}")
+            self._cannot_seal = True
             self._stopping.wait(DISK_RETRY_S)
+        else:
+            self._cannot_seal = False
 
     def _confirm(self, *, everything: bool = False) -> None:
         if not self._link.connected:
@@ -98,64 +186,41 @@ class Collector:
         if self._link.fresh:
             # A broker that was killed may have forgotten retained messages, or gone back to older ones.
             self._link.fresh = False
-            for device in self._log.durable.devices():
-                self._pacing.mark(device)
-        for device in self._pacing.due(time.monotonic(), everything=everything):
-            payload = self._log.durable.confirmation(device)
-            if payload is not None:
-                self._link.publish(f"{self._prefix}/{device}/durable", payload)
+            self._metrics.connections.inc()
+            self._mark_all()
+        words = [(d, self._log.durable.confirmation(d)) for d in self._pacing.due(time.monotonic(), everything=everything)]
+        words = [(f"{self._prefix}/{device}/durable", word) for device, word in words if word is not None]
+        self._link.publish(words)
+        self._metrics.confirmations.inc(len(words))
+        self._speak(everything=everything)
 
     def _drain(self) -> int:
         """The last confirmations, then a clean end. What arrives meanwhile is stored like all else."""
         until = time.monotonic() + DRAIN_S
         self._confirm(everything=True)
-        while self._link.connected and not self._link.everything_published and time.monotonic() < until:
+        while self._link.connected and not self._link.everything_written and time.monotonic() < until:
             if not self._step(0.05):
                 return 1
+        if self._exchange is not None and self._link.connected:
+            self._speak(everything=True)
+            self._link.state(self._exchange.farewell)
         self._link.close()
         try:
             self._log.close()
         except OSError as error:
             self._say(f"cannot seal in {self._log.directory}: {error}; the next start will")
             return 1
-        if not self._quiet:
-            self._stats.show(connected=False)
+        self._sum_up()
         return 0
+
+    def _sum_up(self) -> None:
+        metrics, durable = self._metrics, self._log.durable
+        metrics.connected.set(self._link.connected)
+        metrics.socket_bytes.set(self._link.unread_bytes)
+        metrics.unsealed_bytes.set(self._log.unsealed_bytes)
+        metrics.unconfirmed.set(durable.unconfirmed())
+        metrics.streams.set(durable.stream_count())
+        metrics.sum_up(connected=self._link.connected, quiet=self._quiet)
 
     def _say(self, text: str) -> None:
         print(f"{self._log.collector}: {text}", file=sys.stderr, flush=True)
-
-
-class Stats:
-    """Counts for the line on stderr."""
-
-    def __init__(self, collector: str) -> None:
-        self._collector = collector
-        self._messages = self._commits = 0
-        self._fsync_s = 0.0
-        self._shown_messages = 0
-        self._shown_at = time.monotonic()
-
-    def timed(self, store, frames: list[bytes]) -> None:
-        """Call store(frames), count when it succeeds."""
-        began = time.monotonic()
-        store(frames)
-        self._fsync_s += time.monotonic() - began
-        self._commits += 1
-        self._messages += len(frames)
-
-    def show_when_due(self, *, connected: bool) -> None:
-        if time.monotonic() - self._shown_at >= STATS_INTERVAL_S:
-            self.show(connected=connected)
-
-    def show(self, *, connected: bool) -> None:
-        now = time.monotonic()
-        rate = (self._messages - self._shown_messages) / max(now - self._shown_at, 1e-3)
-        sync_ms = 1000 * self._fsync_s / max(self._commits, 1)
-        print(
-            f"{self._collector}: {self._messages} messages stored, {rate:.0f}/s, {self._commits} commits of "
-            f"{sync_ms:.1f} ms, {'connected' if connected else 'not connected'}",
-            file=sys.stderr,
-            flush=True,
-        )
-        self._shown_messages, self._shown_at = self._messages, now

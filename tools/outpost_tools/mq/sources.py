@@ -10,12 +10,10 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import random
-import select
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.packettypes import PacketTypes
@@ -27,21 +25,19 @@ from outpost_tools.errors import ToolError
 from outpost_tools.mq.bridge import Incoming
 from outpost_tools.mq.mapping import Publication
 from outpost_tools.mq.reasons import MqError
+from outpost_tools.mqtt_connection import Connection, Limits
 
-KEEP_ALIVE_S = 30
-CONNACK_TIMEOUT_S = 10.0
-BACKOFF_FIRST_S = 0.1
-BACKOFF_LAST_S = 5.0
-# One batch is one unit of work and one fsync; the limits bound its memory and the wait for its PUBACKs.
+# One batch is one unit of work and one fsync.
 BATCH_MESSAGES = 500
-BATCH_S = 0.1
+BATCH = Limits(messages=BATCH_MESSAGES, seconds=0.1, bytes=16 << 20)
 FOLLOW_S = 0.2
 
 
-class Subscription:
+class Subscription(Connection[Incoming]):
     """A persistent session at a broker; connects by itself, with backoff, whenever take() finds no connection."""
 
     is_finished = False
+    refused_hint = "check --user and --password-file, or try --mqtt 3.1.1"
 
     def __init__(
         self,
@@ -52,92 +48,16 @@ class Subscription:
         version: int = mqtt.MQTTv5,
         credentials: tuple[str, str | None] | None = None,
     ) -> None:
-        self._address = address
+        super().__init__(address, client_id, BATCH, version=version, credentials=credentials)
         self._filters = list(filters)
-        self._version = version
-        self._batch: list[Incoming] = []
-        self._connection = 0
-        self._backoff_s = BACKOFF_FIRST_S
-        self._retry_at = self._connack_by = 0.0
-        self._connected = False
-        self._client = self._make_client(client_id)
-        if credentials is not None:
-            self._client.username_pw_set(*credentials)
-
-    def _make_client(self, client_id: str) -> mqtt.Client:
-        session = {} if self._version == mqtt.MQTTv5 else {"clean_session": False}  # version 5 says it in connect()
-        client = mqtt.Client(
-            mqtt.CallbackAPIVersion.VERSION2, client_id=client_id, protocol=self._version, manual_ack=True, **session
-        )
-        client.on_connect = self._on_connect
-        client.on_disconnect = self._on_disconnect
-        client.on_subscribe = self._on_subscribe
-        client.on_message = self._on_message
-        return client
-
-    def take(self, wait_s: float) -> list[Incoming]:
-        """What has arrived, after at most `wait_s` (or one connection attempt)."""
-        self._batch = []
-        socket = self._client.socket()
-        if socket is None:
-            self._reconnect(wait_s)
-            return []
-        readable, writable, _ = select.select([socket], [socket] if self._client.want_write() else [], [], wait_s)
-        if writable:
-            self._client.loop_write()
-        if readable:
-            self._read_batch()
-        self._keep()
-        return self._batch
 
     def ack(self, received: Sequence[Incoming]) -> None:
         """PUBACK for those of this connection; the broker sends the others again."""
-        for incoming in received:
-            mid, connection = incoming.token
-            if incoming.publication.qos == 1 and connection == self._connection and self._connected:
-                self._client.ack(mid, 1)
+        if self.connected:
+            due = [incoming.token for incoming in received if incoming.publication.qos == 1]
+            self._client.ack_all([packet_id for packet_id, connection in due if connection == self._connection])
 
-    def idle(self) -> None:
-        """Keep the connection alive without reading: while nothing can be put."""
-        if self._client.socket() is not None:
-            self._client.loop_write()
-            self._keep()
-
-    def close(self) -> None:
-        """DISCONNECT; the broker keeps the session and what is not acknowledged."""
-        self._connected = False
-        self._client.disconnect()
-        while self._client.socket() is not None and self._client.want_write():
-            self._client.loop_write()
-
-    def _read_batch(self) -> None:
-        """Packets until the socket is dry (a read that brings no message), or a limit."""
-        until = time.monotonic() + BATCH_S
-        while len(self._batch) < BATCH_MESSAGES and time.monotonic() < until:
-            before = len(self._batch)
-            if self._client.loop_read() != mqtt.MQTT_ERR_SUCCESS or len(self._batch) == before:
-                return
-
-    def _keep(self) -> None:
-        self._client.loop_misc()
-        if not self._connected and self._client.socket() is not None and time.monotonic() > self._connack_by:
-            self._say("no CONNACK, trying again")
-            self._client._sock_close()  # paho has no public way to close without DISCONNECT
-
-    def _reconnect(self, wait_s: float) -> None:
-        wait = self._retry_at - time.monotonic()
-        if wait > 0:
-            time.sleep(min(wait, wait_s))
-            return
-        self._retry_at = time.monotonic() + self._backoff_s * random.uniform(0.5, 1.0)
-        self._backoff_s = min(self._backoff_s * 2, BACKOFF_LAST_S)
-        self._connack_by = time.monotonic() + CONNACK_TIMEOUT_S
-        try:
-            self._client.connect(*self._address, keepalive=KEEP_ALIVE_S, **self._session())
-        except OSError as error:
-            self._say(f"{error}; trying again")
-
-    def _session(self) -> dict:
+    def _session(self) -> dict[str, Any]:
         """Version 5 says in CONNECT what version 3.1.1 says by clean_session: keep it, for ever."""
         if self._version != mqtt.MQTTv5:
             return {}
@@ -145,37 +65,26 @@ class Subscription:
         properties.SessionExpiryInterval = 0xFFFFFFFF
         return {"clean_start": False, "properties": properties}
 
-    def _on_connect(self, client: mqtt.Client, _userdata, flags, reason, _properties) -> None:
-        if reason.is_failure:
-            self._say(f"refused: {reason}; check --user and --password-file, or try --mqtt 3.1.1")
-            return
-        self._connected = True
-        self._connection += 1
-        self._backoff_s = BACKOFF_FIRST_S
+    def _subscribe(self, client: mqtt.Client) -> None:
         if self._version == mqtt.MQTTv5:
             # Retained messages once, when the subscription is made: sent again they would come after newer ones.
             options = SubscribeOptions(qos=1, retainAsPublished=True, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
             client.subscribe([(name, options) for name in self._filters])
         else:
             client.subscribe([(name, 1) for name in self._filters])
-        self._say("connected" + (", session resumed" if flags.session_present else ", new session"))
 
     def _on_subscribe(self, _client, _userdata, _mid, reasons, _properties) -> None:
         for name, reason in zip(self._filters, reasons, strict=False):
             self._say(f"refused to let us subscribe to {name}" if reason.is_failure else f"subscribed to {name}")
 
-    def _on_disconnect(self, _client, _userdata, _flags, reason, _properties) -> None:
-        if self._connected:
-            self._say(f"connection lost: {reason}")
-        self._connected = False
-
     def _on_message(self, _client, _userdata, message: mqtt.MQTTMessage) -> None:
         topic = message._topic  # .topic raises when it is not UTF-8
         packet = Publication(topic, bytes(message.payload), message.qos, bool(message.retain), bool(message.dup))
-        self._batch.append(Incoming(packet, time.time_ns() // 1_000_000, (message.mid, self._connection)))
+        self._taken_bytes += len(topic) + len(packet.payload)
+        self._taken.append(Incoming(packet, time.time_ns() // 1_000_000, (message.mid, self._connection)))
 
-    def _say(self, text: str) -> None:
-        print(f"mq bridge: broker {self._address[0]}:{self._address[1]}: {text}", file=sys.stderr, flush=True)
+    def _speaker(self) -> str:
+        return "mq bridge: "
 
 
 class Segments:

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""What a broker killed with SIGKILL loses: collector mode beside plain mode, simulated boards on real MicroPython.
+
+    .venv/bin/python host_tests/bench/collector_loss.py [--boards 3] [--seconds 8] [--seed 1] [--json]
+
+Each mode has a broker of its own. In the middle of the run the collectors are killed, so that the brokers hold what they
+acknowledged; then the brokers, too. All come back, the boards drain, and each journal (what publish() said OK to) is held
+against the logs. Collector mode must lose nothing; what plain mode loses must be seen as gaps in the sequence numbers, but
+for the end of a stream.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+HOST_TESTS = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(HOST_TESTS.parent / "tools")]
+
+from outpost_tools import segments  # noqa: E402 - the path must be set first
+from outpost_tools.broker import ANY_USER, Broker  # noqa: E402
+from outpost_tools.collect.log import frame_key  # noqa: E402
+from outpost_tools.simulate import children  # noqa: E402
+from outpost_tools.simulate.fleet import Fleet  # noqa: E402
+from outpost_tools.simulate.journal import read_journal  # noqa: E402
+
+MODES = ("collector", "broker")
+INTERVAL_MS = 20
+DRAIN_S = 90.0
+
+
+class Side:
+    """One mode: its broker, its fleet, its collector, its log."""
+
+    def __init__(self, mode: str, folder: Path, args: argparse.Namespace) -> None:
+        self.mode, self.log = mode, folder / "log"
+        self.broker = broker = Broker("mosquitto", folder / "broker")
+        self._output = folder / "collector.txt"
+        self._command = [sys.executable, "-m", "outpost_tools.cli", "collect", "--broker", f"127.0.0.1:{broker.port}"]
+        self._command += ["--log", str(self.log), "--id", "c1", "--user", ANY_USER]
+        self._process = None
+        settings = {"user": ANY_USER, "mode": mode}
+        plan = {"count": args.boards, "seconds": args.seconds, "seed": args.seed, "interval_ms": INTERVAL_MS, "cuts": 0}
+        self.fleet = Fleet(folder / "boards", broker=("127.0.0.1", broker.port), settings=settings, **plan)
+
+    async def start(self) -> None:
+        before = self._subscribed()
+        self._process = children.start(self._command, log=self._output, env=children.tools_environment())
+        async with asyncio.timeout(30):
+            while self._subscribed() <= before:
+                await asyncio.sleep(0.05)
+
+    def _subscribed(self) -> int:
+        return self._output.read_text().count("subscribed to") if self._output.exists() else 0
+
+    def kill(self) -> None:
+        children.kill(self._process)
+
+    def stop(self) -> int | None:
+        return children.stop(self._process)
+
+    def account(self) -> dict:
+        """Messages said OK to, lost, and what the gaps of the sequence numbers show."""
+        numbers: dict[tuple[str, str], set[int]] = {}
+        for path in self.log.glob("*/*.seg"):
+            for frame in segments.read_segment(path):
+                key = frame_key(frame)
+                if key is not None:
+                    numbers.setdefault((key.device, key.stream), set()).add(key.seq)
+        said = {
+            (board.device, entry.stream, entry.seq)
+            for board in self.fleet.boards
+            for entry in read_journal(board.directory / "journal.txt")
+            if entry.kind == "ok"
+        }
+        lost = sorted(one for one in said if one[2] not in numbers.get(one[:2], ()))
+        gaps = {key: _gaps(seen) for key, seen in numbers.items()}
+        in_gaps = sum(any(a <= seq <= b for a, b in gaps.get((device, stream), ())) for device, stream, seq in lost)
+        return {
+            "mode": self.mode, "published": len(said), "lost": len(lost), "lost_seen_as_gaps": in_gaps,
+            "gaps": {device: ranges for (device, _), ranges in sorted(gaps.items()) if ranges},
+        }  # fmt: skip
+
+
+def _gaps(seen: set[int]) -> list[list[int]]:
+    """The missing ranges from 0 to the highest number seen."""
+    edges = sorted(seen | {-1})
+    return [[a + 1, b - 1] for a, b in itertools.pairwise(edges) if b > a + 1]
+
+
+async def run(folder: Path, args: argparse.Namespace) -> list[dict]:
+    """One account for each mode."""
+    for mode in MODES:
+        (folder / mode).mkdir()
+    sides = [Side(mode, folder / mode, args) for mode in MODES]
+    try:
+        for side in sides:
+            side.broker.start()
+            await side.start()
+        async with sides[0].fleet, sides[1].fleet:
+            await _disaster(sides, args.seconds)
+            late = [name for side in sides for name in await side.fleet.drain(DRAIN_S)]
+            assert not late, f"did not drain: {late}"
+            await asyncio.sleep(1)
+            assert [side.stop() for side in sides] == [0, 0]
+    finally:
+        for side in sides:
+            side.kill()
+            side.broker.kill()
+    return [side.account() for side in sides]
+
+
+async def _disaster(sides: list[Side], seconds: float) -> None:
+    await asyncio.sleep(seconds * 0.4)
+    for side in sides:
+        side.kill()
+    await asyncio.sleep(seconds * 0.2)
+    for side in sides:
+        side.broker.kill()
+        side.broker.spawn()
+    for side in sides:
+        await asyncio.to_thread(side.broker.wait_until_ready)
+        await side.start()
+    await asyncio.sleep(seconds * 0.4)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--boards", type=int, default=3, help="in each mode")
+    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="collector-loss-") as folder:
+        rows = asyncio.run(run(Path(folder), args))
+    for row in rows:
+        text = f"{row['mode']} mode: {row['published']} published, {row['lost']} lost, {row['lost_seen_as_gaps']} seen as gaps"
+        print(json.dumps(row) if args.json else f"{text} {row['gaps'] or ''}")
+    return 1 if rows[0]["lost"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

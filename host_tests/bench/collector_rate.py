@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""Messages per second through `outpost collect`, with one fsync a group before its PUBACKs; what `make bench-collector` runs.
+
+    .venv/bin/python host_tests/bench/collector_rate.py [--messages 150000] [--devices 1000] [--share 2] [--no-confirmation]
+
+mosquitto holds the messages for the absent collectors before the clock starts, so that no generator eats the CPU being
+measured: what runs is mosquitto and the collector. Messages are SenML of 120 to 350 bytes, 5 % of them twice. The rate is
+taken from the receive times in the segments, first to last; CPU from the kernel's account of the processes, less an idle run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HOST_TESTS = Path(__file__).resolve().parent.parent
+REPOSITORY = HOST_TESTS.parent
+sys.path[:0] = [str(REPOSITORY / "tools"), str(HOST_TESTS / "support")]
+
+import collector_load as load  # noqa: E402 - the path must be set first
+from outpost_tools import segments  # noqa: E402
+from outpost_tools.broker import Broker  # noqa: E402
+from outpost_tools.simulate import children  # noqa: E402
+
+LIMIT_S = 300.0
+# The collector without its word to the boards, for the comparison.
+_SILENT = """
+import sys
+from outpost_tools.collect import loop
+loop.Collector._confirm = lambda self, **_: None
+from outpost_tools.cli import main
+sys.exit(main())
+"""
+
+
+def main() -> int:
+    args = _arguments()
+    with tempfile.TemporaryDirectory(prefix="collector-rate-") as folder, Broker("mosquitto", Path(folder) / "broker") as broker:
+        names = [f"c{n + 1}" for n in range(args.share)]
+        for name in names:
+            _make_session(broker.port, name, _filter(args))
+        count = _preload(broker.port, args)
+        row = _measure(Path(folder), broker, names, count, args)
+    print(json.dumps(row) if args.json else _line(row))
+    return 0 if row["stored"] == count else 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--messages", type=int, default=150_000)
+    parser.add_argument("--devices", type=int, default=1000)
+    parser.add_argument("--share", type=int, default=1, help="collectors on one shared subscription")
+    parser.add_argument("--no-confirmation", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args()
+
+
+def _filter(args: argparse.Namespace) -> bytes:
+    return b"$share/bench/outpost/+/data" if args.share > 1 else b"outpost/+/data"
+
+
+def _make_session(port: int, name: str, topic_filter: bytes) -> None:
+    """A persistent session with its subscription, as an earlier run of the collector would have left."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as link:
+        body = b"\0\4MQTT\4\0\0\0" + len(name).to_bytes(2, "big") + name.encode()
+        link.sendall(bytes((0x10, len(body))) + body)
+        assert link.recv(4)[:1] == b"\x20"
+        body = b"\0\1" + len(topic_filter).to_bytes(2, "big") + topic_filter + b"\1"
+        link.sendall(bytes((0x82, len(body))) + body)
+        assert link.recv(5) == b"\x90\3\0\1\1"
+        link.sendall(b"\xe0\0")
+
+
+def _preload(port: int, args: argparse.Namespace) -> int:
+    publisher = load.Publisher(port)
+    part, count = [], 0
+    for device, _, data in load.fleet(args.devices, args.messages):
+        part.append((load.topic_of(device), data))
+        count += 1
+        if len(part) == 5000:
+            publisher.publish(part)
+            part = []
+            if sys.stderr.isatty():
+                print(f"\rpreloaded {count}", end="", file=sys.stderr)
+    publisher.publish(part)
+    publisher.close()
+    return count
+
+
+def _measure(folder: Path, broker: Broker, names: list[str], count: int, args: argparse.Namespace) -> dict:
+    idle_s = _idle_cpu_s(folder, args)
+    before_s, began_s = _children_cpu_s(), _process_cpu_s(broker.pid)
+    running = [_collector(folder, name, broker.port, args) for name in names]
+    until = time.monotonic() + LIMIT_S
+    while (stored := sum(_bytes(folder / "log" / name) for name in names)) == 0 or not _is_quiet(folder, names, stored):
+        assert time.monotonic() < until, "not done in time"
+    peak_kib = [_peak_kib(process.pid) for process in running]
+    broker_s = _process_cpu_s(broker.pid) - began_s
+    for process in running:
+        process.send_signal(signal.SIGTERM)
+    assert [process.wait(30) for process in running] == [0] * len(running)
+    cpu_s = _children_cpu_s() - before_s - idle_s * len(running)
+    times = [frame.received_ms for name in names for frame in _frames(folder / "log" / name)]
+    seconds = (max(times) - min(times)) / 1000
+    return {
+        "collectors": len(names), "devices": args.devices, "sent": count, "stored": len(times),
+        "confirmation": not args.no_confirmation, "seconds": seconds, "rate": round(len(times) / seconds),
+        "cpu_s_per_1000": cpu_s * 1000 / len(times), "rate_per_cpu_s": round(len(times) / cpu_s),
+        "broker_cpu_s_per_1000": broker_s * 1000 / len(times), "peak_mib": [round(kib / 1024, 1) for kib in peak_kib],
+        "commits": _commits(folder),
+    }  # fmt: skip
+
+
+def _collector(folder: Path, name: str, port: int, args: argparse.Namespace) -> subprocess.Popen:
+    program = ["-c", _SILENT] if args.no_confirmation else ["-m", "outpost_tools.cli"]
+    command = [sys.executable, *program, "collect", "--broker", f"127.0.0.1:{port}", "--log", str(folder / "log"), "--id", name]
+    if args.share > 1:
+        command += ["--share", "bench"]
+    return children.start(command, log=folder / "collector.txt", env=children.tools_environment())
+
+
+def _idle_cpu_s(folder: Path, args: argparse.Namespace) -> float:
+    """CPU of a collector that starts, connects and ends: taken off."""
+    began = _children_cpu_s()
+    with Broker("mosquitto", folder / "idle-broker") as idle:
+        port = idle.port
+        (folder / "idle").mkdir()
+        process = _collector(folder / "idle", "c1", port, args)
+        time.sleep(2)
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+        spent = _children_cpu_s() - began
+    return spent
+
+
+def _is_quiet(folder: Path, names: list[str], stored: int) -> bool:
+    time.sleep(1.0)
+    return sum(_bytes(folder / "log" / name) for name in names) == stored
+
+
+def _bytes(directory: Path) -> int:
+    total = 0
+    for path in directory.glob("segment-*"):
+        try:
+            total += path.stat().st_size
+        except FileNotFoundError:  # sealed meanwhile
+            return -1
+    return total
+
+
+def _frames(directory: Path):
+    return (frame for path in segments.sealed_segments(directory) for frame in segments.read_segment(path))
+
+
+def _children_cpu_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _process_cpu_s(pid: int | None) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _peak_kib(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1])
+    return 0
+
+
+def _commits(folder: Path) -> str:
+    """The last words of the collector about its fsyncs."""
+    lines = [line for line in (folder / "collector.txt").read_text().splitlines() if "commits" in line]
+    return lines[-1].split(", ")[2] if lines else ""
+
+
+def _line(row: dict) -> str:
+    with_ = "with" if row["confirmation"] else "without"
+    cpu_ms, broker_ms = row["cpu_s_per_1000"] * 1000, row["broker_cpu_s_per_1000"] * 1000
+    return (
+        f"{row['collectors']} collector(s), {row['devices']} devices, {with_} confirmation: "
+        f"{row['stored']} of {row['sent']} stored, {row['rate']} messages/s; "
+        f"{cpu_ms:.1f} ms CPU per 1,000 ({row['rate_per_cpu_s']}/CPU s), broker {broker_ms:.1f} ms; "
+        f"peak {row['peak_mib']} MiB; {row['commits']}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,222 @@
+"""For tests of `outpost collect` as a process: the process itself, a scripted broker, who watches the confirmations."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import sys
+import time
+
+import paho.mqtt.client as mqtt
+import pytest
+
+from outpost_tools import segments
+from outpost_tools.broker import Broker
+from outpost_tools.interpreters import find_mosquitto
+from outpost_tools.simulate import children
+
+STREAM = "0badcafe"
+TOPIC = "outpost/b1/data"
+
+# The collector, with an fsync of segments that waits until the file $GATE exists.
+GATED = """
+import os, sys, time
+real = os.fsync
+def fsync(handle):
+    if os.readlink(f"/proc/self/fd/{handle}").endswith(".open"):
+        while not os.path.exists(os.environ["GATE"]):
+            time.sleep(0.005)
+    real(handle)
+os.fsync = fsync
+from outpost_tools.cli import main
+sys.exit(main())
+"""
+
+# The collector, on a disk that is full while the file $GATE does not exist.
+FULL = GATED.replace("while not", "if not").replace("time.sleep(0.005)", "raise OSError(28, 'No space left on device')")
+
+
+def payload(seq, *, held=0, device="b1"):
+    record = {"bn": f"{device}/", "sid": STREAM, "seq": seq, "boot": 1, "held": held, "ver": 1, "n": "x", "v": seq}
+    return json.dumps([record]).encode()
+
+
+class Process:
+    """One collector at a time on the same directory and id."""
+
+    def __init__(self, tmp_path, port, *, program=None, options=(), name="c1", host="127.0.0.1"):
+        self.log = tmp_path / "log"
+        self.directory = self.log / name
+        self.gate = tmp_path / "gate"
+        self.output = tmp_path / f"{name}.txt"
+        start = [sys.executable, "-m", "outpost_tools.cli"] if program is None else [sys.executable, "-c", program]
+        self.command = [
+            *start,
+            "collect",
+            "--broker",
+            f"{host}:{port}",
+            "--log",
+            str(self.log),
+            "--id",
+            name,
+            *options,
+        ]
+        self._process = None
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        children.kill(self._process)
+
+    def start(self):
+        self._process = children.start(self.command, log=self.output, env=children.tools_environment(GATE=str(self.gate)))
+
+    def kill(self):
+        children.kill(self._process)
+
+    @property
+    def status(self):
+        """Exit status of one that has ended."""
+        return self._process.returncode
+
+    @property
+    def pid(self):
+        return self._process.pid
+
+    def interrupt(self):
+        """SIGINT; the exit status."""
+        self._process.send_signal(signal.SIGINT)
+        return self._process.wait(20)
+
+    def terminate(self):
+        """SIGTERM; the exit status."""
+        self._process.terminate()
+        return self._process.wait(20)
+
+    @property
+    def alive(self):
+        return self._process.poll() is None
+
+    def text(self):
+        return self.output.read_text()
+
+    def frames(self):
+        """All that is stored, sealed or not; also while the collector seals."""
+        while True:
+            files = segments.sealed_segments(self.directory) + segments.open_segments(self.directory)
+            try:
+                return [frame for path in files if path.stat().st_size for frame in segments.read_segment(path)]
+            except FileNotFoundError:
+                continue
+
+    def payloads(self):
+        return [frame.payload for frame in self.frames()]
+
+
+def wait_until(condition, seconds=15.0):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.02)
+
+
+class ScriptedBroker:
+    """Accepts one collector and speaks exactly as much MQTT as is needed; counts the PUBACK bytes that come."""
+
+    def __init__(self):
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port = self._server.getsockname()[1]
+        self._link = None
+        self._buffer = b""
+
+    def close(self):
+        self._server.close()
+        if self._link:
+            self._link.close()
+
+    def accept(self, *, session_present=0):
+        if self._link:
+            self._link.close()
+        self._server.settimeout(15)
+        self._link, _ = self._server.accept()
+        self._link.settimeout(15)
+        self._buffer = b""
+        assert self.packet()[0] == 0x10
+        self._link.sendall(bytes((0x20, 2, session_present, 0)))
+        kind, body = self.packet()
+        assert kind == 0x82
+        self._link.sendall(b"\x90\x03" + body[:2] + b"\x01")
+
+    def publish(self, mid, data, *, dup=False, topic=TOPIC):
+        topic = topic.encode()
+        body = len(topic).to_bytes(2, "big") + topic + mid.to_bytes(2, "big") + data
+        assert len(body) < 16384
+        length = bytes((len(body) & 127 | 128, len(body) >> 7))
+        self._link.sendall(bytes((0x3A if dup else 0x32,)) + length + body)
+
+    def packet(self):
+        """(first byte, body) of the next packet."""
+        while len(self._buffer) < 2 or len(self._buffer) < 2 + self._buffer[1]:
+            data = self._link.recv(4096)
+            assert data, "the collector closed the connection"
+            self._buffer += data
+        kind, end = self._buffer[0], 2 + self._buffer[1]
+        body, self._buffer = self._buffer[2:end], self._buffer[end:]
+        return kind, body
+
+    def acknowledged(self, count):
+        """The ids of the next `count` PUBACKs; confirmations that come between are passed over."""
+        mids = []
+        while len(mids) < count:
+            kind, body = self.packet()
+            if kind == 0x40:
+                mids.append(int.from_bytes(body, "big"))
+        return mids
+
+    def silent(self, seconds):
+        """True when not one byte comes for so long."""
+        self._link.settimeout(seconds)
+        try:
+            return not self._buffer and self._link.recv(1) is None
+        except TimeoutError:
+            return True
+        finally:
+            self._link.settimeout(15)
+
+
+@pytest.fixture
+def mosquitto(tmp_path):
+    if find_mosquitto() is None:
+        pytest.skip("missing: mosquitto; run `make setup`")
+    with Broker("mosquitto", tmp_path / "broker") as broker:
+        yield broker
+
+
+def connect(broker, name, on_message=None):
+    client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=name)
+    client.max_inflight_messages_set(500)
+    client.on_message = on_message
+    client.connect("127.0.0.1", broker.port)
+    client.loop_start()
+    return client
+
+
+def disconnect(*clients):
+    for client in clients:
+        client.disconnect()
+        client.loop_stop()
+
+
+class Watcher:
+    """Collects confirmations as the boards see them."""
+
+    def __init__(self, broker):
+        self.seen = []
+        self.client = connect(broker, "watcher", lambda _c, _u, m: self.seen.append((m.topic, m.payload)))
+        self.client.subscribe("outpost/+/durable", qos=1)
+
+    def numbers(self, device):
+        return [int(p.split()[1]) for topic, p in self.seen if topic == f"outpost/{device}/durable"]

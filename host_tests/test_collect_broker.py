@@ -1,0 +1,96 @@
+# cpython-only: runs a desktop tool as a process, against real mosquitto
+"""`outpost collect` with mosquitto: kills, confirmations given again, foreign payloads, a broker that comes back."""
+
+import threading
+import time
+
+from collector_process import TOPIC, Process, Watcher, connect, disconnect, mosquitto, payload, wait_until
+from outpost_tools import segments
+
+_ = mosquitto  # a fixture
+
+
+def publish_all(client, count):
+    """Numbers 0..count-1 from each of two devices at some 2,000 messages/s, with a bad payload now and then."""
+    for seq in range(count):
+        for device in ("b1", "b2"):
+            client.publish(f"outpost/{device}/data", payload(seq, device=device), qos=1)
+        if seq % 100 == 0:
+            client.publish(TOPIC, b"\xff bad %d" % seq, qos=1)
+        time.sleep(0.001)
+
+
+def test_kills_in_the_middle_lose_nothing_and_confirm_only_what_is_stored(tmp_path, mosquitto):
+    count = 2500
+    with Process(tmp_path, mosquitto.port, options=["--segment-bytes", "60000", "--segment-seconds", "0.3"]) as collector:
+        wait_until(lambda: collector.output.exists() and "connected" in collector.text())
+        watcher, board = Watcher(mosquitto), connect(mosquitto, "boards")
+        publisher = threading.Thread(target=publish_all, args=(board, count))
+        publisher.start()
+        for pause in (0.4, 0.7, 0.25, 0.9):
+            time.sleep(pause)
+            collector.kill()
+            stored = set(collector.payloads())
+            for device in ("b1", "b2"):
+                confirmed = max(watcher.numbers(device), default=-1)
+                assert all(payload(n, device=device) in stored for n in range(confirmed + 1))
+            collector.start()
+        publisher.join()
+        wait_until(lambda: all(watcher.numbers(d)[-1:] == [count - 1] for d in ("b1", "b2")))
+        assert collector.terminate() == 0
+        disconnect(watcher.client, board)
+        assert len(watcher.numbers("b1")) > 5
+        bad = {b"\xff bad %d" % seq for seq in range(0, count, 100)}
+        good = {payload(n, device=d) for n in range(count) for d in ("b1", "b2")}
+        assert set(collector.payloads()) == good | bad
+        assert segments.open_segments(collector.directory) == []
+
+
+def test_confirmation_is_given_again_for_duplicates_and_after_a_restart(tmp_path, mosquitto):
+    with Process(tmp_path, mosquitto.port) as collector:
+        watcher, board = Watcher(mosquitto), connect(mosquitto, "boards")
+        wait_until(lambda: "connected" in collector.text())
+        for seq in (0, 1, 3):
+            board.publish(TOPIC, payload(seq), qos=1)
+        wait_until(lambda: (f"{TOPIC[:-4]}durable", b"0badcafe 1") in watcher.seen)
+        time.sleep(0.3)
+        watcher.seen.clear()
+        board.publish(TOPIC, payload(1), qos=1)
+        wait_until(lambda: watcher.numbers("b1") == [1])
+        board.publish(TOPIC, payload(5, held=5), qos=1)
+        wait_until(lambda: watcher.numbers("b1")[-1] == 5)
+        collector.kill()
+        watcher.seen.clear()
+        collector.start()
+        wait_until(lambda: watcher.numbers("b1") == [5])
+        disconnect(watcher.client, board)
+
+
+def test_foreign_payloads_are_stored_and_acknowledged(tmp_path, mosquitto):
+    strange = [b"", b"\xff\xfe", b"{}", b"[" * 5000, b"x" * 100_000, payload(1)[:-1]]
+    with Process(tmp_path, mosquitto.port) as collector:
+        board = connect(mosquitto, "boards")
+        board.publish(TOPIC, b"kept by the broker", qos=1, retain=True).wait_for_publish(5)
+        wait_until(lambda: "connected" in collector.text())
+        for data in strange:
+            board.publish(TOPIC, data, qos=1).wait_for_publish(5)
+        wait_until(lambda: len(collector.frames()) == len(strange) + 1)
+        assert collector.terminate() == 0
+        frames = collector.frames()
+        assert {f.payload for f in frames if not f.truncated and not f.retained} == {d for d in strange if len(d) < 65536}
+        assert [f.original_length for f in frames if f.truncated] == [100_000]
+        assert [f.payload for f in frames if f.retained] == [b"kept by the broker"]
+        disconnect(board)
+
+
+def test_broker_that_comes_back_is_found_again(tmp_path, mosquitto):
+    with Process(tmp_path, mosquitto.port) as collector:
+        wait_until(lambda: "connected" in collector.text())
+        mosquitto.kill()
+        wait_until(lambda: "connection lost" in collector.text())
+        mosquitto.start()
+        wait_until(lambda: collector.text().count(": connected") == 2)
+        board = connect(mosquitto, "boards")
+        board.publish(TOPIC, payload(0), qos=1).wait_for_publish(5)
+        wait_until(lambda: collector.payloads() == [payload(0)])
+        disconnect(board)

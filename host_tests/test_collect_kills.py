@@ -1,0 +1,127 @@
+# cpython-only: runs a desktop tool as a process, against real mosquitto
+"""Collectors killed with SIGKILL at random moments: nothing acknowledged is lost, nothing confirmed that is in no log.
+
+OUTPOST_COLLECT_KILLS=60 OUTPOST_COLLECT_MESSAGES=210000 gives the long form (two minutes); OUTPOST_COLLECT_SEED its moments.
+"""
+
+import os
+import random
+import time
+
+import pytest
+
+from collector_boards import Boards
+from collector_process import Process, mosquitto, wait_until
+from outpost_tools import segments
+from outpost_tools.collect.durable import key_of
+
+KILLS = int(os.environ.get("OUTPOST_COLLECT_KILLS", "6"))
+MESSAGES = int(os.environ.get("OUTPOST_COLLECT_MESSAGES", "12000"))
+SEED = int(os.environ.get("OUTPOST_COLLECT_SEED", "1"))
+PAUSE_S = 0.5
+LONG_S = 900
+
+_ = mosquitto  # a fixture
+pytestmark = pytest.mark.timeout(LONG_S)
+
+
+def stored(collectors):
+    """device -> numbers, and highest `held`; all payloads; how many frames. A sealed segment must be readable to its end."""
+    numbers, held, payloads, count = {}, {}, set(), 0
+    for collector in collectors:
+        for path in segments.sealed_segments(collector.directory) + segments.open_segments(collector.directory):
+            end = len(segments.MAGIC)
+            for frame in segments.read_segment(path) if path.stat().st_size >= end else ():
+                key, end, count = key_of(frame.topic, frame.payload), frame.end, count + 1
+                numbers.setdefault(key.device, set()).add(key.seq)
+                held[key.device] = max(held.get(key.device, 0), key.held)
+                payloads.add(frame.payload)
+            assert path.suffix == ".open" or end == path.stat().st_size
+    return numbers, held, payloads, count
+
+
+def check_words(boards, collectors):
+    """While no collector runs: each word that any board has heard stands on a log."""
+    for collector in collectors:
+        collector.kill()
+    words = boards.words()
+    numbers, held, _, _ = stored(collectors)
+    for device, word in words.items():
+        missing = [n for n in range(held.get(device, 0), word + 1) if n not in numbers.get(device, ())]
+        assert not missing, f"{device} was told {word}, but {missing[:5]} are in no log"
+    return max(words.values())
+
+
+def restart(collectors, rng):
+    """With an rng: most of them will be killed at work, some before they are connected."""
+    before = [collector.text().count("subscribed to") for collector in collectors]
+    for collector in collectors:
+        collector.start()
+    if rng is None or rng.random() < 0.85:
+        wait_until(lambda: all(c.text().count("subscribed to") > n for c, n in zip(collectors, before)), 60)
+
+
+def play(boards, collectors, rng):
+    """Kills, one at a time; each third time all at once, to compare words and logs. The highest word."""
+    highest = -1
+    for kill in range(KILLS):
+        boards.allowed = MESSAGES * (kill + 1) // KILLS  # so that each kill finds messages on their way
+        time.sleep(rng.uniform(0.02, PAUSE_S))
+        victim = rng.choice(collectors)
+        victim.kill()
+        if kill % 3 == 2:
+            highest = max(highest, check_words(boards, collectors))
+            restart(collectors, rng)
+        else:
+            restart([victim], rng)
+        assert boards.failure is None
+    return highest
+
+
+def finish(boards, collectors):
+    wait_until(lambda: not boards.is_publishing, LONG_S / 3)
+    wait_until(lambda: boards.unconfirmed() == 0, LONG_S / 3)
+    for collector in collectors:  # the last one restarted may not yet be able to take SIGTERM
+        collector.kill()
+    restart(collectors, None)
+    assert [collector.terminate() for collector in collectors] == [0] * len(collectors)
+    _, _, payloads, count = stored(collectors)
+    assert payloads == boards.payloads()
+    assert sum(map(len, boards.sent.values())) == MESSAGES
+    assert all(segments.open_segments(collector.directory) == [] for collector in collectors)
+    return count
+
+
+def show(boards, count):
+    each = f"{boards.words_seen / len(boards.devices):.0f} words of {boards.word_bytes / max(boards.words_seen, 1):.0f} bytes"
+    print(f"{boards.published} published, {count} stored, {boards.resent} sent again by boards; a device heard {each}")
+
+
+def test_one_collector_killed_at_random_moments(tmp_path, mosquitto):
+    options = ["--segment-bytes", "200000", "--segment-seconds", "0.5"]
+    rng = random.Random(SEED)
+    print(f"seed {SEED}, {KILLS} kills, {MESSAGES} messages")
+    with Process(tmp_path, mosquitto.port, options=options) as collector:
+        wait_until(lambda: collector.output.exists() and "subscribed to" in collector.text())
+        with Boards(mosquitto.port, count=100, messages=MESSAGES, seed=SEED) as boards:
+            highest = play(boards, [collector], rng)
+            count = finish(boards, [collector])
+    assert highest > 0
+    show(boards, count)
+
+
+def test_three_collectors_of_a_group_killed_at_random_moments(tmp_path, mosquitto):
+    options = ["--share", "fleet", "--segment-bytes", "200000", "--segment-seconds", "0.5"]
+    rng = random.Random(SEED)
+    print(f"seed {SEED}, {KILLS} kills, {MESSAGES} messages")
+    names = ("c1", "c2", "c3")
+    c1, c2, c3 = (Process(tmp_path, mosquitto.port, options=options, name=name) for name in names)
+    with c1, c2, c3:
+        collectors = [c1, c2, c3]
+        wait_until(lambda: all(c.output.exists() and "subscribed to" in c.text() for c in collectors))
+        with Boards(mosquitto.port, count=100, messages=MESSAGES, seed=SEED) as boards:
+            highest = play(boards, collectors, rng)
+            count = finish(boards, collectors)
+    assert highest > 0
+    assert all(len(stored([collector])[2]) > MESSAGES / 10 for collector in collectors)  # each had its share
+    show(boards, count)

@@ -1,0 +1,213 @@
+# cpython-only: tests a desktop tool
+"""The connection that collector and bridge share: what paho's private names must do, limits, back-pressure, an orderly end."""
+
+import socket
+import threading
+import time
+from contextlib import contextmanager
+
+import paho.mqtt.client as mqtt
+import pytest
+
+from collector_load import encode_publish
+from outpost_tools.errors import ToolError
+from outpost_tools.mqtt_connection import Client, Connection, Limits, tls_context
+
+LIMITS = Limits(messages=10, seconds=1.0, bytes=5000)
+
+
+class Plain(Connection[bytes]):
+    """Takes payloads; its packet ids are remembered in `ids`."""
+
+    def __init__(self, port, limits=LIMITS):
+        super().__init__(("127.0.0.1", port), "plain", limits)
+        self.ids = []
+
+    def _subscribe(self, client):
+        client.subscribe("a", qos=1)
+
+    def _on_subscribe(self, *_):
+        pass
+
+    def _on_message(self, _client, _userdata, message):
+        self.ids.append(message.mid)
+        self._taken_bytes += len(message.payload)
+        self._taken.append(message.payload)
+
+    def ack(self):
+        self._client.ack_all(self.ids)
+        self.ids = []
+
+
+class Server:
+    """One connection at a time; CONNECT and SUBSCRIBE are answered when they come whole."""
+
+    def __init__(self):
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._server.settimeout(10)
+        self.port = self._server.getsockname()[1]
+        self.link = None
+
+    def accept(self, connection):
+        self.close_link()
+        connecting = threading.Thread(target=lambda: connection.take(1))
+        connecting.start()
+        self.link, _ = self._server.accept()
+        self.link.settimeout(10)
+        connecting.join()
+        assert self.link.recv(100)[0] == 0x10
+        self.link.sendall(b"\x20\2\0\0")
+        take_until(connection, lambda: connection.connected)
+        connection.take(0)  # SUBSCRIBE was asked for in a callback, where paho does not write
+        subscribe = self.link.recv(100)
+        self.link.sendall(b"\x90\3" + subscribe[2:4] + b"\1")
+        connection.take(0.2)
+
+    def close_link(self):
+        if self.link is not None:
+            self.link.close()
+
+    def close(self):
+        self.close_link()
+        self._server.close()
+
+
+def take_until(connection, condition):
+    taken, until = [], time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < until
+        taken += connection.take(0.1)
+    return taken
+
+
+@contextmanager
+def linked(limits=LIMITS):
+    server = Server()
+    connection = Plain(server.port, limits)
+    server.accept(connection)
+    try:
+        yield server, connection
+    finally:
+        server.close_link()
+        connection.close()
+        server.close()
+
+
+def packets(count, first=1, size=8):
+    return [encode_publish(b"a", n, b"%0*d" % (size, n)) for n in range(first, first + count)]
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 7, 1000])
+def test_packets_arrive_in_order_however_they_are_cut(cut):
+    with linked() as (server, connection):
+        data = b"".join(packets(25))
+        taken = []
+        for at in range(0, len(data), cut):
+            server.link.sendall(data[at : at + cut])
+            taken += connection.take(0.01)
+        while len(taken) < 25:
+            taken += connection.take(0.5)
+        assert taken == [b"%08d" % n for n in range(1, 26)]
+
+
+def test_a_group_is_bounded_in_messages_and_the_rest_needs_no_new_bytes():
+    with linked() as (server, connection):
+        server.link.sendall(b"".join(packets(25)))
+        time.sleep(0.1)
+        began = time.monotonic()
+        assert [len(connection.take(5)) for _ in range(3)] == [10, 10, 5]
+        assert time.monotonic() - began < 4  # what was read ahead is not waited for
+
+
+def test_a_group_is_bounded_in_bytes():
+    with linked() as (server, connection):
+        server.link.sendall(b"".join(packets(8, size=2000)))
+        time.sleep(0.1)
+        assert len(connection.take(5)) == 3
+
+
+def test_pubacks_go_in_one_write_for_what_was_given():
+    with linked() as (server, connection):
+        server.link.sendall(b"".join(packets(5, first=65531)))
+        time.sleep(0.1)
+        connection.take(1)
+        connection.ack()
+        assert server.link.recv(1000) == b"".join(b"\x40\2" + n.to_bytes(2, "big") for n in range(65531, 65536))
+
+
+def test_what_was_read_ahead_dies_with_its_connection():
+    with linked() as (server, connection):
+        server.link.sendall(b"".join(packets(15)) + packets(1)[0][:5])  # the last one in part
+        time.sleep(0.1)
+        assert len(connection.take(1)) == 10
+        connection._drop()  # as after a keep alive that was missed while the disk was full: five are still read ahead
+        server.accept(connection)
+        server.link.sendall(packets(1, first=77)[0])
+        take_until(connection, lambda: connection.ids[-1:] == [77])
+        assert connection.ids == [*range(1, 11), 77]  # the broker sends the five again, under this connection's ids
+
+
+def test_who_does_not_take_reads_nothing():
+    """Back-pressure: the kernel's buffers fill, and the sender stands still."""
+    with linked() as (server, connection):
+        server.link.settimeout(0.3)
+        data = b"".join(packets(2000, size=5000))
+        with pytest.raises(TimeoutError):
+            while True:
+                server.link.sendall(data)
+                connection.idle()
+        assert connection._client.has_read_ahead is False
+
+
+def test_close_says_disconnect_behind_the_last_pubacks_and_reads_the_rest_away():
+    with linked() as (server, connection):
+        server.link.sendall(b"".join(packets(10)))
+        time.sleep(0.1)
+        connection.take(1)
+        server.link.sendall(b"".join(packets(1000, size=100)))  # unread: closing now would reset the connection
+        connection.ack()
+        closing = threading.Thread(target=connection.close)
+        closing.start()
+        data = b""
+        while not data.endswith(b"\xe0\0"):
+            part = server.link.recv(1000)
+            assert part, "closed without DISCONNECT"
+            data += part
+        assert len(data) == 42
+        server.close_link()
+        closing.join(5)
+        assert not closing.is_alive()
+
+
+def test_a_server_that_is_silent_after_connect_is_left(capsys):
+    server = Server()
+    connection = Plain(server.port)
+    accepted = []
+    accepting = threading.Thread(target=lambda: accepted.append(server._server.accept()[0]))
+    accepting.start()
+    connection.take(1)
+    accepting.join()
+    connection._connack_by = time.monotonic() - 1
+    connection.take(0.1)
+    assert "no CONNACK" in capsys.readouterr().err and connection._client.socket() is None
+    accepted[0].close()
+    server.close()
+
+
+def test_publish_all_is_qos_0_retained_with_any_length():
+    sent = []
+    client = Client(mqtt.CallbackAPIVersion.VERSION2)
+    client._packet_queue = lambda _kind, data, *_: sent.append(bytes(data))
+    client.publish_all([(b"t", b"x" * 10), (b"t", b"y" * 20_000)])
+    assert sent == [b"\x31\x0d\0\1t" + b"x" * 10 + b"\x31\xa3\x9c\x01\0\1t" + b"y" * 20_000]
+
+
+def test_bad_certificates_are_named(tmp_path):
+    bad = tmp_path / "bad.pem"
+    bad.write_text("nothing")
+    with pytest.raises(ToolError, match="--ca-file .*bad.pem"):
+        tls_context(bad)
+    with pytest.raises(ToolError, match="--ca-file .*none.pem"):
+        tls_context(tmp_path / "none.pem")
+    with pytest.raises(ToolError, match="--cert .*bad.pem"):
+        tls_context(None, bad, bad)
