@@ -34,6 +34,7 @@ def figures(results: dict) -> dict[str, Figure]:
     for name, row in peers.get("rates", {}).items():
         if name.startswith("outpost"):
             found |= {f"{name} {qos} of raw": [s["ratio_low"], s["ratio_median"], s["ratio_high"]] for qos, s in row.items()}
+    found |= {f"instructions: {name}": [value] for name, value in results.get("instructions", {}).items()}
     for name, row in results.get("peer_sizes", {}).items():
         found |= {f"{name} {key}": [row[key]] for key in ("heap", "mpy") if name.startswith("outpost")}
     return found

@@ -4,8 +4,8 @@
     .venv/bin/python host_tests/bench/run_bench.py [SECTION ...]      all, or those named
 
 A section is a function that prints its table and returns what belongs under its name in the file; sections not run keep what the
-file has of them. Sections: flash traffic and mount (here), `peers` and `peer_sizes` (peers.py). `environment`: on what the last
-one ran, and when.
+file has of them. Sections: flash traffic and mount (here), `peers` and `peer_sizes` (peers.py), `instructions` (instructions.py). `environment`: on
+what the last one ran, and when.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ REPOSITORY = HOST_TESTS.parent
 OUTPUT = REPOSITORY / "build" / "bench.json"
 sys.path[:0] = [str(REPOSITORY / "tools")]
 
-import peers  # noqa: E402 - the path must be set first
+import instructions  # noqa: E402 - the path must be set first
+import peers  # noqa: E402
 
 from outpost_tools import interpreters  # noqa: E402
 from outpost_tools.errors import ToolError  # noqa: E402
@@ -89,6 +90,7 @@ SECTIONS = {
     "peer_sizes": peers.peer_sizes,
     "outbox_vs_littlefs": outbox_vs_littlefs,
     "mount": mount,
+    "instructions": instructions.instructions,
 }
 
 

@@ -1,0 +1,69 @@
+# cpython-only: it traces MicroPython from outside
+"""The instruction counter counts, the same twice; and what a publish takes has not grown."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "bench"))
+
+import instructions
+import peers
+
+import instruction_count
+from outpost_tools.interpreters import find_micropython
+
+PROGRAM = """
+marks = open("/dev/null", "wb")
+def turns(count):
+    for _ in range(count):
+        pass
+for count in (0, 100, 100, 300):
+    turns(count)
+    name = b"\\x01B%d" % count
+    marks.write(name)
+    turns(count)
+    marks.write(b"\\x01E")
+    if count == 100:
+        assert marks.write(b"no mark") == 7
+"""
+MOST = {"RAM": 110_000, "flash": 190_000}  # of one QoS 1 message with its PUBACK, 24 + 64 bytes: some 5 % above what was counted
+
+
+@pytest.fixture
+def micropython() -> list[str]:
+    command = find_micropython("i386")
+    if command is None:
+        pytest.skip("missing MicroPython for i386: run `make setup`")
+    if reason := instruction_count.why_not():
+        pytest.skip(f"optional: {reason}")
+    return command
+
+
+@pytest.mark.parametrize("architecture", ["i386", "amd64"])
+def test_counts_are_the_same_twice_and_grow_with_the_work(micropython, architecture, tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    counts: dict[str, list[int]] = {}
+    command = [*(find_micropython(architecture) or micropython), str(script)]
+    instruction_count.count(command, dict(os.environ), lambda name, count: counts.setdefault(name, []).append(count))
+    (nothing,), (first, second), (three,) = counts["0"], counts["100"], counts["300"]
+    assert first == second > 1000
+    assert three - nothing == pytest.approx(3 * (first - nothing), rel=0.02)
+
+
+def test_a_program_that_fails_is_told(micropython, tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text("raise SystemExit(3)\n")
+    with pytest.raises(ChildProcessError, match="exit status 3"):
+        instruction_count.count([*micropython, str(script)], dict(os.environ))
+
+
+@pytest.mark.usefixtures("micropython")
+def test_a_publish_takes_no_more_than_it_did():
+    with peers.rig(offline=True) as (one, port):
+        found = instructions.count(one, port, ("ours",))
+    for kind, most in MOST.items():
+        assert most * 0.6 < instructions.total(found, kind) < most, found
