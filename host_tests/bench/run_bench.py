@@ -4,8 +4,8 @@
     .venv/bin/python host_tests/bench/run_bench.py [SECTION ...]      all, or those named
 
 A section is a function that prints its table and returns what belongs under its name in the file; sections not run keep what the
-file has of them. Sections: flash traffic and mount (here), `peers` and `peer_sizes` (peers.py), `instructions` (instructions.py). `environment`: on
-what the last one ran, and when.
+file has of them. Sections: flash traffic and mount (here), `peers` and `peer_sizes` (peers.py), `instructions` (instructions.py).
+`environment`: on what the last one ran, and when.
 """
 
 from __future__ import annotations
