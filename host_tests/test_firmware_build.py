@@ -347,6 +347,30 @@ def test_what_a_module_in_the_file_only_hands_on(tmp_path):
     assert small.sources["top"].count(" import ") == 3  # fast, slow, fill
 
 
+def test_two_assignments_at_once_make_no_tuple():
+    """On MicroPython `a, b = (c, d)` takes heap, `a, b = c, d` does not; a tuple that is meant stays."""
+    source = "def run(c, d):\n    a, b = c, d\n    a, b = (b, a)\n    e, f = (c, d), (d, c)\n    return (a, b) + e + f\n"
+    text = shortened("one: run", one=source).sources["one"]
+    assert text.count("= (") == 1 and "return (" in text
+    assert "BUILD_TUPLE" not in dis.Bytecode(compile("a, b = c, d", "", "exec")).dis()
+
+
+@pytest.mark.parametrize("form", ["compact", "plain"])
+def test_a_compact_build_takes_no_heap_either(tmp_path, form):
+    command = find_micropython("i386")
+    if command is None:
+        pytest.skip("missing MicroPython for i386: run `make setup`")
+    source = output.read(FIRMWARE)
+    output.write(tmp_path, output.build(source, "x86", form), source, form)
+    support = REPOSITORY / "host_tests" / "support"
+    path = os.pathsep.join(map(str, (tmp_path, support, REPOSITORY / "boards" / "UNIX")))
+    done = subprocess.run(
+        [*command, str(support / "compact_heap.py")], env=os.environ | {"MICROPYPATH": path + ":.frozen"},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.stdout.split() == ["0", "300"], done.stdout + done.stderr
+
+
 def test_a_module_with_public_names_keeps_its_file():
     with pytest.raises(ToolError, match="low has public names"):
         shortened("top + low\nlow: put", low="def put(): pass", top="from pkg.low import put")

@@ -240,6 +240,20 @@ class TestFlashUse(unittest.TestCase):
             fill(outbox, 5)
             self.assertEqual(len(everything(again(flash, **geometry))), 5, geometry)
 
+    def test_the_largest_record_fits_wherever_it_begins(self):
+        for align, page_bytes in ((4, 256), (32, 256), (256, 256), (4, 64), (4, 32)):
+            for record_bytes in (64, 100, 128, 200, 256, 300, 509, 512):
+                flash, outbox = fresh(align=align, page_bytes=page_bytes, record_bytes=record_bytes)
+                sent = []
+                while len(sent) < 40:  # a short one before each, so that it begins at another place of a page
+                    sent += [bytes([len(sent)]) * (len(sent) % 7), bytes([len(sent)]) * (record_bytes - 16)]
+                    self.assertEqual([outbox.append(b"", payload, len(payload)) for payload in sent[-2:]], [status.OK] * 2)
+                    self.assertEqual(outbox.load(outbox.next_seq - 1), status.OK)
+                    self.assertEqual(loaded_payload(outbox), sent[-1])
+                    outbox.discard_through(outbox.next_seq - 5)
+                found = everything(again(flash, align=align, page_bytes=page_bytes))
+                self.assertEqual([payload for _, payload in found][-4:], sent[-4:])
+
     def test_the_largest_region(self):
         """4,096 blocks, the head just before the region's end: it goes round, and an erase outside would stop the test."""
         flash = NorFlash(SparseFile(), 4096, 256)

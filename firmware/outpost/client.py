@@ -30,7 +30,7 @@ _LINK_LOST = const(-23)
 _IDS = const(65535)
 _OVERHEAD = const(9)  # of a PUBLISH: fixed header, length of the topic, packet identifier
 _SAVE_COUNT = const(49)  # looked at every 16th time: 64 messages at most come again after a power cut, beside those in flight
-_SAVE_MS = const(30_000)
+_SAVE_MS = const(600_000)  # a board that measures more often than that pays no program for acknowledgements
 _FIRST_WAIT_MS = const(500)
 _LONGEST_WAIT_MS = const(60_000)
 

@@ -41,7 +41,8 @@ def prepare(outbox: "Outbox", device, record_bytes, align, page_bytes):
     outbox.record_bytes = record_bytes
     outbox._align = align
     outbox._page = page_bytes
-    pages = (outbox._first_at + page_bytes + record_bytes - 1) // page_bytes
+    # The largest record, from the latest place in a page where it may begin.
+    pages = (max(outbox._first_at, page_bytes - align) + record_bytes + page_bytes - 1) // page_bytes
     outbox.buffer = bytearray(pages * page_bytes)
     view = memoryview(outbox.buffer)
     outbox._views = [view[: n * page_bytes] for n in range(pages + 1)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 
 from outpost_tools.errors import ToolError
@@ -50,7 +51,7 @@ def rename(trees: dict[str, ast.Module], public: PublicNames, package: str, unkn
     entries = _legend(modules, naming, titles)  # before the names are replaced
     for module in modules.modules.values():
         _rename(modules, naming, module)
-    return Compact({name: ast.unparse(tree) + "\n" for name, tree in trees.items()}, titles, entries, unknown)
+    return Compact({name: _text(tree) for name, tree in trees.items()}, titles, entries, unknown)
 
 
 def _parsed(name: str, source: str) -> ast.Module:
@@ -87,6 +88,26 @@ def _names_made(tree: ast.Module) -> set[str]:
             case ast.alias(name=name, asname=other):
                 made.add(other or name)
     return made
+
+
+# --- Write ---
+
+_TUPLE_TO_TUPLE = re.compile(r"^( *[^=()\n]+,[^=()\n]+ = )\((.*)\)$", re.MULTILINE)
+
+
+def _text(tree: ast.Module) -> str:
+    """The module's source. unparse() writes `a, b = c, d` as `a, b = (c, d)`, for which MicroPython makes a tuple on the heap."""
+    return _TUPLE_TO_TUPLE.sub(_bare, ast.unparse(tree)) + "\n"
+
+
+def _bare(found: re.Match[str]) -> str:
+    """The assignment without its brackets, if they are what it seems: one pair around the whole right side."""
+    bare = found[1] + found[2]
+    try:
+        is_same = ast.dump(ast.parse(bare.strip())) == ast.dump(ast.parse(found[0].strip()))
+    except SyntaxError:
+        is_same = False
+    return bare if is_same else found[0]
 
 
 # --- Replace ---
