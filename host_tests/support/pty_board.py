@@ -61,7 +61,6 @@ class PtyBoard:
         self._child.kill()
 
     def _start(self, how):
-        self.starts.append(how)
         self._child = subprocess.Popen(
             [*self._command, str(self._console), how, str(self._program)],
             cwd=self._folder,
@@ -71,6 +70,7 @@ class PtyBoard:
             stderr=subprocess.PIPE,
             bufsize=0,
         )
+        self.starts.append(how)  # now: until the new process runs it may hold the port that somebody here has open
 
     def _end(self):
         self._child.kill()

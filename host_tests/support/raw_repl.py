@@ -5,6 +5,7 @@ RAW_RESET or FRIENDLY_RESET at a soft reset: `pty_board.py` starts it again, so 
 on stderr `run` and `idle`, because Ctrl-C must be a signal while a program runs, and a byte at other times.
 """
 
+import gc
 import sys
 
 RAW_RESET = 3
@@ -25,7 +26,10 @@ def _get():
     return byte
 
 
-def _reset(status):
+def _reset(status, names):
+    """As on a board, what the program left is collected: a file that it had open is closed, however little is in it."""
+    names.clear()
+    gc.collect()
     _say("\nMPY: soft reboot\n")
     sys.exit(status)
 
@@ -78,7 +82,7 @@ def _take_raw(byte, line, names):
     elif byte == b"\x04":
         _say("OK")
         if not line.strip():
-            _reset(RAW_RESET)
+            _reset(RAW_RESET, names)
         _run(line, names)
     elif byte != b"\x03":
         return line + byte
@@ -101,21 +105,32 @@ def _raw(names):
             line = _take_raw(byte, line, names)
 
 
-def _console(how, program):
+def _source(program):
+    """A board without main.py begins at the prompt."""
+    try:
+        with open(program) as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def console(how, program):
     names = {"__name__": "__main__"}
     if how == "main":
-        with open(program) as file:
-            _say(_execute(file.read(), names))
+        _say(_execute(_source(program), names))
     if how == "raw":
         _raw(names)
+    _say(_PROMPT)
     while True:
-        _say(_PROMPT)
         byte = _get()
         if byte == b"\x01":
             _raw(names)
         elif byte == b"\x04":
-            _reset(FRIENDLY_RESET)
+            _reset(FRIENDLY_RESET, names)
+        elif byte not in (b"\r", b"\x02", b"\x03"):
+            continue
+        _say(_PROMPT)
 
 
 if __name__ == "__main__":
-    _console(sys.argv[1], sys.argv[2])
+    console(sys.argv[1], sys.argv[2])

@@ -17,6 +17,10 @@ from importlib.metadata import PackageNotFoundError, version
 from outpost_tools.errors import ToolError
 
 SUBCOMMANDS = {
+    "flash": "put Outpost on a board with stock MicroPython, or bring it up to date",
+    "provision": "write a board's settings: Wi-Fi, broker, certificates, sensors",
+    "monitor": "watch a board: what it prints, how full its outbox is",
+    "devices": "what is plugged in",
     "simulate": "run N simulated boards: real MicroPython, flash in a file, power cuts by seed",
     "collect": "store messages from the broker on disk, and tell the boards what is durable",
     "pipeline": "turn the collector's segments into tables: silver, quarantine, gold, gaps",
@@ -42,6 +46,14 @@ or all of that with power cuts and killed servers:
 """
 
 
+class _Columns(argparse.RawDescriptionHelpFormatter):
+    """Each summary beside its subcommand: argparse forgets how far they are indented."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog)
+        self._action_max_length = 4 + max(map(len, SUBCOMMANDS))
+
+
 def _version() -> str:
     try:
         return version("outpost")
@@ -60,7 +72,7 @@ def build_parser(chosen: str | None) -> argparse.ArgumentParser:
         prog="outpost",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Columns,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"outpost {_version()}")

@@ -1,0 +1,18 @@
+"""`outpost` with the firmware compiled beforehand, so that a test may start and kill it often.
+
+Arguments: a pickle of what payload.build() gave, the source tree, then `outpost`'s own.
+"""
+
+import pickle
+import sys
+from pathlib import Path
+
+from outpost_tools import cli
+from outpost_tools.device import payload
+from outpost_tools.simulate import interpreter
+
+if __name__ == "__main__":
+    files = pickle.loads(Path(sys.argv[1]).read_bytes())
+    payload.build = lambda root, kind, architecture: files
+    interpreter.repository = lambda: Path(sys.argv[2])
+    sys.exit(cli.main(sys.argv[3:]))

@@ -1,0 +1,13 @@
+"""`raw_repl.py` for a board with a filesystem of its own: `/` is littlefs on `board.img` (`rig.py`), the program is its /main.py.
+
+Arguments as there: how it was reset, and the program.
+"""
+
+import sys
+
+import raw_repl
+import rig
+
+if __name__ == "__main__":
+    rig.mount("board.img", raw_repl.FRIENDLY_RESET, sys.argv[1] == "raw")
+    raw_repl.console(sys.argv[1], sys.argv[2])

@@ -1,0 +1,135 @@
+# cpython-only: tests a desktop tool
+"""`outpost monitor` and `outpost devices`: what a board prints, what it holds, its messages; and who is disturbed."""
+
+import json
+import threading
+import types
+
+import pytest
+import serial
+from serial.tools import list_ports
+
+from flash_rig import Rig, tree  # noqa: F401 - a fixture
+from outpost_tools import cli
+from outpost_tools.broker import Broker
+from outpost_tools.simulate import children
+from real_broker import need_mosquitto, wait_for
+
+SETTINGS = {"device_id": "rig-1", "broker_host": "127.0.0.1", "broker_port": 1, "mode": "broker", "interval_ms": 20}
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture
+def rig(tmp_path, tree):  # noqa: F811
+    with Rig(tmp_path / "rig", tree) as found:
+        yield found
+
+
+def flash(rig, **more):
+    path = rig.folder / "settings.toml"
+    path.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in {**SETTINGS, "outbox_blocks": 8, **more}.items()))
+    assert rig.outpost("flash", "--settings", path, "--no-link") == 0, rig.err
+    wait_for(lambda: rig.is_running_its_program, "its program")
+    return path
+
+
+def monitor(capsys, *words):
+    capsys.readouterr()
+    status = cli.main(["monitor", *map(str, words)])
+    shown = capsys.readouterr()
+    return status, shown.out, shown.err
+
+
+def test_listening_shows_what_is_printed_and_disturbs_nobody(rig, capsys):
+    flash(rig)
+    starts = len(rig.starts)
+    status, out, _ = monitor(capsys, "--port", rig.port, "--seconds", 1)
+    assert status == 0 and len(rig.starts) == starts and rig.is_running_its_program
+    rig.power_cut()
+    status, out, _ = monitor(capsys, "--port", rig.port, "--seconds", 2)
+    assert "started, boot" in out
+
+
+def test_a_crash_is_shown_with_its_reason(rig, capsys):
+    flash(rig)
+    rig.mpremote("exec", "f = open('/board.py', 'w'); f.write('import nothing_of_that_name'); f.close()")
+    rig.power_cut()
+    _, out, _ = monitor(capsys, "--port", rig.port, "--seconds", 2)
+    assert "ImportError: no module named 'nothing_of_that_name'" in out
+
+
+def test_looking_tells_fill_and_crash_and_the_program_goes_on(rig, capsys):
+    flash(rig)
+    rig.mpremote("exec", "f = open('/crash.txt', 'w'); f.write('Traceback:\\nValueError: a reason'); f.close()")
+    status, out, _ = monitor(capsys, "--port", rig.port, "--look")
+    assert status == 0, out
+    assert "outpost    0.1.0 for RIG" in out and "ValueError: a reason" in out and "bytes of heap" in out
+    assert int(out.split(" messages held in 8 blocks")[0].split()[-1]) > 0
+    wait_for(lambda: rig.is_running_its_program, "its program again")
+
+
+def test_looking_at_a_board_without_outpost(rig, capsys):
+    status, out, _ = monitor(capsys, "--port", rig.port, "--look")
+    assert status == 0 and "not installed by `outpost flash`" in out and "crash.txt  none" in out
+
+
+def test_following_at_the_broker_shows_the_counters(rig, tmp_path, capsys):
+    need_mosquitto()
+    port = children.free_port()
+    path = flash(rig, broker_port=port)
+    starts = len(rig.starts)
+    with Broker("mosquitto", tmp_path / "broker", port=port):
+        status, out, err = monitor(capsys, "--settings", path, "--seconds", 6)
+    assert status == 0 and "following outpost/rig-1/data" in err and len(rig.starts) == starts
+    assert "held before it: count " in out and ", boot " in out
+
+
+def test_faults_are_one_line(rig, tmp_path, capsys):
+    (tmp_path / "s.toml").write_text('device_id = "a"\nbroker_host = "127.0.0.1"\nbroker_port = 1\n')
+    status, _, err = monitor(capsys, "--settings", tmp_path / "s.toml", "--seconds", 1)
+    assert status == 2 and "127.0.0.1:1: the broker does not answer" in err and err.count("\n") == 1
+    status, _, err = monitor(capsys, "--port", tmp_path / "nothing", "--seconds", 1)
+    assert status == 2 and "no such port" in err
+    status, _, err = monitor(capsys, "--port", tmp_path / "s.toml", "--seconds", 1)
+    assert status == 2 and "is not a serial port; `outpost devices`" in err
+    with serial.Serial(rig.port, exclusive=True):
+        status, _, err = monitor(capsys, "--port", rig.port, "--seconds", 1)
+    assert status == 2 and "in use by another program" in err
+
+
+def plugged_in(monkeypatch, *ports):
+    found = [types.SimpleNamespace(device=port, vid=vid, pid=5, description="Board in FS mode") for port, vid in ports]
+    monkeypatch.setattr(list_ports, "comports", lambda: found)
+
+
+def devices(capsys, *words):
+    capsys.readouterr()
+    assert cli.main(["devices", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_devices_are_listed_and_probed_when_asked(rig, monkeypatch, capsys):
+    plugged_in(monkeypatch, (rig.port, 0x2E8A), ("/dev/ttyS0", None), ("/dev/ttyX", 0x1A86))
+    starts = len(rig.starts)
+    out = devices(capsys)
+    assert f"{rig.port} " in out and "Raspberry Pi (Pico), Board in FS mode, 2e8a:0005" in out and "CH340" in out
+    assert "ttyS0" not in out and len(rig.starts) == starts
+    assert "not installed by `outpost flash`" in devices(capsys, "--probe")
+    flash(rig)
+    out = devices(capsys, "--probe")
+    assert "board: micropython 1.25.0 on linux" in out and "outpost: 0.1.0 for RIG" in out and "/dev/ttyX: no such port" in out
+    wait_for(lambda: rig.is_running_its_program, "its program again")
+
+
+def test_nothing_plugged_in(monkeypatch, capsys):
+    plugged_in(monkeypatch)
+    assert "nothing is plugged in" in devices(capsys)
+
+
+def test_a_port_in_use_is_said_so_and_one_that_is_let_go_is_taken(rig, capsys):
+    with serial.Serial(rig.port, exclusive=True) as other:
+        status, _, err = monitor(capsys, "--port", rig.port, "--look")
+        assert status == 2 and "in use by another program; close it" in err and err.count("\n") == 1
+        threading.Timer(0.5, other.close).start()
+        assert monitor(capsys, "--port", rig.port, "--look")[0] == 0

@@ -1,0 +1,184 @@
+"""The course of `outpost flash` and `outpost provision`: look, plan, carry out, let the board test itself, report."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from outpost import settings as firmware_settings
+from outpost import status
+from outpost_tools.device import install, inventory, kinds, payload, plan, selftest
+from outpost_tools.device.connection import Board, Show, connected
+from outpost_tools.device.kinds import Kind
+from outpost_tools.device.settings_file import Settings
+from outpost_tools.errors import ToolError
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """replace: put the user's files aside that are in the way. limit_s of each answer; link_s: of the link's test, 0 = none."""
+
+    root: Path
+    kind: Kind
+    port: str
+    settings: Settings | None
+    dry_run: bool = False
+    replace: bool = False
+    answer_s: float = 10.0
+    link_s: float = selftest.LINK_S
+
+
+@dataclass
+class Report:
+    """rows: what, result. is_good: the files are on the board in any case; False when a self-test failed."""
+
+    rows: list[tuple[str, str]] = field(default_factory=list)
+    is_good: bool = True
+
+    def add(self, name: str, value: str, is_good: bool = True) -> None:
+        self.rows.append((name, value))
+        self.is_good = self.is_good and is_good
+
+
+def flash(job: Job) -> Report:
+    """Raises ToolError; what is installed then still is, or the same again mends it."""
+    report = Report()
+    with connected(job.port, job.answer_s) as board:
+        facts = kinds.ask(board)
+        kinds.check(job.kind, facts, job.port)
+        report.add("board", f"{job.kind.name}, {facts}, .mpy for {facts.architecture}")
+        firmware = payload.build(job.root, job.kind, facts.architecture)
+        found = _look(board, firmware, job.settings)
+        todo = _plan_firmware(job, board, firmware, found)
+        _tell(report, job, todo)
+        if not job.dry_run:
+            _carry_out(board, todo)
+            _test(report, job, board, found)
+    return report
+
+
+def provision(job: Job) -> Report:
+    """Settings alone. Raises ToolError."""
+    report = Report()
+    settings = _needed(job.settings)
+    with connected(job.port, job.answer_s) as board:
+        facts = kinds.ask(board)
+        kinds.check(job.kind, facts, job.port)
+        report.add("board", f"{job.kind.name}, {facts}")
+        found = _look(board, {}, settings)
+        todo = plan.make(settings.files, found, (inventory.SECRETS,))
+        plan.check_room(todo, found, 0, job.port)
+        _tell(report, job, todo)
+        if not job.dry_run:
+            _carry_out(board, todo)
+    return report
+
+
+def _needed(settings: Settings | None) -> Settings:
+    if settings is None:
+        raise ToolError("no settings given")
+    return settings
+
+
+def _look(board: Board, firmware: dict[str, bytes], settings: Settings | None) -> inventory.Inventory:
+    paths = payload.to_look_at([*firmware, *(settings.files if settings else ())])
+    names = [*paths, *(path + plan.STAGED for path in paths), plan.SETTINGS, inventory.OUTBOX_MAP]
+    return inventory.take(board, dict.fromkeys(names))
+
+
+def _plan_firmware(job: Job, board: Board, firmware: dict[str, bytes], found: inventory.Inventory) -> plan.Plan:
+    wanted = firmware | (job.settings.files if job.settings else {})
+    stale_in = (inventory.PACKAGE, inventory.SECRETS) if job.settings else (inventory.PACKAGE,)
+    todo = plan.make(wanted, found, stale_in)
+    known = payload.sources(job.root, job.kind)
+    for path, hashes in plan.read_record(install.read_text(board, plan.RECORD)).items():
+        known.setdefault(path, set()).update(hashes)
+    plan.respect_users_files(todo, found, wanted, known, job.port, job.replace)
+    plan.add_record(todo, wanted, found, job.kind.name)
+    plan.check_room(todo, found, _blocks_to_pin(job, board, found), job.port)
+    return todo
+
+
+def _blocks_to_pin(job: Job, board: Board, found: inventory.Inventory) -> int:
+    """Of a board that has them in its filesystem, and that has settings: without, it does not start."""
+    if found.is_pinned or not job.kind.pins:
+        return 0
+    if job.settings:
+        return job.settings.full["outbox_blocks"]
+    try:
+        return firmware_settings.check(json.loads(install.read_text(board, plan.SETTINGS)))["outbox_blocks"]
+    except ValueError:  # none, or bad ones: the board says so later
+        return 0
+
+
+def _tell(report: Report, job: Job, todo: plan.Plan) -> None:
+    """What is about to be done, or would be."""
+    code = [path for path in todo.renames if not _is_settings(path) and path != plan.RECORD]
+    same = [path for path in todo.unchanged if not _is_settings(path)]
+    size = sum(len(todo.copy.get(path, b"")) for path in code)
+    if code or same:
+        moved = f"{len(code)} {'to copy' if job.dry_run else 'copied'} ({size:,} bytes)"
+        gone = f", {len(todo.remove)} old ones {'to remove' if job.dry_run else 'removed'}" if todo.remove else ""
+        report.add("files", f"{moved}, {len(same)} unchanged{gone}")
+    if todo.aside:
+        report.add("kept", ", ".join(f"{path} as {path}{plan.KEPT}" for path in todo.aside))
+    if job.settings:
+        changed = [path for path in todo.renames if _is_settings(path)]
+        verb = "to write" if job.dry_run else "written"
+        report.add("settings", f"{verb}: {', '.join(changed)}" if changed else "unchanged")
+    if job.dry_run:
+        report.rows += [("", f"copy {path}, {len(data):,} bytes") for path, data in todo.copy.items()]
+        report.rows += [("", f"remove {path}") for path in todo.remove]
+        report.add("dry run", "nothing was changed; the board's program was interrupted, and starts anew")
+
+
+def _is_settings(path: str) -> bool:
+    return path == plan.SETTINGS or path.startswith(inventory.SECRETS + "/")
+
+
+def _carry_out(board: Board, todo: plan.Plan) -> None:
+    if todo.is_empty:
+        return
+    with _progress(todo.bytes_to_copy) as show:
+        install.carry_out(board, todo, show)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Show]:
+    """A bar on stderr when that is a terminal."""
+    from tqdm import tqdm
+
+    with tqdm(total=total, desc="copying", unit="B", unit_scale=True, disable=None, leave=False, file=sys.stderr) as bar:
+        yield lambda count: bar.update(count) and None
+
+
+# --- The board's self-test ---
+
+
+def _test(report: Report, job: Job, board: Board, found: inventory.Inventory) -> None:
+    report.add("heap", selftest.heap_free(board))
+    if not job.settings and plan.SETTINGS not in found.hashes:
+        report.add("settings", f"none yet: outpost provision --board {job.kind.name} --port {job.port}")
+        return
+    outbox = selftest.outbox(board)
+    if isinstance(outbox, str):
+        report.add("outbox", f"failed: {outbox}", False)
+        return
+    report.add("outbox", _about(outbox, job, board, found))
+    if job.link_s:
+        is_up, text = selftest.link(board, job.link_s)
+        report.add("link", text if is_up else f"failed: {text}", is_up)
+
+
+def _about(outbox: selftest.Outbox, job: Job, board: Board, found: inventory.Inventory) -> str:
+    where = "in its place"
+    if inventory.take(board, [inventory.OUTBOX_MAP], ()).is_pinned:
+        where = "pinned before, left as they were" if found.is_pinned else "pinned now"
+    held = "empty" if outbox.status == status.BLANK else f"{outbox.held} messages held"
+    text = f"{outbox.blocks} blocks, {where}; {held}"
+    asked = job.settings.full["outbox_blocks"] if job.settings else outbox.blocks
+    return text if asked == outbox.blocks else f"{text} (the settings ask for {asked}: not changed)"

@@ -1,0 +1,105 @@
+"""Carries a plan out: copy all under temporary names, verify, rename all into place in one go, verify again.
+
+The long part, copying, leaves the installed program whole. The short one runs on the board alone, without the cable: main.py is
+put aside first and comes last, so that a power cut in between leaves a board that waits at its prompt, not one with half of two
+versions that crashes at each start. Whatever was cut off: the same again mends it.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from outpost_tools.device import inventory
+from outpost_tools.device.connection import Board, Show
+from outpost_tools.device.plan import KEPT, MAIN, MAIN_ASIDE, STAGED, Plan, digest
+from outpost_tools.errors import ToolError
+
+_FOLDERS = (inventory.PACKAGE, inventory.SECRETS)
+_MAKE_FOLDER = """
+import os
+try:
+    os.mkdir({folder!r})
+except OSError as error:
+    if error.args[0] != 17:
+        raise
+"""
+_COMMIT = """
+import os
+
+def there(path):
+    try:
+        os.stat(path)
+        return True
+    except OSError:
+        return False
+
+def commit():
+    for path in {aside!r}:
+        kept = path + {kept!r}
+        while there(kept):
+            kept += "+"
+        os.rename(path, kept)
+    if {moves_main!r} and there({main!r}):
+        os.rename({main!r}, {main_aside!r})
+    for path in {renames!r}:
+        os.rename(path + {staged!r}, path)
+    for path in {remove!r}:
+        if there(path):
+            os.remove(path)
+    if {moves_main!r} and there({main_aside!r}):
+        if there({main!r}):
+            os.remove({main_aside!r})
+        else:
+            os.rename({main_aside!r}, {main!r})
+    print("done")
+
+commit()
+"""
+
+
+def carry_out(board: Board, plan: Plan, show: Show) -> None:
+    """Raises ToolError; the board then has the files that it had, or none but needs the same again."""
+    _make_folders(board, plan)
+    for path, data in plan.copy.items():
+        board.write(path + STAGED, data, show)
+    _verify(board, {path + STAGED: data for path, data in plan.copy.items()})
+    _commit(board, plan)
+    _verify(board, plan.copy)
+
+
+def _make_folders(board: Board, plan: Plan) -> None:
+    for folder in _FOLDERS:
+        if any(path.startswith(folder + "/") for path in plan.copy):
+            board.run(_MAKE_FOLDER.format(folder=folder))
+
+
+def _commit(board: Board, plan: Plan) -> None:
+    renames, remove = plan.renames, [path for path in plan.remove if path != MAIN_ASIDE]
+    script = _COMMIT.format(
+        aside=plan.aside, kept=KEPT, moves_main=plan.touches_code, main=MAIN, main_aside=MAIN_ASIDE,
+        renames=renames, staged=STAGED, remove=remove,
+    )  # fmt: skip
+    if board.run(script)[-1:] != ["done"]:
+        raise ToolError(f"{board.port}: the board did not say that its files are in place; flash again")
+
+
+def _verify(board: Board, files: dict[str, bytes]) -> None:
+    """By the board's own reading of its flash."""
+    wrong = differing(board, files)
+    if wrong:
+        raise ToolError(f"{board.port}: {wrong[0]} did not arrive as it was sent; try again, with a shorter cable")
+
+
+def differing(board: Board, files: dict[str, bytes]) -> list[str]:
+    """The paths of those that are not there as given."""
+    hashes = inventory.take(board, files, ()).hashes
+    return [path for path, data in files.items() if hashes.get(path) != digest(data)]
+
+
+def read_text(board: Board, path: str, most: int = 4000) -> str:
+    """A small file; "" where it is not there."""
+    script = f"try:\n    print(repr(open({path!r}).read({most})))\nexcept OSError:\n    print(repr(''))"
+    try:
+        return str(ast.literal_eval("".join(board.run(script))))
+    except (ValueError, SyntaxError):
+        return ""

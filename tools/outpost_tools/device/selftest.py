@@ -1,0 +1,230 @@
+"""A board tests itself: its outbox opens, messages are stored and sent without heap, the broker answers.
+
+The outbox is opened as main.py opens it (a stock board pins its blocks at that, if need be) and only read. The messages go
+into an outbox in RAM, to a server that is a few lines of the script. The link is asked for as main.py asks for it.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import time
+from dataclasses import dataclass
+
+from outpost import status
+from outpost_tools.device.connection import Board
+from outpost_tools.errors import ToolError
+
+LINK_S = 60.0
+_MESSAGES = 8
+_NAMES = {value: name for name, value in vars(status).items() if name.isupper() and isinstance(value, int) and value < 0}
+_HINTS = {
+    "REFUSED": ": the broker does not take 'user' and 'password', or not this 'device_id'",
+    "TLS_UNTRUSTED": ": 'ca_file' did not sign the broker's certificate, or 'server_name' is not in it",
+    "TLS_REFUSED": ": the broker may want 'client_cert_file', or another one",
+    "WIFI_WRONG_PASSWORD": ": see 'wifi_password'",
+    "WIFI_NO_AP": ": see 'wifi_ssid'; boards know 2.4 GHz alone",
+    "DNS_FAILED": ": see 'broker_host'",
+    "NTP_FAILED": ": see 'ntp_host'",
+    "ECONNREFUSED": ": nothing listens at 'broker_host', 'broker_port'",
+}
+
+_BEGIN = """
+import board
+from outpost.outbox import Outbox
+from outpost.settings import load
+
+def opened():
+    try:
+        settings = load("settings.json")
+        device = board.outbox_device(settings)
+    except ValueError as error:
+        return print("X", error)
+    outbox = Outbox(device, align=board.ALIGN, page_bytes=board.PAGE_BYTES)
+    result = outbox.mount()
+    held = outbox.next_seq - outbox.oldest_seq if result == 0 else 0
+    print("O", result, device.ioctl(4, 0), held, outbox.boot, str(outbox.stream, "ascii") or "-")
+    return settings
+
+settings = opened()
+"""
+# Small functions: a frame of more than 11 words would take heap.
+_HEAP = """
+import gc
+import micropython
+from outpost.client import Client
+from outpost.outbox import Outbox
+
+def copy(target, at, source, start, count):
+    while count:
+        count -= 1
+        target[at + count] = source[start + count]
+
+def program(target, at, source, count):
+    while count:
+        count -= 1
+        target[at + count] &= source[count]
+
+def erase(block):
+    for i in range(4096):
+        block[i] = 255
+
+class Ram:
+    def __init__(self):
+        self.blocks = [bytearray(4096), bytearray(4096)]
+        for block in self.blocks:
+            erase(block)
+
+    def readblocks(self, block, buf, offset=0):
+        copy(buf, 0, self.blocks[block], offset, len(buf))
+
+    def writeblocks(self, block, buf, offset=0):
+        program(self.blocks[block], offset, buf, len(buf))
+
+    def ioctl(self, op, arg):
+        if op == 6:
+            erase(self.blocks[arg])
+        return 2 if op == 4 else 4096 if op == 5 else 0
+
+class Server:
+    def __init__(self):
+        self.answer = bytearray(4)
+        self.count = 0
+
+    def write(self, buf, offset, length):
+        if buf[offset] == 0x10:
+            copy(self.answer, 0, b"\\x20\\x02\\x00\\x00", 0, 4)
+        else:
+            copy(self.answer, 0, b"\\x40\\x02", 0, 2)
+            offset += 4 + buf[offset + 3]
+            copy(self.answer, 2, buf, offset, 2)
+        self.count = 4
+        return length
+
+    def readinto(self, buf):
+        if not self.count:
+            return None
+        copy(buf, 0, self.answer, 0, 4)
+        self.count = 0
+        return 4
+
+    def close(self):
+        pass
+
+def send(client, count):
+    while count and not client.publish(b"t", payload, 16):
+        count -= 1
+    count = 200
+    while count and not client.is_drained():
+        client.poll(0)
+        count -= 1
+
+payload = bytearray(16)
+
+def heap_free(count):
+    outbox = Outbox(Ram())
+    outbox.format(b"00000000")
+    client = Client(Server, outbox, b"t")
+    while not client.is_connected():
+        client.poll(0)
+    send(client, count)
+    gc.collect()
+    before = gc.mem_alloc()
+    micropython.heap_lock()
+    try:
+        send(client, count)
+    finally:
+        micropython.heap_unlock()
+    print("M", client.acknowledged - count, gc.mem_alloc() - before)
+"""
+_LINK = """
+from outpost.client import Client
+from outpost.clock import Clock
+from outpost.ram import RamOutbox
+
+def link(limit_ms):
+    who = settings["device_id"].encode()
+    user, password = settings["user"].encode() or None, settings["password"].encode() or None
+    try:
+        client = Client(board.link(settings), RamOutbox(1, 64), who, user=user, password=password, random=board.random_bits)
+    except ValueError as error:
+        return print("X", error)
+    since = tick = board.ticks_ms()
+    clock = Clock(since)
+    board.set_clock(clock, since)
+    told = 0
+    while not client.is_connected() and (board.ticks_ms() - since & 0x3fffffff) < limit_ms:
+        now = board.ticks_ms()
+        board.keep_time(clock, now)
+        if not client.poll(now):
+            board.idle(client)
+        board.feed_watchdog()
+        if client.last_error != told:
+            told = client.last_error
+            print("E", told)
+        if (now - tick & 0x3fffffff) > 1000:
+            tick = now
+            print(".")
+    print("L", int(client.is_connected()), client.last_error)
+    client.close()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Outbox:
+    """held: messages that wait. status: of mount(), BLANK before the first start."""
+
+    status: int
+    blocks: int
+    held: int
+    boot: int
+    stream: str
+
+
+def outbox(board: Board) -> Outbox | str:
+    """Opens it, which pins it if need be; or the reason why it cannot be opened. Raises ToolError."""
+    found = _answer(board, board.run(_BEGIN), "O")
+    if isinstance(found, str):
+        return found
+    result, blocks, held, boot = map(int, found[:4])
+    if result not in (status.OK, status.BLANK):
+        return f"cannot be mounted: {name_of(result)}; nothing was changed"
+    return Outbox(result, blocks, held, boot, found[4])
+
+
+def heap_free(board: Board) -> str:
+    """What to report. Raises ToolError when the board needs heap for it, or loses a message."""
+    found = _answer(board, board.run(f"{_HEAP}\nheap_free({_MESSAGES})"), "M")
+    if [*found] != [str(_MESSAGES), "0"]:
+        raise ToolError(f"{board.port}: self-test: {_MESSAGES} messages published under a locked heap: {' '.join(found)}")
+    return f"{_MESSAGES} messages stored, sent, acknowledged with the heap locked"
+
+
+def link(board: Board, limit_s: float = LINK_S) -> tuple[bool, str]:
+    """Whether the broker let the board in, and what to report. After outbox()."""
+    since = time.monotonic()
+    lines = board.run(f"{_LINK}\nlink({int(limit_s * 1000)})")
+    found = _answer(board, lines, "L")
+    if isinstance(found, str):
+        return False, found
+    seen = [name_of(int(line[2:])) for line in lines if re.fullmatch(r"E -?\d+", line) and line != "E 0"]
+    if found[0] == "1":
+        return True, f"the broker answered after {time.monotonic() - since:.1f} s"
+    hint = _HINTS.get(seen[-1].split()[0], "") if seen else ""
+    return False, f"not let in within {limit_s:g} s: {', then '.join(seen) or 'nothing heard'}{hint}"
+
+
+def name_of(number: int) -> str:
+    """A status of the firmware; an error number of the port (those of POSIX); or one of mbedTLS's, which are below -256."""
+    name = _NAMES.get(number) or errno.errorcode.get(number, "error")
+    return f"{name} ({number})"
+
+
+def _answer(board: Board, lines: list[str], letter: str) -> list[str] | str:
+    """The words behind the letter; a text when the board gave a reason instead."""
+    for line in lines:
+        if line.startswith("X "):
+            return line[2:]
+        if line.startswith(letter + " "):
+            return line.split()[1:]
+    raise ToolError(f"{board.port}: self-test: no result; it said: {' / '.join(lines)[-200:]}")

@@ -1,0 +1,212 @@
+"""A settings file (TOML) to what a board gets: settings.json and certificates. All is checked before a board is touched.
+
+Keys, types and limits are the firmware's own (`outpost/settings.py`); here is what only the desktop can check, or
+who knows the kind of board. Values of secret keys never leave this module but in the files for the board.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from outpost import settings as firmware_settings
+from outpost_tools.device import certificates
+from outpost_tools.device.inventory import SECRETS
+from outpost_tools.device.kinds import Kind
+from outpost_tools.device.plan import SETTINGS
+from outpost_tools.errors import ToolError
+
+SECRET_KEYS = ("password", "wifi_password")
+_MOST_TOPIC_BYTES = 255  # the outbox has a byte for it
+_LONGEST_ENDING = "/durable"
+_MOST_SSID_BYTES = 32
+_HIDDEN = "(hidden)"
+
+EXAMPLE = """\
+# Settings of one board. `outpost provision --board RPI_PICO_W --port /dev/ttyACM0 THIS_FILE` checks them and writes them to it.
+# Keep this file to yourself: it holds passwords.
+
+device_id = "kitchen"            # A-Z a-z 0-9 _ . -, at most 32; no two boards alike
+broker_host = "192.168.1.10"     # name or address of the MQTT broker; no .local names
+# broker_port = 1883             # default 1883, with TLS 8883
+# user = "board"                 # where the broker wants a user
+# password = "..."
+
+wifi_ssid = "Home"               # 2.4 GHz
+wifi_password = "correct horse"  # leave it out for an open network
+# wifi_country = "DE"            # two letters, where the law wants them
+# ntp_host = "pool.ntp.org"      # where the board asks for the time
+
+interval_ms = 60000              # a measurement every minute
+# sensors = ["temperature"]      # default: all that the chip has; also "adc@26", "ds18b20@22" (pins)
+# topic_prefix = "outpost"       # messages go to outpost/kitchen/data
+# outbox_blocks = 64             # of 4,096 bytes each; what the first flash pins stays
+# mode = "collector"             # "broker": any MQTT broker alone, without `outpost collect`
+
+# TLS: the broker proves who it is, or the board does not talk to it. Files: PEM or DER, beside this file.
+# tls = true
+# ca_file = "ca.pem"             # the certificate that signed the broker's
+# server_name = "broker.home"    # the name in the broker's certificate, when it is not broker_host
+# client_cert_file = "kitchen.pem"   # where the broker wants a certificate of the board
+# client_key_file = "kitchen.key"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """files: path on the board -> bytes, the certificates before settings.json, which names them. given: without defaults."""
+
+    given: dict[str, Any]
+    full: dict[str, Any]
+    files: dict[str, bytes]
+
+    def lines(self) -> list[str]:
+        """For people: no secrets."""
+        return [f"{key} = {_HIDDEN if key in SECRET_KEYS else json.dumps(self.given[key])}" for key in sorted(self.given)]
+
+
+def load(path: Path, kind: Kind | None = None) -> Settings:
+    """kind: None where it does not matter. Raises ToolError: one line with file, key and remedy."""
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ToolError(
+            f"{path}: cannot be read: {error.strerror}; `outpost provision --example` prints one to begin with"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        place = re.search(r"\((at .*)\)", str(error))
+        raise ToolError(f'{path}: no TOML {place[1] if place else ""}; text stands in "quotes", a key stands once') from None
+    return check(given, path.name, path.parent, kind)
+
+
+def check(given: dict[str, Any], name: str, folder: Path, kind: Kind | None) -> Settings:
+    """name: of the file, for messages. folder: where file names begin. Raises ToolError."""
+    try:
+        full = firmware_settings.check(given, name)
+    except firmware_settings.SettingsError as error:
+        raise ToolError(str(error)) from None
+    for key, fault in _faults(full, kind):
+        if fault:
+            raise ToolError(f"{name}: key '{key}' {fault}")
+    files = _files(given, name, folder)
+    on_board = given | {key: path for key, (path, _) in files.items()}
+    text = json.dumps(on_board, sort_keys=True, indent=1).encode()
+    contents = {path: data for path, data in files.values()} | {SETTINGS: text}
+    return Settings(given, full, contents)
+
+
+# --- Faults: (key, "" or what is wrong and what to do) ---
+
+
+def _faults(full: dict[str, Any], kind: Kind | None) -> list[tuple[str, str]]:
+    found = [(key, _character_fault(value)) for key, value in full.items() if isinstance(value, str)]
+    found += [("topic_prefix", _topic_fault(full)), ("broker_host", _host_fault(full["broker_host"]))]
+    if kind is None:
+        return found
+    if full["sensors"] is not None:
+        found += [("sensors", _sensor_fault(sensor, kind)) for sensor in full["sensors"]]
+    if kind.has_wifi:
+        found += [
+            ("wifi_ssid", _ssid_fault(full["wifi_ssid"])),
+            ("wifi_password", _password_fault(full["wifi_password"])),
+            ("wifi_country", "" if re.fullmatch("([A-Z]{2})?", full["wifi_country"]) else 'must be two capital letters, as "DE"'),
+            ("broker_host", _wifi_host_fault(full["broker_host"])),
+        ]
+    return found
+
+
+def _character_fault(text: str) -> str:
+    return "" if all(ord(one) >= 32 and ord(one) != 127 for one in text) else "holds a control character; type it anew"
+
+
+def _topic_fault(full: dict[str, Any]) -> str:
+    prefix = full["topic_prefix"]
+    if re.search("[#+]", prefix):
+        return "must not hold # or +, which stand for other topics; use letters, digits and /"
+    length = len(f"{prefix}/{full['device_id']}{_LONGEST_ENDING}".encode())
+    if length > _MOST_TOPIC_BYTES:
+        return f"makes a topic of {length} bytes, and {_MOST_TOPIC_BYTES} is the most; shorten it"
+    return ""
+
+
+def _host_fault(host: str) -> str:
+    if "://" in host or "/" in host:
+        return "must be a name or an address alone, without mqtt:// and path"
+    if re.fullmatch(r"[^:]+:\d*", host):
+        return "must be a name or an address alone; the port has its own key, 'broker_port'"
+    if not host.isascii() or " " in host:
+        return "must be a name or an address, of ASCII characters without blanks"
+    return ""
+
+
+def _wifi_host_fault(host: str) -> str:
+    if host.endswith(".local"):
+        return "ends in .local, and the board has no mDNS; give the address"
+    return "is an IPv6 address, and the board has IPv4 alone" if ":" in host else ""
+
+
+def _ssid_fault(ssid: str) -> str:
+    if not ssid:
+        return "is missing; this board reaches the broker by Wi-Fi"
+    return "" if len(ssid.encode()) <= _MOST_SSID_BYTES else f"must be of at most {_MOST_SSID_BYTES} bytes"
+
+
+def _password_fault(password: str) -> str:
+    """WPA: 8 to 63 characters, or the key itself as 64 hex digits."""
+    if not password or 8 <= len(password) <= 63 or re.fullmatch("[0-9A-Fa-f]{64}", password):
+        return ""
+    return f"must have 8 to 63 characters, or be 64 hex digits, not {len(password)}; leave it out for an open network"
+
+
+def _sensor_fault(sensor: Any, kind: Kind) -> str:
+    known = ", ".join([*kind.sensors, *(["adc@PIN", "ds18b20@PIN"] if kind.adc_pins else [])])
+    if not isinstance(sensor, str):
+        return f"must hold names in quotes; known: {known}"
+    driver, _, pin = sensor.partition("@")
+    if kind.adc_pins and driver == "adc" and pin.isdecimal() and int(pin) not in kind.adc_pins:
+        return f"names {sensor!r}; the pins that can measure are {', '.join(map(str, kind.adc_pins))}"
+    if sensor in kind.sensors or (kind.adc_pins and driver in ("adc", "ds18b20") and pin.isdecimal()):
+        return ""
+    return f"names {sensor!r}, which this board has not; known: {known}"
+
+
+# --- Files ---
+
+
+def _files(given: dict[str, Any], name: str, folder: Path) -> dict[str, tuple[str, bytes]]:
+    """{key: (path on the board, DER)}. A name tells the content: old settings have the old file while they stand."""
+    found: dict[str, tuple[str, bytes]] = {}
+    certificate = key = None
+    if given.get("ca_file"):
+        ca = _read("ca_file", given, name, folder, certificates.certificate)
+        found["ca_file"] = _named("ca", certificates.der_of_certificate(ca))
+    if given.get("client_cert_file"):
+        certificate = _read("client_cert_file", given, name, folder, certificates.certificate)
+        key = _read("client_key_file", given, name, folder, certificates.private_key)
+        if not certificates.belong_together(certificate, key):
+            raise ToolError(f"{name}: key 'client_key_file' names a key that is not the one of 'client_cert_file'; give its own")
+        found["client_cert_file"] = _named("client", certificates.der_of_certificate(certificate))
+        found["client_key_file"] = _named("key", certificates.der_of_key(key))
+    return found
+
+
+def _read(key: str, given: dict[str, Any], name: str, folder: Path, parse: Callable[[bytes], Any]) -> Any:
+    path = folder / given[key]
+    try:
+        return parse(path.read_bytes())
+    except OSError as error:
+        raise ToolError(
+            f"{name}: key '{key}' names '{given[key]}', which cannot be read: {error.strerror}; put it there"
+        ) from None
+    except ValueError as error:
+        raise ToolError(f"{name}: key '{key}' names '{given[key]}', {error}") from None
+
+
+def _named(what: str, der: bytes) -> tuple[str, bytes]:
+    return f"{SECRETS}/{what}-{hashlib.sha256(der).hexdigest()[:8]}.der", der
