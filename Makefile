@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: build fuzz help setup venv demo demo-seeds power-loss test test-cpython test-micropython lint types format clean bench bench-collector bench-diff size
+.PHONY: build fuzz help setup venv demo demo-seeds power-loss test test-cpython test-micropython lint types format clean bench bench-collector bench-diff bench-pipeline cluster-test size size-diff soak
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/\1\t/' | expand -t 20
@@ -29,6 +29,11 @@ test-micropython: setup  ## the firmware's tests under MicroPython, 64-bit and 3
 power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations
 	@$(BIN)/python host_tests/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))
 
+soak: setup  ## simulated years of a board, both modes: YEARS=n (20, some 90 s each), INTERVAL=seconds between messages (10)
+	@$(BIN)/python host_tests/soak.py $(if $(YEARS),--years $(YEARS)) $(if $(INTERVAL),--interval $(INTERVAL))
+
+size-diff: size
+
 size: setup  ## bytes of the firmware: .mpy, heap on 32-bit, loaded and frozen, against the baseline
 	@$(BIN)/python host_tests/bench/size_report.py --frozen
 
@@ -43,6 +48,10 @@ bench: setup  ## measured side by side in one run, peers too: tables, build/benc
 	@$(BIN)/python host_tests/bench/run_bench.py
 	@$(BIN)/python host_tests/bench/bench_page.py
 
+bench-pipeline: setup  ## rates of the pipeline's reader beside reading message by message, and the state of deduplication
+	@$(BIN)/python host_tests/bench/pipeline_rates.py --spark
+	@$(BIN)/python host_tests/bench/pipeline_state.py
+
 bench-collector: setup  ## the collector: messages/s with and without confirmation, alone and shared; what a killed broker loses
 	@for options in "" "--no-confirmation" "--share 2" "--share 2 --no-confirmation" "--devices 5000"; do \
 		$(BIN)/python host_tests/bench/collector_rate.py $$options || exit 1; done
@@ -50,6 +59,9 @@ bench-collector: setup  ## the collector: messages/s with and without confirmati
 
 bench-diff: venv  ## what the last `make bench` changed against host_tests/baselines/bench.json, with its error
 	@$(BIN)/python host_tests/bench/bench_diff.py
+
+cluster-test: setup  ## the pipeline on a Spark standalone master and two workers, one of them killed: same tables as local
+	@CLUSTER=1 $(BIN)/python -m pytest host_tests/test_pipeline_cluster.py -q
 
 demo-seeds: venv  ## the demo with SEEDS="1 2 3" (1 to 10), one after the other; fails at the first that loses something
 	@for seed in $(or $(SEEDS),1 2 3 4 5 6 7 8 9 10); do $(BIN)/outpost demo --seed $$seed --out build/demo-$$seed || exit 1; done

@@ -31,7 +31,7 @@ def test_a_pack_gives_its_readings():
     assert (found.device, found.stream, found.seq, found.boot, found.held) == ("board-1", "3fa9c1d2", 1234, 3, 1200)
     assert found.readings == [
         message.Reading(0, "load", None, 0.42, 1763694000.123),
-        message.Reading(1, "memory", "KiB", 123456.0, 1763693998.623),
+        message.Reading(1, "memory", "KiB", 123456.0, 1763693998.623, -1.5),
     ]
 
 

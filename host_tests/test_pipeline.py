@@ -9,6 +9,7 @@ import pytest
 
 from outpost_tools.errors import ToolError
 from support.ground_truth import SEED, START_MS, WEEK_MS, Board, Log, assert_exact, payload
+from test_message_cbor import CBOR
 
 try:
     from outpost_tools.pipeline import job, session, tables
@@ -19,7 +20,9 @@ except (ImportError, ToolError) as problem:
         raise
     pytest.skip(f"needs PySpark and Java 17: {problem}", allow_module_level=True)
 
-pytestmark = pytest.mark.timeout(300)
+from support.pipeline_features import *  # noqa: F403  more tests, here because they share the one session
+
+pytestmark = pytest.mark.timeout(900)  # the first test pays for the start of Spark, on a busy machine minutes
 BOARDS = [
     Board("board-1", "00000001"),
     Board("board-1", "000000f1", clock_ms=START_MS + 3_600_000, boot=9),  # the same board, outbox formatted anew
@@ -41,7 +44,18 @@ HOSTILE = [
     (GOOD.replace(b'"bt":1763694000.0', b'"bt":1e300'), "record 0: time out of range"),
     (b"[" * 100_000, "oversize: 100000 bytes, limit 16384"),
     (b"[" * 16_000, "not JSON"),
+    (b'[{"a":' * 2_000, "not JSON"),
+    (GOOD.replace(b'"v":0.75', b'"v":NaN'), "not JSON"),
+    (GOOD.replace(b'"v":0.75', b'"v":-Infinity'), "not JSON"),
+    (GOOD.replace(b'"seq":3', b'"seq":' + b"9" * 30), "bad label seq"),
+    (GOOD.replace(b'"n":"load"', b'"n":"\\ud800"'), "record 0: bad label n"),
+    (GOOD.replace(b"board-1/", b"../../../etc/passwd/"), "bad label bn"),
+    (GOOD.replace(b"board-1/", b"board-1/../x/"), "bad label bn"),
+    (GOOD.replace(b"00000001", b"../../../x"), "bad label sid"),
+    (GOOD.replace(b"board-1/", b"day=2000-01-01/"), "bad label bn"),
+    *((content, reason) for content, reason in CBOR if reason is not None),
 ]
+INJECTED = ["../../../../tmp/outpost-escaped", "board-1/data/../..", "a=b/day=2000-01-01", "\x00", "%2e%2e%2f", "board-1\n"]
 
 
 @pytest.fixture(scope="session")
@@ -60,8 +74,9 @@ def first_day(log: Log) -> None:
     for content, reason in HOSTILE:
         log.refuse("board-1", content, reason)
     log.refuse("board-1", GOOD, "retained", retain=True)
-    log.refuse("board-7", GOOD, "device 'board-1' does not match the topic")
     log.repeat_some(0.05)
+    for device in ("board-7", *INJECTED):
+        log.refuse(device, GOOD, "device 'board-1' does not match the topic")
     log.disorder(25)
     log.seal(["collector-1", "collector-2"], per_segment=60)
 
@@ -86,7 +101,7 @@ def done(spark, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pipeline")
     log, tables_dir = Log(folder / "log", SEED), folder / "tables"
     first_day(log)
-    assert job.run(spark, log.directory, tables_dir, batch_bytes=200_000) > 1
+    assert job.run(spark, log.directory, tables_dir, batch_bytes=60_000) > 1
     assert_exact(log, tables_dir)
     assert {(row["first"], row["state"]) for row in table(tables_dir, "gaps")} == FIRST_DAY_GAPS
     second_day(log)
@@ -124,6 +139,15 @@ def test_every_frame_that_is_no_message_is_in_quarantine_with_its_reason(done):
     assert Counter((row["reason"], row["payload"]) for row in table(tables_dir, "quarantine")) == Counter(log.refused)
 
 
+def test_nothing_is_written_outside_the_folders(done):
+    log, tables_dir = done
+    assert {path.name for path in log.directory.parent.iterdir()} == {"log", "tables"}
+    assert {path.name for path in log.directory.iterdir()} == {"collector-1", "collector-2", "collector-3", ".readers"}
+    names = {path.name for path in tables_dir.rglob("day=*")}
+    assert names == {"day=2025-11-21", "day=2025-11-14", f"day={tables.NO_DAY}"}
+    assert not Path("/tmp/outpost-escaped").exists()
+
+
 def test_redelivered_counts_every_further_copy(done):
     log, tables_dir = done
     rows = table(tables_dir, "devices")
@@ -140,9 +164,11 @@ def test_gaps_below_held_are_closed(done):
     assert {tuple(row[name] for name in columns) for row in table(tables_dir, "gaps")} == expected
 
 
-def test_a_reading_is_stored_under_its_own_day_or_that_of_its_arrival(done):
+def test_a_reading_is_stored_under_its_own_day_and_one_without_a_time_apart(done):
     days = {row["device"]: str(row["day"]) for row in table(done[1], "readings")}
-    assert days == {"board-1": "2025-11-21", "board-2": "2025-11-14", "board-3": "2025-11-28"}
+    assert days == {"board-1": "2025-11-21", "board-2": "2025-11-14", "board-3": "None"}
+    stored = {tables.day_of(path) for path in tables.counted_files(done[1], "readings")}
+    assert stored == {"2025-11-21", "2025-11-14", tables.NO_DAY}
 
 
 def test_windows_equal_a_plain_recomputation(done):

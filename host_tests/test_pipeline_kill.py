@@ -2,7 +2,9 @@
 """The driver of the pipeline killed with SIGKILL, again and again on the same tables, and its command line.
 
 Each run costs a Spark start, so the short form kills once, in the middle of writing silver (test_pipeline.py replays a
-batch whose commit was lost). `KILLS=20 SEED=n` kills there, between ranges and commit, and at 20 random moments.
+batch whose commit was lost). The long form, `OUTPOST_PIPELINE_KILLS=50 SEED=n`, takes 200,000 messages with 5 %
+duplicates, replays of whole days and disorder, and kills also between ranges and commit, while gold is written, and at 50
+random moments; with it go a compaction before every tenth run and a check of gold against a plain recomputation.
 """
 
 import os
@@ -16,10 +18,12 @@ from pathlib import Path
 import pytest
 
 from outpost_tools.errors import ToolError
-from support.ground_truth import SEED, Board, Log, assert_exact
+from support.ground_truth import SEED, START_MS, Board, Log, assert_exact
 
 try:
-    from outpost_tools.pipeline import session, tables
+    import pandas
+
+    from outpost_tools.pipeline import compact, consumed, session, tables
 
     session.check_java()
 except (ImportError, ToolError) as problem:
@@ -27,14 +31,16 @@ except (ImportError, ToolError) as problem:
         raise
     pytest.skip(f"needs PySpark and Java 17: {problem}", allow_module_level=True)
 
-KILLS = int(os.environ.get("KILLS", "0"))
+KILLS = int(os.environ.get("OUTPOST_PIPELINE_KILLS", "0"))
+MESSAGES = int(os.environ.get("OUTPOST_PIPELINE_MESSAGES", "200000"))
 PROGRAM = """
 import sys
 from pathlib import Path
 from outpost_tools.pipeline import job, session
 log, tables = map(Path, sys.argv[1:3])
 spark = session.start("local[2]", tables / "spark.log")
-job.run(spark, log, tables, batch_bytes=60_000)
+(tables / ".started").touch()
+job.run(spark, log, tables, batch_bytes=int(sys.argv[3]))
 spark.stop()
 """
 
@@ -50,18 +56,26 @@ def ranges_written_but_not_committed(tables_dir: Path) -> bool:
     return number is not None and number > 1 and not (tables_dir / "_checkpoint" / "commits" / str(number)).exists()
 
 
-def after(seconds: float):
-    deadline = time.monotonic() + seconds
-    return lambda tables_dir: time.monotonic() > deadline
+def gold_half_written(tables_dir: Path) -> bool:
+    number = tables.newest_batch(tables_dir, "streams")
+    directory = tables.batch_directory(tables_dir, "windows", number) if number is not None else None
+    return directory is not None and directory.exists() and not (directory / "_SUCCESS").exists()
 
 
-def start(log: Log, tables_dir: Path) -> subprocess.Popen:
-    return subprocess.Popen([sys.executable, "-c", PROGRAM, str(log.directory), str(tables_dir)])
+def after_start(seconds: float):
+    """So long after Spark has started: before, there is nothing to tear."""
+    begin = time.time()
+
+    def moment(tables_dir: Path) -> bool:
+        mark = tables_dir / ".started"
+        return mark.exists() and begin < mark.stat().st_mtime < time.time() - seconds
+
+    return moment
 
 
-def kill_when(moment, log: Log, tables_dir: Path) -> bool:
+def kill_when(moment, log: Log, tables_dir: Path, batch_bytes: int = 60_000) -> bool:
     """Run the pipeline until `moment`; False when it ended before."""
-    process = start(log, tables_dir)
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(log.directory), str(tables_dir), str(batch_bytes)])
     while process.poll() is None:
         if moment(tables_dir):
             process.send_signal(signal.SIGKILL)
@@ -72,7 +86,6 @@ def kill_when(moment, log: Log, tables_dir: Path) -> bool:
     return False
 
 
-@pytest.mark.timeout(300 + 60 * KILLS)
 def test_driver_killed_while_writing_then_run_again_gives_the_truth(tmp_path):
     log, tables_dir = Log(tmp_path / "log", SEED), tmp_path / "tables"
     boards = [Board(f"board-{n}", f"{n:08x}") for n in range(3)]
@@ -85,11 +98,6 @@ def test_driver_killed_while_writing_then_run_again_gives_the_truth(tmp_path):
     log.seal(["collector-1"], per_segment=100)
 
     assert kill_when(silver_half_written, log, tables_dir)
-    if KILLS:
-        assert kill_when(ranges_written_but_not_committed, log, tables_dir)
-    chance = random.Random(SEED)
-    for _ in range(KILLS):
-        kill_when(after(chance.uniform(5, 30)), log, tables_dir)
     answer = command("--log", log.directory, "--tables", tables_dir)
     assert answer.returncode == 0
     assert all("pipeline: " in line for line in answer.stderr.splitlines()), "Spark's noise on stderr"
@@ -98,6 +106,71 @@ def test_driver_killed_while_writing_then_run_again_gives_the_truth(tmp_path):
     streams = tables.read_table(tables_dir, "streams").to_pylist()
     assert sum(row["copies"] for row in streams) == log.copies
     assert tables.read_table(tables_dir, "quarantine")["reason"].to_pylist() == ["not JSON"]
+
+
+def many_messages(log: Log) -> None:
+    """200 streams over three weeks: each week live with gaps that come late, and every week whole outboxes again."""
+    boards = [Board(f"board-{n}", f"{n:08x}", clock_ms=START_MS - n * 60_000) for n in range(200)]
+    per_board, weeks = MESSAGES // len(boards), 3
+    for week in range(weeks):
+        numbers = range(per_board * week // weeks, per_board * (week + 1) // weeks)
+        for seq in numbers:
+            for board in boards:
+                if (seq * 31 + int(board.stream, 16)) % 997 or week == weeks - 1:
+                    log.message(board, seq, held=max(0, seq - 300))
+        for board in boards[week::7]:  # what was left out comes with the outbox of this board, days later
+            for seq in range(numbers.stop):
+                log.message(board, seq)
+        log.repeat_some(0.05)
+        log.disorder(5000)
+        log.seal(["collector-1", "collector-2"], per_segment=500)
+
+
+@pytest.mark.skipif(not KILLS, reason="optional: OUTPOST_PIPELINE_KILLS=50 kills at 50 random moments, half an hour")
+@pytest.mark.timeout(600 + 90 * KILLS)
+def test_driver_killed_at_many_random_moments(tmp_path):
+    log, tables_dir = Log(tmp_path / "log", SEED), tmp_path / "tables"
+    many_messages(log)
+    total = sum(path.stat().st_size for path in log.directory.rglob("*.seg"))
+    chance, killed = random.Random(SEED), 0
+    moments = [silver_half_written, ranges_written_but_not_committed]
+    moments += [None] * KILLS + [gold_half_written]
+    for number, moment in enumerate(moments):
+        if number % 10 == 9:
+            compact.compact(tables_dir, committed=consumed.committed_batch(tables_dir), grace_s=0)
+        killed += kill_when(moment or after_start(chance.uniform(1, 21)), log, tables_dir, max(total // (2 * KILLS), 60_000))
+        state = tables.read_table(tables_dir, "streams", ["copies"]) if tables.exists(tables_dir, "streams") else None
+        done = sum(state["copies"].to_pylist()) if state else 0
+        print(f"run {number + 1}: {killed} killed, {done:,} of {log.copies:,} messages taken in", flush=True)
+    assert command("--log", log.directory, "--tables", tables_dir).returncode == 0
+    assert_exact(log, tables_dir)
+    assert sum(tables.read_table(tables_dir, "streams")["copies"].to_pylist()) == log.copies
+    assert_gold_is_a_plain_recomputation(tables_dir)
+    print(f"{killed} kills, {log.copies:,} messages, {len(log.rows):,} rows: exact")
+
+
+def assert_gold_is_a_plain_recomputation(tables_dir: Path) -> None:
+    """By pandas, from silver."""
+    rows = tables.read_table(tables_dir, "readings").to_pandas()
+    timed = rows[rows["time"].notna()].sort_values(["time", "stream", "seq", "record"])
+    key = ["device", "name", "unit", "start"]
+    groups = timed.assign(start=timed["time"].dt.floor("10s")).groupby(key, dropna=False)["value"]
+    expected = groups.agg(["count", "min", "max", "mean", "last"]).reset_index()
+    found = tables.read_table(tables_dir, "windows").to_pandas()
+    pandas.testing.assert_frame_equal(
+        *(frame.sort_values(key, ignore_index=True)[expected.columns] for frame in (expected, found)), check_dtype=False
+    )
+    devices = tables.read_table(tables_dir, "devices").to_pandas().set_index("device")
+    assert devices["readings"].to_dict() == rows.groupby("device").size().to_dict()
+    messages = rows[rows["record"] == 0]
+    assert devices["messages"].to_dict() == messages.groupby("device").size().to_dict()
+    assert devices["last_seen"].to_dict() == rows.groupby("device")["received"].max().to_dict()
+    delay = ((messages["received"] - messages["time"]).dt.total_seconds() * 1000).round()
+    latency = tables.read_table(tables_dir, "latency").to_pandas().set_index("device")
+    assert latency["max_ms"].to_dict() == delay.groupby(messages["device"]).max().to_dict()
+    for part in (50, 95, 99):
+        plain = delay.groupby(messages["device"]).quantile(part / 100)
+        assert ((latency[f"p{part}_ms"] - plain).abs() <= plain * 0.006 + 1).all()
 
 
 def command(*arguments: object, **environment: str) -> subprocess.CompletedProcess:

@@ -11,7 +11,7 @@ from support.ground_truth import SEED, Board, Log
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
-    from outpost_tools.pipeline import schemas, source
+    from outpost_tools.pipeline import decode, schemas, source
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -97,7 +97,7 @@ def test_damage_in_a_sealed_segment_goes_to_quarantine_and_the_rest_is_kept(log)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    rows = list(source.segment_rows(log, "a", 0))
+    rows = list(decode.segment_rows(path.read_bytes(), "a", 0))
     reason = schemas.FRAME.get_field_index("reason")
     assert 0 < len(rows) - 1 < 20
     assert [row[reason] is None for row in rows] == [True] * (len(rows) - 1) + [False]
@@ -106,11 +106,12 @@ def test_damage_in_a_sealed_segment_goes_to_quarantine_and_the_rest_is_kept(log)
 
 def test_a_foreign_file_in_the_log_goes_to_quarantine(log):
     source.segment_path(log, "a", 0).write_bytes(b"PAR1 is no segment")
-    (row,) = source.segment_rows(log, "a", 0)
-    assert row[schemas.FRAME.get_field_index("reason")] == "not a segment: wrong magic"
+    rows = rows_between(source.SegmentReader(log, 1), {"a": -1, "b": last(log)["b"]}, {"a": 0, "b": last(log)["b"]})
+    assert [row[schemas.FRAME.get_field_index("reason")] for row in rows] == ["not a segment: wrong magic"]
 
 
 def test_arrow_batches_are_bounded_in_bytes():
-    row = (*[None] * (len(schemas.FRAME) - 1), b"x" * (1 << 20))
-    sizes = [batch.num_rows for batch in source.arrow_batches(iter([row] * 40))]
+    row = [None] * len(schemas.FRAME)
+    row[schemas.FRAME.get_field_index("payload")] = b"x" * (1 << 20)
+    sizes = [batch.num_rows for batch in decode.arrow_batches(iter([row] * 40))]
     assert sizes == [16, 16, 8]

@@ -1,26 +1,48 @@
 """Gold: what a person asks of the readings. Pure DataFrame functions.
 
-Each is recomputed from all of silver at the end of a run. Why not only what a batch touched: readings come late by
-days and change any window, and a recomputation has no state that a kill could tear. It costs a read of silver per run.
-Readings without a time (clock never set) are in silver and counted in `devices`; windows and latency leave them out.
+Two layers. `windows` and `days` (a row per device, stream, boot and day) are made from silver day by day, and only the
+days that got rows are made anew: a reading that is late by a month revises its own day and no other (days.py). The small
+tables follow from `days` and the state without Spark (summaries.py).
+
+Readings without a time are counted in `days`; windows leave them out. Delays are kept as counts by milliseconds rounded
+to three significant digits, which add up over days as percentiles do not; the maximum is exact.
 """
 
 from __future__ import annotations
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from outpost_tools.pipeline.ranges import Ranges
+from outpost_tools.pipeline import schemas
 
-_GAPS = "device string, stream string, first bigint, last bigint, count bigint, state string"
+_BOOT = ["device", "stream", "boot"]
+# Metrics of the firmware and of its users that tell of the device's own health: their last value is shown.
+HEALTH = {"battery": ("battery", "battery_v", "vbat"), "reset_cause": ("reset_cause",)}
+
+
+def placed(readings: DataFrame, clocks: DataFrame) -> DataFrame:
+    """Readings with the times that clocks.place() would put in: the same rule in Spark's words."""
+    known = F.broadcast(clocks).withColumnRenamed("clock_seq", "_seq").withColumnRenamed("offset_us", "_offset")
+    since_boot = F.rint((F.col("uptime_s") + F.coalesce("shift_s", F.lit(0.0))) * 1_000_000).cast("bigint")
+    time = F.timestamp_micros(F.col("_offset") + since_boot)
+    open_one = (F.col("time").isNull() | F.coalesce("placed", F.lit(False))) & (F.col("seq") < F.col("_seq"))
+    usable = open_one & time.between(*schemas.TIME_LIMITS)
+    joined = readings.join(known, _BOOT, "left")
+    joined = joined.withColumn("placed", F.when(usable, True).otherwise(F.col("placed")))
+    return joined.withColumn("time", F.when(usable, time).otherwise(F.col("time"))).select(*readings.columns)
 
 
 def windows(readings: DataFrame, seconds: float) -> DataFrame:
-    """Per device, metric and window of `seconds`: count, min, max, mean, last."""
+    """Per device, metric and window of `seconds`: count, min, max, mean, last.
+
+    In the order of time before they are added up: a sum of floats depends on its order, and that must not depend on how many
+    machines there were.
+    """
     window = F.window("time", f"{round(seconds * 1000)} milliseconds")
     order = F.struct("time", "stream", "seq", "record")
-    grouped = readings.filter(F.col("time").isNotNull()).groupBy("device", "name", "unit", window.alias("window"))
+    timed = readings.filter(F.col("time").isNotNull()).repartition("device", "name")
+    timed = timed.sortWithinPartitions("device", "name", "unit", "time", "stream", "seq", "record")
+    grouped = timed.groupBy("device", "name", "unit", window.alias("window"))
     return grouped.agg(
         F.count("value").alias("count"),
         F.min("value").alias("min"),
@@ -30,76 +52,37 @@ def windows(readings: DataFrame, seconds: float) -> DataFrame:
     ).select("device", "name", "unit", F.col("window.start").alias("start"), "count", "min", "max", "mean", "last")
 
 
-def gaps(streams: DataFrame) -> DataFrame:
-    """Missing sequence ranges, from the lowest `held` seen on. `closed`: below the highest `held`, will never come."""
-    return streams.mapInArrow(_gap_batches, _GAPS)
-
-
-def _gap_batches(batches):
-    for batch in batches:
-        rows = [gap for stream in batch.to_pylist() for gap in stream_gaps(stream)]
-        names = [column.split()[0] for column in _GAPS.split(", ")]
-        columns = zip(*rows, strict=True) if rows else [[] for _ in names]
-        types = [pa.string(), pa.string(), pa.int64(), pa.int64(), pa.int64(), pa.string()]
-        arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, names=names)
-
-
-def stream_gaps(stream: dict) -> list[tuple]:
-    """The gaps of one row of `streams`; one that straddles `held_max` is cut there in two."""
-    found = []
-    for first, last in Ranges(stream["ranges"]).missing(stream["held_min"]):
-        limit = stream["held_max"]
-        parts = [(first, min(last, limit - 1), "closed"), (max(first, limit), last, "open")]
-        found += [(stream["device"], stream["stream"], a, b, b - a + 1, state) for a, b, state in parts if a <= b]
-    return found
-
-
-def latency(readings: DataFrame) -> DataFrame:
-    """Per device: milliseconds from the reading's time to its first arrival, one figure per message."""
-    delay = (F.unix_micros("received") - F.unix_micros("time")) / 1000
-    messages = readings.filter((F.col("record") == 0) & F.col("time").isNotNull()).withColumn("delay_ms", delay)
-    return messages.groupBy("device").agg(
-        F.count("delay_ms").alias("count"),
-        *(F.percentile("delay_ms", F.lit(part)).alias(f"p{round(part * 100)}_ms") for part in (0.5, 0.95, 0.99)),
-        F.max("delay_ms").alias("max_ms"),
-    )
-
-
-def devices(readings: DataFrame, streams: DataFrame, gap_rows: DataFrame) -> DataFrame:
-    """Per device: when seen, boots, messages, copies, what is missing, and the outbox's backlog (seq - held)."""
-    order = F.struct("received", "stream", "seq")
-    backlog = F.col("seq") - F.col("held")
-    health = readings.groupBy("device").agg(
-        F.min("received").alias("first_seen"),
-        F.max("received").alias("last_seen"),
-        F.count_distinct("stream", "boot").alias("boots"),
-        F.max_by("boot", order).alias("last_boot"),
+def days(readings: DataFrame) -> DataFrame:
+    """Per device, stream, boot and day: what summaries.py adds up."""
+    key = [*_BOOT, "day"]
+    seen = F.struct("received", "stream", "seq", "boot", (F.col("seq") - F.col("held")).alias("backlog"))
+    rows = readings.withColumn("day", F.to_date("time"))
+    facts = rows.groupBy(*key).agg(
         F.count(F.lit(1)).alias("readings"),
-        F.count_if(F.col("time").isNull()).alias("readings_without_time"),
-        F.max_by(backlog, order).alias("backlog_last"),
-        F.max(backlog).alias("backlog_max"),
+        F.count_if(F.col("time").isNull()).alias("without_time"),
+        F.count_if(F.col("placed")).alias("placed"),
+        *(f(c).alias(f"{word}_{c}") for c in ("seq", "received", "time") for word, f in (("first", F.min), ("last", F.max))),
+        F.max(F.col("seq") - F.col("held")).alias("backlog_max"),
+        F.max(seen).alias("last"),
+        *(_last_value(names).alias(name) for name, names in HEALTH.items()),
     )
-    return health.join(_copies(streams), "device").join(_missing(gap_rows), "device", "left").fillna(0)
-
-
-def _copies(streams: DataFrame) -> DataFrame:
-    """received: message frames in the log; messages: distinct ones; redelivered: their difference, exact."""
-    distinct = F.aggregate(
-        F.sequence(F.lit(0), F.size("ranges") - 1, F.lit(1)),
-        F.lit(0).cast("bigint"),
-        lambda total, i: total + F.when(i % 2 == 1, F.get("ranges", i) + 1).otherwise(-F.get("ranges", i)),
+    delay_ms = F.rint((F.unix_micros("received") - F.unix_micros("time")) / 1000).cast("bigint")
+    messages = rows.filter((F.col("record") == 0) & F.col("time").isNotNull()).withColumn("delay_ms", delay_ms)
+    counts = messages.groupBy(*key, three_digits(F.col("delay_ms")).alias("ms")).agg(
+        F.count(F.lit(1)).alias("count"), F.max("delay_ms").alias("max_ms")
     )
-    counts = (
-        streams.withColumn("distinct", distinct)
-        .groupBy("device")
-        .agg(F.count(F.lit(1)).alias("streams"), F.sum("copies").alias("received"), F.sum("distinct").alias("messages"))
-    )
-    return counts.withColumn("redelivered", F.col("received") - F.col("messages"))
+    pairs = F.map_from_entries(F.collect_list(F.struct("ms", "count")))
+    delays = counts.groupBy(*key).agg(pairs.alias("delays"), F.max("max_ms").alias("delay_max_ms"))
+    same = [facts[name].eqNullSafe(delays[name]) for name in key]
+    return facts.join(delays, same, "left").select(*(facts[name] for name in facts.columns), "delays", "delay_max_ms")
 
 
-def _missing(gap_rows: DataFrame) -> DataFrame:
-    def total(state: str):
-        return F.sum(F.when(F.col("state") == state, F.col("count")).otherwise(0)).alias(f"missing_{state}")
+def _last_value(names: tuple[str, ...]) -> Column:
+    return F.max(F.when(F.col("name").isin(*names), F.struct("received", "seq", "value")))
 
-    return gap_rows.groupBy("device").agg(total("closed"), total("open"))
+
+def three_digits(number: Column) -> Column:
+    """An integer rounded, half away from 0, to its three leading digits."""
+    size = F.abs(number)
+    unit = F.pow(F.lit(10.0), F.greatest(F.length(size.cast("string")) - 3, F.lit(0))).cast("bigint")
+    return (F.signum(number) * F.floor((size + F.floor(unit / 2)) / unit) * unit).cast("bigint")

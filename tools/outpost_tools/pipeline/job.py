@@ -12,13 +12,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import DataStreamWriter
 
-from outpost_tools.pipeline import gold, schemas, tables, transforms
+from outpost_tools import message
+from outpost_tools.pipeline import consumed, days, gold, schemas, summaries, tables, transforms
+from outpost_tools.pipeline.consumed import CHECKPOINT
 from outpost_tools.pipeline.session import SetupError
 from outpost_tools.pipeline.source import DEFAULT_BATCH_BYTES, available
 
-CHECKPOINT = "_checkpoint"
+_LATE_WORKER = "Python worker failed to connect back"
 Progress = Callable[[str], None]
 
 
@@ -29,27 +34,40 @@ def run(
     *,
     window_s: float = 10.0,
     batch_bytes: int = DEFAULT_BATCH_BYTES,
+    versions: tuple[int, ...] = message.VERSIONS,
     progress: Progress = lambda text: None,
 ) -> int:
-    """Take in all segments that are sealed now; the number of batches that ran. Raises SetupError."""
+    """Take in all segments that are sealed now; the number of batches that ran. `versions`: message versions that count
+    as understood, the others go to quarantine. Raises SetupError."""
     check_directories(log, tables_dir)
+    consumed.register(log, tables_dir)
     done = []
-    frames = spark.readStream.format("outpost").option("path", str(log)).option("maxBytesPerBatch", batch_bytes).load()
+    options = {"path": log, "replay": tables_dir / tables.REPLAY, "maxBytesPerBatch": batch_bytes}
+    options["versions"] = " ".join(map(str, versions))
+    frames = spark.readStream.format("outpost").options(**{name: str(value) for name, value in options.items()}).load()
 
     def take(batch: DataFrame, number: int) -> None:
         write_batch(spark, tables_dir, batch, number)
         done.append(number)
         progress(_batch_line(tables_dir, number))
 
-    query = (
-        frames.writeStream.foreachBatch(take)
-        .option("checkpointLocation", str(tables_dir / CHECKPOINT))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    writer = frames.writeStream.foreachBatch(take).option("checkpointLocation", str(tables_dir / CHECKPOINT))
+    _run_to_the_end(writer.trigger(availableNow=True), progress)
+    consumed.prune_replay(tables_dir)
     write_gold(spark, tables_dir, window_s, again=bool(done), progress=progress)
     return len(done)
+
+
+def _run_to_the_end(writer: DataStreamWriter, progress: Progress) -> None:
+    """Again when a worker was not up in Spark's ten seconds, which cannot be set: a busy machine is no failure."""
+    for again in (True, True, False):
+        try:
+            writer.start().awaitTermination()
+            return
+        except StreamingQueryException as error:
+            if not again or _LATE_WORKER not in str(error):
+                raise
+            progress("a Python worker took more than 10 s to start; trying again")
 
 
 def check_directories(log: Path, tables_dir: Path) -> None:
@@ -67,7 +85,8 @@ def check_directories(log: Path, tables_dir: Path) -> None:
 def write_batch(spark: SparkSession, tables_dir: Path, batch: DataFrame, number: int) -> None:
     """One micro-batch, idempotent in `number`."""
     batch.persist()
-    marked = transforms.mark(batch, read_streams(spark, tables_dir, number)).persist()
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
+    marked = transforms.mark(batch, read_streams(spark, tables_dir, number), partitions).persist()
     try:
         _write(transforms.new_readings(marked), tables_dir, "readings", number, "day")
         _write(transforms.quarantine(batch).coalesce(1), tables_dir, "quarantine", number)
@@ -87,37 +106,43 @@ def read_streams(spark: SparkSession, tables_dir: Path, number: int | None) -> D
     return spark.read.schema(schemas.spark(schemas.STREAM)).parquet(str(path))
 
 
-def read_readings(spark: SparkSession, tables_dir: Path) -> DataFrame:
-    base = tables.table_directory(tables_dir, "readings")
-    folders = [str(path) for path in tables.counted_directories(tables_dir, "readings")]
-    reader = spark.read.schema(schemas.spark(schemas.READING)).option("basePath", str(base))
-    return reader.parquet(*folders).select(*schemas.READING.names)
+def read_readings(spark: SparkSession, tables_dir: Path, files: list[Path] | None = None) -> DataFrame:
+    """Silver (or those files of it), with the times that became known later."""
+    files = tables.counted_files(tables_dir, "readings") if files is None else files
+    schema = schemas.spark(schemas.READING)
+    if not files:
+        return spark.createDataFrame([], schema)
+    # Without looking at folder names: compacted files lie deeper than those of batches.
+    rows = spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*map(str, files))
+    known = tables.read_clocks(tables_dir)
+    return gold.placed(rows, spark.createDataFrame(known)) if known.num_rows else rows
 
 
 def write_gold(spark: SparkSession, tables_dir: Path, window_s: float, *, again: bool, progress: Progress) -> None:
     """Gold of the newest batch; nothing to do when it stands already for this window length."""
     number = tables.newest_batch(tables_dir, "streams")
-    mark = tables_dir / "gold" / f"windows/batch={number}" / f"_window={window_s:g}"
     complete = all(tables.newest_batch(tables_dir, name) == number for name in tables.GOLD_TABLES)
-    if complete and mark.exists() and not again:
+    if complete and days.is_made_for(tables_dir, number, window_s) and not again:
         progress("no new segments; tables unchanged")
         return
-    progress("computing windows, gaps, latency and devices")
-    for name, frame in _gold_frames(spark, tables_dir, window_s).items():
-        _write(frame.coalesce(1), tables_dir, name, number)
+    plan = days.plan(tables_dir, number, window_s)
+    progress(f"computing {plan.summary}, then gaps, latency, devices and boots")
+    readings = read_readings(spark, tables_dir, plan.files)
+    readings = readings.filter(plan.condition) if plan.condition is not None else readings
+    _write_pieces(gold.days(readings), tables_dir, "days", number, plan)
+    _write_pieces(gold.windows(readings, window_s).withColumn("day", F.to_date("start")), tables_dir, "windows", number, plan)
+    summaries.write(tables_dir, number)
+    days.finish(tables_dir, number, window_s)
+    for name in (*tables.GOLD_PIECES, *tables.GOLD_TABLES):
         tables.prune(tables_dir, name)
-    mark.touch()
 
 
-def _gold_frames(spark: SparkSession, tables_dir: Path, window_s: float) -> dict[str, DataFrame]:
-    readings, streams = read_readings(spark, tables_dir), read_streams(spark, tables_dir, None)
-    gap_rows = gold.gaps(streams)
-    return {
-        "windows": gold.windows(readings, window_s),
-        "gaps": gap_rows,
-        "latency": gold.latency(readings),
-        "devices": gold.devices(readings, streams, gap_rows),
-    }
+def _write_pieces(frame: DataFrame, tables_dir: Path, name: str, number: int, plan: days.Plan) -> None:
+    """Days made anew beside the others' files of the snapshot before; complete only with both."""
+    directory = tables.open_batch(tables_dir, name, number)
+    writer = frame.coalesce(1).write.mode("overwrite").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    writer.partitionBy("day").parquet(str(directory))
+    days.carry_over(tables_dir, name, number, plan)
 
 
 def _write(frame: DataFrame, tables_dir: Path, name: str, number: int, *partition_by: str) -> None:

@@ -5,14 +5,20 @@ Times are microseconds since 1970, UTC.
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+
+from outpost_tools import message
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _TIME = pa.timestamp("us", "UTC")
+TIME_LIMITS = tuple(
+    datetime.datetime.fromtimestamp(second, datetime.UTC) for second in (message.MIN_TIME_S, message.MAX_TIME_S - 1)
+)
 
 # Where a row came from: the frame's place in the log is its identity for good.
 _ORIGIN = [
@@ -30,24 +36,39 @@ READING = pa.schema(
         ("boot", pa.int32()),
         ("held", pa.int64()),
         ("uptime_s", pa.float64()),
+        ("shift_s", pa.float64()),  # the record's SenML time, relative to the pack's
+        ("version", pa.int32()),  # of the message
         ("name", pa.string()),
         ("unit", pa.string()),
         ("value", pa.float64()),
-        ("time", _TIME),  # null: the board's clock was not set
+        ("time", _TIME),  # null: the board's clock was not set, and not yet known from another message of that boot
+        ("placed", pa.bool_()),  # the time comes from another message of that boot
         *_ORIGIN,
     ]
 )
-# What the source gives: a reading, or a frame that is no message (then only origin and these three are set).
-_REFUSED = pa.schema([("reason", pa.string()), ("topic", pa.string()), ("payload", pa.binary())])
+# What the source gives: a reading, or a frame that is no message (then only origin and these are set).
+_REFUSED = pa.schema(
+    [
+        ("reason", pa.string()),
+        ("topic", pa.string()),
+        ("payload", pa.binary()),
+        ("retained", pa.bool_()),
+        ("original_length", pa.int64()),  # of a payload that was cut
+    ]
+)
 FRAME = pa.schema([*READING, *_REFUSED])
-QUARANTINE = [*_REFUSED.names, *(name for name, _ in _ORIGIN)]
-# One row per (device, stream): flat inclusive ranges of the numbers in silver, messages received, `held` seen.
+QUARANTINE_TABLE = pa.schema([*_REFUSED, *(READING.field(name) for name, _ in _ORIGIN)])
+QUARANTINE = QUARANTINE_TABLE.names
+# One row per (device, stream): flat inclusive ranges of the numbers in silver, messages received, `held` seen, and of the
+# boots whose clock was set late: what to add to an uptime (known from message `seq`, the lowest that has both times).
+CLOCK = pa.struct([("boot", pa.int32()), ("seq", pa.int64()), ("offset_us", pa.int64())])
 STREAM_STATE = pa.schema(
     [
         ("ranges", pa.list_(pa.int64())),
         ("copies", pa.int64()),
         ("held_min", pa.int64()),
         ("held_max", pa.int64()),
+        ("clocks", pa.list_(CLOCK)),
     ]
 )
 KEY = ["device", "stream"]

@@ -7,6 +7,7 @@ them is gone, also when the driver alone was killed and its JVM still finishes a
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import os
@@ -14,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +56,8 @@ def start(master: str, log_file: Path, *, shuffle_partitions: int = 2) -> SparkS
     with _stderr_into(log_file):
         spark = _builder(master, shuffle_partitions).getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
+    if not master.startswith("local"):
+        _ship_package(spark)
     spark.dataSource.register(OutpostSource)
     return spark
 
@@ -84,6 +88,15 @@ def _put_package_on_path() -> None:
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if folder not in known:
         os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, known)])
+
+
+def _ship_package(spark: SparkSession) -> None:
+    """The executors of a cluster get this package from the driver; its libraries they must have (README.md)."""
+    folder = tempfile.mkdtemp(prefix="outpost-")  # executors fetch from it, also one that comes late
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    root = Path(__file__).resolve().parents[2]
+    archive = shutil.make_archive(str(Path(folder, "outpost_tools")), "zip", root, "outpost_tools")
+    spark.sparkContext.addPyFile(archive)
 
 
 @contextlib.contextmanager

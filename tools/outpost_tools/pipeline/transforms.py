@@ -4,19 +4,24 @@ Exactness is here. Per (device, stream) the numbers already in silver are known 
 with them, the first copy of each new number is kept and the ranges grow. No watermark: a replay of last year's outbox
 is as good as today's reading, and the state grows with gaps, not with messages. Rejected: dropDuplicates (state of
 every key), a join with silver (rescans it once an old replay widens the range).
+
+The group that a function sees is a bucket of many streams: a call of Python costs a millisecond whatever is in it,
+and a thousand boards would cost a thousand.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from outpost_tools.pipeline import schemas
-from outpost_tools.pipeline.ranges import Ranges
+from outpost_tools.pipeline import clocks, schemas
 
-_ORDER = [(name, "ascending") for name in ("seq", "received", "collector", "segment", "offset", "record")]
+BUCKETS_PER_PARTITION = 4  # bounds what one call holds in memory
+_ORDER = [(name, "ascending") for name in ("code", "seq", "received", "collector", "segment", "offset", "record")]
+_SEQ_BITS = 31  # one more than a number has, so that the ranges of two streams never touch
 
 
 def quarantine(batch: DataFrame) -> DataFrame:
@@ -25,17 +30,18 @@ def quarantine(batch: DataFrame) -> DataFrame:
     return rows.select(*schemas.QUARANTINE)
 
 
-def mark(batch: DataFrame, streams: DataFrame) -> DataFrame:
+def mark(batch: DataFrame, streams: DataFrame, partitions: int) -> DataFrame:
     """New readings of the batch and the state of every stream after it, in one frame."""
     messages = batch.filter(F.col("reason").isNull()).select(*schemas.READING.names)
-    grouped = messages.groupBy(*schemas.KEY).cogroup(streams.groupBy(*schemas.KEY))
-    return grouped.applyInArrow(mark_stream, schemas.spark(schemas.MARKED))
+    bucket = F.pmod(F.xxhash64(*schemas.KEY), F.lit(partitions * BUCKETS_PER_PARTITION))
+    grouped = messages.groupBy(bucket).cogroup(streams.groupBy(bucket))
+    return grouped.applyInArrow(mark_streams, schemas.spark(schemas.MARKED))
 
 
 def new_readings(marked: DataFrame) -> DataFrame:
-    """Silver's rows, with the day they are stored under: the reading's own, or that of its arrival."""
+    """Silver's rows, with the day they are stored under; none while their time is not known."""
     rows = marked.filter(F.col("ranges").isNull()).select(*schemas.READING.names)
-    return rows.withColumn("day", F.to_date(F.coalesce("time", "received")))
+    return rows.withColumn("day", F.to_date("time"))
 
 
 def new_streams(marked: DataFrame) -> DataFrame:
@@ -43,68 +49,105 @@ def new_streams(marked: DataFrame) -> DataFrame:
     return rows.select(*schemas.STREAM.names)
 
 
-def mark_stream(rows: pa.Table, state: pa.Table) -> pa.Table:
-    """One stream: `rows` of this batch against its `state` (no row or one)."""
-    old = state.to_pylist()[0] if state.num_rows else None
-    if not rows.num_rows:
-        return _state_row(old)
-    rows = rows.sort_by(_ORDER)
+def mark_streams(rows: pa.Table, state: pa.Table) -> pa.Table:
+    """`rows` of this batch against the `state` of their streams (and of others, which is handed on)."""
+    names, row_codes, state_codes = _coded(rows, state)
+    rows = rows.append_column("code", row_codes).sort_by(_ORDER)
+    code, seq = rows["code"].to_numpy(), rows["seq"].to_numpy()
+    old = _bounds(state, state_codes)
     first_copy, copies = first_copies(rows)
-    seen = old["ranges"] if old else []
-    fresh = first_copy & ~in_ranges(rows["seq"].to_numpy(), seen)
-    readings = rows.filter(pa.array(fresh)).select(schemas.READING.names)
-    ranges = grown(seen, readings["seq"].to_numpy())
-    return pa.concat_tables([_with_empty_state(readings), _state_row(_next_state(rows, old, ranges, copies))])
+    key = (code << _SEQ_BITS) + seq
+    fresh = first_copy & ~in_ranges(key, old)
+    readings = rows.filter(pa.array(fresh)).select(schemas.READING.names).cast(schemas.READING)
+    known = clocks.lowest(pa.concat_tables([clocks.from_state(state), clocks.from_readings(readings)]))
+    counts = np.bincount(code[copies], minlength=len(names))
+    after = _next_state(names, grown(old, key[fresh]), known)
+    after |= _sums(state, state_codes, code, rows["held"].to_numpy(), counts)
+    states = pa.table([after[field.name] for field in schemas.STREAM], schema=schemas.STREAM)
+    return pa.concat_tables([clocks.place(readings, known), states], promote_options="default").select(schemas.MARKED.names)
 
 
-def _next_state(rows: pa.Table, old: dict | None, ranges: list[int], copies: int) -> dict:
-    held = rows["held"].to_numpy()
-    state = {name: rows[name][0].as_py() for name in schemas.KEY}
-    state |= {"ranges": ranges, "copies": copies, "held_min": int(held.min()), "held_max": int(held.max())}
-    if old:
-        state["copies"] += old["copies"]
-        state["held_min"] = min(state["held_min"], old["held_min"])
-        state["held_max"] = max(state["held_max"], old["held_max"])
-    return state
+def _coded(rows: pa.Table, state: pa.Table) -> tuple[pa.Array, pa.Array, np.ndarray]:
+    """(distinct "device/stream", their index for each row, for each state)."""
+    all_names = pa.chunked_array([*_names(rows).chunks, *_names(state).chunks], pa.string()).combine_chunks()
+    encoded = all_names.dictionary_encode()
+    codes = encoded.indices.cast(pa.int64())
+    return encoded.dictionary, codes[: rows.num_rows], codes[rows.num_rows :].to_numpy(zero_copy_only=False)
 
 
-def first_copies(rows: pa.Table) -> tuple[np.ndarray, int]:
-    """Of sorted rows: which belong to the first copy of their number, and how many copies there are in all."""
-    seq = rows["seq"].to_numpy()
-    new_seq = np.ones(len(seq), dtype=bool)
-    new_seq[1:] = seq[1:] != seq[:-1]
-    new_copy = new_seq.copy()
-    for name in ("collector", "segment", "offset"):
-        column = rows[name].to_numpy()
-        new_copy[1:] |= column[1:] != column[:-1]
-    start_of_copy = np.maximum.accumulate(np.where(new_copy, np.arange(len(seq)), 0))
-    return new_seq[start_of_copy], int(new_copy.sum())
+def _names(table: pa.Table) -> pa.ChunkedArray:
+    return pc.binary_join_element_wise(*(table[name] for name in schemas.KEY), "/")  # neither has a slash
 
 
-def in_ranges(seq: np.ndarray, flat: list[int]) -> np.ndarray:
-    """Which numbers lie in the ranges [first, last, first, last, ...]."""
-    if not flat:
-        return np.zeros(len(seq), dtype=bool)
-    bounds = np.asarray(flat)
-    index = np.searchsorted(bounds[0::2], seq, side="right") - 1
-    return (index >= 0) & (seq <= bounds[1::2][index])
+def first_copies(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """Of sorted rows: which belong to the first copy of their message, and which begin a copy."""
+    if not rows.num_rows:
+        return np.zeros(0, dtype=bool), np.zeros(0, dtype=bool)
+    new_message = _changes(rows, ["code", "seq"])
+    new_copy = new_message | _changes(rows, ["collector", "segment", "offset"])
+    start_of_copy = np.maximum.accumulate(np.where(new_copy, np.arange(rows.num_rows), 0))
+    return new_message[start_of_copy], new_copy
 
 
-def grown(flat: list[int], seq: np.ndarray) -> list[int]:
-    """The ranges with ascending numbers `seq` (repeats allowed) put in."""
-    ranges = Ranges(flat)
-    if len(seq):
-        breaks = np.flatnonzero(np.diff(seq) > 1)
-        firsts, lasts = seq[np.r_[0, breaks + 1]], seq[np.r_[breaks, len(seq) - 1]]
-        for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
-            ranges.add_range(first, last)
-    return ranges.to_list()
+def _changes(rows: pa.Table, names: list[str]) -> np.ndarray:
+    changed = np.ones(rows.num_rows, dtype=bool)
+    changed[1:] = False
+    for name in names:
+        column = rows[name].combine_chunks()
+        column = column.dictionary_encode().indices if pa.types.is_string(column.type) else column
+        values = column.to_numpy(zero_copy_only=False)
+        changed[1:] |= values[1:] != values[:-1]
+    return changed
 
 
-def _with_empty_state(readings: pa.Table) -> pa.Table:
-    nothing = [pa.nulls(readings.num_rows, field.type) for field in schemas.STREAM_STATE]
-    return pa.table([*readings.cast(schemas.READING).columns, *nothing], schema=schemas.MARKED)
+def _bounds(state: pa.Table, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(firsts, lasts) of the ranges of all streams, ascending, the stream's code above the number."""
+    lists = state["ranges"].combine_chunks()
+    flat = pc.list_flatten(lists).to_numpy(zero_copy_only=False)
+    parents = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
+    keys = (codes[parents] << _SEQ_BITS) + flat
+    order = np.argsort(keys[0::2], kind="stable")
+    return keys[0::2][order], keys[1::2][order]
 
 
-def _state_row(state: dict) -> pa.Table:
-    return pa.Table.from_pylist([state], schema=schemas.MARKED)
+def in_ranges(keys: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Which numbers lie in one of the ranges (firsts, lasts)."""
+    firsts, lasts = bounds
+    if not len(firsts):
+        return np.zeros(len(keys), dtype=bool)
+    index = np.searchsorted(firsts, keys, side="right") - 1
+    return (index >= 0) & (keys <= lasts[index])
+
+
+def grown(bounds: tuple[np.ndarray, np.ndarray], keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The ranges with ascending numbers put in (repeats allowed) that lie in none of them; what touches becomes one."""
+    breaks = np.diff(keys) > 1
+    firsts = np.concatenate([bounds[0], keys[:1], keys[1:][breaks]])
+    lasts = np.concatenate([bounds[1], keys[:-1][breaks], keys[-1:]])
+    order = np.argsort(firsts, kind="stable")
+    firsts, lasts = firsts[order], lasts[order]
+    apart = firsts[1:] != lasts[:-1] + 1
+    return np.concatenate([firsts[:1], firsts[1:][apart]]), np.concatenate([lasts[:-1][apart], lasts[-1:]])
+
+
+def _next_state(names: pa.Array, bounds: tuple[np.ndarray, np.ndarray], known: pa.Table) -> dict[str, pa.Array]:
+    keys = np.stack(bounds, axis=1).ravel()
+    codes = bounds[0] >> _SEQ_BITS
+    offsets = np.concatenate([[0], np.cumsum(2 * np.bincount(codes, minlength=len(names)))])
+    ranges = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(keys & ((1 << _SEQ_BITS) - 1)))
+    clock_codes = pc.index_in(_names(known), value_set=names).to_numpy().astype(np.int64)
+    parts = pc.split_pattern(names, "/")
+    device, stream = (pc.list_element(parts, index) for index in (0, 1))
+    return {"device": device, "stream": stream, "ranges": ranges, "clocks": clocks.to_state(known, len(names), clock_codes)}
+
+
+def _sums(state: pa.Table, state_codes: np.ndarray, code: np.ndarray, held: np.ndarray, counts: np.ndarray) -> dict:
+    """copies, held_min and held_max of every stream, old and new together."""
+    lowest, highest = np.full(len(counts), np.iinfo(np.int64).max), np.full(len(counts), -1)
+    np.minimum.at(lowest, code, held)
+    np.maximum.at(highest, code, held)
+    if state.num_rows:
+        counts[state_codes] += state["copies"].to_numpy()
+        lowest[state_codes] = np.minimum(lowest[state_codes], state["held_min"].to_numpy())
+        highest[state_codes] = np.maximum(highest[state_codes], state["held_max"].to_numpy())
+    return {"copies": pa.array(counts), "held_min": pa.array(lowest), "held_max": pa.array(highest)}

@@ -1,0 +1,91 @@
+"""How fast segments become Arrow: the pipeline's reader beside its exact reader (message by message), one run each in turn.
+
+python host_tests/bench/pipeline_rates.py [--messages 200000] [--rounds 3] [--spark]
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+for _folder in ("host_tests", "host_tests/support", "tools/cpython_stubs", "tools", "firmware"):
+    sys.path.insert(0, str(REPOSITORY / _folder))
+
+from outpost_tools.pipeline import decode  # noqa: E402
+from pipeline_load import write_log  # noqa: E402
+
+
+def fast(path: str) -> int:
+    return sum(batch.num_rows for batch in decode.segment_batches(Path(path).read_bytes(), "collector-1", 0))
+
+
+def exact(path: str) -> int:
+    rows = decode.segment_rows(Path(path).read_bytes(), "collector-1", 0)
+    return sum(batch.num_rows for batch in decode.arrow_batches(rows))
+
+
+def rate(reader, paths: list[str], processes: int) -> tuple[float, float]:
+    """(rows/s by the clock, rows per second of CPU time)."""
+    with multiprocessing.get_context("fork").Pool(processes) as pool:
+        pool.map(reader, paths[:processes])  # imports and first allocations are not measured
+        cpu, begin = _children_cpu_s(pool), time.perf_counter()
+        rows = sum(pool.imap_unordered(reader, paths, chunksize=1))
+        seconds, cpu = time.perf_counter() - begin, _children_cpu_s(pool) - cpu
+    return rows / seconds, rows / cpu
+
+
+def _children_cpu_s(pool) -> float:
+    ticks = 0
+    for process in pool._pool:
+        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return max(ticks / os.sysconf("SC_CLK_TCK"), 0.01)
+
+
+def through_spark(log: Path, rows: int) -> float:
+    """Rows/s of the source alone, into Spark's sink that keeps nothing, the second of two runs."""
+    from outpost_tools.pipeline import session
+
+    with tempfile.TemporaryDirectory() as folder:
+        spark = session.start("local[2]", Path(folder) / "spark.log")
+        for name in ("cold", "warm"):
+            begin = time.perf_counter()
+            frames = spark.readStream.format("outpost").option("path", str(log)).option("maxbytesperbatch", 1 << 40).load()
+            query = frames.writeStream.format("noop").option("checkpointLocation", f"{folder}/{name}")
+            query.trigger(availableNow=True).start().awaitTermination()
+            seconds = time.perf_counter() - begin
+        spark.stop()
+    return rows / seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--messages", type=int, default=200_000, help="%(default)s")
+    parser.add_argument("--rounds", type=int, default=3, help="%(default)s; the best of them counts, for both readers")
+    parser.add_argument("--spark", action="store_true", help="also through Spark (adds half a minute)")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder)
+        rows = write_log(log, args.messages, segment_bytes=4 << 20)
+        paths = [str(path) for path in sorted(log.glob("*/*.seg"))]
+        size = sum(os.path.getsize(path) for path in paths)
+        print(f"{args.messages} messages, {rows} rows, {size / args.messages:.0f} bytes a frame; load {os.getloadavg()[0]:.1f}")
+        for processes in (1, 2):
+            pairs = [(rate(fast, paths, processes), rate(exact, paths, processes)) for _ in range(args.rounds)]
+            best, best_exact = (max(pair[index] for pair in pairs) for index in (0, 1))
+            print(
+                f"{processes} processes: fast {best[0]:,.0f} rows/s ({best[1]:,.0f} per CPU second), message by message ", end=""
+            )
+            print(f"{best_exact[0]:,.0f} ({best_exact[1]:,.0f}); ratio {best[1] / best_exact[1]:.1f}")
+        if args.spark:
+            print(f"through Spark local[2] to the noop sink: {through_spark(log, rows):,.0f} rows/s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""The time of readings that were taken before their board's clock was set.
+
+Such a message carries `up`, seconds since boot, and no `bt`. Once the clock is set, the firmware sends both for the rest
+of that boot: `bt - up` is when the board booted, and gives the earlier readings of the same (device, stream, boot) their
+time. Of several such messages the one with the lowest number counts: it is nearest to the readings before it, and the
+result does not depend on what arrived first. It places only lower numbers than its own, so a boot number that comes
+again after 65,536 boots places nothing wrongly.
+
+Where the time is put in: when a batch is written, if the clock is known by then; else each time silver is read, from the
+state table `streams`; and for good at the next compaction, which also moves the reading to the folder of its day. Why
+not rewrite silver as soon as a clock becomes known: silver stays append-only, a batch stays a function of its input and
+the state before it, and a kill can tear nothing. A boot whose clock never became known keeps readings without a time;
+its neighbours bound them (`boots` among the gold tables). The state is one clock per boot that had it set late.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from outpost_tools import message
+from outpost_tools.pipeline import schemas
+
+BOOT = [*schemas.KEY, "boot"]
+CLOCKS = pa.schema([*(schemas.READING.field(name) for name in BOOT), ("clock_seq", pa.int64()), ("offset_us", pa.int64())])
+NEEDED = [*BOOT, "seq", "uptime_s", "shift_s", "time", "placed"]  # columns that place() needs
+
+
+def since_boot_us(rows: pa.Table) -> np.ndarray:
+    """Microseconds from boot to reading; NaN where the message does not tell."""
+    up, shift = rows["uptime_s"].to_numpy(), rows["shift_s"].to_numpy()
+    return np.rint((up + np.nan_to_num(shift)) * 1_000_000)
+
+
+def from_readings(rows: pa.Table) -> pa.Table:
+    """The clocks that readings show: one for each boot."""
+    both = pc.and_(pc.is_valid(rows["uptime_s"]), pc.and_(pc.is_valid(rows["time"]), pc.is_null(rows["placed"])))
+    rows = rows.filter(both)
+    offset = rows["time"].cast(pa.int64()).to_numpy() - since_boot_us(rows).astype(np.int64)
+    columns = [rows[name] for name in BOOT]
+    return lowest(pa.table([*columns, rows["seq"], pa.array(offset, pa.int64())], schema=CLOCKS))
+
+
+def from_state(streams: pa.Table) -> pa.Table:
+    """The clocks in rows of schemas.STREAM."""
+    lists = streams["clocks"].combine_chunks()
+    parents, clocks = pc.list_parent_indices(lists), pc.list_flatten(lists)
+    columns = [streams[name].take(parents) for name in schemas.KEY]
+    return pa.table([*columns, *(clocks.field(index) for index in range(3))], schema=CLOCKS)
+
+
+def to_state(clocks: pa.Table, streams: int, codes: np.ndarray) -> pa.ListArray:
+    """The column `clocks` of `streams` rows; codes: the row of each clock."""
+    order = np.argsort(codes, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=streams))])
+    rows = clocks.take(order).combine_chunks()
+    values = [rows[name].combine_chunks() for name in CLOCKS.names[2:]]
+    flat = pa.StructArray.from_arrays(values, fields=list(schemas.CLOCK))
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat)
+
+
+def lowest(clocks: pa.Table) -> pa.Table:
+    """Of each boot the clock with the lowest message number."""
+    if not clocks.num_rows:
+        return clocks
+    clocks = clocks.sort_by([(name, "ascending") for name in CLOCKS.names])
+    return clocks.filter(pa.array(_begins(clocks, BOOT)))
+
+
+def _begins(rows: pa.Table, names: list[str]) -> np.ndarray:
+    """Which of sorted rows differ in `names` from the row before."""
+    new = np.ones(rows.num_rows, dtype=bool)
+    new[1:] = False
+    for name in names:
+        column = rows[name].combine_chunks()
+        new[1:] |= pc.not_equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
+    return new
+
+
+def place(rows: pa.Table, clocks: pa.Table) -> pa.Table:
+    """`rows` (with the columns NEEDED) with times put in; also those put in before, by the clock that is known now."""
+    open_ones = pc.and_(pc.or_(pc.is_null(rows["time"]), pc.is_valid(rows["placed"])), pc.is_valid(rows["uptime_s"]))
+    where = np.flatnonzero(open_ones.to_numpy(zero_copy_only=False)) if rows.num_rows else []
+    if not len(where) or not clocks.num_rows:
+        return rows
+    open_rows = rows.select(NEEDED).take(where)
+    found = pc.index_in(_boot_names(open_rows), value_set=_boot_names(clocks))
+    known = pc.is_valid(found).to_numpy(zero_copy_only=False)
+    index = pc.fill_null(found, 0).to_numpy(zero_copy_only=False)
+    time = clocks["offset_us"].to_numpy()[index] + np.nan_to_num(since_boot_us(open_rows)).astype(np.int64)
+    known &= open_rows["seq"].to_numpy() < clocks["clock_seq"].to_numpy()[index]
+    known &= (time >= message.MIN_TIME_S * 1_000_000) & (time <= (message.MAX_TIME_S - 1) * 1_000_000)
+    return _with_times(rows, where[known], time[known])
+
+
+def _with_times(rows: pa.Table, where: np.ndarray, time_us: np.ndarray) -> pa.Table:
+    times = rows["time"].cast(pa.int64()).combine_chunks()
+    values, missing = pc.fill_null(times, 0).to_numpy(zero_copy_only=False).copy(), times.is_null().to_numpy(zero_copy_only=False)
+    placed = pc.fill_null(rows["placed"].combine_chunks(), False).to_numpy(zero_copy_only=False).copy()
+    values[where], missing[where], placed[where] = time_us, False, True
+    column = pa.array(values, mask=missing).cast(rows.schema.field("time").type)
+    rows = rows.set_column(rows.schema.get_field_index("time"), rows.schema.field("time"), column)
+    flags = pa.array(placed, mask=~placed)  # true or null: an absent column of an older file reads as null
+    return rows.set_column(rows.schema.get_field_index("placed"), rows.schema.field("placed"), flags)
+
+
+def _boot_names(rows: pa.Table) -> pa.Array:
+    """device/stream/boot: neither has a slash."""
+    parts = [rows[name].cast(pa.string()).combine_chunks() for name in BOOT]
+    return pc.binary_join_element_wise(*parts, "/")

@@ -1,0 +1,93 @@
+"""Frames taken out of quarantine after a fix: exactly once into silver.
+
+Replay picks the refused frames that can be read now and writes them into a sealed segment of the tables' own, which the
+next run reads like a collector's (source.REPLAY). Silver stays exact because the same rules hold for these frames as for
+any other; the list of their origins, `segment-N.json`, takes them out of the quarantine table. A kill between segment
+and list is made good at the next start: the list lies there already, under the name of a list in the making.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+from outpost_tools import message, segments
+from outpost_tools.pipeline import tables
+
+
+def reasons(tables_dir: Path) -> Counter[str]:
+    """How many frames are in quarantine for which reason."""
+    if not tables.exists(tables_dir, "quarantine"):
+        return Counter()
+    return Counter(tables.read_table(tables_dir, "quarantine", ["reason"])["reason"].to_pylist())
+
+
+def replay(tables_dir: Path, reason: str, *, versions: tuple[int, ...] = message.VERSIONS) -> tuple[int, int]:
+    """(frames on their way to silver, frames that are still no message) of those whose reason begins with `reason`."""
+    folder = tables_dir / tables.REPLAY
+    _finish(folder)
+    readable, origins, refused = [], [], 0
+    for row in tables.read_table(tables_dir, "quarantine").to_pylist():
+        if not row["reason"].startswith(reason):
+            continue
+        if _is_message(row, versions):
+            readable.append(row)
+            origins.append((row["collector"], row["segment"], row["offset"]))
+        else:
+            refused += 1
+    if readable:
+        _write(folder, readable, origins)
+    return len(readable), refused
+
+
+def _is_message(row: dict, versions: tuple[int, ...]) -> bool:
+    length = row["original_length"]
+    if length is not None and length > len(row["payload"]):  # it was cut: the rest is nowhere
+        return False
+    try:
+        message.decode(row["topic"], row["payload"], retained=bool(row["retained"]), versions=versions)
+    except message.Malformed:
+        return False
+    return True
+
+
+def _next_number(folder: Path) -> int:
+    """Behind all segments that were, also when they were consumed and deleted: their lists stay."""
+    names = [*folder.glob("segment-*.seg"), *folder.glob("segment-*.json")]
+    return max((segments.segment_number(path) for path in names), default=-1) + 1
+
+
+def _write(folder: Path, rows: list[dict], origins: list[tuple]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    number = _next_number(folder)
+    making = folder / f"segment-{number:012d}.making"
+    _write_durably(making, json.dumps(origins).encode())
+    frames = [segments.encode_frame(_ms(row["received"]), row["topic"].encode(), row["payload"]) for row in rows]
+    unsealed = folder / f"segment-{number:012d}.open"
+    _write_durably(unsealed, segments.MAGIC + b"".join(frames))
+    unsealed.rename(unsealed.with_suffix(".seg"))
+    segments.sync_directory(folder)
+    _finish(folder)
+
+
+def _ms(time) -> int:
+    return round(time.timestamp() * 1000)
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _finish(folder: Path) -> None:
+    """Lists whose segment was sealed become valid; what a kill left of others goes away."""
+    for making in folder.glob("segment-*.making"):
+        if making.with_suffix(".seg").exists():
+            making.rename(making.with_suffix(".json"))
+        else:
+            making.unlink()
+            making.with_suffix(".open").unlink(missing_ok=True)
