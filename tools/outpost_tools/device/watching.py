@@ -12,7 +12,8 @@ from typing import Any
 
 from outpost_tools import message
 from outpost_tools.device import install, kinds, plan, selftest
-from outpost_tools.device.connection import Board, check_port, connected
+from outpost_tools.device.connection import Board, connected
+from outpost_tools.device.console import check_port
 from outpost_tools.errors import ToolError
 
 _POLL_S = 0.2
