@@ -29,7 +29,7 @@ test-micropython: setup  ## the firmware's tests under MicroPython, 64-bit and 3
 power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations
 	@$(BIN)/python host_tests/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))
 
-soak: setup  ## simulated years of a board, both modes: YEARS=n (20, some 90 s each), INTERVAL=seconds between messages (10)
+soak: setup  ## simulated years of a board, both modes: YEARS=n (8: an hour), INTERVAL=seconds between messages (10)
 	@$(BIN)/python host_tests/soak.py $(if $(YEARS),--years $(YEARS)) $(if $(INTERVAL),--interval $(INTERVAL))
 
 size-diff: size

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Simulated years of a board at full speed, in both modes side by side, on 32-bit MicroPython: what `make soak` runs.
 
-    .venv/bin/python host_tests/soak.py [--years 20] [--interval 10] [--seed 1]
+    .venv/bin/python host_tests/soak.py [--years 8] [--interval 10] [--seed 1]
 
 support/soak_world.py says what must hold; the first thing that does not ends the run with the command that repeats it.
 """
@@ -52,7 +52,7 @@ def soak(command: list[str], days: int, interval_s: int, seed: int, mode: str, p
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
-        "--years", type=float, default=20, help="simulated, of each mode (default: %(default)s; some 90 s a year)"
+        "--years", type=float, default=8, help="simulated, of each mode (default: %(default)s, an hour)"
     )
     parser.add_argument("--interval", type=int, default=10, help="seconds from one message to the next (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)

@@ -271,7 +271,7 @@ class Soak:
         assert day < 8 or self.heap <= self.first_heap + 256, "the heap grows: %d, %d" % (self.first_heap, self.heap)
         assert self.most_gross == 0, "%d bytes of heap for a message" % self.most_gross
         # What was erased ahead is forgotten with the power, and erased again: one block a start, whichever it is.
-        assert max(board.chip.erases) - min(board.chip.erases) <= 3 + board.boots // 8, board.chip.erases
+        assert max(board.chip.erases) - min(board.chip.erases) <= 4 + board.boots // 4, board.chip.erases
         outbox = client.outbox
         assert board.appended + outbox.appended == outbox.next_seq
         assert outbox.next_seq >= board.server.expected >= outbox.oldest_seq, "freed before it came"
