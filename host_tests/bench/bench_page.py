@@ -29,6 +29,7 @@ td,th{padding:3px 8px;text-align:right;white-space:nowrap;border-bottom:1px soli
 td:first-child,th:first-child{text-align:left;position:sticky;left:0;background:#fff;white-space:normal;min-width:8em}
 th{border-bottom:2px solid #1a1a1a;vertical-align:bottom} tr.ours td{font-weight:700}
 """
+_STEPS = ("publish", "send", "PUBACK")
 _CONFIG = {"responsive": True, "displaylogo": False, "displayModeBar": False}
 _SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up")
 _CELLS = {
@@ -100,6 +101,7 @@ def render(results: dict) -> str:
         _environment(results.get("environment", {})),
         _peers(results.get("peers", {})),
         _sizes(results.get("peer_sizes", {})),
+        _instructions(results.get("instructions", {})),
         _flash(results.get("outbox_vs_littlefs", []), results.get("mount", [])),
     ]
     return (
@@ -142,6 +144,42 @@ def _sizes(section: dict) -> str:
         return ""
     note = "<h2>Size</h2><p>Heap after import and one instance, 32-bit, from .mpy. Compact: private names are renamed.</p>"
     return note + table(("", "heap B", ".mpy B"), ((name, row["heap"], row["mpy"]) for name, row in section.items()))
+
+
+def _instructions(section: dict[str, int]) -> str:
+    """What a message takes where no noise is; how it grows."""
+    if "flash publish" not in section:
+        return ""
+    steps = [(f"outpost, {kind}", *(section[f"{kind} {step}"] for step in _STEPS)) for kind in ("RAM", "flash")]
+    rows = [(name, *values, sum(values)) for name, *values in steps]
+    rows += [(name, None, None, None, section[name]) for name in ("simple", "robust", "raw") if name in section]
+    parts = [
+        "<h2>Machine instructions</h2><p>Counted by single steps, 32-bit MicroPython for x86; one QoS 1 message with its PUBACK, "
+        "24 bytes of topic, 64 of payload. raw: a bare socket loop. The kernel's part is left out.</p>",
+        table(("", *_STEPS, "in all"), rows),
+        "<h3>By length of the payload</h3><p class=quiet>Outbox alone: append, load, discard.</p>",
+        _payload_lines(section),
+        "<h3>By outbox and backlog</h3><p class=quiet>A larger outbox or a longer backlog costs a message nothing more. With a "
+        "backlog the oldest is read from flash; without, the new one stands in the buffer yet.</p>",
+        table(("", "instructions"), [row for row in section.items() if row[0].startswith(("flash, blocks", "flash, backlog"))]),
+        "<h3>What a stored message is made of</h3>",
+        table(("", "instructions"), [row for row in section.items() if row[0].startswith("in append")]),
+    ]  # fmt: skip
+    return "".join(parts)
+
+
+def _payload_lines(section: dict[str, int]) -> str:
+    figure = go.Figure()
+    for kind, symbol, dash in (("flash", "circle", "solid"), ("RAM", "square", "dot")):
+        start = f"{kind}, payload "
+        points = [(int(name.removeprefix(start)), value) for name, value in section.items() if name.startswith(start)]
+        figure.add_scatter(
+            x=[size for size, _ in points], y=[value for _, value in points], name=kind, mode="lines+markers",
+            line={"color": _INK, "dash": dash}, marker={"symbol": symbol, "size": 9},
+        )  # fmt: skip
+    figure.update_xaxes(title="bytes of payload")
+    figure.update_yaxes(title="instructions", rangemode="tozero")
+    return chart(figure, 320)
 
 
 def _flash(stores: list[dict], mounts: list[dict]) -> str:
