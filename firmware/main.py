@@ -73,10 +73,15 @@ def main():
     """Settings at fault: one line that names the key. Whatever else goes wrong: the board keeps the reason and begins anew."""
     board.begin()
     try:
-        station = build(load("settings.json"))
+        settings = load("settings.json")
+        station = build(settings)
     except ValueError as error:
         print(error, file=sys.stderr)
         return board.give_up()
+    if settings["deep_sleep"]:
+        from outpost.duty import wake
+
+        return wake(station, board, settings)
     return run(station)
 
 

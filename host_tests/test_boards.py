@@ -11,6 +11,9 @@ from fake_flash import flash_in_ram
 from fake_machine import PORTS, REPOSITORY, Bench, FakeMachine, Reset
 from fake_network import RP2, Ticks
 from outpost import crash, status
+from outpost.chip_sensors import Reading
+from outpost.clock import Clock
+from outpost.duty import wake
 from outpost.session import packet_id_of
 from outpost.settings import check
 
@@ -155,18 +158,94 @@ class TestBoards(unittest.TestCase):
             bench(name, ticks=ticks, machine=machine).board.begin()
             self.assertEqual(ticks.longest_sleep_ms, 0)
 
-    def test_sleep_is_no_crash_and_the_clock_goes_on_where_the_port_says_so(self):
+    def test_sleep_is_no_crash(self):
         for name in PORTS:
             desk = bench(name)
-            with self.assertRaises(Reset):
-                desk.board.sleep(60_000)
-            self.assertEqual(desk.machine.slept_ms, 60_000)
-            desk.machine.cause = 4
-            desk.time.seconds = 30_000 * 86400 + 7
-            clock = _Clock()
+            for _ in range(9):
+                desk.board.begin()
+                desk.board.started(None)
+                desk.machine.slept_ms = 0
+                with self.assertRaises(Reset):
+                    desk.board.sleep(86_400_000)
+                self.assertEqual(desk.machine.slept_ms, 86_400_000, name)
+            self.assertEqual(desk.ticks.longest_sleep_ms, 0)
+
+    def test_a_wake_takes_the_time_first_lets_sensors_settle_delivers_and_sleeps_the_rest(self):
+        """And the next one: without a connection, as its message is not due."""
+        desk = bench("ESP32_GENERIC")
+        flags = settings(deep_sleep=True, connect_every=2, interval_ms=60_000)
+        began_ms = desk.ticks.ms
+        sent = self.wakes(desk, flags, True)
+        self.assertTrue(b'"bt":' in sent and b'"n":"slow","v":2' in sent, sent)
+        self.assertEqual(desk.machine.slept_ms + desk.ticks.ms - began_ms, 60_000)
+        self.assertTrue(desk.machine.longest_hunger_ms < 100)
+        began_ms = desk.ticks.ms
+        self.assertEqual(self.wakes(desk, flags, False), b"")
+        self.assertEqual((desk.ticks.ms - began_ms, desk.net.open), (800, 0))
+
+    def wakes(self, desk, flags, answers):
+        """One wake; what it sent. The slow sensor has nothing yet at its first reading."""
+        station, board, slow = desk.main().build(flags), desk.board, [0]
+        desk.net.stream.say(b"\x20\x02\0\0")
+        idle, outbox, client = board.idle, station.client.outbox, station.client
+
+        def read():
+            slow[0] += 1
+            return slow[0] if slow[0] > 1 else None
+
+        def wait(_):
+            if answers and client.sent > client.acknowledged:
+                word = packet_id_of(outbox.next_seq - 1)
+                desk.net.stream.say(bytes((0x40, 2, word >> 8, word & 255)))
+            idle(client)
+
+        station.sensors = [Reading(b"slow", b"", 0, read, 800)]
+        station.values = [None]
+        board.idle = wait
+        with self.assertRaises(Reset):
+            wake(station, board, flags)
+        board.idle = idle
+        return desk.net.stream.take()
+
+    def test_the_clock_of_an_esp32_goes_on_in_deep_sleep(self):
+        for name in PORTS:
+            if PORTS[name] is RP2:
+                continue
+            desk = bench(name)
             desk.board.link(settings())
-            desk.board.set_clock(clock, 0)
-            self.assertEqual(clock.day, 0 if PORTS[name] is RP2 else 30_000 + 10_957, name)
+            desk.time.seconds = 30_000 * 86400 + 7
+            for cause, day in ((1, 0), (4, 30_000 + 10_957)):
+                desk.machine.cause = cause
+                clock = Clock(0)
+                desk.board.set_clock(clock, 0)
+                self.assertEqual(clock.day, day, name)
+
+    def test_an_rp2_keeps_the_time_of_the_end_of_its_sleep_in_two_registers(self):
+        for name in PORTS:
+            if PORTS[name] is not RP2:
+                continue
+            desk = bench(name)
+            desk.board.link(settings())
+            clock = Clock(desk.ticks.ticks_ms())
+            desk.board.set_clock(clock, desk.ticks.ticks_ms())
+            self.assertFalse(clock.is_set)  # after power on the registers hold anything
+            clock.set(20_500, 86_000_000, desk.ticks.ticks_ms())
+            with self.assertRaises(Reset):
+                desk.board.sleep(7_300_000)
+            self.assertFalse(desk.network.wlan.is_active)
+            self.assertEqual(desk.machine.mem32[desk.board._WATCHDOG + 0x3000], 1 << 30)
+            overslept_ms = desk.machine.slept_ms - 7_300_000
+            ticks = Ticks()
+            ticks.ms = 150  # since the reset
+            again = bench(name, ticks=ticks, machine=desk.machine)
+            again.board.link(settings())
+            clock = Clock(150)
+            again.board.set_clock(clock, 150)
+            self.assertEqual((clock.day, clock.ms), (20_501, 6_900_150 + overslept_ms), name)
+            self.assertTrue(desk.machine.rtc_set and again.board.link(settings(tls=False)) is not None)
+            clock = Clock(150)
+            again.board.set_clock(clock, 150)
+            self.assertFalse(clock.is_set)  # a reset that no sleep came before: the time would be an old one
 
     def test_a_stopped_program_lets_go_of_the_watchdog(self):
         for name in PORTS:

@@ -34,6 +34,10 @@ class TestSettings(unittest.TestCase):
             ({"tls": True}, "tls"),
             ({"tls": 1, "ca_file": "ca.der"}, "tls"),
             ({"ca_file": "ca.der"}, "ca_file"),
+            ({"deep_sleep": 1}, "deep_sleep"),
+            ({"connect_every": 20}, "connect_every"),
+            ({"connect_every": 0, "deep_sleep": True}, "connect_every"),
+            ({"wake_limit_ms": 10}, "wake_limit_ms"),
             ({"tls": True, "ca_file": "ca.der", "client_cert_file": "c.der"}, "client_key_file"),
         ):
             given = dict(GOOD)

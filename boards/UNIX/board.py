@@ -20,6 +20,8 @@ from outpost import crash
 ALIGN = 4
 PAGE_BYTES = 256
 
+ASLEEP_STATUS = 75
+
 _IDLE_MS = 5
 _CONNECT_MS = 3000
 _COUNTERS_MS = 500
@@ -30,11 +32,12 @@ _ORDERS = {
     "cut_at_operation": 0,
     "cut_mode": "nothing",
     "stop_file": "",
+    "sleeps": True,  # false: sleep() takes no time
     "clock_file": "",  # the clock is not set as long as this file, if one is named, is not there
 }
 
 _orders = dict(_ORDERS)
-_state = {"journal": None, "flash": None, "counters_ms": 0, "stop_ms": 0}
+_state = {"journal": None, "flash": None, "counters_ms": 0, "begin_ms": 0}
 
 if sys.implementation.name == "micropython":
     ticks_ms, _sleep_ms = time.ticks_ms, time.sleep_ms
@@ -205,6 +208,7 @@ def release_watchdog():
 
 def begin():
     """A process that ends too often is its starter's business."""
+    _state["begin_ms"] = ticks_ms()
 
 
 def give_up():
@@ -220,9 +224,11 @@ def crashed(error):
 
 
 def sleep(ms):
-    """A board wakes from deep sleep as from a reset: the process waits, and ends."""
-    _sleep_ms(ms)
-    sys.exit(0)
+    """A board wakes from deep sleep as from a reset: the process waits, and ends with a status that asks to be started again."""
+    _journal(b"sleep %d\n" % ms)
+    if _orders["sleeps"]:
+        _sleep_ms(ms)
+    sys.exit(ASLEEP_STATUS)
 
 
 def idle(client):
@@ -273,6 +279,9 @@ def _write_counters(client):
         "longest_outage_ms": client.longest_outage_ms,
         "programs": flash.programs,
         "erases": flash.erases,
+        "reads": flash.reads,
+        "bytes_programmed": flash.bytes_programmed,
+        "awake_ms": (ticks_ms() - _state["begin_ms"]) & 0x3FFFFFFF,
     }
     if hasattr(client, "replays"):
         counters.update({"confirmations": client.confirmations, "replays": client.replays})

@@ -4,12 +4,16 @@
 micropython-lib, which the RP2 and ESP32 builds bring along. A reading of that one takes heap.
 """
 
+from micropython import const
+
+_CONVERSION_MS = const(800)  # 750 by the data sheet
+
 
 class Reading:
-    """What Station wants of a sensor. read: callable, integer or None."""
+    """What Station wants of a sensor. read: callable, integer or None. settle_ms: from a first, empty reading to a good one."""
 
-    def __init__(self, name, unit, exponent, read):
-        self.name, self.unit, self.exponent, self.read = name, unit, exponent, read
+    def __init__(self, name, unit, exponent, read, settle_ms=0):
+        self.name, self.unit, self.exponent, self.read, self.settle_ms = name, unit, exponent, read, settle_ms
 
 
 class Ds18b20:
@@ -60,6 +64,6 @@ def _one(name, own, machine, adc):
     if pin.isdigit() and kind == "adc":
         return Reading(("adc" + pin).encode(), b"V", -3, adc(int(pin)))
     if pin.isdigit() and kind == "ds18b20":
-        return Reading(("ds18b20_" + pin).encode(), b"Cel", -4, Ds18b20(machine.Pin(int(pin))).read)
+        return Reading(("ds18b20_" + pin).encode(), b"Cel", -4, Ds18b20(machine.Pin(int(pin))).read, _CONVERSION_MS)
     known = ", ".join([reading.name.decode() for reading in own])
     raise ValueError("sensors: unknown sensor '" + str(name) + "'; known: " + known + ", adc@PIN, ds18b20@PIN")

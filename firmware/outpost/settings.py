@@ -14,6 +14,9 @@ _KEYS = {
     "mode": (("collector", "broker"), "collector", 0, 0),
     "confirm_timeout_ms": (int, 10_000, 100, 86_400_000),
     "interval_ms": (int, 10_000, 1, 86_400_000),
+    "deep_sleep": (bool, False, 0, 0),  # between measurements
+    "connect_every": (int, 1, 1, 10_000),  # measurements, with deep_sleep
+    "wake_limit_ms": (int, 30_000, 1000, 3_600_000),  # longest wake
     "sensors": (list, None, 1, 16),
     "outbox_blocks": (int, 64, 2, 4096),
     "when_full": (("refuse",), "refuse", 0, 0),
@@ -66,7 +69,7 @@ def check(given, path="settings"):
         elif rule[1] is None and key not in _OPTIONAL:
             raise SettingsError(path + ": key '" + key + "' is missing; add it")
         settings[key] = given.get(key, rule[1])
-    fault = _tls_fault(settings)
+    fault = _misfit(settings)
     if fault:
         raise SettingsError(path + ": " + fault)
     _fill_in(settings, given)
@@ -80,7 +83,7 @@ def _fill_in(settings, given):
     settings["server_name"] = settings["server_name"] or settings["broker_host"]
 
 
-def _tls_fault(settings):
+def _misfit(settings):
     """Keys that do not fit together. A key for TLS without TLS is a fault too: its writer believes the link to be safe."""
     for key in ("ca_file", "client_cert_file", "client_key_file", "server_name"):
         if settings[key] and not settings["tls"]:
@@ -89,6 +92,8 @@ def _tls_fault(settings):
         return "key 'tls' is true, but 'ca_file' is missing; name the file with the certificate that signs the broker's"
     if bool(settings["client_cert_file"]) != bool(settings["client_key_file"]):
         return "key 'client_cert_file' and key 'client_key_file' belong together; give both or none"
+    if settings["connect_every"] > 1 and not settings["deep_sleep"]:
+        return "key 'connect_every' needs 'deep_sleep': true; add it, or leave the key out"
     return ""
 
 

@@ -7,18 +7,6 @@ from outpost.session import elapsed_ms
 _OK = const(0)
 
 
-def drain(client, ticks_ms, timeout_ms, idle=None):
-    """Poll until nothing waits for its acknowledgement, or timeout_ms have passed: before sleep. True when all is delivered.
-
-    ticks_ms: callable; idle: callable, waits a moment (and feeds the watchdog).
-    """
-    start = ticks_ms()
-    while not client.is_drained() and elapsed_ms(ticks_ms(), start) < timeout_ms:
-        if not client.poll(ticks_ms()) and idle:
-            idle(client)
-    return client.is_drained()
-
-
 class Station:
     """sensors: objects with name, unit (bytes), exponent, and read() -> integer, or None when there is no reading just now."""
 
@@ -38,9 +26,10 @@ class Station:
         late = elapsed_ms(now_ms, self._last_ms) - self.interval_ms
         self._last_ms = now_ms if late > self.interval_ms else now_ms - late
         self.clock.now(now_ms)
-        return self._measure()
+        return self.measure()
 
-    def _measure(self):
+    def measure(self):
+        """Measure now. As step()."""
         for i in range(len(self.sensors)):
             self.values[i] = self.sensors[i].read()
         length = self._encode()

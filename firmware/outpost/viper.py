@@ -19,9 +19,10 @@ def copy(target: ptr8, at: int, source: ptr8, start: int, length: int) -> int:
 
 
 @micropython.viper
-def fill(buf: ptr32, count: int):
+def fill(buf: ptr8, count: int):
     """See `memory.py`."""
+    words = ptr32(buf)
     count >>= 2
     while count:
         count -= 1
-        buf[count] = -1
+        words[count] = -1

@@ -1,7 +1,7 @@
 """What boards with Wi-Fi have in common: the functions of board.py, put together from the modules of this package.
 
-A board.py makes one WifiBoard, gives it the port's modules and takes its methods for its own functions. idle(), feed_watchdog()
-and keep_time() take no heap while nothing is to be done.
+A board.py makes one of its subclasses (`esp32_board.py`, `rp2_board.py`), gives it the port's modules, and takes its methods for
+its own functions. idle(), feed_watchdog() and keep_time() take no heap while nothing is to be done.
 
 The watchdog is started when the loop begins and fed by the loop alone. Nothing there lasts longer than its 8 s: network, name,
 time, TCP and TLS go step by step; what cannot be cut is TLS arithmetic (1 to 3 s), switching the radio on, an erase (0.4 s).
@@ -79,7 +79,7 @@ class WifiBoard:
         self._starts(0)
 
     def sleep(self, ms):
-        """Deep sleep; the board wakes as from a reset. The outbox must be drained or closed before, by choice."""
+        """Deep sleep; the board wakes as from a reset."""
         self._starts(0)
         self._machine.deepsleep(ms)
 

@@ -65,6 +65,9 @@ class FakeWlan:
         self.network_name, self.key = name, key
         self.is_trying, self.since_ms = True, self.ticks.ms
 
+    def deinit(self):
+        self.is_active = self.is_trying = False
+
     def disconnect(self):
         self.disconnects += 1
         self.is_trying = False

@@ -15,6 +15,7 @@ from outpost_tools.simulate.orders import Orders
 from outpost_tools.simulate.proxy import Proxy
 
 POWER_CUT_STATUS = 137
+ASLEEP_STATUS = 75  # boards/UNIX/board.py: the board sleeps, and wakes as from a reset
 _LOG = "board.log"
 _LEFTOVERS = ("flash.img", "journal.txt", "counters.json", "counters.new", _LOG)
 
@@ -64,7 +65,9 @@ class Board:
         """Boot, and boot again after each power cut. Cancel it to end the board at once."""
         self._write("settings.json", {**self._settings, "broker_port": self.proxy.port})
         try:
-            while await self._one_boot() == POWER_CUT_STATUS:
+            while (status := await self._one_boot()) in (POWER_CUT_STATUS, ASLEEP_STATUS):
+                if status == ASLEEP_STATUS:
+                    continue
                 self.power_cuts += 1
                 self._report("power cut", self.device)
                 await asyncio.sleep(self.orders.off_s())
@@ -90,7 +93,7 @@ class Board:
         self._report("boot", self.device)
         status = await self._process.wait()
         self.drained = status == 0
-        if status not in (0, POWER_CUT_STATUS):
+        if status not in (0, POWER_CUT_STATUS, ASLEEP_STATUS):
             self.failure = f"{self.device} ended with status {status}: {children.tail(self.directory / _LOG)}"
         return status
 

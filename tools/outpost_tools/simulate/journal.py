@@ -4,6 +4,7 @@ boot <boot count> <stream>      the outbox is mounted
 ok <seq> <payload>              publish() returned OK
 refused <status>                publish() returned something else
 cut <operation> <mode>          the power goes now
+sleep <ms>                      deep sleep begins
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ class JournalError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`kind` is "boot", "ok", "refused" or "cut". `stream` is that of the last boot; seq and payload are for "ok"."""
+    """`kind` is "boot", "ok", "refused", "cut" or "sleep". `stream` is that of the last boot; seq and payload are for "ok"."""
 
     kind: str
     stream: str
@@ -45,12 +46,14 @@ def _entry(line: bytes, stream: str) -> Entry:
     kind, rest = line.split(b" ", 1)
     if kind == b"boot":
         return Entry("boot", rest.split()[1].decode("ascii"))
+    if kind == b"cut":  # also in the making of the outbox, before the first boot
+        return Entry("cut", stream)
     if not stream:
         raise ValueError("before the first boot")
     if kind == b"ok":
         seq, payload = rest.split(b" ", 1)
         return Entry("ok", stream, int(seq), payload)
-    if kind in (b"cut", b"refused"):
+    if kind in (b"refused", b"sleep"):
         return Entry(kind.decode("ascii"), stream)
     raise ValueError("unknown kind")
 

@@ -1,0 +1,73 @@
+"""Deep sleep between measurements: a wake measures, stores one message, and connects every k-th time.
+
+Nothing but the outbox is kept over the sleep, and nothing else is needed: the message whose number is a multiple of k is the one
+that connects, the very first among them. So does one that is refused because the outbox is full. Every other wake leaves the
+radio alone, and costs one program of flash; one that connects costs one more, for what was acknowledged.
+
+A power cut in the wake that should have connected puts that off to the next multiple. Loaded only when `deep_sleep` is set.
+"""
+
+from micropython import const
+
+from outpost.session import elapsed_ms
+
+_FULL = const(-1)
+_LEAST_MS = const(100)  # ESP32 takes a sleep of 0 for one without end
+
+
+def wake(station, board, settings):
+    """One wake. Ends in board.sleep(), or returns when the board says stop and all is delivered."""
+    client, start_ms = station.client, board.ticks_ms()
+
+    def until(is_done):
+        """Keep the connection going, within what is left of the wake's time."""
+        while not is_done() and elapsed_ms(board.ticks_ms(), start_ms) < settings["wake_limit_ms"]:
+            board.feed_watchdog()
+            board.keep_time(station.clock, board.ticks_ms())
+            if not client.poll(board.ticks_ms()):
+                board.idle(client)
+
+    client.outbox.erase_ahead = _not_now
+    board.started(client)
+    is_due = board.stopping() or client.outbox.next_seq % settings["connect_every"] == 0
+    if is_due:
+        until(lambda: station.clock.is_set)  # first, so that this reading has its time, and TLS can judge dates
+    _settle(station.sensors, board, client)
+    _measure(station, board)
+    if is_due or station.status == _FULL:
+        until(client.is_drained)
+        if station.status == _FULL:
+            _measure(station, board)  # what was refused: there is room now, or there is not
+    client.close()  # programs only if something was acknowledged that no record tells of yet
+    board.stopped(client)
+    if not board.stopping() or not client.is_drained():
+        board.sleep(_rest_ms(station.clock, board.ticks_ms(), settings["interval_ms"]))
+
+
+def _not_now():
+    """The sleep forgets which block was erased ahead: it would be erased again, at each connection."""
+    return False
+
+
+def _measure(station, board):
+    if station.measure():
+        board.published(station)
+
+
+def _settle(sensors, board, client):
+    """Some sensors give at the second reading what the first one began (DS18B20)."""
+    settle_ms = max([getattr(sensor, "settle_ms", 0) for sensor in sensors])
+    if not settle_ms:
+        return
+    for sensor in sensors:
+        sensor.read()
+    start_ms = board.ticks_ms()
+    while elapsed_ms(board.ticks_ms(), start_ms) < settle_ms:
+        board.feed_watchdog()
+        board.idle(client)
+
+
+def _rest_ms(clock, now_ms, interval_ms):
+    """Until one interval after this wake began."""
+    clock.now(now_ms)
+    return max(interval_ms - clock.up_ms, _LEAST_MS)
