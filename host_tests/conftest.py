@@ -14,6 +14,10 @@ REPOSITORY = HOST_TESTS.parent
 for _folder in ("host_tests/support", "tools/cpython_stubs", "tools", "boards/UNIX", "firmware"):
     sys.path.insert(0, str(REPOSITORY / _folder))
 
+# A test's JVM lives for a minute: the second compiler and the parallel collector cost more than they bring.
+for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
+    os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 def _is_micropython_only(path: Path) -> bool:
     with path.open(encoding="utf-8") as file:

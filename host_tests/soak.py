@@ -51,9 +51,7 @@ def soak(command: list[str], days: int, interval_s: int, seed: int, mode: str, p
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--years", type=float, default=8, help="simulated, of each mode (default: %(default)s, an hour)"
-    )
+    parser.add_argument("--years", type=float, default=8, help="simulated, of each mode (default: %(default)s, an hour)")
     parser.add_argument("--interval", type=int, default=10, help="seconds from one message to the next (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()

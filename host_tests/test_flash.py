@@ -1,7 +1,7 @@
 # cpython-only: tests a desktop tool
 """`outpost flash`: the real mpremote, real MicroPython over littlefs on a NOR image, a real broker. Killed, cut off, repeated.
 
-OUTPOST_FLASH_KILLS=20 is the long form of the kills and of the power cuts.
+OUTPOST_FLASH_KILLS=20 is the long form of the kills and of the power cuts, and flashes a 64-bit board, too.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from outpost_tools.message import decode
 from outpost_tools.simulate import children
 from real_broker import Observer, need_mosquitto, wait_for
 
-KILLS = int(os.environ.get("OUTPOST_FLASH_KILLS", "4"))
+KILLS = int(os.environ.get("OUTPOST_FLASH_KILLS", "2"))
 CUTS = max(2, KILLS // 2)
 SEED = int(os.environ.get("OUTPOST_FLASH_SEED", "0")) or random.randrange(1, 1 << 30)
 OPERATIONS = 130  # programs and erases of an installation, about
@@ -78,7 +78,7 @@ def numbers(observer):
     return [decode(message.topic, message.payload.encode()).seq for message in observer.messages]
 
 
-@pytest.mark.parametrize("architecture", ["i386", "amd64"])
+@pytest.mark.parametrize("architecture", ["i386", "amd64"] if KILLS > 2 else ["i386"])
 def test_a_blank_board_publishes_over_tls(architecture, tmp_path, tree, certificates):  # noqa: F811
     with (
         Rig(tmp_path / "rig", tree, architecture) as rig,
@@ -231,10 +231,10 @@ def test_killed_at_random_and_repeated(rig):
 
 
 def change_all(tree, number):  # noqa: F811
-    """Each module gets other bytes, and main.py: nothing that is on the board will do."""
+    """Each module gets other bytes (0: those of the repository), and main.py: nothing that is on the board will do."""
     for path in [*(tree / "firmware" / "outpost").glob("*.py"), tree / "firmware" / "main.py", tree / "boards/RIG/board.py"]:
-        text = re.sub(r"\n__mark = .*", "", path.read_text().rstrip())
-        path.write_text(f"{text}\n\n__mark = {number + 1000}\n" if path.name != "viper.py" else text + "\n")
+        text = re.sub(r"\n__mark = .*", "", path.read_text().rstrip()).rstrip()
+        path.write_text(f"{text}\n\n__mark = {number + 1000}\n" if number and path.name != "viper.py" else text + "\n")
 
 
 def test_power_cut_at_random_and_repeated(rig):
@@ -270,7 +270,7 @@ def test_what_arrived_before_the_cut_is_not_sent_again(rig):
 def test_an_old_version_runs_until_the_new_one_has_arrived(rig):
     assert rig.outpost("flash", "--no-link") == 0
     old = rig.wanted()
-    change_all(rig.tree, 0)
+    change_all(rig.tree, 1)
     before = rig.image.read_bytes()
     with rig.flashing("--no-link"):
         rig.wait_for_change(before)

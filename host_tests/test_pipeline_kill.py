@@ -1,10 +1,11 @@
 # cpython-only: Spark and Arrow
-"""The driver of the pipeline killed with SIGKILL, again and again on the same tables, and its command line.
+"""The driver of the pipeline killed with SIGKILL, again and again on the same tables; `--continuous`; the command line.
 
 Each run costs a Spark start, so the short form kills once, in the middle of writing silver (test_pipeline.py replays a
-batch whose commit was lost). The long form, `OUTPOST_PIPELINE_KILLS=50 SEED=n`, takes 200,000 messages with 5 %
-duplicates, replays of whole days and disorder, and kills also between ranges and commit, while gold is written, and at 50
-random moments; with it go a compaction before every tenth run and a check of gold against a plain recomputation.
+batch whose commit was lost), and the run after the kill is the one that goes on until SIGTERM. The long form,
+`OUTPOST_PIPELINE_KILLS=50 SEED=n`, takes 200,000 messages with 5 % duplicates, replays of whole days and disorder, and kills
+also between ranges and commit, while gold is written, and at 50 random moments; with it go a compaction before every tenth
+run, a check of gold against a plain recomputation, and Ctrl-C.
 """
 
 import os
@@ -31,8 +32,12 @@ except (ImportError, ToolError) as problem:
         raise
     pytest.skip(f"needs PySpark and Java 17: {problem}", allow_module_level=True)
 
+pytestmark = pytest.mark.timeout(900)  # two starts of Spark, on a busy machine minutes
 KILLS = int(os.environ.get("OUTPOST_PIPELINE_KILLS", "0"))
 MESSAGES = int(os.environ.get("OUTPOST_PIPELINE_MESSAGES", "200000"))
+LIMIT_S = 240  # of a step, on a busy machine
+STOP_S = 60  # after SIGTERM; 5 on an idle machine
+BOARDS = [Board(f"board-{n}", f"{n:08x}") for n in range(3)]
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -86,26 +91,96 @@ def kill_when(moment, log: Log, tables_dir: Path, batch_bytes: int = 60_000) -> 
     return False
 
 
-def test_driver_killed_while_writing_then_run_again_gives_the_truth(tmp_path):
-    log, tables_dir = Log(tmp_path / "log", SEED), tmp_path / "tables"
-    boards = [Board(f"board-{n}", f"{n:08x}") for n in range(3)]
-    for seq in range(400):
-        for board in boards:
+def seal_messages(log: Log, numbers: range, per_segment: int = 1000) -> None:
+    for seq in numbers:
+        for board in BOARDS:
             log.message(board, seq, held=max(0, seq - 10))
-    log.refuse("board-1", b"{", "not JSON")
     log.repeat_some(0.05)
     log.disorder(30)
-    log.seal(["collector-1"], per_segment=100)
+    log.seal(["collector-1"], per_segment)
 
+
+class Continuous:
+    """`outpost pipeline run --continuous` as a process, a round a second."""
+
+    def __init__(self, log: Log, tables_dir: Path) -> None:
+        line = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", "--log", log.directory, "--tables", tables_dir]
+        line += ["--continuous", "--interval", "1", "--master", "local[2]"]
+        self._process = subprocess.Popen(
+            [*map(str, line)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        self._tables_dir = tables_dir
+
+    def __enter__(self) -> "Continuous":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
+
+    def wait(self, moment, pause_s: float = 0.2) -> None:
+        """Until `moment()`. A run that ends by itself has failed."""
+        deadline = time.monotonic() + LIMIT_S
+        while not moment():
+            assert self._process.poll() is None, self._process.communicate()[1]
+            assert time.monotonic() < deadline, "nothing came in"
+            time.sleep(pause_s)
+
+    def has(self, log: Log) -> bool:
+        """Gold of all of the log's messages, as the end of a round leaves it."""
+        if not tables.exists(self._tables_dir, "devices"):
+            return False
+        rows = tables.read_table(self._tables_dir, "devices", ["received"]).to_pylist()
+        return sum(row["received"] for row in rows) == log.copies
+
+    def planned(self) -> int:
+        return len([*(self._tables_dir / consumed.CHECKPOINT / "offsets").glob("[0-9]*")])
+
+    def stop(self, number: int) -> tuple[int, str, float]:
+        """(exit status, what it said, seconds). SIGINT goes to its children too, as a terminal's Ctrl-C does."""
+        begin = time.monotonic()
+        os.killpg(self._process.pid, number) if number == signal.SIGINT else self._process.send_signal(number)
+        _, said = self._process.communicate(timeout=LIMIT_S)
+        return self._process.returncode, said, time.monotonic() - begin
+
+
+def test_driver_killed_while_writing_then_run_until_sigterm_gives_the_truth(tmp_path):
+    log, tables_dir = Log(tmp_path / "log", SEED), tmp_path / "tables"
+    log.refuse("board-1", b"{", "not JSON")
+    seal_messages(log, range(160), per_segment=60)
     assert kill_when(silver_half_written, log, tables_dir)
-    answer = command("--log", log.directory, "--tables", tables_dir)
-    assert answer.returncode == 0
-    assert all("pipeline: " in line for line in answer.stderr.splitlines()), "Spark's noise on stderr"
 
-    assert_exact(log, tables_dir)
-    streams = tables.read_table(tables_dir, "streams").to_pylist()
-    assert sum(row["copies"] for row in streams) == log.copies
+    with Continuous(log, tables_dir) as run:
+        run.wait(lambda: run.has(log))
+        assert_exact(log, tables_dir)
+        seal_messages(log, range(160, 200))  # while it waits for its next round
+        run.wait(lambda: run.has(log))
+        assert_exact(log, tables_dir)
+        before = run.planned()
+        seal_messages(log, range(200, 240))
+        run.wait(lambda: run.planned() > before, 0.01)
+        status, said, seconds = run.stop(signal.SIGTERM)
+    print(f"stopped after {seconds:.1f} s")
+    assert status == 0 and seconds < STOP_S, said
+    assert all("pipeline: " in line for line in said.splitlines()), "Spark's noise on stderr"
+
+    assert_exact(log, tables_dir)  # the round that was under way was finished, its gold too
+    assert run.has(log)
+    assert sum(row["copies"] for row in tables.read_table(tables_dir, "streams").to_pylist()) == log.copies
     assert tables.read_table(tables_dir, "quarantine")["reason"].to_pylist() == ["not JSON"]
+
+
+@pytest.mark.skipif(not KILLS, reason="optional: OUTPOST_PIPELINE_KILLS=1; another start of Spark")
+def test_ctrl_c_finishes_the_round_too(tmp_path):
+    log, tables_dir = Log(tmp_path / "log", SEED), tmp_path / "tables"
+    seal_messages(log, range(100))
+    with Continuous(log, tables_dir) as run:
+        run.wait(run.planned, 0.01)
+        status, said, _ = run.stop(signal.SIGINT)
+    assert status == 0, said
+    assert run.has(log)
+    assert_exact(log, tables_dir)
 
 
 def many_messages(log: Log) -> None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import hashlib
 import io
+import os
 import pickle
 import shutil
 import subprocess
@@ -21,6 +23,9 @@ import pytest
 
 from outpost_tools import cli
 from outpost_tools.device import kinds, payload
+from outpost_tools.firmware_build import output
+from outpost_tools.firmware_build.compact import Compact
+from outpost_tools.firmware_build.public import PublicNames
 from outpost_tools.interpreters import find_micropython
 from outpost_tools.simulate import interpreter
 from pty_board import PtyBoard
@@ -55,25 +60,27 @@ def source_tree(folder: Path) -> Path:
     return folder
 
 
-_build = payload.build
-_built: dict[tuple[str, str], dict[str, bytes]] = {}
+_compact = output.compact
 
 
-def build_once(root: Path, kind: kinds.Kind, architecture: str) -> dict[str, bytes]:
-    """payload.build(), which takes three seconds, once for each content of the sources."""
-    paths = sorted([*(root / "firmware").rglob("*.py"), *kind.folder.rglob("*.py")])
-    key = hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest(), architecture
-    if key not in _built:
-        _built[key] = _build(root, kind, architecture)
-    return _built[key]
+def compact_once(folder: Path, sources: dict[str, str], public: PublicNames, package: str) -> Compact:
+    """output.compact(), which takes two seconds, once for each content of the sources. `folder`: of what was made."""
+    key = hashlib.sha256(repr((sorted(sources.items()), public, package)).encode()).hexdigest()
+    path = folder / f"compact-{key}.pickle"
+    if not path.exists():
+        fresh = folder / f"{path.name}.{os.getpid()}"
+        fresh.write_bytes(pickle.dumps(_compact(sources, public, package)))
+        fresh.rename(path)
+    return pickle.loads(path.read_bytes())
 
 
 @pytest.fixture
-def tree(tmp_path, monkeypatch):
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sources that `outpost flash` takes."""
-    root = source_tree(tmp_path / "tree")
+    root, base = source_tree(tmp_path / "tree"), tmp_path_factory.getbasetemp()
+    made = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # of this session, the same for all its workers
     monkeypatch.setattr(interpreter, "repository", lambda: root)
-    monkeypatch.setattr(payload, "build", build_once)
+    monkeypatch.setattr(output, "compact", functools.partial(compact_once, made))
     return root
 
 

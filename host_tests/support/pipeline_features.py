@@ -1,8 +1,11 @@
 """Tests of the pipeline's features, run by test_pipeline.py in its Spark session."""
 
 import datetime
+import itertools
 import json
 import shutil
+import threading
+import time
 from collections import Counter
 
 import pytest
@@ -242,3 +245,60 @@ def test_two_compactions_at_once_are_refused(clockless):
     _, tables_dir, _ = clockless
     with compact._lock(tables_dir), pytest.raises(ToolError, match="another compaction"):
         compact.compact(tables_dir, committed=0)
+
+
+class Watcher(threading.Thread):
+    """Compacts and reads, again and again, until `stop()`: what it saw."""
+
+    def __init__(self, tables_dir):
+        super().__init__(daemon=True)
+        self._tables_dir, self._stopping = tables_dir, threading.Event()
+        self.compacted, self.seen, self.faults = set(), [], []
+
+    def run(self):
+        try:
+            while not self._stopping.is_set():
+                if tables.exists(self._tables_dir, "readings"):
+                    self._look()
+                time.sleep(0.3)
+        except BaseException as fault:
+            self.faults.append(fault)
+
+    def _look(self):
+        listed = tables.counted_files(self._tables_dir, "readings")
+        before = keys(tables.read_files(listed, None))
+        compact.compact(self._tables_dir, committed=consumed.committed_batch(self._tables_dir))
+        self.compacted.add(tables.read_manifest(self._tables_dir, "readings").through)
+        assert keys(tables.read_files(listed, None)) == before, "a reader that had listed the files before"
+        self.seen.append(keys(tables.read_table(self._tables_dir, "readings")))
+        assert not before - self.seen[-1], "rows that were there are gone"
+
+    def stop(self):
+        self._stopping.set()
+        self.join()
+        if self.faults:
+            raise self.faults[0]
+
+
+def keys(rows) -> Counter:
+    names = ("device", "stream", "seq", "record", "value")
+    return Counter(zip(*(rows[name].to_pylist() for name in names), strict=True))
+
+
+def test_compaction_beside_a_run_changes_nothing_for_readers_and_for_the_run(spark, tmp_path):
+    log, tables_dir = tmp_path / "log", tmp_path / "tables"
+    truth, count = Counter(), 4
+    for part in range(count):  # each batch brings new rows of the same days, and copies of older ones
+        numbers = [*range(part * 20, part * 20 + 20), *range(max(0, part * 20 - 5), part * 20)]
+        put(log, *(message(n, 1, bt=T0 + n % 3 * 86_400) for n in numbers))
+        truth |= Counter({("board-5", "00000005", n, 0, float(n)): 1 for n in numbers})
+    watcher = Watcher(tables_dir)
+    watcher.start()
+    try:
+        assert job.run(spark, log, tables_dir, batch_bytes=1) == count
+    finally:
+        watcher.stop()
+    assert len(watcher.compacted - {-1}) > 1, "no compaction between the first batch and the last"
+    assert all(earlier <= later <= truth for earlier, later in itertools.pairwise(watcher.seen)), "rows lost, or twice"
+    assert keys(tables.read_table(tables_dir, "readings")) == truth
+    assert windows_of(tables_dir) == recomputed_windows(tables_dir)

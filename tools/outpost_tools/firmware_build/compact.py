@@ -65,12 +65,13 @@ def unknown_names(trees: dict[str, ast.Module], public: PublicNames) -> list[str
     """What the public list has and the firmware has not, as "owner: name"."""
     missing = [f"{owner}: no module {module}" for owner in public.owners if (module := owner.split(".")[0]) not in trees]
     missing += [f"{host} + {part}" for host, parts in public.merged.items() for part in parts if not {host, part} <= trees.keys()]
+    made = {module: _names_made(tree) for module, tree in trees.items()}
+    everywhere = set().union(*made.values())
     for owner, names in public.owners.items():
         module, _, class_name = owner.partition(".")
         if module not in trees:
             continue
-        known = _names_made(trees[module])
-        everywhere = set().union(*map(_names_made, trees.values()))
+        known = made[module]
         missing += [f"{owner}: no such class"] if class_name and class_name not in known else []
         wanted = [*names, *public.keywords[owner]]
         missing += [f"{owner}: {name}" for name in wanted if name not in (everywhere if class_name else known)]

@@ -85,13 +85,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace, job, session) -> int:
     begin, stopping = time.monotonic(), threading.Event()
-    if args.continuous:  # before Spark starts: from here on a signal means "finish what runs"
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stopping.set())
     say = _progress(begin)
     log_file = args.tables / "spark.log"
+    if args.continuous:
+        _stop_on_signal(stopping)
     say("starting Spark")
     spark = session.start(args.master, log_file, shuffle_partitions=args.shuffle_partitions)
+    if args.continuous:  # again: Spark has put its own handler of Ctrl-C there, which cancels what runs
+        _stop_on_signal(stopping)
     try:
         _rounds(args, job, spark, stopping, say)
     except ToolError:
@@ -103,6 +104,12 @@ def _run(args: argparse.Namespace, job, session) -> int:
         spark.stop()
     say("done")
     return 0
+
+
+def _stop_on_signal(stopping: threading.Event) -> None:
+    """From here on a signal means "finish what runs"."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
 
 
 def _rounds(args: argparse.Namespace, job, spark, stopping: threading.Event, say) -> None:
