@@ -4,7 +4,9 @@
 import threading
 import time
 
-from collector_process import TOPIC, Process, Watcher, connect, disconnect, mosquitto, payload, wait_until
+import cbor2
+
+from collector_process import STREAM, TOPIC, Process, Watcher, connect, disconnect, mosquitto, payload, wait_until
 from outpost_tools import segments
 
 _ = mosquitto  # a fixture
@@ -63,6 +65,24 @@ def test_confirmation_is_given_again_for_duplicates_and_after_a_restart(tmp_path
         watcher.seen.clear()
         collector.start()
         wait_until(lambda: watcher.numbers("b1") == [5])
+        disconnect(watcher.client, board)
+
+
+def test_messages_in_cbor_are_stored_and_confirmed(tmp_path, mosquitto):
+    """Also with a bad reading, which goes to quarantine: its board must not send it for ever."""
+    head = {-2: "b1/", "sid": STREAM, "boot": 1, "held": 0, "ver": 1, 0: "x"}
+    packs = [cbor2.dumps([head | {"seq": seq, 2: value}]) for seq, value in enumerate((0.5, 1, -2.5, "text"))]
+    with Process(tmp_path, mosquitto.port) as collector:
+        watcher, board = Watcher(mosquitto), connect(mosquitto, "boards")
+        wait_until(lambda: collector.output.exists() and "connected" in collector.text())
+        for data in packs:
+            board.publish(TOPIC, data, qos=1)
+        wait_until(lambda: watcher.numbers("b1")[-1:] == [3])
+        collector.kill()
+        watcher.seen.clear()
+        collector.start()  # and from the disk alone
+        wait_until(lambda: watcher.numbers("b1") == [3])
+        assert collector.payloads() == packs
         disconnect(watcher.client, board)
 
 

@@ -1,10 +1,12 @@
 # cpython-only: tests a desktop tool
 """Ranges, confirmations and their pace: the pure half of the collector, against plain models."""
 
+import datetime
 import json
 import random
 from itertools import pairwise
 
+import cbor2
 import pytest
 
 from outpost_tools.collect.confirm import Pacing
@@ -128,6 +130,36 @@ def test_key_of_a_message_with_a_bad_reading_still_counts():
     ],
 )
 def test_no_key(bad):
+    assert key_of(b"outpost/b1/data", bad) is None
+
+
+def cbor_payload(seq, *, stream="0badcafe", value=1.5, **more):
+    record = {-2: "b1/", "sid": stream, "seq": seq, "boot": 1, "held": 0, "ver": 1, 0: "x", 2: value}
+    return cbor2.dumps([record | more, {0: "y", 1: "KiB", 2: 7}])
+
+
+@pytest.mark.parametrize("value", [1.5, "text", None, True])
+def test_key_of_a_message_in_cbor_also_with_a_bad_reading(value):
+    assert key_of(b"outpost/b1/data", cbor_payload(7, value=value, held=3)) == Key("b1", "0badcafe", 7, 3)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"\x80",
+        b"\x81\x01",
+        b"\x81" * 20_000,
+        b"\x9b" + b"\xff" * 8,
+        b"\x81\xbb" + b"\xff" * 8,
+        cbor_payload(1)[:-1],
+        cbor_payload(1) + b"\0",
+        cbor_payload(1.0),
+        cbor_payload(True),
+        cbor_payload(1, stream=b"0badcafe"),
+        cbor_payload(1, value=datetime.date(2026, 1, 1)),  # a tag: the pipeline's reader refuses the whole
+    ],
+)
+def test_no_key_in_cbor(bad):
     assert key_of(b"outpost/b1/data", bad) is None
 
 

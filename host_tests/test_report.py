@@ -1,9 +1,15 @@
 # cpython-only: pandas and plotly
-"""The page: its figures, its marks, and that nothing from a message becomes HTML. Its tables are made without Spark."""
+"""The page: its words, its order, its series, and that nothing from a message becomes HTML. Its tables are made without Spark.
 
+How it looks and behaves in a browser: test_report_browser.py.
+"""
+
+import base64
 import datetime
+import gzip
 import json
 import os
+import re
 
 import pytest
 
@@ -13,7 +19,7 @@ try:
     import pyarrow.parquet as pq
 
     from outpost_tools.pipeline import schemas, tables
-    from outpost_tools.report import charts, data, page
+    from outpost_tools.report import attention, data, fleet, pack, page, words
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -79,37 +85,131 @@ def write_events(path, *events: tuple) -> None:
 
 
 def text_of(html: str) -> str:
-    """The page without plotly's own 5 MB."""
-    return html[html.rindex("</script></head>") :]
+    """The page without its packed parts and its script."""
+    return html[: html.index('<script type="text/plain"')] if "text/plain" in html else html
 
 
-def test_summary_names_devices_losses_redelivered_and_quarantine(tables_dir):
-    html = text_of(page.render(data.load(tables_dir, None), "Test"))
-    assert "<b>20</b>lost for good" in html
-    assert "<b>7</b>redelivered" in html
-    assert "<b>3</b>quarantined" in html
-    assert html.index("<td>board-2") < html.index("<td>board-1")  # losses first
-    assert "3.4 s" in html and "2 h" in html
+def series_of(html: str) -> dict:
+    packed = re.search(r'id="series">([^<]*)<', html).group(1)
+    return json.loads(gzip.decompress(base64.b64decode(packed)))
+
+
+def rendered(tables_dir, events=None, title="Test") -> str:
+    return page.render(data.load(tables_dir, events), title)
+
+
+def order_of(html: str) -> list[str]:
+    return re.findall(r'aria-expanded="false">([^<]*)<', html)
+
+
+def test_the_first_lines_say_what_to_conclude(tables_dir):
+    html = text_of(rendered(tables_dir))
+    assert "1 of 2 devices needs attention:</span> <span>✕ lost messages: 1<" in html
+    assert "<b>20</b>lost for good" in html and "<b>7</b>sent twice" in html and "<b>3</b>quarantined" in html
+    assert "Gaps: 20 messages lost in 1 gap, 0 may still come" in html
+    assert "Quarantine: 3 payloads for 1 reason" in html
+    assert "Delivery latency: half within 20 ms, 99 % within 20 ms, the slowest 20 ms" in html
+    assert order_of(html) == ["board-2", "board-1"]  # losses first
+
+
+def test_a_fleet_without_trouble_says_so(tmp_path):
+    names = ["board-10", "board-9", "board-1"]
+    make(tmp_path / "t", [device_row(n) for n in names], [reading(n, seq) for n in names for seq in range(60)])
+    html = rendered(tmp_path / "t")
+    assert "All 3 devices are fine." in html and "Gaps: none" in html and "Quarantine: empty" in html
+    assert order_of(html) == ["board-1", "board-9", "board-10"]
+    assert "Flash wear: not told" in html
+
+
+def seen(**changes) -> dict:
+    times = {name: pd.Timestamp(BEGIN) + pd.Timedelta(changes.pop(name, 0), "s") for name in ("first_seen", "last_seen")}
+    return device_row("b", last_seen=times["last_seen"], first_seen=times["first_seen"]) | changes
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({}, ["fine"]),
+        ({"missing_closed": 2}, ["lost"]),
+        ({"missing_open": 2, "readings_without_time": 1}, ["open", "noclock"]),
+        ({"last_seen": -59}, ["fine"]),
+        ({"last_seen": -61}, ["silent"]),  # its usual interval is 1 s, the least is a minute
+        ({"backlog_last": 100}, ["behind"]),
+        ({"backlog_last": 99}, ["fine"]),
+        ({"boots": 5, "first_seen": -86_400}, ["restarts"]),
+        ({"boots": 5, "first_seen": -2 * 86_400}, ["fine"]),
+        ({"boots": 2, "first_seen": -1}, ["fine"]),
+    ],
+)
+def test_what_needs_attention(row, expected):
+    frame = pd.DataFrame([seen(**row), seen() | {"device": "newest"}])
+    report = data.Report(frame, None, {}, pd.DataFrame(), pd.DataFrame(), [], pd.DataFrame(), intervals_s={"b": 1.0})
+    found = {row["device"]: [finding.key for finding in findings] for row, findings in attention.findings(report)}
+    assert found["b"] == expected and found["newest"] == ["fine"]
+
+
+def test_a_board_that_seldom_sends_is_not_silent():
+    frame = pd.DataFrame([seen(last_seen=-3600 * 20 + 1), seen() | {"device": "newest"}])
+    report = data.Report(frame, None, {}, pd.DataFrame(), pd.DataFrame(), [], pd.DataFrame(), intervals_s={"b": 3600.0})
+    assert {findings[0].key for _, findings in attention.findings(report)} == {"fine"}
+
+
+def test_every_state_has_a_sign_of_its_own():
+    signs = [kind.sign for kind in attention.KINDS.values()]
+    assert len(set(signs)) == len(signs) and all(len(sign) == 1 for sign in signs)
+
+
+def test_a_silence_is_a_hole_in_series_and_strip(tables_dir):
+    report = data.load(tables_dir, None)
+    series = series_of(page.render(report, "Test"))
+    assert series["metrics"] == [["load", ""]]
+    first, mean, low, high = series["values"]["0"]["0"]  # board-2 is the first row
+    hole = [at for at, value in enumerate(mean) if value is None]
+    assert first == 0 and hole and hole == list(range(hole[0], hole[-1] + 1)) and low.count(None) == high.count(None) == len(hole)
+    assert None not in series["values"]["1"]["0"][1]
+    assert (mean[0], low[0], high[0]) == (0.2, 0, 0.4)  # five readings in the first 5 s
+    assert [len(runs) for _, runs in sorted(fleet._runs(report.binned).items())] == [1, 2]
+
+
+def test_values_keep_what_a_chart_can_show():
+    assert pack._step(1000) == 1 and pack._step(5) == 0.001 and pack._step(0) == 0
+    assert pack._rounded(pd.Series([101325.12345, None, 7.0]), 0.01) == [101325.12, None, 7]
+
+
+def test_many_devices_get_fewer_bins():
+    many = data.bin_width(86_400, 1, bins=48)
+    assert many == 1800 and data.bin_width(86_400, 1) == 600 and data.bin_width(86_400, 3600) == 10_800
+
+
+def test_wear_from_a_counter_that_begins_anew_at_a_boot():
+    values = [("a", 0, 5.0), ("a", 43_200, 9.0), ("a", 86_400, 3.0), ("b", 0, 7.0)]
+    rows = [{"device": d, "name": "erases", "value": v, "time": BEGIN + datetime.timedelta(seconds=s)} for d, s, v in values]
+    rows.append(rows[0] | {"name": "outbox_blocks", "value": 16.0})
+    found = data.wear(pa.Table.from_pylist(rows)).to_dict("records")
+    assert found == [{"device": "a", "erases": 7.0, "seconds": 86_400.0, "blocks": 16.0}]  # b: one word tells no rate
+
+
+def test_wear_in_years_on_the_page(tmp_path):
+    day = 86_400
+    told = [reading("board-1", seq, name="erases", value=value, record=1) for seq, value in ((0, 0.0), (day, 16.0))]
+    told += [reading("board-1", 0, name="outbox_blocks", value=16.0, record=2)]
+    make(tmp_path / "t", [device_row("board-1")], [reading("board-1", 0), reading("board-1", day), *told])
+    assert "Flash wear: the first board in 273.8 years" in rendered(tmp_path / "t")  # an erase of each block a day
 
 
 def test_the_page_needs_no_other_file(tables_dir):
-    html = text_of(page.render(data.load(tables_dir, None), "Test"))
-    assert "src=" not in html and "href=" not in html
-    assert "viewport" in page.render(data.load(tables_dir, None), "Test")[:400]
-
-
-def test_a_silence_breaks_the_line(tables_dir):
-    report = data.load(tables_dir, None)
-    lines = [trace for trace in charts.metric(report, "load").data if trace.mode == "lines+markers"]
-    assert [pd.isna(list(trace.y)).any() for trace in lines] == [False, True]
+    html = rendered(tables_dir)
+    assert "src=" not in text_of(html) and re.findall(r'href="([^"]*)"', text_of(html)) == ["data:,"]
+    assert "viewport" in html[:400]
 
 
 def test_nothing_from_a_message_becomes_html(tmp_path):
     readings = [reading("board-1", seq, name=HOSTILE, unit=HOSTILE) for seq in range(5)]
     bad = [refused(HOSTILE, HOSTILE, HOSTILE.encode())]
-    make(tmp_path / "tables", [device_row(HOSTILE)], readings, quarantine=bad)
+    gap = {"device": HOSTILE, "stream": HOSTILE, "first": 20, "last": 39, "count": 20, "state": "open"}
+    make(tmp_path / "tables", [device_row(HOSTILE)], readings, [gap], quarantine=bad)
     write_events(tmp_path / "events.json", (1, HOSTILE, HOSTILE), (2, HOSTILE, None), (3, "power cut", "board-1"))
-    html = text_of(page.render(data.load(tmp_path / "tables", tmp_path / "events.json"), HOSTILE))
+    html = rendered(tmp_path / "tables", tmp_path / "events.json", HOSTILE)
     assert "<script>alert" not in html
     assert "<img" not in html
     assert "&lt;img" in html
@@ -125,19 +225,26 @@ def test_begin_and_end_of_an_outage_are_paired(tmp_path):
 
 def test_outages_are_on_the_page(tables_dir, tmp_path):
     write_events(tmp_path / "e.json", (0, "broker killed", None), (3000, "broker up", None), (9000, "power cut", "board-1"))
-    report = data.load(tables_dir, tmp_path / "e.json")
-    html = text_of(page.render(report, "Test"))
-    assert "broker killed" in html and "▼ power cut" in html and "3 s" in html
-    assert len(charts.fleet(report).layout.shapes) == 1
+    html = rendered(tables_dir, tmp_path / "e.json")
+    assert "B broker killed" in html and "▼ power cut" in html and "3 s" in html and "Events: 2" in html
+    start = int(BEGIN.timestamp() * 1000)
+    assert series_of(html)["outages"] == [
+        [start, start + 3000, "B", "broker killed", -1],
+        [start + 9000, start + 9000, "▼", "power cut", 1],
+    ]
 
 
-def test_many_devices_are_all_in_the_fleet_picture_and_some_in_the_multiples(tmp_path):
-    names = [f"board-{n}" for n in range(100)]
-    make(tmp_path / "t", [device_row(n) for n in names], [reading(n, seq) for n in names for seq in range(3)])
-    report = data.load(tmp_path / "t", None)
-    assert charts.fleet(report).data[0].z.shape[0] == 100
-    lines = [trace for trace in charts.metric(report, "load").data if trace.mode == "lines+markers"]
-    assert len(lines) == charts.DEVICES_SHOWN
+def test_devices_that_only_one_table_knows(tmp_path):
+    """Silver may be a batch ahead of gold while a run goes on, and a device may have no reading with a time."""
+    make(tmp_path / "t", [device_row("old"), device_row("board-1")], [reading("board-1", 0), reading("new", 1)])
+    html = rendered(tmp_path / "t")
+    assert order_of(html) == ["board-1", "old"]
+    assert set(series_of(html)["values"]["0"]) == {"0"} and series_of(html)["values"]["1"] == {}
+
+
+def test_columns_that_older_tables_lack_are_no_reason_to_fail(tmp_path):
+    make(tmp_path / "t", [{"device": "b", "first_seen": BEGIN, "last_seen": BEGIN}], [reading("b", 0)])
+    assert "The one device is fine." in rendered(tmp_path / "t")
 
 
 def test_readings_without_any_time_give_a_page_without_charts(tmp_path):
@@ -146,14 +253,16 @@ def test_readings_without_any_time_give_a_page_without_charts(tmp_path):
         [device_row("board-1", readings_without_time=2)],
         [reading("board-1", n, time=None) for n in (0, 1)],
     )
-    assert "no charts" in page.render(data.load(tmp_path / "t", None), "Test")
+    html = rendered(tmp_path / "t")
+    assert "No reading has a time." in html and "text/plain" not in html and "? 2 without time" in html
 
 
 def test_empty_tables_give_a_page(tmp_path):
     make(tmp_path / "t", [device_row("x")], [], quarantine=[refused("empty", "t", b"")])
     frame = tables.read_table(tmp_path / "t", "devices").slice(0, 0)
     pq.write_table(frame, tables.batch_directory(tmp_path / "t", "devices", 0) / "part-0.parquet")
-    assert "<b>0</b>devices" in page.render(data.load(tmp_path / "t", None), "Test")
+    html = rendered(tmp_path / "t")
+    assert "<b>0</b>devices" in html and "No device has sent anything yet." in html
 
 
 @pytest.mark.parametrize("content", ["{", '{"a": 1}', "[1]", '[{"kind": "x"}]', '[{"time_ms": "now", "kind": "x"}]'])
@@ -189,4 +298,4 @@ def test_the_command_writes_the_page(tables_dir, tmp_path):
     ],
 )
 def test_durations_are_in_the_unit_a_person_would_use(milliseconds, text):
-    assert page.duration(milliseconds) == text
+    assert words.duration(milliseconds) == text

@@ -144,11 +144,25 @@ class ScriptedBroker:
         self._link, _ = self._server.accept()
         self._link.settimeout(15)
         self._buffer = b""
-        assert self.packet()[0] == 0x10
+        kind, connect = self.packet()
+        assert kind == 0x10
+        if b"~place" in connect:  # how far did this id's log go? unknown here
+            self._answer_nothing()
+            self.accept(session_present=session_present)
+            return
         self._link.sendall(bytes((0x20, 2, session_present, 0)))
         kind, body = self.packet()
         assert kind == 0x82
         self._link.sendall(b"\x90\x03" + body[:2] + b"\x01")
+
+    def _answer_nothing(self):
+        self._link.sendall(b"\x20\x02\0\0")
+        kind, body = self.packet()
+        assert kind == 0x82
+        self._link.sendall(b"\x90\x03" + body[:2] + b"\0")
+        kind, body = self.packet()
+        assert kind == 0x30
+        self._link.sendall(bytes((kind, len(body))) + body)  # its marker, back to it
 
     def publish(self, mid, data, *, dup=False, topic=TOPIC):
         topic = topic.encode()

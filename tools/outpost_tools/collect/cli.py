@@ -43,6 +43,7 @@ def add_parser(subparsers) -> None:
     parser.add_argument(
         "--confirm-seconds", type=_positive(float), default=0.2, metavar="S", help="at most one word per device in so long"
     )
+    parser.add_argument("--new-log", action="store_true", help="an older or empty log on purpose, its tables made anew, too")
     parser.add_argument("--quiet", action="store_true", help="no statistics on stderr")
     parser.add_argument("--metrics-port", type=_positive(int), metavar="PORT", help="Prometheus' text format on 127.0.0.1")
     _add_group(parser.add_argument_group("several collectors"))
@@ -70,14 +71,14 @@ def run(args: argparse.Namespace) -> int:
     from outpost_tools.collect.metrics import Metrics
 
     _check(args)
-    link = _link(args)
+    link, question = _connections(args)
     log = _log(args)
     metrics = Metrics(args.id)
     if args.metrics_port is not None:
         metrics.serve(args.metrics_port)
     options = {"prefix": args.prefix, "segment_seconds": args.segment_seconds, "quiet": args.quiet}
     options["confirm_seconds"] = args.confirm_seconds
-    collector = Collector(log, link, metrics, exchange=_exchange(args, log, link), **options)
+    collector = Collector(log, link, metrics, exchange=_exchange(args, log, link), question=question, **options)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: collector.stop())
     return collector.retire() if args.retire else collector.run()
@@ -97,13 +98,16 @@ def _check(args: argparse.Namespace) -> None:
         raise ToolError("--cert needs --tls or --ca-file")
 
 
-def _link(args: argparse.Namespace):
+def _connections(args: argparse.Namespace):
+    """The connection, and the one that asks before."""
     from outpost_tools.collect.link import Link
+    from outpost_tools.collect.place import Question
     from outpost_tools.mqtt_connection import tls_context
 
     tls = tls_context(args.ca_file, args.cert, args.key) if args.tls or args.ca_file else None
-    more = {"credentials": _credentials(args), "tls": tls, "share": args.share, "retiring": args.retire}
-    return Link(*args.broker, args.id, args.prefix, **more)
+    security = {"credentials": _credentials(args), "tls": tls}
+    link = Link(*args.broker, args.id, args.prefix, **security, share=args.share, retiring=args.retire)
+    return link, None if args.new_log else Question(args.broker, args.id, args.prefix, **security)
 
 
 def _log(args: argparse.Namespace):

@@ -20,7 +20,8 @@ Failure cases:
   empties its queue at the broker first; mosquitto goes on giving an absent session its share of the messages.
 - It comes back with an older disk: each start is a new *life*, and its first statement takes the place of all that the life
   before said and nobody confirmed. What the old disk no longer has is confirmed by nobody. What was confirmed before
-  the disk was lost is lost with the disk; the tables show a gap.
+  the disk was lost is lost with the disk; the tables show a gap. Under the same id it is refused (place.py): it would give
+  segment numbers a second time.
 - It cannot write: it takes no more, says nothing, and falls silent; another one confirms.
 
 Trust: who may publish on these topics, or on `durable`, can make boards forget messages. mosquitto.conf keeps others off.

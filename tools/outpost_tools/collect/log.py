@@ -41,6 +41,11 @@ class Writer(segments.SegmentWriter):
         """Number of the last sealed segment, -1 when there is none."""
         return self._number - 1
 
+    @property
+    def stored_through(self) -> int:
+        """Number of the last segment with durable frames, sealed or open; -1 when there is none."""
+        return self._number if self._file is not None and self._committed else self.sealed_through
+
     def begin_after(self, number: int) -> None:
         """Never give a number twice: segments up to `number` existed, also when readers have deleted them since."""
         self._number = max(self._number, number + 1)
@@ -107,6 +112,11 @@ class Log:
     def sealed_through(self) -> int:
         """Number of the last segment that was sealed, -1 when there was none."""
         return self._writer.sealed_through if self._writer is not None else self._sealed_through
+
+    @property
+    def stored_through(self) -> int:
+        """Number of the last segment with durable frames, sealed or open; -1 when there is none."""
+        return self._writer.stored_through if self._writer is not None else self._sealed_through
 
     @property
     def unsealed_bytes(self) -> int:

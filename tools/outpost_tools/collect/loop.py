@@ -15,6 +15,7 @@ from outpost_tools.collect.exchange import Exchange
 from outpost_tools.collect.link import Link, Received
 from outpost_tools.collect.log import Log
 from outpost_tools.collect.metrics import Metrics
+from outpost_tools.collect.place import Question, check, topic_of
 
 DISK_RETRY_S = 1.0
 # At the end: how long the last acknowledgements and confirmations may wait for a broker that does not read.
@@ -27,6 +28,7 @@ class Collector:
     """Runs until stop() is called (from a signal handler), then drains and seals.
 
     exchange: with the other collectors of a shared subscription; None: we see every message.
+    question: how far this id's log went, see place.py; None: begin without asking.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Collector:
         quiet: bool,
         confirm_seconds: float = INTERVAL_S,
         exchange: Exchange | None = None,
+        question: Question | None = None,
     ) -> None:
         self._log = log
         self._link = link
@@ -48,6 +51,9 @@ class Collector:
         self._segment_seconds = segment_seconds
         self._quiet = quiet
         self._exchange = exchange
+        self._question = question
+        self._place = topic_of(prefix, log.collector)
+        self._told = -1  # the number that the broker remembers
         self._pacing = Pacing(confirm_seconds)
         self._stopping = threading.Event()
         self._cannot_seal = False
@@ -57,7 +63,11 @@ class Collector:
         self._stopping.set()
 
     def run(self) -> int:
-        """0 after an orderly end; 1 when messages that were taken could not be stored (the broker has them still)."""
+        """0 after an orderly end; 1 when messages that were taken could not be stored (the broker has them still).
+
+        Raises ToolError, before anything was taken, when the log is an older one than the broker remembers.
+        """
+        self._check_place()
         while not self._stopping.is_set():
             if not self._step(self._wait_s()):
                 return 1
@@ -67,6 +77,7 @@ class Collector:
 
     def retire(self) -> int:
         """As run(), but take no new messages, and end by itself when the broker holds none for us any more."""
+        self._check_place()
         while not self._stopping.is_set() and not self._is_empty():
             if not self._step(INTERVAL_S):
                 return 1
@@ -74,6 +85,19 @@ class Collector:
         if status == 0 and not self._stopping.is_set():
             self._link.give_up_session()
         return status
+
+    def _check_place(self) -> None:
+        if self._question is None:
+            return
+        remembered = self._question.ask(self._stopping)
+        if not self._stopping.is_set() and (warning := check(self._log.directory, self._log.stored_through, remembered)):
+            self._say(warning)
+
+    def _tell_place(self) -> None:
+        """Before the PUBACKs: who takes the disk away after them leaves a broker that knows."""
+        if self._link.connected and self._log.stored_through > self._told:
+            self._told = self._log.stored_through
+            self._link.publish([(self._place, b"%d" % self._told)])
 
     def _is_empty(self) -> bool:
         if not self._link.connected:
@@ -94,6 +118,7 @@ class Collector:
             self._last_message_at = time.monotonic()
             if not self._store(received):
                 return False
+            self._tell_place()
             self._link.ack(received)
             self._note(received)
         self._listen()
@@ -186,6 +211,8 @@ class Collector:
         if self._link.fresh:
             # A broker that was killed may have forgotten retained messages, or gone back to older ones.
             self._link.fresh = False
+            self._told = -1
+            self._tell_place()
             self._metrics.connections.inc()
             self._mark_all()
         words = [(d, self._log.durable.confirmation(d)) for d in self._pacing.due(time.monotonic(), everything=everything)]

@@ -1,4 +1,11 @@
-"""`outpost report`: one self-contained HTML page about the tables, by pyarrow, pandas and plotly; no Spark."""
+"""`outpost report`: one self-contained HTML page about the tables, by pyarrow, pandas and plotly; no Spark.
+
+data.py       the tables, thinned to bins in time
+attention.py  which device needs a look, and why; the order of everything
+page.py       the page and its sections; fleet.py the devices
+pack.py       the series for report.js, which draws, sorts and filters in the browser; report.css its looks
+words.py      numbers and times as a person reads them
+"""
 
 from __future__ import annotations
 
@@ -8,9 +15,21 @@ from pathlib import Path
 
 from outpost_tools.errors import ToolError
 
+_EXAMPLES = """\
+examples:
+  outpost report --tables tables --out report.html                     open it in any browser; it needs no network
+  outpost report --tables tables --out report.html --events events.json --title "Greenhouse, week 47"
+
+One file for four devices or for hundreds: the list comes with those first that need attention, a device's charts are
+drawn when it is chosen. A board that sends the metrics `erases` and `outbox_blocks` is told how long its flash lasts.
+"""
+
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    parser = subparsers.add_parser("report", help="one HTML page: readings, gaps, latency, quarantine")
+    text = "one HTML page: which device needs attention, readings, gaps, latency, flash wear, quarantine"
+    parser = subparsers.add_parser(
+        "report", help=text, description=text, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tables", type=Path, required=True, help="what `outpost pipeline run` wrote")
     parser.add_argument("--out", type=Path, required=True, help="the page to write, for example report.html")
     parser.add_argument("--events", type=Path, help='JSON list of {"time_ms", "kind", "device"}: marks on the time axis')

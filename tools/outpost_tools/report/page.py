@@ -1,198 +1,211 @@
-"""The page: HTML around the charts. Every text that comes from a message or a file goes through `escape`."""
+"""The page: sections of HTML around what attention.py found. Text from messages and files goes through `escape`.
+
+Complete without its script but for charts, sorting and filtering. No network: style, script, plotly and data are inside.
+"""
 
 from __future__ import annotations
 
 from html import escape
+from importlib import resources
 
-import pandas as pd
-import plotly.io
 from plotly.offline import get_plotlyjs
 
-from outpost_tools.report import charts
-from outpost_tools.report.data import Report
+from outpost_tools.report import attention, fleet, pack
+from outpost_tools.report.data import Report, places
+from outpost_tools.report.words import LETTERS, OTHER, count, duration, moment, printable
 
-_GAPS_SHOWN = 200
-_EXAMPLE_BYTES = 60
-_CONFIG = {"responsive": True, "displaylogo": False, "displayModeBar": False}
-_STYLE = """
-:root{color-scheme:light} *{box-sizing:border-box}
-body{font:15px/1.45 system-ui,sans-serif;color:#1a1a1a;background:#fff;margin:0 auto;padding:12px;max-width:1100px}
-h1{font-size:1.5em;margin:.2em 0} h2{font-size:1.15em;margin:1.8em 0 .2em;border-bottom:2px solid #1a1a1a}
-h3{font-size:1em;margin:1em 0 0} p{margin:.3em 0;max-width:70ch} .quiet{color:#555}
-.facts{display:flex;flex-wrap:wrap;gap:8px;margin:.8em 0;padding:0;list-style:none}
-.facts li{border:1px solid #999;border-radius:4px;padding:4px 10px;min-width:92px}
-.facts b{display:block;font-size:1.35em} .facts .bad{border:3px solid #1a1a1a}
-.scroll{overflow:auto;max-height:70vh;border-bottom:1px solid #999}
-table{border-collapse:collapse;font-size:.9em;width:100%} td,th{padding:3px 8px;text-align:right;white-space:nowrap}
-th{position:sticky;top:0;background:#fff;border-bottom:2px solid #1a1a1a;vertical-align:bottom}
-td:first-child,th:first-child{text-align:left;position:sticky;left:0;background:#fff} th:first-child{z-index:2}
-tr:nth-child(even) td{background:#f3f3f3}
-td.text,th.text{text-align:left} td.bad{font-weight:700;outline:2px solid #1a1a1a}
-td.wrap{white-space:normal;overflow-wrap:anywhere;min-width:13em;text-align:left} code{font-size:.92em}
-.bar{display:inline-block;height:.7em;background:#444}
-"""
+_GAPS_SHOWN = 30
+_WEAR_SHOWN = 12
+_EVENTS_SHOWN = 60
+_ENDURANCE = 100_000  # erases of a block that makers of NOR flash promise
+_DAYS_A_YEAR = 365.25
 
 
 def render(report: Report, title: str) -> str:
     """The whole page as text."""
+    found = attention.findings(report)
     sections = [
-        _facts(report),
-        _devices(report),
-        *_charts(report),
+        f"<h1>{escape(title)}</h1>{_period(report)}",
+        _verdict(found) + _facts(report),
+        fleet.section(report, found),
+        _latency(report),
         _gaps(report),
+        _wear(report),
         _quarantine(report),
         _outages(report),
     ]
-    # plotly's script before the charts, once; `</` inside it would end the element, and plotly's has none
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE}</style><script>{get_plotlyjs()}</script></head>"
-        f"<body><h1>{escape(title)}</h1>{''.join(sections)}</body></html>\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
+        f"<style>{_file('report.css')}</style><script>document.documentElement.className='js'</script></head>"
+        f"<body>{''.join(sections)}{_scripts(report, found)}</body></html>\n"
     )
+
+
+def _file(name: str) -> str:
+    return resources.files("outpost_tools.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _scripts(report: Report, found: list) -> str:
+    """Compressed text of base64 ends no element, and report.js is ours: nothing here needs escaping."""
+    packed = ""
+    if report.binned is not None:
+        series = pack.details(report, [row["device"] for row, _ in found])
+        library = pack.compressed(get_plotlyjs().encode())  # 4.9 MB would be most of the page
+        packed = (
+            f'<script type="text/plain" id="series">{series}</script><script type="text/plain" id="plotly">{library}</script>'
+        )
+    return f"{packed}<script>{_file('report.js')}</script>"
+
+
+def _verdict(found: list) -> str:
+    parts = " ".join(f"<span>{part}</span>" for part in attention.verdict(found))
+    return f'<p class="verdict">{parts}</p>'
+
+
+def _period(report: Report) -> str:
+    if report.begin is None:
+        return '<p class="quiet">No reading has a time.</p>'
+    span = duration((report.end - report.begin).total_seconds() * 1000)
+    ends = [f"<span>{moment(end)}</span>" for end in (report.begin, report.end)]
+    return f'<p class="quiet period">Readings from {ends[0]} to {ends[1]} UTC ({span}).</p>'
 
 
 def _facts(report: Report) -> str:
     devices = report.devices
     missing = int(devices["missing_closed"].sum())
     items = [
-        (len(devices), "devices", False),
-        (devices["messages"].sum(), "messages", False),
-        (devices["readings"].sum(), "readings", False),
-        (missing, "lost for good", missing > 0),
-        (devices["missing_open"].sum(), "may still come", False),
-        (devices["redelivered"].sum(), "redelivered, dropped", False),
-        (report.quarantine["count"].sum(), "quarantined", False),
+        (f"{len(devices):,}", "devices", False),
+        (f"{int(devices['messages'].sum()):,}", "messages", False),
+        (f"{int(devices['readings'].sum()):,}", "readings", False),
+        (f"{missing:,}", "lost for good", missing > 0),
+        (f"{int(devices['missing_open'].sum()):,}", "may still come", False),
+        (f"{int(devices['redelivered'].sum()):,}", "sent twice, stored once", False),
+        (f"{int(report.quarantine['count'].sum()):,}", "quarantined", False),
+        (duration(report.delay_ms.get("p50")), "median delivery", False),
+        (duration(report.delay_ms.get("p99")), "99 % delivered in", False),
     ]
-    facts = "".join(f"<li{' class=bad' if bad else ''}><b>{int(n):,}</b>{label}</li>" for n, label, bad in items)
-    period = "no reading with a time" if report.begin is None else f"{_moment(report.begin)} to {_moment(report.end)} UTC"
-    return f'<p class="quiet">Readings from {period}.</p><ul class="facts">{facts}</ul>'
+    boxes = "".join(f"<li{' class=bad' if bad else ''}><b>{number}</b>{label}</li>" for number, label, bad in items)
+    return f'<ul class="facts">{boxes}</ul>'
 
 
-def _devices(report: Report) -> str:
-    head = (
-        "<tr><th>device<th>messages<th>readings<th>lost<th>may still<br>come<th>re-<br>delivered<th>latency<br>median"
-        "<th>99 %<th>longest<th>boots<th>backlog<br>longest<th>no clock<th>last seen</tr>"
+def _latency(report: Report) -> str:
+    if report.binned is None or not report.delay_ms:
+        return ""
+    delay = {name: duration(max(value, 1)) for name, value in report.delay_ms.items()}  # half within 0 ms is no time
+    title = f"Delivery latency: half within {delay['p50']}, 99 % within {delay['p99']}, the slowest {delay['max']}"
+    note = (
+        "From reading to arrival, all devices, by when the reading was taken. A hill is a time that boards spent offline: what"
+        f" they measured then waited in flash.{fleet.legend(report)}"
     )
-    rows = "".join(_device_row(row) for row in report.devices.to_dict("records"))
-    note = "Messages whose number was seen twice were stored once. Devices with losses come first."
-    return f'<h2>Devices</h2><p class="quiet">{note}</p><div class="scroll"><table>{head}{rows}</table></div>'
-
-
-def _device_row(row: dict) -> str:
-    lost = f'<td class="bad">{row["missing_closed"]:,}' if row["missing_closed"] else "<td>0"
-    numbers = (row["missing_open"], row["redelivered"])
-    delays = (row["p50_ms"], row["p99_ms"], row["max_ms"])
-    return (
-        f"<tr><td>{escape(row['device'])}<td>{row['messages']:,}<td>{row['readings']:,}{lost}"
-        + "".join(f"<td>{number:,}" for number in numbers)
-        + "".join(f"<td>{duration(delay)}" for delay in delays)
-        + f"<td>{row['boots']:,}<td>{row['backlog_max']:,}<td>{row['readings_without_time']:,}"
-        + f"<td>{_moment(row['last_seen'])}</tr>"
-    )
-
-
-def _charts(report: Report) -> list[str]:
-    if report.begin is None:
-        return ["<p>No reading carries a time: no charts.</p>"]
-    marks = "▼ power cut · B broker down · C collector down · L link down. " if report.outages else ""
-    many = len(report.devices) > charts.DEVICES_SHOWN
-    which = f"The {charts.DEVICES_SHOWN} devices with most trouble. " if many else ""
-    parts = [
-        _section(
-            "When readings were taken",
-            f"One line per device; each cell {duration(report.bin_s * 1000)} wide, darker with more readings, white"
-            f" with none. {marks}Readings taken while something was down are here too: they waited in flash.",
-            charts.fleet(report),
-        ),
-        f'<h2>Readings</h2><p class="quiet">{which}Line: mean; band: lowest to highest. {marks}</p>',
-    ]
-    names = report.values.groupby("name")["count"].sum().sort_values(ascending=False, kind="stable").index
-    for name in names[: charts.METRICS_SHOWN]:
-        units = sorted({unit for unit in report.values[report.values["name"] == name]["unit"] if unit})
-        heading = escape(name + (f" ({', '.join(units)})" if units else ""))
-        parts.append(f"<h3>{heading}</h3>{_figure(charts.metric(report, name))}")
-    if len(names) > charts.METRICS_SHOWN:
-        parts.append(f'<p class="quiet">{len(names) - charts.METRICS_SHOWN} more metrics are in the tables.</p>')
-    text = f"Longest time from reading to arrival, by when the reading was taken. {marks}"
-    return [*parts, _section("Delivery latency", text, charts.latency(report))]
-
-
-def _section(heading: str, text: str, figure) -> str:
-    return f'<h2>{heading}</h2><p class="quiet">{text}</p>{_figure(figure)}'
-
-
-def _figure(figure) -> str:
-    return plotly.io.to_html(figure, full_html=False, include_plotlyjs=False, config=_CONFIG)
+    return f'<h2>{title}</h2><p class="quiet">{note}</p><div id="latency" class="chart lazy"></div>'
 
 
 def _gaps(report: Report) -> str:
-    if report.gaps.empty:
-        return "<h2>Gaps</h2><p>None: every sequence number of every stream is there.</p>"
-    head = "<tr><th>device<th>stream<th>first<th>last<th>count<th class=text>will it come?</tr>"
-    words = {"closed": "no: the board holds it no more", "open": "it may: the board may still hold it"}
-    rows = "".join(
-        f"<tr><td>{escape(g['device'])}<td><code>{escape(g['stream'])}</code><td>{g['first']:,}<td>{g['last']:,}"
-        f"<td>{g['count']:,}<td class=text>{words[g['state']]}</tr>"
-        for g in report.gaps.head(_GAPS_SHOWN).to_dict("records")
-    )
-    rest = len(report.gaps) - _GAPS_SHOWN
-    more = f'<p class="quiet">{rest:,} more are in the table <code>gaps</code>.</p>' if rest > 0 else ""
-    return (
-        '<h2>Gaps</h2><p class="quiet">Missing sequence numbers of each stream.</p>'
-        f'<div class="scroll"><table>{head}{rows}</table></div>{more}'
-    )
+    gaps = report.gaps
+    if gaps.empty:
+        return "<h2>Gaps: none</h2><p>Every sequence number of every stream is there.</p>"
+    lost, waiting = (gaps[gaps["state"] == state] for state in ("closed", "open"))
+    missing = count(lost["count"].sum(), "message")
+    title = f"{missing} lost in {count(len(lost), 'gap')}, {waiting['count'].sum():,} may still come"
+    words = {"closed": "✕ lost: the board holds it no more", "open": "◐ may still come: the board may hold it"}
+    rows = [
+        [
+            ("wide text", "", f"<b>{escape(gap['device'])}</b>"),
+            ("text", "stream", f"<code>{escape(gap['stream'])}</code>"),
+            ("num", "messages", f"{gap['count']:,}"),
+            ("num", "numbers", f"{gap['first']:,}–{gap['last']:,}"),
+            ("wide text", "", words[gap["state"]]),
+        ]
+        for gap in gaps.head(_GAPS_SHOWN).to_dict("records")
+    ]
+    table = _table([("text", "device"), ("text", "stream"), ("", "messages"), ("", "numbers"), ("text", "state")], rows)
+    note = "Missing sequence numbers of each stream, lost ones and long ones first."
+    return f'<h2>Gaps: {title}</h2><p class="quiet">{note}</p>{table}{_rest(len(gaps) - _GAPS_SHOWN, "gaps")}'
+
+
+def _wear(report: Report) -> str:
+    wear = report.wear
+    if wear.empty:
+        note = "A board that sends the metrics <code>erases</code> and <code>outbox_blocks</code> is shown here."
+        return f'<h2>Flash wear: not told</h2><p class="quiet">{note}</p>'
+    wear = wear.assign(day=wear["erases"] / wear["seconds"] * 86_400)
+    wear = wear.assign(years=_ENDURANCE * wear["blocks"] / wear["day"].where(wear["day"] > 0) / _DAYS_A_YEAR)
+    wear = wear.assign(place=wear["device"].map(places(wear["device"])))
+    wear = wear.sort_values(["years", "day", "place"], ascending=[True, False, True], na_position="last")
+    rows = [
+        [
+            ("wide text", "", f"<b>{escape(row['device'])}</b>"),
+            ("num", "erases", f"{row['erases']:,.0f}"),
+            ("num", "a day", f"{row['day']:,.1f}"),
+            ("num", "blocks", f"{row['blocks']:,.0f}" if row["blocks"] == row["blocks"] else "not told"),
+            ("num", "years left", f"{row['years']:,.1f}" if row["years"] == row["years"] else "-"),
+        ]
+        for row in wear.head(_WEAR_SHOWN).to_dict("records")
+    ]
+    known = wear["years"].dropna()
+    title = f"the first board in {known.min():,.1f} years" if len(known) else "erases are told, blocks are not"
+    note = f"Years until each block has {_ENDURANCE:,} erases, at the rate of this time; told by {count(len(wear), 'board')}."
+    head = [("text", "device"), ("", "erases"), ("", "erases a day"), ("", "blocks"), ("", "years")]
+    more = len(wear) - _WEAR_SHOWN
+    rest = f'<p class="quiet">{count(more, "more board lasts", "more boards last")} longer.</p>' if more > 0 else ""
+    return f'<h2>Flash wear: {title}</h2><p class="quiet">{note}</p>{_table(head, rows)}{rest}'
 
 
 def _quarantine(report: Report) -> str:
     if report.quarantine.empty:
-        return "<h2>Quarantine</h2><p>Empty: everything that arrived was a message.</p>"
+        return "<h2>Quarantine: empty</h2><p>Everything that arrived was a message.</p>"
     most = report.quarantine["count"].max()
-    rows = "".join(_quarantine_row(row, most) for row in report.quarantine.to_dict("records"))
-    head = "<tr><th>reason<th>count<th class=text><th class=text>topics<th>last<th class=text>one payload</tr>"
-    return (
-        '<h2>Quarantine</h2><p class="quiet">Received, but no message; kept as bytes in the table.</p>'
-        f'<div class="scroll"><table>{head}{rows}</table></div>'
-    )
+    rows = [_quarantined(row, most) for row in report.quarantine.to_dict("records")]
+    title = f"{count(report.quarantine['count'].sum(), 'payload')} for {count(len(rows), 'reason')}"
+    head = [("text", "reason"), ("", "count"), ("text", ""), ("text", "topics"), ("", "last"), ("text", "one payload")]
+    note = "Received, but no message; kept as bytes in the table."
+    return f'<h2>Quarantine: {title}</h2><p class="quiet">{note}</p>{_table(head, rows)}'
 
 
-def _quarantine_row(row: dict, most: int) -> str:
+def _quarantined(row: dict, most: int) -> list[tuple[str, str, str]]:
     bar = f'<span class="bar" style="width:{max(3, round(80 * row["count"] / most))}px"></span>'
-    topics = ", ".join(escape(topic[:80]) for topic in row["topics"][:3]) + (" …" if len(row["topics"]) > 3 else "")
-    return (
-        f"<tr><td>{escape(row['reason'][:100])}<td>{row['count']:,}<td class=text>{bar}<td class=wrap>{topics}"
-        f"<td>{_moment(row['last'])}<td class=wrap><code>{escape(_printable(row['example']))}</code></tr>"
-    )
-
-
-def _printable(payload: bytes) -> str:
-    text = repr(payload[:_EXAMPLE_BYTES])[2:-1]
-    return text + (f" … {len(payload):,} bytes" if len(payload) > _EXAMPLE_BYTES else "")
+    topics = ", ".join(escape(topic[:80]) for topic in row["topics"][:3])
+    topics += f" and {len(row['topics']) - 3:,} more" if len(row["topics"]) > 3 else ""
+    return [
+        ("wide text", "", f"<b>{escape(row['reason'][:100])}</b>"),
+        ("num", "count", f"{row['count']:,}"),
+        ("text", "", bar),
+        ("wide text", "topics", topics),
+        ("wide num", "last", moment(row["last"])),
+        ("wide text", "payload", f"<code>{escape(printable(row['example']))}</code>"),
+    ]
 
 
 def _outages(report: Report) -> str:
     if not report.outages:
         return ""
-    head = "<tr><th>time, UTC<th class=text>what<th class=text>device<th>lasted</tr>"
-    rows = "".join(
-        f"<tr><td>{_moment(o.begin)}<td class=text>{charts.LETTERS.get(o.kind, charts.OTHER)} {escape(o.kind)}"
-        f"<td class=text>{escape(str(o.device)) if o.device else 'all'}"
-        f"<td>{duration((o.end - o.begin).total_seconds() * 1000) if o.end > o.begin else ''}</tr>"
-        for o in report.outages
-    )
-    return f'<h2>Disasters</h2><div class="scroll"><table>{head}{rows}</table></div>'
+    rows = [
+        [
+            ("text", "", moment(o.begin)),
+            ("text", "", f"{LETTERS.get(o.kind, OTHER)} {escape(o.kind)}"),
+            ("text", "device", escape(str(o.device)) if o.device else "all"),
+            ("num", "lasted", duration((o.end - o.begin).total_seconds() * 1000) if o.end > o.begin else ""),
+        ]
+        for o in report.outages[:_EVENTS_SHOWN]
+    ]
+    head = [("text", "time, UTC"), ("text", "what"), ("text", "device"), ("", "lasted")]
+    more = len(report.outages) - _EVENTS_SHOWN
+    rest = f'<p class="quiet">{more:,} later ones are in the file of <code>--events</code>.</p>' if more > 0 else ""
+    return f"<h2>Events: {len(report.outages):,}</h2>{_table(head, rows)}{rest}"
 
 
-def duration(milliseconds: float | None) -> str:
-    """12 ms, 3.4 s, 5.0 min, 2.1 h, 7.0 days; a dash when it is not known."""
-    if milliseconds is None or pd.isna(milliseconds):
-        return "-"
-    for limit, divisor, unit in ((1e3, 1, "ms"), (60e3, 1e3, "s"), (3600e3, 60e3, "min"), (86400e3, 3600e3, "h")):
-        if abs(milliseconds) < limit:
-            value = milliseconds / divisor
-            return f"{value:.0f} {unit}" if unit == "ms" else f"{value:.3g} {unit}"
-    return f"{milliseconds / 86400e3:.3g} days"
+def _table(head: list[tuple[str, str]], rows: list[list[tuple[str, str, str]]]) -> str:
+    """Cells are (classes, label on a phone, HTML)."""
+    top = "".join(f'<th class="{style}">{text}' for style, text in head)
+    body = "".join("<tr>" + "".join(_cell(*cell) for cell in row) for row in rows)
+    return f"<table><thead><tr>{top}</thead><tbody>{body}</tbody></table>"
 
 
-def _moment(time: pd.Timestamp) -> str:
-    return f"{time:%Y-%m-%d %H:%M:%S}"
+def _cell(style: str, label: str, text: str) -> str:
+    named = f' data-l="{label}"' if label else ""
+    return f'<td class="{style}"{named}>{text}'
+
+
+def _rest(number: int, table: str) -> str:
+    return f'<p class="quiet">{number:,} more are in the table <code>{table}</code>.</p>' if number > 0 else ""

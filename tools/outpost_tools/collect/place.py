@@ -1,0 +1,106 @@
+"""Is this disk the newest under its id? Segment numbers must not be given twice: the pipeline would skip the second ones.
+
+A disk cannot know that it is an old copy, so the broker remembers: a retained message holds the highest number whose segment
+has stored messages. It is published after their fsync and before their PUBACK, and again at each connection (loop.py).
+At a start it is asked for, before anything is taken, on a connection and a clean session of its own: on the collector's
+own session the answer would stand behind the whole backlog. A log that ends below it is refused.
+
+What remains: a broker that lost its retained messages (or never had this one) remembers nothing. The collector says so
+when its log is not new, and goes on; then an old disk is seen by nobody here.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import threading
+import time
+
+import paho.mqtt.client as mqtt
+
+from outpost_tools.errors import ToolError
+from outpost_tools.mqtt_connection import Client, Connection, Limits
+
+ANSWER_S = 10.0
+_LIMITS = Limits(messages=1, seconds=1.0, bytes=1)
+
+
+def topic_of(prefix: str, collector: str) -> str:
+    """Below the collectors' own topics; no group begins with a full stop."""
+    return f"{prefix}/collectors/.segments/{collector}"
+
+
+class Question(Connection[None]):
+    """Asks the broker once. Our own marker, sent to the same topic, comes back behind the retained number: no need to wait
+    for what may not be there."""
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        collector: str,
+        prefix: str,
+        *,
+        credentials: tuple[str, str | None] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        # No collector's id has a "~".
+        super().__init__(address, f"{collector}~place", _LIMITS, credentials=credentials, tls=tls)
+        self._topic = topic_of(prefix, collector)
+        self._marker = os.urandom(8).hex().encode()
+        self._number: int | None = None
+        self._is_answered = False
+        self._asked_at = 0.0
+
+    def ask(self, stopping: threading.Event) -> int | None:
+        """The number, None when the broker has none. Tries until it is connected, or `stopping`."""
+        while not stopping.is_set() and not self._is_answered:
+            self.take(0.2)
+            if self.connected and time.monotonic() - self._asked_at > ANSWER_S:
+                self._say(f"no answer on {self._topic}: may this user read and write it? going on without")
+                break
+        self.close()
+        return self._number
+
+    def _make_client(self, client_id: str) -> Client:
+        client = super()._make_client(client_id)
+        client._clean_session = True  # nothing may stay of a question; paho is pinned
+        return client
+
+    def _on_connect(self, client: mqtt.Client, userdata, flags, reason, properties) -> None:
+        if reason.is_failure:
+            super()._on_connect(client, userdata, flags, reason, properties)
+            return
+        self.connected, self._asked_at = True, time.monotonic()
+        self._subscribe(client)
+
+    def _subscribe(self, client: mqtt.Client) -> None:
+        client.subscribe(self._topic, qos=0)
+        client.publish(self._topic, self._marker)
+
+    def _on_subscribe(self, client, userdata, packet_id, reasons, properties) -> None:
+        """A refusal is the same as no answer."""
+
+    def _on_message(self, client: mqtt.Client, userdata, message: mqtt.MQTTMessage) -> None:
+        if message.payload == self._marker:
+            self._is_answered = True
+        elif message.retain and message.payload.isdigit():
+            self._number = int(message.payload[:18])
+
+
+def check(directory: object, stored_through: int, remembered: int | None) -> str | None:
+    """A warning, or None when all is well. Raises ToolError when the disk is an older one."""
+    if remembered is None:
+        if stored_through < 0:
+            return None
+        return (
+            f"the broker does not remember how far {directory} goes (now it does: segment {stored_through});"
+            " if this is a restored copy, stop and use a new --id"
+        )
+    if remembered > stored_through:
+        end = f"ends at segment {stored_through}" if stored_through >= 0 else "has no segment"
+        raise ToolError(
+            f"{directory} {end}, but segment {remembered} was written under this id: an older copy, or a new disk?"
+            " The pipeline would skip numbers given twice. Use a new --id, and leave this folder to the pipeline"
+            " (--new-log when the tables begin anew, too)"
+        )
+    return None

@@ -1,0 +1,189 @@
+"""The section of the devices: a picture of all of them in time, and the list that the page's script sorts and filters."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from itertools import pairwise
+
+import pandas as pd
+
+from outpost_tools.report.attention import KINDS, Finding
+from outpost_tools.report.data import Binned, Outage, Report
+from outpost_tools.report.words import LETTERS, OTHER, count, duration, moment
+
+Found = list[tuple[dict, list[Finding]]]
+ROWS_AT_FIRST = 50  # as in report.js
+_PICTURE_FROM = 5  # devices: fewer are seen well enough in the list
+_MARKS_SHOWN = 40
+# Sort keys of the list: what a choice of order says, and the column's head.
+_ORDERS = {
+    "": "needs attention",
+    "name": "name",
+    "seen": "last seen",
+    "messages": "messages",
+    "lost": "lost",
+    "open": "may still come",
+    "p50": "median delivery",
+    "p99": "99 % delivered in",
+    "boots": "boots",
+    "backlog": "backlog",
+}
+_HEADS = (
+    ("name", "name", "device"),
+    ("", "states", "state"),
+    ("", "strip text", "readings over time"),
+    ("seen", "", "last seen"),
+    ("messages", "", "messages"),
+    ("lost", "", "lost"),
+    ("open", "", "may<br>come"),
+    ("p50", "", "delivery<br>median"),
+    ("p99", "", "delivery<br>99 %"),
+    ("boots", "", "boots"),
+    ("backlog", "", "backlog"),
+)
+
+
+def section(report: Report, found: Found) -> str:
+    if not found:
+        return ""
+    runs = _runs(report.binned) if report.binned is not None else {}
+    picture = _picture(report, found, runs) if report.binned is not None and len(found) >= _PICTURE_FROM else ""
+    body = "".join(_row(place, row, findings, report, runs) for place, (row, findings) in enumerate(found))
+    head = "".join(_head(*one) for one in _HEADS)
+    strip = (
+        f" Each strip is the whole time in steps of {duration(report.binned.width_s * 1000)}: light is silence." if runs else ""
+    )
+    return (
+        f"<h2>Devices, what needs attention first</h2>{picture}"
+        f'<p class="quiet">Choose a device to see its readings.{strip}</p>{_tools(found)}'
+        f'<table class="fleet"><thead><tr>{head}</thead><tbody>{body}</tbody></table>'
+        '<button class="more" id="more" type="button" hidden></button>'
+    )
+
+
+def _head(key: str, style: str, text: str) -> str:
+    inner = f'<button type="button">{text}</button>' if key else text
+    return f'<th class="{style}"{f" data-k={key}" if key else ""}>{inner}'
+
+
+def _tools(found: Found) -> str:
+    """Hidden until the script is there to serve them."""
+    counts = {key: sum(any(f.key == key for f in findings) for _, findings in found) for key in KINDS}
+    states = "".join(
+        f'<option value="{key}">{kind.sign} {kind.many} ({counts[key]:,})</option>' for key, kind in KINDS.items() if counts[key]
+    )
+    orders = "".join(f'<option value="{key}">{text}</option>' for key, text in _ORDERS.items())
+    return (
+        '<div class="tools" hidden><label>Name has<input id="filter" type="search" size="12"></label>'
+        f'<label>State<select id="state"><option value="">any</option>{states}</select></label>'
+        f'<label>Order<select id="order">{orders}</select></label><output id="shown" class="quiet"></output></div>'
+    )
+
+
+def _row(place: int, row: dict, findings: list[Finding], report: Report, runs: dict) -> str:
+    cells = [
+        ("num", "last seen", "seen", round(row["last_seen"].timestamp()), f"{row['last_seen']:%m-%d %H:%M:%S}"),
+        _number(row, "messages", "messages", "messages"),
+        _number(row, "missing_closed", "lost", "lost"),
+        _number(row, "missing_open", "open", "may come"),
+        ("num", "delivery median", "p50", row["p50_ms"], duration(row["p50_ms"])),
+        ("num", "delivery 99 %", "p99", row["p99_ms"], duration(row["p99_ms"])),
+        _number(row, "boots", "boots", "boots"),
+        _number(row, "backlog_last", "backlog", "backlog"),
+    ]
+    later = " class=later" if place >= ROWS_AT_FIRST else ""
+    states = " ".join(finding.key for finding in findings)
+    chips = "".join(f'<span class="chip {f.key}">{f.kind.sign} {escape(f.text)}</span>' for f in findings)
+    return (
+        f'<tr{later} data-i="{place}" data-s="{states}" data-f="{escape(json.dumps(_facts(row)))}">'
+        f'<td class="name"><button type="button" aria-expanded="false">{escape(row["device"])}</button>'
+        f'<td class="states">{chips}<td class="strip">{_strip(runs.get(row["device"], []), report)}'
+        + "".join(f'<td class="{style}" data-l="{label}" data-k="{k}" data-v="{v}">{text}' for style, label, k, v, text in cells)
+    )
+
+
+def _number(row: dict, column: str, key: str, label: str) -> tuple[str, str, str, float, str]:
+    """On a phone a 0 is left out."""
+    return ("num" if row[column] else "num zero", label, key, row[column], f"{row[column]:,}")
+
+
+def _facts(row: dict) -> list[str]:
+    """What the opened device says besides the list."""
+    items = [
+        f"first seen {moment(row['first_seen'])}, last {moment(row['last_seen'])} UTC",
+        f"{count(row['readings'], 'reading')}, {row['readings_without_time']:,} of them without a time",
+        f"{row['redelivered']:,} sent twice, stored once",
+        f"outbox now {row['backlog_last']:,}, at most {row['backlog_max']:,}",
+        f"slowest delivery {duration(row['max_ms'])}",
+    ]
+    items += [f"battery {row['battery']:g}"] if row["battery"] == row["battery"] else []
+    return items + ([f"last reset cause {row['reset_cause']:g}"] if row["reset_cause"] == row["reset_cause"] else [])
+
+
+def _runs(binned: Binned) -> dict[str, list[tuple[int, int]]]:
+    """device -> (first bin, length) of each time without a hole."""
+    found = {}
+    for device, rows in binned.active.groupby("device"):
+        bins = sorted(rows["bin"])
+        starts = [bins[0], *(b for a, b in pairwise(bins) if b != a + 1)]
+        ends = [*(a for a, b in pairwise(bins) if b != a + 1), bins[-1]]
+        found[device] = [(int(a), int(b - a + 1)) for a, b in zip(starts, ends, strict=True)]
+    return found
+
+
+def _line(runs: list[tuple[int, int]], y: float) -> str:
+    return "".join(f"M{first} {y:g}h{length}" for first, length in runs)
+
+
+def _strip(runs: list[tuple[int, int]], report: Report) -> str:
+    if report.binned is None:
+        return ""
+    path = f'<path d="{_line(runs, 0.5)}"/>' if runs else ""
+    share = f"readings in {sum(length for _, length in runs) / report.binned.bins:.0%} of the time"
+    box = f'viewBox="0 0 {report.binned.bins} 1" preserveAspectRatio="none"'
+    return f'<svg {box} role="img" aria-label="{share}">{path}</svg>'
+
+
+def _picture(report: Report, found: Found, runs: dict) -> str:
+    """One line per device that was silent at some time, in the order of the list; the others would only fill the page."""
+    binned = report.binned
+    holed = [runs.get(row["device"], []) for row, _ in found if not _is_whole(runs.get(row["device"], []), binned.bins)]
+    step = f"in every step of {duration(binned.width_s * 1000)}"
+    if not holed:
+        return f"<p>All {len(found):,} devices took readings {step}.</p>"
+    path = "".join(_line(run, place + 0.5) for place, run in enumerate(holed))
+    height = min(max(6 * len(holed), 18), 420)
+    box = f'viewBox="0 0 {binned.bins} {len(holed)}" preserveAspectRatio="none" style="height:{height}px"'
+    rest = f"; the other {len(found) - len(holed):,} took readings {step}" if len(holed) < len(found) else ""
+    note = f"{count(len(holed), 'device')} with silence, a line each, in the order of the list: light is silence{rest}."
+    return (
+        f'<p class="quiet">{note}{legend(report)}</p><div class="picture">{_marks(report)}'
+        f'<svg {box} role="img" aria-label="{note}"><path d="{path}"/></svg>'
+        f'<div class="ends"><span>{moment(report.begin)}</span><span>{moment(report.end)} UTC</span></div></div>'
+    )
+
+
+def _is_whole(runs: list[tuple[int, int]], bins: int) -> bool:
+    """But for the first and the last step, which are cut."""
+    return len(runs) == 1 and runs[0][0] <= 1 and sum(runs[0]) >= bins - 1
+
+
+def _marks(report: Report) -> str:
+    """Letters above the picture, of what concerned all devices."""
+    common = [outage for outage in report.outages if outage.device is None][:_MARKS_SHOWN]
+    if not common:
+        return ""
+    return f'<div class="marks">{"".join(_mark(outage, report.binned) for outage in common)}</div>'
+
+
+def _mark(outage: Outage, binned: Binned) -> str:
+    place = (outage.begin - binned.origin) / pd.Timedelta(seconds=binned.width_s * binned.bins)
+    return f'<span style="left:{min(max(place, 0), 1):.1%}">{LETTERS.get(outage.kind, OTHER)}</span>'
+
+
+def legend(report: Report) -> str:
+    """Of the letters on charts; empty when there are none."""
+    kinds = dict.fromkeys(outage.kind for outage in report.outages)
+    words = [f"{LETTERS.get(kind, OTHER)} {escape(kind)}" for kind in kinds]
+    return f" Marks: {', '.join(words)}." if words else ""

@@ -1,0 +1,34 @@
+"""Numbers, times and bytes as a person reads them."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+EXAMPLE_BYTES = 60
+LETTERS = {"power cut": "▼", "broker killed": "B", "collector killed": "C", "link cut": "L"}
+OTHER = "•"  # an event of a kind that is not known here; the list at the end names it
+
+
+def duration(milliseconds: float | None) -> str:
+    """12 ms, 3.4 s, 5.0 min, 2.1 h, 7.0 days; a dash when it is not known."""
+    if milliseconds is None or pd.isna(milliseconds):
+        return "-"
+    for limit, divisor, unit in ((1e3, 1, "ms"), (60e3, 1e3, "s"), (3600e3, 60e3, "min"), (86400e3, 3600e3, "h")):
+        if abs(milliseconds) < limit:
+            value = milliseconds / divisor
+            return f"{value:.0f} {unit}" if unit == "ms" else f"{value:.3g} {unit}"
+    return f"{milliseconds / 86400e3:.3g} days"
+
+
+def moment(time: pd.Timestamp) -> str:
+    return f"{time:%Y-%m-%d %H:%M:%S}"
+
+
+def printable(payload: bytes) -> str:
+    text = repr(payload[:EXAMPLE_BYTES])[2:-1]
+    return text + (f" … {len(payload):,} bytes" if len(payload) > EXAMPLE_BYTES else "")
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """1 gap, 2 gaps."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
