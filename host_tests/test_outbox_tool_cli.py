@@ -251,7 +251,7 @@ def test_wear_of_rate_and_interval_is_the_same_and_rare_messages_cost_a_save(cap
     assert outbox("wear", "--blocks", "64", "--rate", "0.1") == outbox("wear", "--blocks", "64", "--interval", "10") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:5] == lines[5:]
-    assert outbox("wear", "--blocks", "64", "--interval", "60") == 0
+    assert outbox("wear", "--blocks", "64", "--interval", "900") == 0
     assert "2 program calls a message" in capsys.readouterr().out
 
 

@@ -7,6 +7,18 @@ from outpost.session import elapsed_ms
 _OK = const(0)
 
 
+def drain(client, ticks_ms, timeout_ms, idle=None):
+    """Poll until nothing waits for its acknowledgement, or timeout_ms have passed: before sleep. True when all is delivered.
+
+    For a program of your own; `duty.py` is the ready one. ticks_ms: callable. idle: callable, waits a moment when nothing moves.
+    """
+    start = ticks_ms()
+    while not client.is_drained() and elapsed_ms(ticks_ms(), start) < timeout_ms:
+        if not client.poll(ticks_ms()) and idle:
+            idle(client)
+    return client.is_drained()
+
+
 class Station:
     """sensors: objects with name, unit (bytes), exponent, and read() -> integer, or None when there is no reading just now."""
 

@@ -108,7 +108,7 @@ def _add_wear(jobs) -> None:
     parser.add_argument("--interval", type=_number(float, 1e-6, 1e9), metavar="S", help="... seconds between two messages")
     parser.add_argument("--topic-bytes", type=_number(int, 0, 255), default=24, metavar="N", help="default 24")
     parser.add_argument("--payload-bytes", type=_number(int, 0, 4048), default=200, metavar="N", help="default 200")
-    what = "state records a message: default 0, or 1 where messages are more than 30 s apart; a board that sleeps after each: 1"
+    what = "state records a message: default 0; 1 where messages are over 10 minutes apart, or a board sleeps after each"
     parser.add_argument("--saves", type=_number(float, 0, 1), metavar="F", help=what)
     parser.add_argument("--align", choices=_ALIGNMENTS[1:], default="4", help="default 4")
     what = "erases that a block stands, default 100000 (NOR flash); see the chip's data sheet"

@@ -16,7 +16,7 @@ from outpost_tools.outbox.layout import BLOCK_BYTES, HEADER_BYTES, NUMBERS, OVER
 
 SECONDS_A_YEAR = 365.25 * 86_400
 DEFAULT_ENDURANCE = 100_000  # erases of a block that makers of NOR flash promise
-QUIET_S = 30  # without a record: then the client saves the acknowledgements
+QUIET_S = 600  # without a record: then the client saves the acknowledgements
 _FILLED_BLOCKS = 200
 TABLE_BLOCKS = (16, 64, 256)
 TABLE_LOADS = ((60.0, 20, 200), (10.0, 20, 200), (1.0, 20, 200), (1.0, 24, 64))  # seconds between, topic, payload
