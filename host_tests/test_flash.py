@@ -217,17 +217,18 @@ def test_killed_at_random_and_repeated(rig):
     """SIGKILL of `outpost flash`, at a random moment from the first byte on; the board is then flashed, and whole."""
     chance = random.Random(SEED)
     print(f"OUTPOST_FLASH_SEED={SEED}")
-    killed = 0
-    for number in range(KILLS):
-        change_all(rig.tree, number % 2)
+    killed, runs, longest_s = 0, 0, 1.5
+    while killed < KILLS:
+        change_all(rig.tree, runs % 2)
         before = rig.image.read_bytes()
         with rig.flashing("--no-link") as process:
             rig.wait_for_change(before)
-            time.sleep(chance.uniform(0, 1.5))
-            killed += process.poll() is None
-        assert rig.outpost("flash", "--no-link") == 0, f"seed {SEED}, kill {number}: {rig.err}{rig.out}"
-        assert rig.is_whole(), f"seed {SEED}, kill {number}"
-    assert killed, "every flash was faster than its kill"
+            time.sleep(chance.uniform(0, longest_s))
+            alive = process.poll() is None
+        killed, runs, longest_s = killed + alive, runs + 1, longest_s if alive else longest_s / 2  # a fast machine
+        assert rig.outpost("flash", "--no-link") == 0, f"seed {SEED}, run {runs}: {rig.err}{rig.out}"
+        assert rig.is_whole(), f"seed {SEED}, run {runs}"
+        assert runs < KILLS + 12, "every flash is faster than its kill"
 
 
 def change_all(tree, number):  # noqa: F811
@@ -241,9 +242,10 @@ def test_power_cut_at_random_and_repeated(rig):
     """Power off in the middle of a program or an erase of the flash, left half done."""
     chance = random.Random(SEED + 1)
     print(f"OUTPOST_FLASH_SEED={SEED}")
-    cuts = 0
+    cuts, number = 0, 0
     rig.mpremote("exec", "1")
-    for number in range(CUTS):
+    while cuts < CUTS:
+        number += 1
         change_all(rig.tree, number % 2)
         operation, mode = chance.randrange(1, OPERATIONS), chance.choice(["nothing", "all", "first", "last", "random"])
         rig.order_power_cut(operation, mode)
@@ -253,7 +255,7 @@ def test_power_cut_at_random_and_repeated(rig):
         what = f"seed {SEED}, cut {number}: operation {operation}, {mode}, {rig.starts[starts:]}"
         assert rig.outpost("flash", "--no-link") == 0, f"{what}: {rig.err}{rig.out}"
         assert rig.is_whole(), what
-    assert cuts, "no cut came before the end"
+        assert number < CUTS + 12, "no cut comes before the end"
 
 
 def test_what_arrived_before_the_cut_is_not_sent_again(rig):
