@@ -239,7 +239,7 @@ def ask(monkeypatch, capsys, answers, secrets, *words):
     return *provision(capsys, "--board", "RPI_PICO_W", *words), asked
 
 
-ANSWERS = ["kitchen", "Home", "DE", "192.168.1.10", "", "board", "ca.pem", "", "", "60000", "temperature, adc@26"]
+ANSWERS = ["kitchen", "Home", "DE", "192.168.1.10", "", "board", "ca.pem", "", "", "60000", "temperature, adc@26", "20"]
 
 
 def test_answers_become_settings(folder, monkeypatch, capsys):
@@ -251,7 +251,7 @@ def test_answers_become_settings(folder, monkeypatch, capsys):
     assert tomllib.loads(kept.read_text()) == {
         "device_id": "kitchen", "wifi_ssid": "Home", "wifi_password": SECRET, "wifi_country": "DE", "broker_host": "192.168.1.10",
         "user": "board", "password": "pass" + SECRET, "ca_file": "ca.pem", "interval_ms": 60000,
-        "sensors": ["temperature", "adc@26"], "tls": True,
+        "sensors": ["temperature", "adc@26"], "tls": True, "deep_sleep": True, "connect_every": 20,
     }  # fmt: skip
     assert provision(capsys, "--board", "RPI_PICO_W", kept)[0] == 0
     status, _, err, _ = ask(monkeypatch, capsys, ANSWERS, [SECRET, ""], "--save", kept)
@@ -259,7 +259,7 @@ def test_answers_become_settings(folder, monkeypatch, capsys):
 
 
 def test_a_bad_answer_is_one_line(folder, monkeypatch, capsys):
-    status, out, err, _ = ask(monkeypatch, capsys, ANSWERS[:9] + ["0", ""], [SECRET, ""])
+    status, out, err, _ = ask(monkeypatch, capsys, ANSWERS[:9] + ["0", "", ""], [SECRET, ""])
     assert status == 2 and "key 'interval_ms' must be 1 to" in err.splitlines()[-1] and SECRET not in out + err
     status, _, err, _ = ask(monkeypatch, capsys, ANSWERS[:2], [SECRET])
     assert status == 2 and "the answers ended" in err

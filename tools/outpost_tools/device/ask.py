@@ -29,8 +29,9 @@ _QUESTIONS = (
     ("client_key_file", "TLS: file with its key (may be empty)", False),
     ("interval_ms", "milliseconds between measurements (empty: 10000)", False),
     ("sensors", "sensors, with commas (empty: all that the chip has)", False),
+    ("connect_every", "on a battery: measurements a connection, asleep in between (empty: always awake)", False),
 )
-_NUMBERS = ("broker_port", "interval_ms")
+_NUMBERS = ("broker_port", "interval_ms", "connect_every")
 
 
 def ask(kind: Kind) -> settings_file.Settings:
@@ -44,6 +45,8 @@ def ask(kind: Kind) -> settings_file.Settings:
             _ask_one(key, question, answers)
     if answers.get("ca_file"):
         answers["tls"] = True
+    if "connect_every" in answers:
+        answers["deep_sleep"] = True
     return settings_file.check(answers, "answers", Path(), kind)
 
 

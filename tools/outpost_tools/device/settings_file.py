@@ -49,6 +49,11 @@ interval_ms = 60000              # a measurement every minute
 # outbox_blocks = 64             # of 4,096 bytes each; what the first flash pins stays
 # mode = "collector"             # "broker": any MQTT broker alone, without `outpost collect`
 
+# On a battery: asleep between measurements, which go to flash; boards/README.md says what a wake costs.
+# deep_sleep = true
+# connect_every = 20             # of so many measurements one connects and delivers all
+# wake_limit_ms = 30000          # a connection is given up after that, and tried at the next
+
 # TLS: the broker proves who it is, or the board does not talk to it. Files: PEM or DER, beside this file.
 # tls = true
 # ca_file = "ca.pem"             # the certificate that signed the broker's
