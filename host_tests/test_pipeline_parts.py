@@ -4,6 +4,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 try:
     import numpy as np
     import pyarrow as pa
+    import pyarrow.parquet
 
-    from outpost_tools.pipeline import clocks, schemas, summaries, transforms
+    from outpost_tools.pipeline import clocks, compact, schemas, summaries, tables, transforms
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -134,3 +136,21 @@ def test_status_and_prune_of_no_log_name_it(tmp_path):
 
 def test_help_teaches_with_examples():
     assert "outpost pipeline compact --tables tables" in outpost("--help").stdout
+
+
+def test_compactions_more_often_than_the_grace_still_remove_what_they_replaced(tmp_path, monkeypatch):
+    begin = time.time()
+    now, on_disk = [begin], []
+    monkeypatch.setattr(compact.time, "time", lambda: now[0])
+    for number in range(4):  # every 400 s, with a grace of 600
+        now[0] = begin + 400 * number
+        folder = tables.batch_directory(tmp_path, "quarantine", number)
+        (folder / "day=2025-11-21").mkdir(parents=True)
+        row = {name: None for name in schemas.QUARANTINE_TABLE.names} | {"collector": "c", "segment": number, "offset": 0}
+        rows = pa.Table.from_pylist([row], schema=schemas.QUARANTINE_TABLE)
+        pyarrow.parquet.write_table(rows, folder / "day=2025-11-21" / "part-0.parquet")
+        (folder / tables.SUCCESS).touch()
+        compact.compact(tmp_path, committed=number)
+        assert tables.read_table(tmp_path, "quarantine")["segment"].to_pylist() == [*range(number + 1)]
+        on_disk.append(len([*tmp_path.rglob("part-*.parquet")]))
+    assert on_disk == [2, 4, 5, 5]  # the one that counts, and two compactions' worth of what they replaced

@@ -2,8 +2,9 @@
 
 The batches of a log table that are complete, 0..n, go into files by day, and a manifest that names them replaces the one
 before in a single rename (tables.Manifest). A reader has either the old files or the new, and both stay on disk: what
-a compaction replaced is removed by the next one that begins at least `grace_s` later. A kill leaves files that no manifest
-names; they are removed like replaced ones. A day that got no new rows keeps its file; one above FULL_BYTES gets another.
+a compaction replaced, it dates (mtime), and the next one that begins at least `grace_s` later removes it. A kill leaves
+files that no manifest names; they are removed like replaced ones. A day that got no new rows keeps its file; one above
+FULL_BYTES gets another.
 
 Batches are taken only up to the newest one that Spark has committed: the next may still be replaced.
 """
@@ -67,7 +68,16 @@ def _compact_table(tables_dir: Path, name: str, committed: int) -> None:
     kept, merged = _sorted_out(base, manifest, fresh, with_no_day=bool(known.num_rows))
     rows_by_day = _moved(merged, name, known)
     made = [_write(base, name, day, batches[-1], rows) for day, rows in sorted(rows_by_day.items())]
+    folders = [tables.batch_directory(tables_dir, name, n) for n in batches]
+    _date([*folders, *(path for paths in merged.values() for path in paths)])
     tables.write_manifest(tables_dir, name, tables.Manifest(batches[-1], tuple(sorted([*kept, *made]))))
+
+
+def _date(replaced: list[Path]) -> None:
+    """Before the manifest is written: one that a kill leaves in use is not looked at."""
+    now = time.time()
+    for path in replaced:
+        os.utime(path, (now, now))
 
 
 def _sorted_out(
@@ -115,15 +125,14 @@ def _write(base: Path, name: str, day: str, through: int, rows: pa.Table) -> str
 
 
 def _remove_replaced(tables_dir: Path, name: str, grace_s: float) -> None:
-    """Batch folders and files that the manifest replaced, when the manifest is older than `grace_s`."""
+    """Batch folders and files that no manifest names any more, when that is so since `grace_s`."""
     base = tables.table_directory(tables_dir, name)
-    manifest_path = base / tables.MANIFEST
-    if not manifest_path.exists() or time.time() - manifest_path.stat().st_mtime < grace_s:
-        return
     manifest = tables.read_manifest(tables_dir, name)
+    latest = time.time() - grace_s
     for number in tables.complete_batches(tables_dir, name):
-        if number <= manifest.through:
+        folder = tables.batch_directory(tables_dir, name, number)
+        if number <= manifest.through and folder.stat().st_mtime <= latest:
             shutil.rmtree(tables.open_batch(tables_dir, name, number))
     for path in (base / _FOLDER).glob("day=*/part-*.parquet"):
-        if str(path.relative_to(base)) not in manifest.files:
+        if str(path.relative_to(base)) not in manifest.files and path.stat().st_mtime <= latest:
             path.unlink()
