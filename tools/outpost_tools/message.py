@@ -106,7 +106,7 @@ def _fits(topic: str, device: str) -> bool:
 def _records(payload: bytes) -> list[dict[str, Any]]:
     if not payload:
         raise Malformed("empty")
-    records = _from_cbor(payload) if 0x80 <= payload[0] <= 0x9F else _from_json(payload)
+    records = from_cbor(payload) if 0x80 <= payload[0] <= 0x9F else _from_json(payload)
     if not isinstance(records, list) or not records or not all(isinstance(r, dict) for r in records):
         raise Malformed("not a SenML pack")
     return records
@@ -137,8 +137,9 @@ _CBOR_DECIMAL_TAG = 4  # the one tag that SenML uses; others run code that a str
 _CBOR_OTHER_TAGS = (0, 1, 2, 3, 5, 25, 28, 29, 30, 35, 36, 37, 100, 256, 258, 260, 261, 1004, 43000, 55799)
 
 
-def _from_cbor(payload: bytes) -> Any:
-    import cbor2  # late: only the pipeline's packages have it
+def from_cbor(payload: bytes) -> Any:
+    """The pack with JSON's labels. Raises Malformed."""
+    import cbor2  # late: the simulator and the tools for boards read no CBOR and start sooner
 
     source = io.BytesIO(payload)
     decoder = cbor2.CBORDecoder(

@@ -59,7 +59,7 @@ def _first_record(payload: bytes) -> Any:
     """Raises ValueError (Malformed is one), TypeError, LookupError or RecursionError when there is none."""
     # The pipeline's own reader, slower than cbor2 alone: what it calls no CBOR must have no key here.
     is_cbor = payload and 0x80 <= payload[0] <= 0x9F
-    return (message._from_cbor(payload) if is_cbor else json.loads(payload))[0]
+    return (message.from_cbor(payload) if is_cbor else json.loads(payload))[0]
 
 
 @dataclass(slots=True)
