@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: build fuzz help setup venv demo demo-seeds power-loss test test-cpython test-micropython lint types format clean bench bench-collector bench-diff bench-pipeline cluster-test size size-diff soak
+.PHONY: build fuzz help setup venv demo demo-seeds power-loss test test-cpython test-micropython lint types format clean bench bench-collector bench-diff bench-growth bench-pipeline cluster-test size size-diff soak
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/\1\t/' | expand -t 20
@@ -45,12 +45,15 @@ fuzz: setup  ## random inputs, the long form: the MQ codec and the MQTT client, 
 	@$(BIN)/python host_tests/fuzz_client.py --runs $(or $(N),1000000) --seed $(or $(SEED),1)
 
 bench: setup  ## measured side by side in one run, peers too: tables, build/bench.json, and the page build/bench.html
-	@$(BIN)/python host_tests/bench/run_bench.py
-	@$(BIN)/python host_tests/bench/bench_page.py
+	@$(PYTHON) tools/setup.py --arm || echo "bench: no MicroPython for ARM: its cells stay empty"
+	@$(BIN)/python host_tests/bench/run_bench.py; status=$$?; $(BIN)/python host_tests/bench/bench_page.py && exit $$status
 
 bench-pipeline: setup  ## rates of the pipeline's reader beside reading message by message, and the state of deduplication
 	@$(BIN)/python host_tests/bench/pipeline_rates.py --spark
 	@$(BIN)/python host_tests/bench/pipeline_state.py
+
+bench-growth: setup  ## segments to silver beside JSON lines in Spark and plain pandas: time, memory and how they grow; ROWS="n n"
+	@$(BIN)/python host_tests/bench/pipeline_growth.py $(if $(ROWS),--rows $(ROWS))
 
 bench-collector: setup  ## the collector: messages/s with and without confirmation, alone and shared; what a killed broker loses
 	@for options in "" "--no-confirmation" "--share 2" "--share 2 --no-confirmation" "--devices 5000"; do \

@@ -3,7 +3,7 @@
 import sys
 
 import board
-from outpost import status
+from outpost import status, wear
 from outpost.client import Client
 from outpost.clock import Clock
 from outpost.durable import DurableClient
@@ -46,7 +46,8 @@ def build(settings):
     board.set_clock(clock, now_ms)
     topic = (base + "/data").encode()
     pack = Pack(settings["device_id"].encode(), outbox.record_bytes - _RECORD_OVERHEAD - len(topic))
-    return Station(client, pack, clock, board.sensors(settings), topic, settings["interval_ms"], now_ms)
+    sensors = board.sensors(settings) + wear.sensors(outbox)
+    return Station(client, pack, clock, sensors, topic, settings["interval_ms"], now_ms)
 
 
 def run(station):

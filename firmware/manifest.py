@@ -40,6 +40,7 @@ MODULES = (
     "tls_link",
     "viper",
     "viper_crc",
+    "wear",
     "wifi",
     "wifi_board",
     "wifi_link",

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "bench"))
 import bench_diff
 import bench_page
 import fetch_peers
+import loopback
 import peers
 
 from outpost_tools import interpreters
@@ -29,9 +30,13 @@ def rig():
 
 @pytest.fixture(scope="module")
 def section(rig):
-    cells = peers.cells(*rig, ["outpost_ram_1", "outpost_nor_1"], COUNT)
-    rates = peers.rates(*rig, ["raw", "outpost_ram_1", "outpost_flash_16"], 2, COUNT, COUNT)
-    return {"cells": cells, "rates": rates, "missing": rig[0].missing(), "rounds": 2, "messages": COUNT}
+    return {"cells": peers.cells(*rig, ["outpost_ram_1", "outpost_nor_1"], COUNT), "arm": {}, "missing": rig[0].missing()}
+
+
+@pytest.fixture(scope="module")
+def rates(rig):
+    names = ("raw", "raw_polling", "outpost_ram_1", "outpost_flash_16")
+    return peers.rates([peers.rates_block(True, 2, COUNT, COUNT, names) for _ in range(3)])
 
 
 @pytest.mark.parametrize("name", ["outpost_ram_1", "outpost_nor_1"])
@@ -45,10 +50,29 @@ def test_outpost_publishes_without_heap_and_in_one_write(section, name):
     assert row["idle_heap"] == [0, 0]
 
 
-def test_rates_have_a_spread_and_a_ratio_to_the_raw_loop(section):
-    assert section["rates"]["raw"]["qos1"]["ratio_median"] == 1
-    for row in section["rates"].values():
-        assert 0 < row["qos1"]["low"] <= row["qos1"]["median"] <= row["qos1"]["high"]
+def test_rates_have_a_spread_and_a_ratio_to_the_raw_loop(rates):
+    for kind in peers.KINDS:
+        assert rates["raw"][kind]["ratio"]["low"] == rates["raw"][kind]["ratio"]["high"] == 1
+    for row in rates.values():
+        for kind in peers.KINDS:
+            assert 0 < row[kind]["low"] <= row[kind]["median"] <= row[kind]["high"]
+            assert row[kind]["ratio"]["blocks"] == 3
+
+
+def test_the_build_for_boards_beside_both_raw_loops():
+    if interpreters.find_micropython("i386") is None or interpreters.find_mosquitto() is None:
+        pytest.skip("missing: MicroPython for i386 or mosquitto; run `make setup`")
+    found = loopback.loopback([loopback.block(messages=COUNT, rounds=1) for _ in range(3)])
+    assert found["writes_a_packet"] == 1
+    assert found["ram_window_1"]["raw"]["blocks"] == 3 and found["flash_window_16"]["raw_polling"]["low"] > 0
+
+
+def test_on_arm_a_publish_takes_no_heap_either():
+    if interpreters.find_micropython("armhf") is None:
+        pytest.skip("optional: no MicroPython for ARM; run `python3 tools/setup.py --arm`")
+    with peers.rig(offline=True, architecture="armhf") as (one, port):
+        row = peers.cells(one, port, ["outpost_nor_1"], 20)["outpost_nor_1"]
+    assert row["qos1_heap"] == [0, 0] and row["qos1_locked"] is True
 
 
 def test_a_peer_allocates_where_outpost_does_not():
@@ -74,12 +98,12 @@ def test_an_archive_with_another_hash_is_refused(tmp_path, monkeypatch):
     assert "not the pinned one" in fetch_peers.fetch("micropython-umqtt.simple").reason
 
 
-def test_the_page_needs_no_other_file_and_shows_every_section(section):
+def test_the_page_needs_no_other_file_and_shows_every_section(section, rates):
     sizes = {"outpost client": {"heap": 1, "mpy": 2}}
-    html = bench_page.render({"peers": section, "peer_sizes": sizes, "environment": {"cpus": 2}})
+    html = bench_page.render({"peers": section, "peer_rates": rates, "peer_sizes": sizes, "environment": {"cpus": 2}})
     body = html[html.rindex("</script></head>") :]
     assert "viewport" in html[:400] and "src=" not in body and "href=" not in body
-    for words in ("Beside other clients", "Size", "mqtt_as", "cpus: 2"):
+    for words in ("Beside other clients", "Reconnects/s over loopback", "Size", "mqtt_as", "cpus: 2"):
         assert words in body
 
 
@@ -93,7 +117,7 @@ def test_the_difference_tells_change_from_noise():
     assert bench_diff.change("heap", [0.0], [16.0])[1] is True
 
 
-def test_the_baseline_names_figures_that_a_run_gives(section):
+def test_the_baseline_names_figures_that_a_run_gives(section, rates):
     kept = json.loads(bench_diff.BASELINE.read_text(encoding="utf-8"))
-    given = bench_diff.figures({"peers": section})
+    given = bench_diff.figures({"peers": section, "peer_rates": rates})
     assert given and given.keys() <= kept.keys()

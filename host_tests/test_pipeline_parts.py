@@ -15,7 +15,7 @@ try:
     import pyarrow as pa
     import pyarrow.parquet
 
-    from outpost_tools.pipeline import clocks, compact, schemas, summaries, tables, transforms
+    from outpost_tools.pipeline import clocks, compact, parts, schemas, summaries, tables, transforms
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -60,11 +60,9 @@ def model(batches: list[pa.Table]) -> tuple[dict, dict]:
 def test_the_state_over_batches_is_that_of_plain_sets(parts):
     batches, state, kept = [table(rows, number) for number, rows in enumerate(parts)], schemas.STREAM.empty_table(), []
     for rows in batches:
-        marked = transforms.mark_streams(rows, state)
-        assert marked.schema == schemas.MARKED
-        is_state = marked["ranges"].is_valid()
-        state = marked.filter(is_state).select(schemas.STREAM.names)
-        kept += marked.filter(pa.compute.invert(is_state)).select(schemas.READING.names).to_pylist()
+        fresh, state = transforms.mark_streams(rows, state)
+        assert (fresh.schema, state.schema) == (schemas.READING, schemas.STREAM)
+        kept += fresh.to_pylist()
     expected, copies = model(batches)
     assert sorted((r["device"], r["seq"], r["record"]) for r in kept) == sorted((*key, i) for key in expected for i in (0, 1))
     assert {(r["device"], r["seq"]): (r["segment"], r["offset"]) for r in kept} == expected
@@ -87,10 +85,8 @@ def test_times_do_not_depend_on_how_messages_fall_into_batches(parts):
     for order in (rows, [pa.concat_tables(rows)]):
         state, kept = schemas.STREAM.empty_table(), []
         for batch in order:
-            marked = transforms.mark_streams(batch, state)
-            is_state = marked["ranges"].is_valid()
-            state = marked.filter(is_state).select(schemas.STREAM.names)
-            kept.append(marked.filter(pa.compute.invert(is_state)).select(schemas.READING.names))
+            fresh, state = transforms.mark_streams(batch, state)
+            kept.append(fresh)
         placed = clocks.place(pa.concat_tables(kept), clocks.from_state(state))
         results.append({(r["device"], r["seq"], r["record"]): r["time"] for r in placed.to_pylist()})
         for row in placed.to_pylist():
@@ -104,9 +100,41 @@ def test_the_lowest_message_with_both_times_gives_the_clock_also_when_it_comes_l
     for seq, offset_s in ((7, 70), (5, 50), (9, 90)):
         row = {"device": "a", "stream": "s", "seq": seq, "record": 0, "boot": 1, "held": 0, "uptime_s": 1.0, "shift_s": 0.0}
         row |= {"received": 0, "collector": "c", "segment": 0, "offset": seq, "time": (1_763_694_001 + offset_s) * second}
-        marked = transforms.mark_streams(pa.Table.from_pylist([row], schema=schemas.READING), state)
-        state = marked.filter(marked["ranges"].is_valid()).select(schemas.STREAM.names)
+        _, state = transforms.mark_streams(pa.Table.from_pylist([row], schema=schemas.READING), state)
     assert state["clocks"].to_pylist() == [[{"boot": 1, "seq": 5, "offset_us": (1_763_694_000 + 50) * second}]]
+
+
+def readings(*seconds: int | None) -> pa.Table:
+    rows = [
+        {"device": "a", "seq": n, "time": None if s is None else (1_763_694_000 + s) * 1_000_000} for n, s in enumerate(seconds)
+    ]
+    return pa.Table.from_pylist(rows, schema=schemas.READING)
+
+
+def test_parts_count_by_day_once_the_driver_puts_them_in_place(tmp_path):
+    folder = parts.begin(tmp_path, "readings", 0)
+    parts.write_by_day(folder, 3, readings(0, 1, 86_400, None))
+    parts.write_by_day(folder, 3, readings(0, 1, 86_400, None))  # the task again
+    parts.write_by_day(folder, 4, readings())
+    assert tables.counted_files(tmp_path, "readings") == []
+    parts.finish(tmp_path, "readings", 0, folder)
+    found = {tables.day_of(path): len(pa.parquet.read_table(path)) for path in tables.counted_files(tmp_path, "readings")}
+    assert found == {"2025-11-21": 2, "2025-11-22": 1, tables.NO_DAY: 1}
+    assert len(tables.counted_files(tmp_path, "readings")) == 3
+
+
+def test_a_task_of_a_killed_run_adds_nothing_to_the_next(tmp_path):
+    killed = parts.begin(tmp_path, "readings", 0)
+    parts.write_by_day(killed, 0, readings(0))
+    folder = parts.begin(tmp_path, "readings", 0)
+    with pytest.raises(FileNotFoundError):
+        parts.write_by_day(killed, 7, readings(0))
+    parts.write_by_day(folder, 0, readings(5))
+    parts.finish(tmp_path, "readings", 0, folder)
+    with pytest.raises(FileNotFoundError):
+        parts.write_by_day(folder, 8, readings(0))
+    assert tables.read_table(tmp_path, "readings", ["seq"]).num_rows == 1
+    assert [path.name for path in (tmp_path / "silver").iterdir()] == ["batch=0"]
 
 
 @given(st.dictionaries(st.integers(-1000, 1000), st.integers(1, 50), min_size=1), st.sampled_from([0.5, 0.95, 0.99]))

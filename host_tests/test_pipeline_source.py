@@ -92,6 +92,15 @@ def test_a_missing_segment_stops_the_query_and_is_named(log):
         reader.partitions(reader.initialOffset(), last(log))
 
 
+def test_a_log_that_has_become_shorter_stops_the_query_and_is_named(log):
+    reader, end = source.SegmentReader(log, 1), last(log)
+    for number in (end["b"], end["b"] - 1):
+        source.segment_path(log, "b", number).unlink()
+    with pytest.raises(FileNotFoundError, match=f"collector b ends at segment {end['b'] - 2}, but {end['b']} has been taken in"):
+        reader.latestOffset(end, ReadAllAvailable())
+    assert reader.latestOffset(last(log), ReadAllAvailable()) == last(log)
+
+
 def test_damage_in_a_sealed_segment_goes_to_quarantine_and_the_rest_is_kept(log):
     path = source.segment_path(log, "a", 0)
     data = bytearray(path.read_bytes())

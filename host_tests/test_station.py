@@ -1,7 +1,10 @@
 import unittest
 
 from bench_client import Bench
+from fake_flash import flash_in_ram
+from outpost import wear
 from outpost.clock import Clock
+from outpost.outbox import Outbox
 from outpost.station import Station
 from outpost.telemetry import Pack
 
@@ -48,6 +51,28 @@ class TestStation(unittest.TestCase):
         bench.outbox.record_bytes = 64
         self.assertTrue(one.step(0))
         self.assertEqual((one.status, one.published, one.not_published), (-2, 0, 1))
+
+
+class TestWear(unittest.TestCase):
+    def test_each_64th_message_tells_the_erases_since_the_format_over_a_reset_too(self):
+        flash = flash_in_ram(8, 256)
+        outbox = Outbox(flash)
+        outbox.format(b"01234567")
+        formatted, told = flash.erases, []
+        for number in range(1000):
+            if number == 500:
+                outbox = Outbox(flash)
+                outbox.mount()
+            erases, blocks = [sensor.read() for sensor in wear.sensors(outbox)]
+            if erases is not None:
+                told.append((number, erases - (flash.erases - formatted), blocks))
+            outbox.append(b"topic", bytes(64), 64)
+            outbox.discard_through(outbox.next_seq)
+        self.assertEqual([number for number, _, _ in told], list(range(0, 1000, 64)))
+        self.assertEqual({blocks for _, _, blocks in told}, {8})
+        self.assertTrue(flash.erases - formatted > 20)
+        differences = [difference for _, difference, _ in told[4:]]  # after the first round, which needs no erase
+        self.assertTrue(max(differences) - min(differences) <= 1, str(differences))
 
 
 if __name__ == "__main__":

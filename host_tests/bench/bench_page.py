@@ -9,32 +9,35 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
-import plotly.graph_objects as go
-import plotly.io
 from plotly.offline import get_plotlyjs
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
-_INK = "#1a1a1a"
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(REPOSITORY / "tools")]
+
+import goal_cells  # noqa: E402 - the path must be set first
+import growth  # noqa: E402
+from bench_plots import dots, flat_bars, payload_lines, table  # noqa: E402
+
 _STYLE = """
 :root{color-scheme:light} *{box-sizing:border-box}
 body{font:15px/1.45 system-ui,sans-serif;color:#1a1a1a;background:#fff;margin:0 auto;padding:12px;max-width:900px}
 h1{font-size:1.5em;margin:.2em 0} h2{font-size:1.15em;margin:1.8em 0 .2em;border-bottom:2px solid #1a1a1a}
 h3{font-size:1em;margin:1.2em 0 0} p{margin:.3em 0;max-width:70ch} .quiet{color:#555}
-.scroll{overflow:auto} table{border-collapse:collapse;font-size:.88em}
+.goal{border-left:4px solid #1a1a1a;padding:2px 0 2px 10px;margin:12px 0} .goal.no{border-left-style:dashed} .goal p{margin:1px 0}
+.goal b.state{border:1px solid #1a1a1a;padding:0 6px;margin-right:8px;white-space:nowrap}
+.goal.yes b.state{background:#1a1a1a;color:#fff}
+details{margin:2px 0} summary{cursor:pointer} .scroll{overflow:auto} table{border-collapse:collapse;font-size:.88em}
 td,th{padding:3px 8px;text-align:right;white-space:nowrap;border-bottom:1px solid #ccc}
 td:first-child,th:first-child{text-align:left;position:sticky;left:0;background:#fff;white-space:normal;min-width:8em}
-th{border-bottom:2px solid #1a1a1a;vertical-align:bottom} tr.ours td{font-weight:700}
+th{border-bottom:2px solid #1a1a1a;vertical-align:bottom;white-space:normal;min-width:4.5em} tr.ours td{font-weight:700}
 """
-_STEPS = ("publish", "send", "PUBACK")
-_CONFIG = {"responsive": True, "displaylogo": False, "displayModeBar": False}
-_SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up")
 _CELLS = {
     "qos0_heap": "QoS 0 heap, net / gross B",
     "qos1_heap": "QoS 1 heap, net / gross B",
+    "qos0_locked": "QoS 0 with the heap locked",
     "qos1_locked": "QoS 1 with the heap locked",
     "qos1_writes": "writes per QoS 1 publish",
     "idle_heap": "idle heap a second, net / gross B",
@@ -43,66 +46,18 @@ _CELLS = {
 }
 
 
-def text(value: list[float] | float | None) -> str:
-    """A cell; empty where there is no figure."""
-    if value is None or isinstance(value, bool):
-        return {None: "", True: "yes", False: "no"}[value]
-    if isinstance(value, list):
-        return " / ".join(f"{each:,.0f}" for each in value)
-    if isinstance(value, float):
-        return f"{value:.4f}" if 0 < value < 1 else f"{value:,.2f}"
-    return f"{value:,}"
-
-
-def table(heads: Iterable[str], rows: Iterable[tuple]) -> str:
-    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
-    lines = []
-    for name, *values in rows:
-        mark = ' class="ours"' if str(name).startswith("outpost") else ""
-        lines.append(f"<tr{mark}><td>{escape(str(name))}</td>" + "".join(f"<td>{escape(text(v))}</td>" for v in values) + "</tr>")
-    return f'<div class="scroll"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
-
-
-def chart(figure: go.Figure, height: int) -> str:
-    axis = {"gridcolor": "#e4e4e4", "zeroline": False, "linecolor": "#888", "automargin": True}
-    figure.update_layout(
-        height=height, margin={"l": 8, "r": 12, "t": 12, "b": 40}, dragmode=False, paper_bgcolor="white", plot_bgcolor="white",
-        font={"family": "system-ui, sans-serif", "size": 12, "color": _INK}, legend={"orientation": "h", "y": -0.3},
-        template={"layout": {"xaxis": axis, "yaxis": axis}},
-    )  # fmt: skip
-    return plotly.io.to_html(figure, full_html=False, include_plotlyjs=False, config=_CONFIG)
-
-
-def dots(rows: dict[str, tuple[float, float, float]], unit: str) -> str:
-    """One line a name: median, and the middle half as a bar; Outpost filled, the others hollow."""
-    names = list(rows)[::-1]
-    middle = [rows[name][1] for name in names]
-    figure = go.Figure()
-    figure.add_scatter(
-        x=middle, y=names, mode="markers", showlegend=False, hovertemplate="%{y}<br>%{x:,.4~g} " + unit + "<extra></extra>",
-        marker={"size": 11, "color": _INK, "symbol": [_symbol(name) for name in names]},
-        error_x={
-            "type": "data", "symmetric": False, "color": "#666", "thickness": 2,
-            "array": [rows[name][2] - rows[name][1] for name in names],
-            "arrayminus": [rows[name][1] - rows[name][0] for name in names],
-        },
-    )  # fmt: skip
-    figure.update_xaxes(type="log", title=unit, dtick=1)
-    return chart(figure, 90 + 26 * len(names))
-
-
-def _symbol(name: str) -> str:
-    return "circle" if name.startswith("outpost") else "diamond-open" if name.startswith("raw") else "circle-open"
-
-
 def render(results: dict) -> str:
     """The whole page as text; a section that was not run is not on it."""
     sections = [
         _environment(results.get("environment", {})),
+        _goals(results.get("goals", [])),
+        _loopback(results.get("loopback", {})),
         _peers(results.get("peers", {})),
-        _sizes(results.get("peer_sizes", {})),
-        _instructions(results.get("instructions", {})),
+        _peer_rates(results.get("peer_rates", {})),
+        _sizes(results.get("peer_sizes", {}), results.get("modules", {})),
+        _instructions(results.get("instructions", {}), results.get("instructions_arm", {})),
         _flash(results.get("outbox_vs_littlefs", []), results.get("mount", [])),
+        _seconds(results.get("seconds", {})),
     ]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Outpost: benchmarks</title>'
@@ -116,70 +71,145 @@ def _environment(environment: dict) -> str:
     return f"<p class=quiet>{escape('; '.join(f'{name}: {value}' for name, value in environment.items()))}</p>"
 
 
+def _goals(lines: list[dict]) -> str:
+    if not lines:
+        return ""
+    reached = sum(line["state"] == goal_cells.YES for line in lines)
+    note = f"<p>{reached} of {len(lines)} reached. Whole bar: reached; dashed: not, with the reason and the profile of this run."
+    return "<h2>What is to be reached</h2>" + note + "</p>" + "".join(map(_goal, lines))
+
+
+def _goal(line: dict) -> str:
+    kind = "yes" if line["state"] == goal_cells.YES else "no"
+    parts = [
+        f'<div class="goal {kind}"><p><b>{escape(line["what"])}</b>: {escape(line["goal"])}</p>',
+        f'<p><b class="state">{escape(line["state"])}</b>{escape(line["measured"])}</p>',
+    ]
+    parts += [f"<p class=quiet>beside: {escape(line['peers'])}</p>"] * bool(line["peers"])
+    parts += [f"<p>{escape(line['reason'])}</p>"] * bool(line["reason"])
+    if line["profile"]:
+        parts.append(f"<details><summary>profile</summary>{table(('', ''), line['profile'])}</details>")
+    return "".join(parts) + "</div>"
+
+
+def _spread_note(one: dict) -> str:
+    return f"Median of {one['blocks']} blocks; bar: between what a second run's median lies in {one['holds']:.2%} of runs."
+
+
+def _loopback(section: dict) -> str:
+    rows = {name: row for name, row in section.items() if isinstance(row, dict)}
+    if not rows:
+        return ""
+    parts = [
+        "<h2>Beside a raw socket loop</h2><p>QoS 1 publishes/s over loopback to mosquitto, the firmware as boards get it, "
+        f"{section['writes_a_packet']:.2f} writes a packet. raw waits in read(); raw_polling asks again and again, as a "
+        f"client that never blocks must.</p><p class=quiet>{_spread_note(rows['raw'])}</p>"
+    ]
+    shown = {("outpost, " if not name.startswith("raw") else "") + name: row for name, row in rows.items()}
+    parts.append(dots({name: _three(row["raw"]) for name, row in shown.items()}, "of raw"))
+    heads = ("", "publishes/s", "of raw", "low", "high", "of raw_polling", "low", "high")
+    values = ((name, round(row["median"]), *_ratio(row["raw"]), *_ratio(row["raw_polling"])) for name, row in shown.items())
+    return "".join(parts) + table(heads, values)
+
+
+def _three(one: dict) -> tuple[float, float, float]:
+    return one["low"], one["median"], one["high"]
+
+
+def _ratio(one: dict) -> tuple[float, float, float]:
+    return one["median"], one["low"], one["high"]
+
+
 def _peers(section: dict) -> str:
     if not section:
         return ""
-    rows = ((name, *(row.get(key) for key in _CELLS)) for name, row in section["cells"].items())
-    parts = ["<h2>Beside other clients</h2><p>32-bit MicroPython, one mosquitto, 24 bytes of topic, 64 of payload.</p>"]
-    parts.append(table(["", *_CELLS.values()], rows))
-    for qos in (1, 0):
-        speed = {name: row[f"qos{qos}"] for name, row in section["rates"].items()}
+    rows = [(name, *(row.get(key) for key in _CELLS)) for name, row in section["cells"].items()]
+    rows += [(f"{name}, ARM", *(row.get(key) for key in _CELLS)) for name, row in section["arm"].items()]
+    note = "<h2>Beside other clients</h2><p>32-bit, one mosquitto, 24 bytes of topic, 64 of payload. nor: flash outbox.</p>"
+    return note + table(["", *_CELLS.values()], rows) + _missing(section["missing"])
+
+
+def _peer_rates(section: dict) -> str:
+    if not section:
+        return ""
+    parts = []
+    for kind, title in (("qos1", "QoS 1, publishes/s"), ("qos0", "QoS 0, publishes/s"), ("reconnect", "Reconnects/s")):
+        speed = {name: row[kind] for name, row in section.items()}
         parts.append(
-            f"<h3>QoS {qos}, publishes/s over loopback</h3><p class=quiet>Median of {section['rounds']} rounds, bar: the middle "
-            "half. + : TCP_NODELAY set by hand. Filled: Outpost; diamond: a bare socket loop, the limit.</p>"
+            f"<h3>{title} over loopback</h3><p class=quiet>{_spread_note(speed['raw'])} + : TCP_NODELAY set by hand. "
+            "Filled: Outpost; diamond: a bare socket loop, the limit.</p>"
         )
-        parts.append(dots({name: (row["low"], row["median"], row["high"]) for name, row in speed.items()}, "publishes/s"))
-        heads = ("", "publishes/s", "ratio to raw", "low", "high")
-        keys = ("ratio_median", "ratio_low", "ratio_high")
-        parts.append(table(heads, ((name, round(row["median"]), *(row[key] for key in keys)) for name, row in speed.items())))
-    return "".join(parts) + _missing(section["missing"])
+        parts.append(dots({name: _three(row) for name, row in speed.items()}, title.split(", ")[-1]))
+        rows = ((name, round(row["median"]), *_ratio(row["ratio"])) for name, row in speed.items())
+        parts.append(table(("", "a second", "ratio to raw", "low", "high"), rows))
+    return "".join(parts)
 
 
 def _missing(reasons: dict[str, str]) -> str:
     return "".join(f"<p class=quiet>Empty: {escape(name)}: {escape(why)}</p>" for name, why in reasons.items())
 
 
-def _sizes(section: dict) -> str:
+def _sizes(section: dict, modules: dict) -> str:
     if not section:
         return ""
     note = "<h2>Size</h2><p>Heap after import and one instance, 32-bit, from .mpy. Compact: private names are renamed.</p>"
-    return note + table(("", "heap B", ".mpy B"), ((name, row["heap"], row["mpy"]) for name, row in section.items()))
-
-
-def _instructions(section: dict[str, int]) -> str:
-    """What a message takes where no noise is; how it grows."""
-    if "flash publish" not in section:
-        return ""
-    steps = [(f"outpost, {kind}", *(section[f"{kind} {step}"] for step in _STEPS)) for kind in ("RAM", "flash")]
-    rows = [(name, *values, sum(values)) for name, *values in steps]
-    rows += [(name, None, None, None, section[name]) for name in ("simple", "robust", "raw") if name in section]
-    parts = [
-        "<h2>Machine instructions</h2><p>Counted by single steps, 32-bit MicroPython for x86; one QoS 1 message with its PUBACK, "
-        "24 bytes of topic, 64 of payload. raw: a bare socket loop. The kernel's part is left out.</p>",
-        table(("", *_STEPS, "in all"), rows),
-        "<h3>By length of the payload</h3><p class=quiet>Outbox alone: append, load, discard.</p>",
-        _payload_lines(section),
-        "<h3>By outbox and backlog</h3><p class=quiet>A larger outbox or a longer backlog costs a message nothing more. With a "
-        "backlog the oldest is read from flash; without, the new one stands in the buffer yet.</p>",
-        table(("", "instructions"), [row for row in section.items() if row[0].startswith(("flash, blocks", "flash, backlog"))]),
-        "<h3>What a stored message is made of</h3>",
-        table(("", "instructions"), [row for row in section.items() if row[0].startswith("in append")]),
-    ]  # fmt: skip
+    rows = ((name, row["heap"], row.get("heap_arm"), row["mpy"]) for name, row in section.items())
+    parts = [note, table(("", "heap B", "on ARM", ".mpy B"), rows)]
+    for title, part in modules.items():
+        rows = ((name, row["heap"], row["mpy"]) for name, row in part.items())
+        parts.append(f"<details><summary>by module: {escape(title)}</summary>{table(('', 'heap B', '.mpy B'), rows)}</details>")
     return "".join(parts)
 
 
-def _payload_lines(section: dict[str, int]) -> str:
-    figure = go.Figure()
-    for kind, symbol, dash in (("flash", "circle", "solid"), ("RAM", "square", "dot")):
-        start = f"{kind}, payload "
-        points = [(int(name.removeprefix(start)), value) for name, value in section.items() if name.startswith(start)]
-        figure.add_scatter(
-            x=[size for size, _ in points], y=[value for _, value in points], name=kind, mode="lines+markers",
-            line={"color": _INK, "dash": dash}, marker={"symbol": symbol, "size": 9},
-        )  # fmt: skip
-    figure.update_xaxes(title="bytes of payload")
-    figure.update_yaxes(title="instructions", rangemode="tozero")
-    return chart(figure, 320)
+def _instructions(section: dict[str, int], arm: dict[str, int]) -> str:
+    """What a message takes where no noise is; how it grows."""
+    if "flash publish" not in section:
+        return ""
+    rows = []
+    for mark, found in (("", section), (", ARM", arm)):
+        for kind in ("RAM", "flash") if "flash publish" in found else ():
+            rows.append(
+                (f"outpost, {kind}{mark}", *(found[f"{kind} {step}"] for step in growth.STEPS), growth.whole(found, kind))
+            )
+        rows += [(f"{name}{mark}", None, None, None, found[name]) for name in ("simple", "robust", "raw") if name in found]
+    parts = [
+        "<h2>Machine instructions</h2><p>Counted by single steps, 32-bit MicroPython for x86 and for ARM; one QoS 1 message "
+        "with its PUBACK, 24 bytes of topic, 64 of payload. raw: a bare socket loop. The kernel's part is left out.</p>",
+        table(("", *growth.STEPS, "in all"), rows),
+        "<h3>What a stored message is made of</h3>",
+        table(("", "instructions"), [row for row in section.items() if row[0].startswith(growth.OF_A_STORED)]),
+    ]
+    return "".join(parts) + _growth(section)
+
+
+def _growth(section: dict[str, int]) -> str:
+    lines = growth.lines(section)
+    if "stored message, by payload" not in lines:
+        return ""
+    copy = lines["one copy of memory"].slope
+    rows = (
+        (name, round(one.base), f"{one.slope:.1f}", f"{one.slope / copy:.2f}", f"{one.worst:.1%}") for name, one in lines.items()
+    )
+    verdicts = (
+        f"<p>{'' if one.holds else 'Not as it should be: '}{escape(one.what)}: {escape(one.says)}</p>"
+        for one in growth.verdicts(section)
+    )
+    flat = [row for row in section.items() if row[0].startswith(("flash, blocks", "flash, backlog", "window,", "flash, opens"))]
+    return "".join([
+        "<h3>How it grows</h3>", *verdicts, payload_lines(section, lines),
+        "<p class=quiet>Marks: counted. Lines: fitted, with the slope in the table; the thin one is one copy of memory.</p>",
+        table(("", "base", "a byte", "in copies", "worst"), rows),
+        "<h3>By outbox, backlog and window</h3><p class=quiet>With a backlog the oldest is read from flash; without, the new one "
+        "stands in the buffer yet.</p>", flat_bars(section), table(("", "instructions"), flat),
+    ])  # fmt: skip
+
+
+def _seconds(section: dict[str, list[float]]) -> str:
+    if not section:
+        return ""
+    rows = [(name, clock, cpu) for name, (clock, cpu) in section.items()]
+    total = tuple(round(sum(row[at] for row in rows), 1) for at in (1, 2))
+    return "<h2>What this run took</h2>" + table(("", "seconds", "of CPU"), [*rows, ("in all", *total)])
 
 
 def _flash(stores: list[dict], mounts: list[dict]) -> str:

@@ -1,8 +1,8 @@
-"""Machine instructions, counted: what a publish costs where no noise is. Section `instructions` of run_bench.py.
+"""Machine instructions, counted: what a publish costs where no noise is. `instructions`, `instructions_arm` of run_bench.py.
 
 32-bit MicroPython for x86, the firmware as .mpy with its own names (compact ones change a few per cent). Counted by single steps
-(support/instruction_count.py), so the same on a busy machine; the kernel's part is left out. The chip is RAM that copies, its
-driver's Python included (some 5,000 instructions a call); the broker is real. A minute or two on a quiet machine.
+(support/instruction_count.py), so the same on a busy machine; the kernel's part is left out. The chip is RAM that copies; what
+that and its driver's Python take is counted apart. The broker is real. A minute or two on a quiet machine.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ from pathlib import Path
 HOST_TESTS = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(HOST_TESTS / "support")]
 
-import peers  # noqa: E402 - the path must be set first
+import growth  # noqa: E402 - the path must be set first
+import peers  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
 import instruction_count  # noqa: E402
+import instruction_count_arm  # noqa: E402
+from outpost_tools import interpreters  # noqa: E402
 from outpost_tools.errors import ToolError  # noqa: E402
 from outpost_tools.firmware_build import output  # noqa: E402
 
 PEERS = ("raw", "simple", "robust")
 SETS = ("ours", "parts", "mount", "growth", "windows")
-STEPS = ("publish", "send", "PUBACK")
+CHIP = "flash publish, of this the simulated chip"
 
 
 def instructions(offline: bool = False, sets: tuple[str, ...] = SETS) -> dict[str, int]:
@@ -32,59 +35,78 @@ def instructions(offline: bool = False, sets: tuple[str, ...] = SETS) -> dict[st
     if reason:
         raise ToolError(f"instructions: {reason}")
     with peers.rig(offline) as (one, port):
-        names = [name for name in PEERS if name == "raw" or one.has(name)]
-        found = count(one, port, (*sets, *names))
+        found = count(one, port, (*sets, *here(one)))
     show(found)
     return found
 
 
-def count(one: peers.Rig, port: int, words: tuple[str, ...]) -> dict[str, int]:
-    """Runs support/instruction_ops.py under the counter."""
-    source = output.read(peers.REPOSITORY / "firmware")
-    output.write(one.folder / "plain", output.build(source, "x86", "plain"), source, "plain")
-    parts = [one.folder, one.folder / "plain", *(peers.REPOSITORY / part for part in ("boards/UNIX", "host_tests/support"))]
-    command = [*one.command, "-X", "heapsize=16M", str(HOST_TESTS / "support" / "instruction_ops.py"), str(port), *words]
-    try:
-        with tqdm(desc="instructions", unit=" stretches", leave=False) as bar:
-            environment = os.environ | {"MICROPYPATH": ":".join([*map(str, parts), ".frozen"])}
-            found = instruction_count.count(command, environment, lambda name, count: bar.update())
-    except ChildProcessError as error:
-        raise ToolError(f"instructions: {error}") from None
-    del found["empty"]
+def here(one: peers.Rig) -> list[str]:
+    return [name for name in PEERS if name == "raw" or one.has(name)]
+
+
+def on_arm(offline: bool = False) -> dict[str, int]:
+    """A message on ARM, counted through qemu's debugger port; empty where no ARM can be had, which is said."""
+    command = interpreters.find_micropython("armhf")
+    reason = instruction_count_arm.why_not(command) if command else f"no MicroPython for it: run `{peers.SET_UP['armhf']}`"
+    if reason:
+        print(f"\nInstructions on ARM: not counted: {reason}")
+        return {}
+    with peers.rig(offline, "armhf") as (one, port):
+        found = count(one, port, ("ours", *here(one)), instruction_count_arm.count, "armv7emsp")
+    show(found, "ARM")
     return found
 
 
-def total(found: dict[str, int], kind: str) -> int:
-    """Of one QoS 1 message with its acknowledgement."""
-    return sum(found[f"{kind} {step}"] for step in STEPS)
+def count(
+    one: peers.Rig, port: int, words: tuple[str, ...], counter=instruction_count.count, code: str = "x86"
+) -> dict[str, int]:
+    """Runs support/instruction_ops.py under the counter; code: mpy-cross' name of the processor."""
+    source = output.read(peers.REPOSITORY / "firmware")
+    output.write(one.folder / "plain", output.build(source, code, "plain"), source, "plain")
+    parts = [one.folder, one.folder / "plain", *(peers.REPOSITORY / part for part in ("boards/UNIX", "host_tests/support"))]
+    command = [*one.command, "-X", "heapsize=16M", str(HOST_TESTS / "support" / "instruction_ops.py"), str(port), *words]
+    try:
+        with tqdm(desc="instructions", unit=" stretches", leave=False, disable=None) as bar:
+            environment = os.environ | {"MICROPYPATH": ":".join([*map(str, parts), ".frozen"])}
+            found = counter(command, environment, lambda name, count: bar.update())
+    except ChildProcessError as error:
+        raise ToolError(f"instructions: {error}") from None
+    del found["empty"]
+    return _joined(found)
 
 
-def slope(found: dict[str, int], first: str, second: str, size: int) -> float:
-    """Instructions a byte between two measurements that differ by so many bytes."""
-    return (found[second] - found[first]) / size
+def _joined(found: dict[str, int]) -> dict[str, int]:
+    """The steps of the messages that are only for their growth as one figure; of a peer's times the middle, least and most."""
+    start = "client, payload "
+    sizes = [name.removesuffix(" publish") for name in found if name.startswith(start) and name.endswith(" publish")]
+    wholes = {name: growth.whole(found, name) for name in sizes}
+    for peer in PEERS:
+        times = sorted(value for name, value in found.items() if name.startswith(f"{peer}, time "))
+        if times:
+            wholes |= {peer: times[len(times) // 2], f"{peer}, least": times[0], f"{peer}, most": times[-1]}
+    return {name: value for name, value in found.items() if not name.startswith(start) and ", time " not in name} | wholes
 
 
-def show(found: dict[str, int]) -> None:
-    print("\nInstructions, 32-bit MicroPython; 24 B of topic, 64 B of payload:")
+def show(found: dict[str, int], processor: str = "x86") -> None:
+    print(f"\nInstructions, 32-bit MicroPython for {processor}; 24 B of topic, 64 B of payload:")
     for name, value in found.items():
         print(f"{name:<44}{value:>12,}")
     if "RAM publish" in found:
         print("\nOne QoS 1 message with its PUBACK:")
-        rows = {f"outpost, {kind}": total(found, kind) for kind in ("RAM", "flash")} | {n: found[n] for n in PEERS if n in found}
+        rows = {f"outpost, {kind}": growth.whole(found, kind) for kind in ("RAM", "flash")}
+        rows["outpost, flash, but for the simulated chip"] = rows["outpost, flash"] - found[CHIP]
+        rows |= {name: found[name] for name in PEERS if name in found}
         for name, value in rows.items():
             print(f"{name:<44}{value:>12,}{value / rows['outpost, flash']:>8.2f} of outpost, flash")
-    if "copy of 200 bytes" in found and "RAM, payload 16000" in found:
-        print("\nInstructions a byte of payload, beside those of one copy and one CRC:")
-        for name, value in slopes(found).items():
-            print(f"{name:<44}{value:>12.1f}")
+    if "RAM, payload 16" in found:
+        show_growth(found)
 
 
-def slopes(found: dict[str, int]) -> dict[str, float]:
-    return {
-        "copy": slope(found, "copy of 100 bytes", "copy of 200 bytes", 100),
-        "CRC": slope(found, "CRC of 100 bytes", "CRC of 200 bytes", 100),
-        "RAM, 256 to 4,096 B (1 copy)": slope(found, "RAM, payload 256", "RAM, payload 4096", 3840),
-        "RAM, 4,096 to 16,000 B": slope(found, "RAM, payload 4096", "RAM, payload 16000", 11904),
-        "flash, 256 to 1,024 B (1 copy, 2 CRC, 3 of pages)": slope(found, "flash, payload 256", "flash, payload 1024", 768),
-        "flash, 1,024 to 2,048 B": slope(found, "flash, payload 1024", "flash, payload 2048", 1024),
-    }
+def show_growth(found: dict[str, int]) -> None:
+    print(f"\n{'Growth: a line through the counts':<48}{'base':>10}{'a byte':>8}{'in copies':>10}{'worst':>8}")
+    lines = growth.lines(found)
+    copy = next(iter(lines.values())).slope
+    for name, one in lines.items():
+        print(f"{name:<48}{one.base:>10,.0f}{one.slope:>8.1f}{one.slope / copy:>10.2f}{one.worst:>8.1%}")
+    for one in growth.verdicts(found):
+        print(f"{'' if one.holds else 'NOT AS IT SHOULD BE: '}{one.what}: {one.says}")

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """QoS 1 publishes/s over loopback to a real mosquitto: Outpost beside a raw socket loop of one write and one read a message.
 
-    .venv/bin/python host_tests/bench/loopback.py [--arch i386] [--messages 2000] [--rounds 7]
+    .venv/bin/python host_tests/bench/loopback.py [--arch i386] [--messages 1500] [--rounds 3] [--blocks 7]
 
-The firmware as boards run it (`outpost build`). All in one process of the interpreter, interleaved, medians; a ratio says more
-than a rate, since machines are noisy. Payload 64
-bytes, topic 24. The raw loop keeps nothing and checks nothing. It waits in read(), which on an idle machine costs it the time to
+The firmware as boards run it (`outpost build`). A block is one process of the interpreter with a broker of its own, all kinds in
+turns in each of its rounds; ratios with their spread over the blocks (spread.py) say more than rates, since machines are noisy.
+Section `loopback` of run_bench.py. Payload 64 bytes, topic 24.
+The raw loop keeps nothing and checks nothing. It waits in read(), which on an idle machine costs it the time to
 wake up; "raw_polling" asks again and again instead, as a client that never blocks must: the stricter limit.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import statistics
 import subprocess
@@ -22,25 +24,35 @@ from pathlib import Path
 
 HOST_TESTS = Path(__file__).resolve().parent.parent
 REPOSITORY = HOST_TESTS.parent
-sys.path[:0] = [str(REPOSITORY / "tools")]
+sys.path[:0] = [str(REPOSITORY / "tools"), str(Path(__file__).resolve().parent)]
 
-from outpost_tools import interpreters  # noqa: E402 - the path must be set first
+import spread  # noqa: E402 - the path must be set first
+
+from outpost_tools import interpreters  # noqa: E402
 from outpost_tools.broker import Broker  # noqa: E402
 from outpost_tools.errors import ToolError  # noqa: E402
 from outpost_tools.firmware_build import output  # noqa: E402
 
 MPY_ARCHITECTURES = {"i386": "x86", "amd64": "x64", "armhf": "armv7emsp"}
+LIMITS = ("raw", "raw_polling")
 
 
-def measure(architecture: str, messages: int, rounds: int) -> tuple[dict[str, list[int]], tuple[int, int]]:
+@functools.cache
+def build(architecture: str):
+    """The firmware's source, and its files as boards get them; built once for all blocks."""
+    source = output.read(REPOSITORY / "firmware")
+    return source, output.build(source, MPY_ARCHITECTURES[architecture], "compact")
+
+
+def measure(architecture: str, messages: int, rounds: int) -> tuple[dict[str, list[float]], tuple[int, int]]:
     """{kind: publishes/s of each round}, (writes, packets). Raises ToolError."""
     command = interpreters.find_micropython(architecture)
     if command is None:
         raise ToolError(f"no MicroPython for {architecture}: run `make setup`")
     with tempfile.TemporaryDirectory() as folder, Broker("mosquitto", Path(folder)) as broker:
-        source = output.read(REPOSITORY / "firmware")
         compact = Path(folder) / "compact"
-        output.write(compact, output.build(source, MPY_ARCHITECTURES[architecture], "compact"), source, "compact")
+        source, built = build(architecture)
+        output.write(compact, built, source, "compact")
         path = os.pathsep.join(map(str, (compact, REPOSITORY / "boards/UNIX")))
         done = subprocess.run(
             [*command, str(HOST_TESTS / "support" / "loopback_rates.py"), str(broker.port), str(messages), str(rounds)],
@@ -49,36 +61,56 @@ def measure(architecture: str, messages: int, rounds: int) -> tuple[dict[str, li
     if done.returncode:
         raise ToolError((done.stdout + done.stderr).strip()[-400:])
     first, *lines = [line.split() for line in done.stdout.splitlines()]
-    rates: dict[str, list[int]] = defaultdict(list)
+    rates: dict[str, list[float]] = defaultdict(list)
     for kind, rate in lines:
-        rates[kind].append(int(rate))
+        rates[kind].append(float(rate))
     return rates, (int(first[1]), int(first[2]))
 
 
-def ratios(rates: dict[str, list[int]], limit_kind: str) -> dict[str, float]:
-    """Median over the rounds of the ratio to that raw loop in the same round."""
-    raw = rates[limit_kind]
-    return {
-        kind: statistics.median(rate / limit for rate, limit in zip(values, raw, strict=True)) for kind, values in rates.items()
-    }
+def block(architecture: str = "i386", messages: int = 1500, rounds: int = 3) -> dict:
+    """One block. Raises ToolError."""
+    rates, (writes, packets) = measure(architecture, messages, rounds)
+    return {"rates": rates, "writes": writes, "packets": packets}
+
+
+def loopback(blocks: list[dict]) -> dict:
+    """The section: {kind: its spread, `raw` and `raw_polling`: the spreads of its ratios to these}, and the writes a packet."""
+    result: dict = {}
+    for kind in blocks[0]["rates"]:
+        rates = [one["rates"][kind] for one in blocks]
+        result[kind] = spread.spread([statistics.median(each) for each in rates])
+        for limit in LIMITS:
+            limits = (one["rates"][limit] for one in blocks)
+            result[kind][limit] = spread.spread([spread.ratio(*pair) for pair in zip(rates, limits, strict=True)])
+    result["writes_a_packet"] = sum(one["writes"] for one in blocks) / sum(one["packets"] for one in blocks)
+    show(result)
+    return result
+
+
+def show(section: dict) -> None:
+    first = section["raw"]
+    print(
+        f"\nQoS 1 publishes/s over loopback, the build for boards, {section['writes_a_packet']:.2f} writes a packet; median of "
+        f"{first['blocks']} blocks, and between what a second run's median lies in {first['holds']:.2%}:"
+    )
+    for kind, row in section.items():
+        if isinstance(row, dict):
+            ratios = (f"{row[at]['median']:>7.3f} ({row[at]['low']:.3f} .. {row[at]['high']:.3f}) of {at}" for at in LIMITS)
+            print(f"{kind:<18}{row['median']:>9,.0f}" + "".join(ratios))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--arch", default="i386", help="default i386; amd64, armhf")
-    parser.add_argument("--messages", type=int, default=2000)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--messages", type=int, default=1500)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--blocks", type=int, default=7, help="an odd number; %(default)s, `make bench` takes 21")
     args = parser.parse_args()
     try:
-        rates, (writes, packets) = measure(args.arch, args.messages, args.rounds)
+        loopback([block(args.arch, args.messages, args.rounds) for _ in range(args.blocks)])
     except ToolError as error:
         print(f"loopback: {error}", file=sys.stderr)
         return 2
-    print(f"{args.arch}: {writes} writes for {packets} packets")
-    polling = ratios(rates, "raw_polling")
-    for kind, ratio in ratios(rates, "raw").items():
-        rate = statistics.median(rates[kind])
-        print(f"{kind:<18}{rate:>9.0f} publishes/s{ratio:>8.2f} of raw{polling[kind]:>8.2f} of raw_polling")
     return 0
 
 

@@ -1,6 +1,7 @@
 """Outpost beside the clients that one can have from PyPI: one run, one broker, one interpreter (32-bit), interleaved.
 
-Sections of run_bench.py: `peers` (heap, writes, idle, reconnect, publishes/s) and `peer_sizes` (heap after import, .mpy bytes).
+Sections of run_bench.py: `peers` (heap, writes, idle, reconnect; on ARM, too), `peer_rates` (publishes and reconnects/s, in
+blocks: spread.py), `peer_sizes` (heap after import, .mpy bytes) and `modules` (where Outpost's bytes are).
 A peer stands with Nagle's rule as it comes, and as `name+` with TCP_NODELAY set by hand on its socket. A cell that cannot be had
 is empty and says why. Left out: mqtt_as is not on PyPI (figures of another day stand in the design); MiniMQTT is for
 CircuitPython and CPython: what MicroPython says to its import is in the table instead of its cells.
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import fetch_peers
 import size_report
+import spread
 
 from outpost_tools import interpreters
 from outpost_tools.broker import Broker
@@ -31,6 +33,7 @@ from outpost_tools.firmware_build import output
 HOST_TESTS = Path(__file__).resolve().parent.parent
 REPOSITORY = HOST_TESTS.parent
 NEEDS = {"simple": ("simple",), "robust": ("robust", "simple"), "simple2": ("simple2",), "robust2": ("robust2", "simple2")}
+HEAP = ("outpost_ram_1", "outpost_nor_1")
 OURS = ("outpost_ram_1", "outpost_ram_16", "outpost_flash_1", "outpost_flash_16")
 RAW = ("raw", "raw_polling")
 LIMIT = "raw"
@@ -45,16 +48,18 @@ COLUMNS = {  # of the cells: (heading, width)
     "reconnect_ms": ("reconnect ms", 14),
     "reconnect_heap": ("net/gross B", 16),
 }
+KINDS = {"qos0": "QoS 0 publishes/s", "qos1": "QoS 1 publishes/s", "reconnect": "reconnects/s"}
+SET_UP = {"i386": "make setup", "armhf": "python3 tools/setup.py --arm"}
 _IDLE_A_SECOND = 100  # peer_cells.py looks every 10 ms
 
 
 class Rig:
     """The interpreter, and a folder with what the peers that are here hold. Raises ToolError."""
 
-    def __init__(self, folder: Path, *, offline: bool = False) -> None:
-        command = interpreters.find_micropython("i386")
+    def __init__(self, folder: Path, *, offline: bool = False, architecture: str = "i386") -> None:
+        command = interpreters.find_micropython(architecture)
         if command is None:
-            raise ToolError("no MicroPython for i386: run `make setup`")
+            raise ToolError(f"no MicroPython for {architecture}: run `{SET_UP[architecture]}`")
         self.command, self.folder = command, folder
         self.peers = {} if offline else fetch_peers.fetch_all()
         for name in NEEDS:
@@ -99,10 +104,10 @@ class Rig:
 
 
 @contextlib.contextmanager
-def rig(offline: bool = False) -> Iterator[tuple[Rig, int]]:
+def rig(offline: bool = False, architecture: str = "i386") -> Iterator[tuple[Rig, int]]:
     """The rig, and the port of a broker."""
     with tempfile.TemporaryDirectory() as folder, Broker("mosquitto", Path(folder) / "broker") as broker:
-        yield Rig(Path(folder), offline=offline), broker.port
+        yield Rig(Path(folder), offline=offline, architecture=architecture), broker.port
 
 
 def cells(one: Rig, port: int, names: list[str], count: int) -> dict[str, dict]:
@@ -120,41 +125,57 @@ def cells(one: Rig, port: int, names: list[str], count: int) -> dict[str, dict]:
     return rows
 
 
-def rates(one: Rig, port: int, names: list[str], rounds: int, count: int, slow: int) -> dict[str, dict]:
-    """{client: {qos0 or qos1: {median, low, high, ratio, ratio_low, ratio_high}}}; ratios to the raw loop, round by round."""
-    script = str(HOST_TESTS / "support" / "peer_cells.py")
-    printed = one.run(script, "rates", str(port), str(rounds), str(count), str(slow), *names)
-    found: dict[tuple[str, int], list[float]] = defaultdict(list)
+def rates_block(offline: bool = False, rounds: int = 3, count: int = 700, slow: int = 6, names: tuple[str, ...] = ()) -> dict:
+    """{client: {kind of KINDS: [a second, of each round]}}: in turns, with a broker and an interpreter of their own.
+
+    slow: messages where Nagle's rule makes each of them wait 40 ms.
+    """
+    with rig(offline) as (one, port):
+        both = [each for name in one.here() for each in (name, f"{name}+")]
+        script = str(HOST_TESTS / "support" / "peer_cells.py")
+        words = (str(port), str(rounds), str(count), str(slow), *(names or (*RAW, *OURS, *both)))
+        printed = one.run(script, "rates", *words)
+    found: dict[str, dict] = defaultdict(lambda: defaultdict(list))
     for line in map(json.loads, printed.splitlines()):
-        found[line["name"], line["qos"]].append(line["rate"])
+        found[line["name"]][line["kind"]].append(line["rate"])
+    return found
+
+
+def rates(blocks: list[dict]) -> dict[str, dict]:
+    """The section {client: {kind: its spread, `ratio`: the spread of its ratio to the raw loop}}."""
     result: dict[str, dict] = defaultdict(dict)
-    for (name, qos), values in found.items():
-        quotients = [value / limit for value, limit in zip(values, found[LIMIT, qos], strict=True)]
-        result[name][f"qos{qos}"] = spread(values, "") | spread(quotients, "ratio_")
+    for name, row in blocks[0].items():
+        for kind in row:
+            values = [statistics.median(block[name][kind]) for block in blocks]
+            ratios = [spread.ratio(block[name][kind], block[LIMIT][kind]) for block in blocks]
+            result[name][kind] = spread.spread(values) | {"ratio": spread.spread(ratios)}
+    show_rates(result)
     return dict(result)
 
 
-def spread(values: list[float], prefix: str) -> dict[str, float]:
-    """Median, and the quarter points beside it: the middle half of what was seen."""
-    quarters = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
-    return dict(zip((f"{prefix}low", f"{prefix}median", f"{prefix}high"), (float(f"{q:.6g}") for q in quarters), strict=True))
-
-
-def peers(count: int = 50, rounds: int = 7, messages: int = 2000, slow: int = 40, offline: bool = False) -> dict:
-    """The section: prints its tables."""
+def peers(count: int = 50, offline: bool = False) -> dict:
+    """The section: prints its tables. On ARM without the peers: their cells are the same there, word size and source being so."""
     with rig(offline) as (one, port):
-        heap = cells(one, port, [*one.here(), "outpost_ram_1", "outpost_nor_1"], count)
-        both = [each for name in one.here() for each in (name, f"{name}+")]
-        speed = rates(one, port, [*RAW, *OURS, *both], rounds, messages, slow)
-        result = {"cells": heap, "rates": speed, "missing": one.missing(), "rounds": rounds, "messages": messages}
-    show_cells(heap)
-    show_rates(speed, rounds)
+        found = cells(one, port, [*one.here(), *HEAP], count)
+        result = {"cells": found, "arm": {}, "missing": one.missing()}
+    show_cells(found, "x86")
+    try:
+        with rig(offline=True, architecture="armhf") as (one, port):
+            result["arm"] = cells(one, port, list(HEAP), count)
+        for row in result["arm"].values():
+            row.pop("reconnect_ms", None)
+        result["missing"]["reconnect ms on ARM"] = "qemu's time, not a board's"
+        show_cells(result["arm"], "ARM")
+    except ToolError as error:
+        result["missing"]["ARM"] = str(error)
     print("\nempty:", *[f"{name}: {why}" for name, why in result["missing"].items()], sep="\n  ")
     return result
 
 
-def show_cells(rows: dict[str, dict]) -> None:
-    print("\nOne client, 24 B of topic, 64 B of payload, 32-bit MicroPython; heap per publish; (nor: the flash outbox)")
+def show_cells(rows: dict[str, dict], processor: str) -> None:
+    print(
+        f"\nOne client, 24 B of topic, 64 B of payload, 32-bit MicroPython for {processor}; heap per publish; (nor: flash outbox)"
+    )
     print(f"{'':<16}" + "".join(f"{heading:>{width}}" for heading, width in COLUMNS.values()))
     for name, row in rows.items():
         print(
@@ -173,15 +194,19 @@ def text(value: list[float] | float | bool | None) -> str:
     return f"{value:.2f}"
 
 
-def show_rates(speed: dict[str, dict], rounds: int) -> None:
-    print(f"\nPublishes/s over loopback, median of {rounds} rounds; ratio to the raw loop in the same round (middle half):")
+def show_rates(speed: dict[str, dict]) -> None:
+    one = speed[LIMIT]["qos1"]
+    print(
+        f"\nOver loopback, ratio to the raw loop in the same block: median of {one['blocks']} blocks, and between what a second "
+        f"run's median lies in {one['holds']:.2%}:"
+    )
     for name, row in speed.items():
-        parts = [
-            f"QoS {qos}{row[f'qos{qos}']['median']:>10,.0f}  {row[f'qos{qos}']['ratio_median']:7.4f} "
-            f"({row[f'qos{qos}']['ratio_low']:.4f}..{row[f'qos{qos}']['ratio_high']:.4f})"
-            for qos in (0, 1)
-        ]
-        print(f"{name:<18}" + "     ".join(parts))
+        parts = (f"{KINDS[kind]}{one['median']:>9,.0f} {_ratio(one['ratio'])}" for kind, one in row.items())
+        print(f"{name:<18}" + "  ".join(parts))
+
+
+def _ratio(one: dict[str, float]) -> str:
+    return f"{one['median']:>8.4f} ({one['low']:.4f} .. {one['high']:.4f})"
 
 
 # --- Sizes ---
@@ -195,7 +220,8 @@ def peer_sizes(offline: bool = False) -> dict:
         rows |= _outpost_sizes(Path(folder))
     print("\nHeap after import and one instance, 32-bit, from .mpy; bytes of .mpy (compact: private names are renamed):")
     for name, row in rows.items():
-        print(f"{name:<52}{row['heap']:>9,}{row['mpy']:>9,}")
+        arm = f"   ARM: heap {row['heap_arm']:,}" if "heap_arm" in row else ""
+        print(f"{name:<60}{row['heap']:>9,}{row['mpy']:>9,}{arm}")
     return rows
 
 
@@ -220,10 +246,15 @@ def _heap(printed: str, start: str, end: str) -> int:
 def _outpost_sizes(folder: Path) -> dict[str, dict[str, int]]:
     compact = folder / "compact"
     bench = size_report.Bench(REPOSITORY / "firmware", compact)
+    arm = _arm_bench(folder / "arm")
     rows = {}
     for configuration in size_report.CONFIGURATIONS:
         row = bench.row(configuration.modules, configuration.instance)
         rows[f"outpost {configuration.title}, compact"] = {"heap": row.heap, "mpy": row.mpy_compact}
+        if arm:
+            rows[f"outpost {configuration.title}, compact"]["heap_arm"] = arm.row(
+                configuration.modules, configuration.instance
+            ).heap
         bench.folder = folder / "plain"
         output.write(bench.folder, output.build(bench.source, size_report.ARCHITECTURE, "plain"), bench.source, "plain")
         points, _ = bench.run(*configuration.modules, "=", configuration.instance)
@@ -232,3 +263,26 @@ def _outpost_sizes(folder: Path) -> dict[str, dict[str, int]]:
         rows[f"outpost {configuration.title}, plain"] = {"heap": heap, "mpy": row.mpy_plain}
         bench.folder = compact
     return rows
+
+
+def _arm_bench(folder: Path) -> size_report.Bench | None:
+    if interpreters.find_micropython("armhf") is None:
+        return None
+    return size_report.Bench(REPOSITORY / "firmware", folder, machine="armhf", code="armv7emsp")
+
+
+def modules() -> dict[str, dict[str, dict[str, int]]]:
+    """The section {configuration: {module: {heap, mpy}}}: where the bytes are, each with what comes first with it."""
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        bench = size_report.Bench(REPOSITORY / "firmware", Path(folder))
+        for configuration in size_report.CONFIGURATIONS:
+            _, loaded = bench.run(*configuration.modules)
+            names = [name for name in bench.in_order() if name in loaded]
+            points, _ = bench.run(*names)
+            heaps = [points[name].heap for name in ("=start", *names)]
+            part = {name: {"heap": heaps[at + 1] - heaps[at], "mpy": bench.sizes[name][1]} for at, name in enumerate(names)}
+            passing = {name: {"heap": 0, "mpy": bench.sizes[name][1]} for name in bench._with_passing(loaded) if name not in part}
+            row = bench.row(configuration.modules, configuration.instance)
+            found[configuration.title] = part | passing | {"the instance": {"heap": row.heap_instance or 0, "mpy": 0}}
+    return found

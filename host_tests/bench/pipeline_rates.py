@@ -1,6 +1,8 @@
 """How fast segments become Arrow: the pipeline's reader beside its exact reader (message by message), one run each in turn.
 
-python host_tests/bench/pipeline_rates.py [--messages 200000] [--rounds 3] [--spark]
+    python host_tests/bench/pipeline_rates.py [--messages 1000000] [--rounds 3] [--spark]
+
+Through Spark, what each kind of process and thread spent tells what sets the rate; start-up counts in, so a short sample is slow.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 for _folder in ("host_tests", "host_tests/support", "tools/cpython_stubs", "tools", "firmware"):
     sys.path.insert(0, str(REPOSITORY / _folder))
 
+import process_tree  # noqa: E402
 from outpost_tools.pipeline import decode  # noqa: E402
 from pipeline_load import write_log  # noqa: E402
 
@@ -48,25 +51,39 @@ def _children_cpu_s(pool) -> float:
     return max(ticks / os.sysconf("SC_CLK_TCK"), 0.01)
 
 
-def through_spark(log: Path, rows: int) -> float:
-    """Rows/s of the source alone, into Spark's sink that keeps nothing, the second of two runs."""
+def through_spark(log: Path, rows: int, rounds: int = 1) -> float:
+    """Prints the rates of the source alone, into Spark's sink that keeps nothing: two forms in turn, the first turn cold.
+
+    Rows/s of the form that the job reads, the best of the warm turns.
+    """
     from outpost_tools.pipeline import session
 
+    rates = []
     with tempfile.TemporaryDirectory() as folder:
         spark = session.start("local[2]", Path(folder) / "spark.log")
-        for name in ("cold", "warm"):
-            begin = time.perf_counter()
-            frames = spark.readStream.format("outpost").option("path", str(log)).option("maxbytesperbatch", 1 << 40).load()
-            query = frames.writeStream.format("noop").option("checkpointLocation", f"{folder}/{name}")
-            query.trigger(availableNow=True).start().awaitTermination()
-            seconds = time.perf_counter() - begin
+        for number in range(1 + rounds):
+            for form, buckets in (("a row of Spark a reading", 0), ("packed, as the job reads", 4)):
+                before, begin = process_tree.roles(os.getpid()), time.perf_counter()
+                frames = spark.readStream.format("outpost").option("path", str(log)).option("maxbytesperbatch", 1 << 40)
+                query = frames.option("buckets", buckets).load().writeStream.format("noop")
+                query = query.option("checkpointLocation", f"{folder}/{number}-{buckets}").trigger(availableNow=True)
+                query.start().awaitTermination()
+                seconds, after = time.perf_counter() - begin, process_tree.roles(os.getpid())
+                spent = {role: after[role] - before.get(role, 0.0) for role in after}
+                print(f"Spark local[2] to noop, {form}{'' if number else ', cold'}: {_split(rows, seconds, spent)}", flush=True)
+                rates += [rows / seconds] if buckets and number else []
         spark.stop()
-    return rows / seconds
+    return max(rates)
+
+
+def _split(rows: int, seconds: float, spent: dict[str, float]) -> str:
+    parts = ", ".join(f"{role} {cpu_s:.1f} s" for role, cpu_s in sorted(spent.items(), key=lambda item: -item[1]))
+    return f"{rows / seconds:,.0f} rows/s ({rows / sum(spent.values()):,.0f} per CPU second: {parts})"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--messages", type=int, default=200_000, help="%(default)s")
+    parser.add_argument("--messages", type=int, default=1_000_000, help="%(default)s, three readings each")
     parser.add_argument("--rounds", type=int, default=3, help="%(default)s; the best of them counts, for both readers")
     parser.add_argument("--spark", action="store_true", help="also through Spark (adds half a minute)")
     args = parser.parse_args()
@@ -84,7 +101,7 @@ def main() -> None:
             )
             print(f"{best_exact[0]:,.0f} ({best_exact[1]:,.0f}); ratio {best[1] / best_exact[1]:.1f}")
         if args.spark:
-            print(f"through Spark local[2] to the noop sink: {through_spark(log, rows):,.0f} rows/s")
+            through_spark(log, rows, args.rounds)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
 
     .venv/bin/python host_tests/bench/run_bench.py [SECTION ...]      all, or those named
 
-A section is a function that prints its table and returns what belongs under its name in the file; sections not run keep what the
-file has of them. Sections: flash traffic and mount (here), `peers` and `peer_sizes` (peers.py), `instructions` (instructions.py).
-`environment`: on what the last one ran, and when.
+A section prints its table and returns what belongs under its name in the file; sections not run keep what the file has of them.
+Sections of SECTIONS are measured once: they hold what has no noise. Those of RATES are measured in blocks (spread.py), which are
+laid evenly over the whole run, between the others. `goals`: the table of what is to be reached, from all that is in the file.
+`environment`: on what the last one ran, and when. `seconds`: what each section took, by the clock and of CPU.
 """
 
 from __future__ import annotations
@@ -15,17 +16,28 @@ import datetime
 import json
 import os
 import platform
+import resource
 import subprocess
 import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 HOST_TESTS = Path(__file__).resolve().parent.parent
 REPOSITORY = HOST_TESTS.parent
 OUTPUT = REPOSITORY / "build" / "bench.json"
 sys.path[:0] = [str(REPOSITORY / "tools")]
 
-import instructions  # noqa: E402 - the path must be set first
+import goals  # noqa: E402 - the path must be set first
+import instructions  # noqa: E402
+import loopback  # noqa: E402
 import peers  # noqa: E402
+import short_forms  # noqa: E402
+import spread  # noqa: E402
+from tqdm import tqdm  # noqa: E402
 
 from outpost_tools import interpreters  # noqa: E402
 from outpost_tools.errors import ToolError  # noqa: E402
@@ -85,13 +97,91 @@ def mount() -> list[dict]:
     return rows
 
 
-SECTIONS = {
+@dataclass(frozen=True)
+class Rates:
+    """block: measures one; finish: the section from all blocks, printed."""
+
+    block: Callable[[], Any]
+    finish: Callable[[list], Any]
+    blocks: int
+
+
+SECTIONS: dict[str, Callable[[], Any]] = {
     "peers": peers.peers,
     "peer_sizes": peers.peer_sizes,
+    "modules": peers.modules,
     "outbox_vs_littlefs": outbox_vs_littlefs,
     "mount": mount,
     "instructions": instructions.instructions,
+    "instructions_arm": instructions.on_arm,
+    "power_cuts": short_forms.power_cuts,
+    "spark": short_forms.spark,
 }
+RATES = {
+    "loopback": Rates(loopback.block, loopback.loopback, spread.BLOCKS),
+    "peer_rates": Rates(peers.rates_block, peers.rates, spread.BLOCKS),
+    "collector": Rates(short_forms.collector_block, short_forms.collector, 5),
+    "segments": Rates(short_forms.segments_block, short_forms.segments, 7),
+}
+
+
+def plan(names: list[str], rates: dict[str, Rates]) -> list[str]:
+    """The order of work: a name of SECTIONS once, one of RATES once a block, each spread evenly over the whole."""
+    plain = [name for name in names if name in SECTIONS]
+    places = [((at + 0.5) / len(plain), name) for at, name in enumerate(plain)]
+    for name in (name for name in names if name in rates):
+        places += [((at + 0.5) / rates[name].blocks, name) for at in range(rates[name].blocks)]
+    return [name for _, name in sorted(places, key=lambda place: place[0])]
+
+
+class Stopwatch:
+    """Seconds a section, by the clock and of CPU, its child processes included."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+
+    def run(self, name: str, work: Callable[[], Any]) -> Any:
+        clock, cpu = time.monotonic(), self._cpu_s()
+        try:
+            return work()
+        finally:
+            spent = self.spent[name]
+            spent[0], spent[1] = spent[0] + time.monotonic() - clock, spent[1] + self._cpu_s() - cpu
+
+    @staticmethod
+    def _cpu_s() -> float:
+        usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+    def rounded(self) -> dict[str, list[float]]:
+        return {name: [round(each, 1) for each in spent] for name, spent in self.spent.items()}
+
+    def show(self) -> None:
+        print(f"\n{'seconds':<22}{'clock':>8}{'CPU':>8}")
+        total = [sum(column) for column in zip(*self.spent.values(), strict=True)]
+        for name, (clock, cpu) in [*self.spent.items(), ("in all", total)]:
+            print(f"{name:<22}{clock:>8.1f}{cpu:>8.1f}")
+
+
+def measure(names: list[str], watch: Stopwatch, most_blocks: int = spread.BLOCKS) -> dict[str, Any]:
+    """{section: what it gave}; `failed`: {section: why it gave nothing}."""
+    results: dict[str, Any] = {"failed": {}}
+    rates = {name: replace(one, blocks=min(one.blocks, most_blocks)) for name, one in RATES.items()}
+    blocks: dict[str, list] = defaultdict(list)
+    for name in tqdm(plan(names, rates), desc="bench", unit=" steps", disable=None):
+        if name in results["failed"]:
+            continue
+        try:
+            if name in SECTIONS:
+                results[name] = watch.run(name, SECTIONS[name])
+                continue
+            blocks[name].append(watch.run(name, rates[name].block))
+            if len(blocks[name]) == rates[name].blocks:
+                results[name] = rates[name].finish(blocks[name])
+        except Exception as error:  # whatever it is: the other sections are worth having all the same
+            results["failed"][name] = reason = str(error) if isinstance(error, ToolError) else repr(error)
+            print(f"bench: {name}: {reason}", file=sys.stderr)
+    return results
 
 
 def environment() -> dict[str, str | int]:
@@ -108,19 +198,28 @@ def environment() -> dict[str, str | int]:
 
 
 def main() -> int:
+    everything = [*SECTIONS, *RATES]
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("sections", nargs="*", choices=[[], *SECTIONS], metavar="SECTION", help=", ".join(SECTIONS))
-    names = parser.parse_args().sections or list(SECTIONS)
+    parser.add_argument("sections", nargs="*", choices=[[], *everything], metavar="SECTION", help=", ".join(everything))
+    parser.add_argument("--out", type=Path, default=OUTPUT, help="build/bench.json")
+    help_ = "at most so many (odd) blocks a rate, for a short try: %(default)s; with fewer the spread says less"
+    parser.add_argument("--blocks", type=int, default=spread.BLOCKS, help=help_)
+    args = parser.parse_args()
+    watch = Stopwatch()
     try:
-        results = {"environment": environment()} | {name: SECTIONS[name]() for name in names}
-        kept = json.loads(OUTPUT.read_text()) if OUTPUT.exists() else {}
+        results = {"environment": environment()} | measure(args.sections or everything, watch, args.blocks)
+        kept = json.loads(args.out.read_text()) if args.out.exists() else {}
     except (ToolError, ValueError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
-    OUTPUT.parent.mkdir(exist_ok=True)
-    OUTPUT.write_text(json.dumps(kept | results, indent=1) + "\n")
-    print(f"written to {OUTPUT.relative_to(REPOSITORY)}")
-    return 0
+    results = kept | results | {"seconds": kept.get("seconds", {}) | watch.rounded()}
+    results["goals"] = goals.table(results)
+    args.out.parent.mkdir(exist_ok=True)
+    args.out.write_text(json.dumps(results, indent=1) + "\n")
+    watch.show()
+    goals.show(results["goals"])
+    print(f"written to {args.out}")
+    return int(bool(results["failed"]))
 
 
 if __name__ == "__main__":

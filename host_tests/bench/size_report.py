@@ -3,7 +3,8 @@
 
     .venv/bin/python host_tests/bench/size_report.py [--write] [--frozen] [--firmware DIR]
 
---write: take the figures as the new baseline. --frozen (what `make size` says): measure a build with the firmware frozen in, too.
+--write: take the figures as the new baseline, and write README's tables from it.
+--frozen (what `make size` says): measure a build with the firmware frozen in, too.
 
 Measured is the compact build (`outpost build`), in the 32-bit interpreter for x86. Heap: what import leaves behind, one process a
 configuration, the whole configuration in it; single modules are imported in one process in the order of their dependencies, so
@@ -39,7 +40,8 @@ REPOSITORY = HOST_TESTS.parent
 BASELINE = HOST_TESTS / "baselines" / "size.csv"
 sys.path[:0] = [str(REPOSITORY / "tools"), str(Path(__file__).resolve().parent)]
 
-import frozen_build  # noqa: E402 - the path must be set first
+import bench_readme  # noqa: E402 - the path must be set first
+import frozen_build  # noqa: E402
 
 from outpost_tools import interpreters  # noqa: E402
 from outpost_tools.errors import ToolError  # noqa: E402
@@ -113,23 +115,28 @@ class Point:
 
 
 class Bench:
-    """The compact and the plain build of one firmware, and the interpreter; `frozen`: one with that firmware in it, or None."""
+    """The compact and the plain build of one firmware, and the interpreter; `frozen`: one with that firmware in it, or None.
 
-    def __init__(self, firmware: Path, folder: Path, frozen: list[str] | None = None) -> None:
+    machine: of the interpreter; code: what mpy-cross calls it.
+    """
+
+    def __init__(
+        self, firmware: Path, folder: Path, frozen: list[str] | None = None, machine: str = "i386", code: str = ARCHITECTURE
+    ) -> None:
         self.frozen = frozen
         self.source = output.read(firmware)
         self.folder = folder
-        plain = output.build(self.source, ARCHITECTURE, "plain")
-        compact = output.build(self.source, ARCHITECTURE, "compact")
+        plain = output.build(self.source, code, "plain")
+        compact = output.build(self.source, code, "compact")
         output.write(folder, compact, self.source, "compact")
         self.sizes = {}
         for path, data in compact.items():
             name = Path(path).stem
             parts = [f"{output.PACKAGE}/{part}.mpy" for part in (*self.source.parts(name), name)]
             self.sizes[name] = (sum(len(plain[part]) for part in parts), len(data))
-        command = interpreters.find_micropython("i386")
+        command = interpreters.find_micropython(machine)
         if command is None:
-            raise ToolError("no MicroPython for i386: run `make setup`")
+            raise ToolError(f"no MicroPython for {machine}: run `make setup`")
         self._command = command
 
     def run(self, *words: str, frozen: bool = False) -> tuple[dict[str, Point], list[str]]:
@@ -306,6 +313,7 @@ def main() -> int:
         return 2
     if args.write:
         write_baseline(rows)
+        bench_readme.write()
     known = read_baseline()
     faults = (
         show(rows, known) if known else [*show(rows, rows), f"{BASELINE.name}: no baseline in this form: take one with --write"]

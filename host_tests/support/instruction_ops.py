@@ -21,6 +21,7 @@ PAYLOAD = bytearray(16384)
 _MARKS = open("/dev/null", "wb")
 _END = b"\x01E"
 _WARM = 40
+PEER_TIMES = 3
 
 
 def begin(name):
@@ -32,8 +33,8 @@ def end():
     _MARKS.write(_END)
 
 
-def flash(blocks=16, record_bytes=512, held=0, topic=TOPIC):
-    """A mounted outbox that went round its ring once, with so many messages held."""
+def flash(blocks=16, record_bytes=512, topic=TOPIC):
+    """A mounted outbox that went round its ring once."""
     outbox = Outbox(RamChip(blocks), record_bytes=record_bytes)
     outbox.format(b"01234567")
     seq = 0
@@ -42,8 +43,6 @@ def flash(blocks=16, record_bytes=512, held=0, topic=TOPIC):
         outbox.load(seq)
         outbox.discard(seq)
         seq += 1
-    for _ in range(held):
-        outbox.append(topic, PAYLOAD, PAYLOAD_BYTES)
     return outbox
 
 
@@ -71,6 +70,7 @@ def message(client, name, topic=TOPIC, length=PAYLOAD_BYTES, warm=_WARM):
     begin(name + " publish")
     client.publish(topic, PAYLOAD, length)
     end()
+    programmed = getattr(client.outbox, "_filled", 0)
     begin(name + " send")
     client.poll(now_ms)
     end()
@@ -85,11 +85,25 @@ def message(client, name, topic=TOPIC, length=PAYLOAD_BYTES, warm=_WARM):
     begin(name + " idle, a millisecond later")
     client.poll(now_ms + 1)
     end()
+    return programmed
 
 
 def ours():
     message(connected(RamOutbox(4), "ram"), "RAM")
-    message(connected(flash(), "flash"), "flash")
+    chip(message(connected(flash(), "flash"), "flash"))
+
+
+def chip(length):
+    """What the simulated chip takes of storing a message: one program and one read of so many bytes. A board's driver is C."""
+    device, view = RamChip(1), memoryview(bytearray(length))
+    program, read = device.writeblocks, device.readblocks
+    for counted in (False, True):
+        if counted:
+            begin("flash publish, of this the simulated chip")
+        program(0, view, 0)
+        read(0, view, 0)
+        if counted:
+            end()
 
 
 def peers(names):
@@ -99,10 +113,11 @@ def peers(names):
         client = peer_clients.make(name, PORT)
         for _ in range(5):
             client.publish(1)
-        gc.collect()
-        begin(name)
-        client.publish(1)
-        end()
+        for time_ in range(PEER_TIMES):  # they allocate, and what the search for room takes is not the same each time
+            gc.collect()
+            begin("%s, time %d" % (name, time_))
+            client.publish(1)
+            end()
 
 
 def parts():
@@ -120,11 +135,11 @@ def parts():
         ("in append: record composed", lambda: outbox._compose(16, 1)),
         ("in append: program", lambda: outbox._device.writeblocks(0, outbox._views[1], 256)),
         ("in append: read back", lambda: outbox._read(0, 300)),
-        ("CRC of 100 bytes", lambda: crc30(buffer, 0, 100, 1)),
         ("a call of nothing", lambda: None),
-        ("copy of 100 bytes", lambda: copy(buffer, 0, PAYLOAD, 0, 100)),
-        ("copy of 200 bytes", lambda: copy(buffer, 0, PAYLOAD, 0, 200)),
-        ("CRC of 200 bytes", lambda: crc30(buffer, 0, 200, 1)),
+        ("copy of bytes, 100", lambda: copy(buffer, 0, PAYLOAD, 0, 100)),
+        ("copy of bytes, 300", lambda: copy(buffer, 0, PAYLOAD, 0, 300)),
+        ("CRC of bytes, 100", lambda: crc30(buffer, 0, 100, 1)),
+        ("CRC of bytes, 300", lambda: crc30(buffer, 0, 300, 1)),
     ):
         for _ in range(3):
             call()
@@ -134,57 +149,81 @@ def parts():
 
 
 def mount():
-    """The newest sector is as full each time, so that the difference is the blocks'."""
-    for blocks in (4, 16):
-        again = Outbox(flash(blocks)._device)
-        again.mount()
-        gc.collect()
-        begin("mount, %d blocks" % blocks)
-        again.mount()
-        end()
-
-
-def stored(outbox, name, topic=TOPIC, length=PAYLOAD_BYTES):
-    """append, load of the oldest held, discard of it: the outbox's whole part of a message."""
-    for _ in range(5):
-        outbox.append(topic, PAYLOAD, length)
-        outbox.load(outbox.oldest_seq)
-        outbox.discard(outbox.oldest_seq)
-    while not outbox._offset % 256 < 100:  # at a like place in the sector, so that a like number of pages is touched
-        outbox.append(topic, PAYLOAD, length)
-        outbox.load(outbox.oldest_seq)
-        outbox.discard(outbox.oldest_seq)
+    """Most of it is the newest sector, full here; what a block adds is in mount_bench.py: more would take minutes of stepping."""
+    again = Outbox(flash(4)._device)
+    again.mount()
     gc.collect()
-    begin(name)
-    outbox.append(topic, PAYLOAD, length)
-    outbox.load(outbox.oldest_seq)
-    outbox.discard(outbox.oldest_seq)
+    begin("mount, 4 blocks")
+    again.mount()
     end()
 
 
+def turn(outbox, topic, length):
+    """append, load of the oldest held, discard of it: the outbox's whole part of a message."""
+    outbox.append(topic, PAYLOAD, length)
+    outbox.load(outbox.oldest_seq)
+    outbox.discard(outbox.oldest_seq)
+
+
+def at_a_new_sector(outbox, topic, length):
+    """Turns until one has opened a sector; how many that took."""
+    turns, before = 0, 0
+    while not turns or outbox._offset > before:
+        before = outbox._offset
+        turn(outbox, topic, length)
+        turns += 1
+    return turns
+
+
+def stored(outbox, name, topic=TOPIC, length=PAYLOAD_BYTES, sectors=0):
+    """The second message of a sector, so that all begin at a like place; the oldest is so many sectors' messages behind."""
+    for _ in range(2):
+        at_a_new_sector(outbox, topic, length)
+    held = at_a_new_sector(outbox, topic, length) * sectors
+    for _ in range(held):
+        outbox.append(topic, PAYLOAD, length)
+    at_a_new_sector(outbox, topic, length)
+    count(outbox, name + (str(held) if sectors else ""), topic, length)
+
+
+def count(outbox, name, topic, length):
+    gc.collect()
+    begin(name)
+    turn(outbox, topic, length)
+    end()
+
+
+def opening():
+    """The first message of a sector."""
+    outbox = flash()
+    at_a_new_sector(outbox, TOPIC, PAYLOAD_BYTES)
+    for _ in range(at_a_new_sector(outbox, TOPIC, PAYLOAD_BYTES) - 1):
+        turn(outbox, TOPIC, PAYLOAD_BYTES)
+    count(outbox, "flash, opens a sector, payload 64", TOPIC, PAYLOAD_BYTES)
+
+
 def growth():
-    for length in (16, 256, 1024, 2048):
+    for length in (16, 64, 256, 512, 1024, 1900):
         stored(flash(8, 4000), "flash, payload %d" % length, length=length)
-    for length in (16, 256, 4096, 16000):
-        outbox = RamOutbox(2, 16100)
-        stored_in_ram(outbox, "RAM, payload %d" % length, length)
-    for count in (8, 64, 200):
-        stored(flash(8), "flash, topic %d" % count, b"t" * count)
+    opening()
+    for length in (16, 256, 1024, 4096, 16359):
+        stored_in_ram(RamOutbox(2, 16383), "RAM, payload %d" % length, length)
+    for length in (16, 256, 1024, 4096, 16359):
+        message(connected(RamOutbox(2, 16383), "client-%d" % length), "client, payload %d" % length, length=length, warm=4)
+    for bytes_ in (8, 64, 200):
+        stored(flash(8), "flash, topic %d" % bytes_, b"t" * bytes_)
     for blocks in (4, 16, 64, 250):
         stored(flash(blocks), "flash, blocks %d" % blocks)
-    for held in (0, 40, 400, 2000):
-        stored(flash(64, held=held), "flash, backlog %d" % held)
+    stored(flash(64), "flash, backlog 0")
+    for sectors in (1, 10, 50):
+        stored(flash(64), "flash, backlog ", sectors=sectors)
 
 
 def stored_in_ram(outbox, name, length):
-    for counted in (False, True):
-        if counted:
-            begin(name)
-        outbox.append(TOPIC, PAYLOAD, length)
-        outbox.load(outbox.oldest_seq)
-        outbox.discard(outbox.oldest_seq)
-        if counted:
-            end()
+    turn(outbox, TOPIC, length)
+    begin(name)
+    turn(outbox, TOPIC, length)
+    end()
 
 
 def windows():
@@ -199,7 +238,7 @@ def windows():
                 client._next()
                 client.out_end = 0  # sent, as far as the session knows; the broker does not see it
             packet_id = 1 + (client.base if oldest else client.outbox.next_seq - 1) % 65535
-            begin("window %d, PUBACK of the %s" % (window, "oldest" if oldest else "newest"))
+            begin("window, PUBACK of the %s of %d" % ("oldest" if oldest else "newest", window))
             client._puback(packet_id)
             end()
             for seq in range(client.base, client.outbox.next_seq):

@@ -1,7 +1,7 @@
 """Run by host_tests/bench/peers.py under MicroPython, against a broker; prints JSON lines.
 
     peer_cells.py one PORT NAME COUNT                    heap per publish, writes, idle garbage, reconnect, heap lock: one client
-    peer_cells.py rates PORT ROUNDS COUNT SLOW NAME...   publishes/s of each, interleaved; SLOW messages where Nagle's rule waits
+    peer_cells.py rates PORT ROUNDS COUNT SLOW NAME...   publishes and reconnects/s, in turns; SLOW: messages where Nagle waits
 
 net: heap that a publish leaves as garbage (gc off, whole heap blocks); gross: all bytes asked of the heap.
 """
@@ -16,6 +16,7 @@ import micropython
 import peer_clients
 
 IDLE_CALLS = 50
+RECONNECTS = 20
 IDLE_MS = 10  # an application that looks every 10 ms
 
 
@@ -131,15 +132,28 @@ def rate(client, qos, count):
     return (count + (not qos)) * 1_000_000 / max(1, time.ticks_diff(time.ticks_us(), start))
 
 
+def reconnects(client, count):
+    start = time.ticks_us()
+    for _ in range(count):
+        client.reconnect()
+    return count * 1_000_000 / max(1, time.ticks_diff(time.ticks_us(), start))
+
+
+def tell(name, kind, value):
+    print(json.dumps({"name": name, "kind": kind, "rate": value}))
+
+
 def rates(port, rounds, count, slow, names):
     clients = [(name, peer_clients.make(name, port)) for name in names]
-    for at in range(rounds):
-        for name, client in clients:
-            waits = not (name[-1] == "+" or name[:3] == "raw" or name[:7] == "outpost")
-            for qos in (0, 1):
+    for _ in range(rounds):
+        for qos in (0, 1):
+            for name, client in clients:
+                waits = qos and not (name[-1] == "+" or name[:3] == "raw" or name[:7] == "outpost")
                 gc.collect()
-                value = rate(client, qos, slow if waits and qos else count)
-                print(json.dumps({"round": at, "name": name, "qos": qos, "rate": value}))
+                tell(name, "qos%d" % qos, rate(client, qos, slow if waits else count))
+        for name, client in clients:
+            gc.collect()
+            tell(name, "reconnect", reconnects(client, RECONNECTS))
 
 
 if sys.argv[1] == "one":

@@ -121,17 +121,25 @@ class Raw:
     """The limit: one write, one read, nothing kept. It waits in read(), or asks again and again as a client that never blocks."""
 
     def __init__(self, name, port):
-        polls = name == "raw_polling"
-        self.socket = socket.socket()
-        self.socket.connect(socket.getaddrinfo("127.0.0.1", port)[0][-1])
-        self.socket.setsockopt(6, 1, 1)
-        self.socket.write(b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04raw" + (b"1" if polls else b"0"))
-        self.socket.read(4)
+        self.polls = name == "raw_polling"
+        self.address = socket.getaddrinfo("127.0.0.1", port)[0][-1]
+        self.connect()
         body = bytes([0, len(TOPIC)]) + TOPIC
         self.packet = b"\x32" + bytes([len(body) + 66]) + body + b"\x00\x01" + PAYLOAD
         self.packet0 = b"\x30" + bytes([len(body) + 64]) + body + PAYLOAD
         self.answer = bytearray(4)
-        self.socket.setblocking(not polls)
+
+    def connect(self):
+        self.socket = socket.socket()
+        self.socket.connect(self.address)
+        self.socket.setsockopt(6, 1, 1)
+        self.socket.write(b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04raw" + (b"1" if self.polls else b"0"))
+        self.socket.read(4)
+        self.socket.setblocking(not self.polls)
+
+    def reconnect(self):
+        self.socket.close()
+        self.connect()
 
     def publish(self, qos):
         if not qos:

@@ -1,7 +1,7 @@
 """The run: new segments into silver and quarantine batch by batch, then gold. Reading and writing only.
 
 Every step may be repeated after a kill: a batch is fixed by Spark's offset log before it runs, its folder is
-overwritten whole, and it starts from the state of the batch before it. Order within a batch: silver, quarantine, and
+put in place whole, and it starts from the state of the batch before it. Order within a batch: silver, quarantine, and
 the ranges last, so that ranges never claim what silver lacks. The checkpoint lies among the tables because batch
 numbers belong to it: one goes with the other.
 """
@@ -9,16 +9,16 @@ numbers belong to it: one goes with the other.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pyarrow.parquet
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter
 
 from outpost_tools import message
-from outpost_tools.pipeline import consumed, days, gold, schemas, summaries, tables, transforms
+from outpost_tools.pipeline import consumed, days, gold, parts, schemas, summaries, tables, transforms
 from outpost_tools.pipeline.consumed import CHECKPOINT
 from outpost_tools.pipeline.session import SetupError
 from outpost_tools.pipeline.source import DEFAULT_BATCH_BYTES, available
@@ -43,7 +43,7 @@ def run(
     consumed.register(log, tables_dir)
     done = []
     options = {"path": log, "replay": tables_dir / tables.REPLAY, "maxBytesPerBatch": batch_bytes}
-    options["versions"] = " ".join(map(str, versions))
+    options |= {"versions": " ".join(map(str, versions)), "buckets": _buckets(spark)}
     frames = spark.readStream.format("outpost").options(**{name: str(value) for name, value in options.items()}).load()
 
     def take(batch: DataFrame, number: int) -> None:
@@ -84,17 +84,16 @@ def check_directories(log: Path, tables_dir: Path) -> None:
 
 def write_batch(spark: SparkSession, tables_dir: Path, batch: DataFrame, number: int) -> None:
     """One micro-batch, idempotent in `number`."""
-    batch.persist()
-    partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
-    marked = transforms.mark(batch, read_streams(spark, tables_dir, number), partitions).persist()
-    try:
-        _write(transforms.new_readings(marked), tables_dir, "readings", number, "day")
-        _write(transforms.quarantine(batch).coalesce(1), tables_dir, "quarantine", number)
-        _write(transforms.new_streams(marked), tables_dir, "streams", number)
-    finally:
-        marked.unpersist()
-        batch.unpersist()
+    folders = {name: parts.begin(tables_dir, name, number) for name in ("readings", "quarantine", "streams")}
+    states = transforms.mark(batch, read_streams(spark, tables_dir, number), _buckets(spark), folders).toArrow()
+    parts.write(folders["streams"], 0, states)
+    for name, folder in folders.items():
+        parts.finish(tables_dir, name, number, folder)
     tables.prune(tables_dir, "streams")
+
+
+def _buckets(spark: SparkSession) -> int:
+    return int(spark.conf.get("spark.sql.shuffle.partitions")) * transforms.BUCKETS_PER_PARTITION
 
 
 def read_streams(spark: SparkSession, tables_dir: Path, number: int | None) -> DataFrame:
@@ -129,8 +128,9 @@ def write_gold(spark: SparkSession, tables_dir: Path, window_s: float, *, again:
     progress(f"computing {plan.summary}, then gaps, latency, devices and boots")
     readings = read_readings(spark, tables_dir, plan.files)
     readings = readings.filter(plan.condition) if plan.condition is not None else readings
-    _write_pieces(gold.days(readings), tables_dir, "days", number, plan)
-    _write_pieces(gold.windows(readings, window_s).withColumn("day", F.to_date("start")), tables_dir, "windows", number, plan)
+    pieces = {"days": gold.days(readings), "windows": gold.windows(readings, window_s).withColumn("day", F.to_date("start"))}
+    with ThreadPoolExecutor(len(pieces)) as pool:  # the one is planned and compiled, which takes one core, while the other runs
+        list(pool.map(lambda name: _write_pieces(pieces[name], tables_dir, name, number, plan), pieces))
     summaries.write(tables_dir, number)
     days.finish(tables_dir, number, window_s)
     for name in (*tables.GOLD_PIECES, *tables.GOLD_TABLES):
@@ -145,12 +145,7 @@ def _write_pieces(frame: DataFrame, tables_dir: Path, name: str, number: int, pl
     days.carry_over(tables_dir, name, number, plan)
 
 
-def _write(frame: DataFrame, tables_dir: Path, name: str, number: int, *partition_by: str) -> None:
-    directory = tables.open_batch(tables_dir, name, number)
-    frame.write.mode("overwrite").partitionBy(*partition_by).parquet(str(directory))
-
-
 def _batch_line(tables_dir: Path, number: int) -> str:
-    state = pyarrow.parquet.read_table(tables.batch_directory(tables_dir, "streams", number), columns=["copies"])
+    state = tables.read_table(tables_dir, "streams", ["copies"])
     received = sum(state["copies"].to_pylist())
     return f"batch {number}: {received} messages received so far, {state.num_rows} streams"

@@ -73,8 +73,6 @@ STREAM_STATE = pa.schema(
 )
 KEY = ["device", "stream"]
 STREAM = pa.schema([*(READING.field(name) for name in KEY), *STREAM_STATE])
-# Readings and state leave one cogroup as one frame: a row with `ranges` is a stream's state, any other a reading.
-MARKED = pa.schema([*READING, *STREAM_STATE])
 
 
 def spark(schema: pa.Schema) -> StructType:

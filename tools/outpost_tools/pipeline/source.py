@@ -7,7 +7,7 @@ Beside the collectors' folders stands one of the tables' own, REPLAY: frames tak
 
 Offsets are {collector: number of the last consumed segment}. Sealed segments never change and are numbered without
 holes, so a range of offsets always gives the same rows: Spark's replay of a batch after a kill is exact. A missing
-number stops the query: silence would be loss. Knows no tables and no deduplication.
+number, or a log that has become shorter, stops the query: silence would be loss. Knows no tables and no deduplication.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from outpost_tools import message, segments
-from outpost_tools.pipeline import decode, schemas, tables
+from outpost_tools.pipeline import decode, packed, schemas, tables
 
 DEFAULT_BATCH_BYTES = 128 << 20  # some 800,000 small messages: bounds the memory of one micro-batch
 _PARTITION_BYTES = 8 << 20
@@ -29,14 +29,20 @@ REPLAY = tables.REPLAY  # no collector has that name: an id does not begin with 
 
 
 class OutpostSource(DataSource):
-    """Options: `path` (the log directory), `maxbytesperbatch`, `replay` (a folder), `versions`. Spark lower-cases the names."""
+    """Options: `path` (the log directory), `maxbytesperbatch`, `replay` (a folder), `versions`. Spark lower-cases the names.
+
+    With `buckets` the rows come as packed.PACKED.
+    """
 
     @classmethod
     def name(cls) -> str:
         return "outpost"
 
     def schema(self) -> StructType:
-        return schemas.spark(schemas.FRAME)
+        return schemas.spark(packed.PACKED if self._buckets() else schemas.FRAME)
+
+    def _buckets(self) -> int:
+        return int(self.options.get("buckets", 0))
 
     def streamReader(self, schema) -> SegmentReader:  # noqa: N802 (Spark's name)
         replay, versions = self.options.get("replay"), self.options.get("versions")
@@ -45,6 +51,7 @@ class OutpostSource(DataSource):
             int(self.options.get("maxbytesperbatch", DEFAULT_BATCH_BYTES)),
             replay=Path(replay) if replay else None,
             versions=message.VERSIONS if versions is None else tuple(map(int, versions.split())),
+            buckets=self._buckets(),
         )
 
 
@@ -56,12 +63,19 @@ class SegmentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets at the driver, read() in the executors' Python workers. Spark gives the method names."""
 
     def __init__(
-        self, log: Path, batch_bytes: int, *, replay: Path | None = None, versions: tuple[int, ...] = message.VERSIONS
+        self,
+        log: Path,
+        batch_bytes: int,
+        *,
+        replay: Path | None = None,
+        versions: tuple[int, ...] = message.VERSIONS,
+        buckets: int = 0,
     ) -> None:
         self._log = log
         self._batch_bytes = batch_bytes
         self._replay = replay
         self._versions = versions
+        self._buckets = buckets
         self._target: dict[str, int] | None = None
 
     def initialOffset(self) -> dict:  # noqa: N802
@@ -77,6 +91,7 @@ class SegmentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(sorted((name, numbers[-1]) for name, numbers in available(self._log, self._replay).items()))
 
     def latestOffset(self, start: dict, limit: ReadLimit) -> dict:  # noqa: N802
+        _check_not_behind(available(self._log, self._replay), start)
         pending = [item for item in waiting(self._log, start, self._replay) if self._target is None or self._wanted(item)]
         end = dict(start)
         budget = None if isinstance(limit, ReadAllAvailable) else getattr(limit, "max_bytes", self._batch_bytes)
@@ -107,7 +122,8 @@ class SegmentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: Segments) -> Iterator[pa.RecordBatch]:
         for collector, number in partition.value:
             data = segment_path(self._log, collector, number, self._replay).read_bytes()
-            yield from decode.segment_batches(data, collector, number, self._versions)
+            batches = decode.segment_batches(data, collector, number, self._versions)
+            yield from packed.pack(batches, self._buckets) if self._buckets else batches
 
 
 def segment_path(log: Path, collector: str, number: int, replay: Path | None = None) -> Path:
@@ -137,6 +153,16 @@ def waiting(log: Path, start: dict, replay: Path | None = None) -> list[tuple[st
         if number > start.get(collector, -1)
     ]
     return [(collector, number) for _, collector, number in sorted(items)]
+
+
+def _check_not_behind(present: dict[str, list[int]], start: dict) -> None:
+    """An older copy of a collector's log would give numbers a second time, and what is in them would never be read."""
+    for collector, numbers in present.items():
+        if numbers[-1] < start.get(collector, -1):
+            raise FileNotFoundError(
+                f"the log of collector {collector} ends at segment {numbers[-1]}, but {start[collector]} has been taken in:"
+                " an older copy of it? Put the newer one back, or begin anew with tables made anew"
+            )
 
 
 def _check_complete(bundles: list[list[tuple[str, int]]], start: dict, end: dict) -> None:

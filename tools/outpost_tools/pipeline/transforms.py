@@ -1,4 +1,4 @@
-"""From decoded frames to silver: DataFrame and Arrow functions without any reading or writing.
+"""From decoded frames to silver: Spark groups, Arrow functions do the rest.
 
 Exactness is here. Per (device, stream) the numbers already in silver are known as ranges; a micro-batch is grouped
 with them, the first copy of each new number is kept and the ranges grow. No watermark: a replay of last year's outbox
@@ -11,46 +11,36 @@ and a thousand boards would cost a thousand.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from outpost_tools.pipeline import clocks, schemas
+from outpost_tools.pipeline import clocks, packed, parts, schemas
 
-BUCKETS_PER_PARTITION = 4  # bounds what one call holds in memory
+BUCKETS_PER_PARTITION = 2  # bounds what one call holds in memory; each is a file
 _ORDER = [(name, "ascending") for name in ("code", "seq", "received", "collector", "segment", "offset", "record")]
 _SEQ_BITS = 31  # one more than a number has, so that the ranges of two streams never touch
 
 
-def quarantine(batch: DataFrame) -> DataFrame:
-    """The frames that are no message."""
-    rows = batch.filter(F.col("reason").isNotNull())
-    return rows.select(*schemas.QUARANTINE)
+def mark(batch: DataFrame, streams: DataFrame, buckets: int, folders: dict[str, Path]) -> DataFrame:
+    """The state of every stream after the batch (rows of packed.PACKED); its tasks write what is new into `folders`."""
+
+    def take(key: tuple[pa.Scalar, ...], rows: pa.Table, state: pa.Table) -> pa.Table:
+        readings, refused = packed.unpack(rows)
+        parts.write(folders["quarantine"], key[0].as_py(), refused)
+        fresh, after = mark_streams(readings, state)
+        parts.write_by_day(folders["readings"], key[0].as_py(), fresh)
+        return after
+
+    grouped = batch.groupBy("bucket").cogroup(streams.groupBy(packed.bucket_of_stream(buckets)))
+    return grouped.applyInArrow(take, schemas.spark(schemas.STREAM))
 
 
-def mark(batch: DataFrame, streams: DataFrame, partitions: int) -> DataFrame:
-    """New readings of the batch and the state of every stream after it, in one frame."""
-    messages = batch.filter(F.col("reason").isNull()).select(*schemas.READING.names)
-    bucket = F.pmod(F.xxhash64(*schemas.KEY), F.lit(partitions * BUCKETS_PER_PARTITION))
-    grouped = messages.groupBy(bucket).cogroup(streams.groupBy(bucket))
-    return grouped.applyInArrow(mark_streams, schemas.spark(schemas.MARKED))
-
-
-def new_readings(marked: DataFrame) -> DataFrame:
-    """Silver's rows, with the day they are stored under; none while their time is not known."""
-    rows = marked.filter(F.col("ranges").isNull()).select(*schemas.READING.names)
-    return rows.withColumn("day", F.to_date("time"))
-
-
-def new_streams(marked: DataFrame) -> DataFrame:
-    rows = marked.filter(F.col("ranges").isNotNull())
-    return rows.select(*schemas.STREAM.names)
-
-
-def mark_streams(rows: pa.Table, state: pa.Table) -> pa.Table:
-    """`rows` of this batch against the `state` of their streams (and of others, which is handed on)."""
+def mark_streams(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """(new readings, state after) of `rows` of this batch and the `state` of their streams (and of others, handed on)."""
     names, row_codes, state_codes = _coded(rows, state)
     rows = rows.append_column("code", row_codes).sort_by(_ORDER)
     code, seq = rows["code"].to_numpy(), rows["seq"].to_numpy()
@@ -64,7 +54,7 @@ def mark_streams(rows: pa.Table, state: pa.Table) -> pa.Table:
     after = _next_state(names, grown(old, key[fresh]), known)
     after |= _sums(state, state_codes, code, rows["held"].to_numpy(), counts)
     states = pa.table([after[field.name] for field in schemas.STREAM], schema=schemas.STREAM)
-    return pa.concat_tables([clocks.place(readings, known), states], promote_options="default").select(schemas.MARKED.names)
+    return clocks.place(readings, known), states
 
 
 def _coded(rows: pa.Table, state: pa.Table) -> tuple[pa.Array, pa.Array, np.ndarray]:

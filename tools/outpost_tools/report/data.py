@@ -141,7 +141,7 @@ def _devices(devices: pd.DataFrame, latency: pd.DataFrame) -> pd.DataFrame:
 
 def _binned(report: Report, timed: pa.Table, messages: pa.Table) -> Binned:
     counts = timed.group_by("name").aggregate([("value", "count"), ("unit", "max")]).to_pandas()
-    counts = counts[counts["name"] != BLOCKS].sort_values(["value_count", "name"], ascending=[False, True])
+    counts = counts[~counts["name"].isin([ERASES, BLOCKS])].sort_values(["value_count", "name"], ascending=[False, True])
     names = counts["name"].tolist()[:METRICS]
     units = {row.name: row.unit_max or "" for row in counts.itertuples(index=False)}
     devices = pc.count_distinct(timed["device"]).as_py()

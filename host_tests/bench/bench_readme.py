@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""README's tables of figures, made from host_tests/baselines (and the table of wear from its own function).
+
+    .venv/bin/python host_tests/bench/bench_readme.py      writes them between their marks; done by `bench_diff.py --write` and
+                                                           `size_report.py --write`, too
+
+A test compares what stands in README with what this makes. A figure that the baseline does not have is a dash.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+README = REPOSITORY / "README.md"
+BASELINES = REPOSITORY / "host_tests" / "baselines"
+_END = "<!-- /figures -->\n"
+_NONE = "–"
+_COLUMNS = ("outpost_ram_1", "outpost_nor_1", "simple", "robust")
+_RATES = ("outpost_ram_1", "outpost_flash_1", "simple", "robust")
+_LOOPBACK = ("ram_window_1", "flash_window_1")
+_STEPS = ("publish", "send", "PUBACK")
+_STORES = (
+    ("Outbox", "Outpost"), ("file per message, removed on ack", "a file per message"),
+    ("append + flush, segment files", "append + flush"), ("JSON list, rewritten", "a JSON list rewritten"),
+)  # fmt: skip
+_WEAR = (("60 s", "20 + 200 B", "16"), ("10 s", "20 + 200 B", "64"), ("1 s", "20 + 200 B", "256"), ("1 s", "24 + 64 B", "64"))
+Figures = dict[str, list[float]]
+
+
+def kept() -> Figures:
+    return json.loads((BASELINES / "bench.json").read_text(encoding="utf-8"))
+
+
+def measured() -> str:
+    """Beside the peers. Figures with a spread: median (low–high)."""
+    have = kept()
+    empty = [_NONE, _NONE]
+    rows = [
+        _row("heap per QoS 1 publish, net / gross B", [_pair(have, name, "qos1_heap") for name in _COLUMNS]),
+        _row("the same on ARM", [*(_pair(have, f"{name}, ARM", "qos1_heap") for name in _COLUMNS[:2]), *empty]),
+        _row("heap of a reconnect, net / gross B", [_pair(have, name, "reconnect_heap") for name in _COLUMNS]),
+        _row("writes per QoS 1 publish", [_one(have, f"{name} qos1_writes") for name in _COLUMNS]),
+        _row("instructions per QoS 1 message", _instructions(have, "instructions")),
+        _row("the same on ARM", _instructions(have, "instructions, ARM")),
+        _row("QoS 1, window 1, of a raw loop", [_spread(have, f"{name} qos1 of raw") for name in _RATES]),
+        _row("with TCP_NODELAY set by hand", [*empty, *(_spread(have, f"{name}+ qos1 of raw") for name in _RATES[2:])]),
+        _row("as boards get it, of a raw loop", [*(_spread(have, f"loopback {name} of raw") for name in _LOOPBACK), *empty]),
+        _row("of a raw loop that polls", [*(_spread(have, f"loopback {name} of raw_polling") for name in _LOOPBACK), *empty]),
+        _row("reconnects, of a raw loop's", [_spread(have, f"{name} reconnect of raw") for name in _RATES]),
+    ]
+    return _table(("", "Outpost, RAM", "Outpost, flash", "umqtt.simple", "umqtt.robust"), rows)
+
+
+def sizes() -> str:
+    with (BASELINES / "size.csv").open(encoding="utf-8") as file:
+        rows = {row["name"]: row for row in csv.DictReader(file)}
+    named = (
+        ("client alone (QoS 0 and 1, one message in RAM)", "= client alone (QoS 0 and 1)"),
+        ("client, outbox, reconnect, telemetry", "= with outbox, reconnect and telemetry"),
+    )
+    lines = []
+    for title, name in named:
+        row = rows[name]
+        frozen = f"{int(row['frozen']):,}" if row["frozen"] else _NONE
+        heap = int(row["heap_import"]) + int(row["heap_instance"])
+        lines.append(_row(title, [f"{int(row['mpy_compact']):,}", f"{heap:,}", frozen]))
+    lines.append("| mqtt_as, for comparison, without any store | 11,173 | 16,320 | |")  # measured on another day, not from PyPI
+    return _table(("", ".mpy", "heap", "heap, frozen into the image"), lines)
+
+
+def outbox() -> str:
+    have = kept()
+    forms = {"erases": ".3f", "programs": ".2f", "bytes_programmed": ",.0f", "heap_net": ",.0f"}
+    rows = []
+    for store, title in _STORES:
+        names = {key: f"flash: {store}, unit 256: {key}" for key in forms}
+        fine = {"erases": ".4f"} if store == "Outbox" else {}
+        rows.append(
+            _row(title, [f"{have[name][0]:{fine.get(k, forms[k])}}" if name in have else _NONE for k, name in names.items()])
+        )
+    return _table(("store", "erases", "programs", "bytes programmed", "heap, net"), rows)
+
+
+def wear() -> str:
+    sys.path[:0] = [str(REPOSITORY / "tools")]
+    from outpost_tools.outbox import wear as model
+
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in model.table(100_000, 4)]
+    found = {(every, load, blocks): rest for every, load, _, blocks, *rest in lines}
+    rows = [_row(every, [load, blocks, *found[every, load, blocks]]) for every, load, blocks in _WEAR]
+    heads = (
+        "a message every",
+        "topic + payload",
+        "blocks",
+        "erases of a block a year",
+        "years to 100,000 erases",
+        "held offline",
+    )
+    return _table(heads, rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {"measured": measured, "sizes": sizes, "outbox": outbox, "wear": wear}
+
+
+def _table(heads: tuple[str, ...], rows: list[str]) -> str:
+    return "\n".join([_row(heads[0], list(heads[1:])), "|---|" + "---:|" * (len(heads) - 1), *rows]) + "\n"
+
+
+def _row(name: str, cells: list[str]) -> str:
+    return f"| {name} | {' | '.join(cells)} |".replace("|  |", "| |")
+
+
+def _one(have: Figures, name: str) -> str:
+    return f"{have[name][len(have[name]) // 2]:,.0f}" if name in have else _NONE
+
+
+def _pair(have: Figures, name: str, key: str) -> str:
+    parts = [_one(have, f"{name} {key} {part}") for part in ("net", "gross")]
+    return " / ".join(parts) if _NONE not in parts else _NONE
+
+
+def _instructions(have: Figures, title: str) -> list[str]:
+    cells = []
+    for kind in ("RAM", "flash"):
+        names = [f"{title}: {kind} {step}" for step in _STEPS]
+        cells.append(f"{sum(have[name][0] for name in names):,.0f}" if all(name in have for name in names) else _NONE)
+    return cells + [_one(have, f"{title}: {name}") for name in ("simple", "robust")]
+
+
+def _spread(have: Figures, name: str) -> str:
+    if name not in have:
+        return _NONE
+    low, median, high = (f"{value:.1g}" if value < 0.01 else f"{value:.2f}" for value in have[name])
+    return f"{median} ({low}–{high})"
+
+
+def shown(name: str, text: str) -> str:
+    """The table of that name as it stands in the text. Raises ValueError when a mark is not there."""
+    _, begin, rest = text.partition(_begin(name))
+    found, end, _ = rest.partition(_END)
+    if not begin or not end:
+        raise ValueError(f"README.md: the marks of the table {name!r} are not there: {_begin(name).strip()} and {_END.strip()}")
+    return found
+
+
+def _begin(name: str) -> str:
+    return f"<!-- figures: {name} -->\n"
+
+
+def write() -> None:
+    text = README.read_text(encoding="utf-8")
+    for name, make in TABLES.items():
+        begin = _begin(name)
+        text = text.replace(begin + shown(name, text) + _END, begin + make() + _END)
+    README.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,246 @@
+"""What the rows of goals.py measure: figures from the results of run_bench.py, and whether the goal is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import growth
+import size_report
+
+Results = dict[str, Any]
+Profile = list[tuple[str, str]]
+YES, BUDGET, NO, UNKNOWN = "reached", "within budget, above the goal", "not reached", "not measured"
+ALONE = f"outpost {size_report.CLIENT.title}, compact"
+WHOLE = f"outpost {size_report.ALL.title}, compact"
+
+
+class Missing(Exception):
+    """The section that a row needs was not run, or could not be."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a row measured; state: of YES, BUDGET, NO."""
+
+    measured: str
+    state: str
+    profile: Profile
+
+
+def _section(results: Results, name: str) -> Any:
+    if not results.get(name):
+        raise Missing(f"section {name}: {results.get('failed', {}).get(name, 'not run')}")
+    return results[name]
+
+
+def _pair(values: list[float]) -> str:
+    return " / ".join(f"{value:,.0f}" for value in values)
+
+
+def _state(good: bool) -> str:
+    return YES if good else NO
+
+
+def _span(one: dict[str, float], form: str = ",.0f") -> str:
+    return f"{one['median']:{form}} ({one['low']:{form}} .. {one['high']:{form}})"
+
+
+def publish_heap(results: Results) -> Cell:
+    section = _section(results, "peers")
+    found, good = [], True
+    for processor, rows in (("x86", section["cells"]), ("ARM", section["arm"])):
+        cells = {kind: rows.get(f"outpost_{kind}_1") for kind in ("ram", "nor")}
+        if not all(cells.values()):
+            found.append(f"{processor}: not to be had here")
+            continue
+        found += [f"{processor}, {OUTBOXES[kind]}: {_pair(row['qos1_heap'])}" for kind, row in cells.items()]
+        good &= all(row["qos1_heap"] == [0, 0] and row["qos1_locked"] for row in cells.values())
+    locked = all(row["qos1_locked"] for rows in (section["cells"], section["arm"]) for name, row in rows.items() if name in HEAP)
+    return Cell("; ".join(found) + f"; with the heap locked: {'yes' if locked else 'no'}", _state(good), [])
+
+
+HEAP = ("outpost_ram_1", "outpost_nor_1")
+OUTBOXES = {"ram": "RAM", "nor": "flash outbox"}
+
+
+def peer_cells(key: str, unit: str) -> Callable[[Results], str]:
+    def peers(results: Results) -> str:
+        cells = {name: row.get(key) for name, row in results["peers"]["cells"].items() if not name.startswith("outpost")}
+        return ", ".join(f"{name} {_pair(value)}" for name, value in cells.items() if value) + f" {unit}"
+
+    return peers
+
+
+def idle(results: Results) -> Cell:
+    section = _section(results, "peers")
+    rows = [rows[name] for rows in (section["cells"], section["arm"]) for name in HEAP if name in rows]
+    worst = [max(row["idle_heap"][at] for row in rows) for at in (0, 1)]
+    return Cell(
+        f"{_pair(worst)} B/s at 100 polls a second, {'x86 and ARM' if section['arm'] else 'x86'}", _state(worst == [0, 0]), []
+    )
+
+
+def rate(kind: str, goal: float, part: str) -> Callable[[Results], Cell]:
+    def measure(results: Results) -> Cell:
+        row = _section(results, "loopback")[kind]
+        of_raw, of_polling = (_span(row[limit], ".2f") for limit in ("raw", "raw_polling"))
+        measured = f"{of_raw} of the loop that waits, {of_polling} of the loop that polls; {row['median']:,.0f}/s"
+        return Cell(measured, _state(row["raw"]["median"] >= goal), _instructions(results, part))
+
+    return measure
+
+
+def times_simple(results: Results) -> str:
+    rates = results["peer_rates"]
+    ours = rates["outpost_ram_1"]["qos1"]["median"]
+    names = [name for name in ("simple", "simple+", "robust", "robust+") if name in rates]
+    each = ", ".join(f"{ours / rates[name]['qos1']['median']:,.2f} x {name}" for name in names)
+    return f"Outpost without outbox: {each} (+: TCP_NODELAY set by hand)"
+
+
+def _instructions(results: Results, kind: str) -> Profile:
+    found = results.get("instructions", {})
+    steps = {step: found[f"{kind} {step}"] for step in ("publish", "send", "PUBACK", "idle") if f"{kind} {step}" in found}
+    whole = sum(steps.values()) - steps.get("idle", 0)
+    names = {
+        "publish": "publish()",
+        "send": "poll() that sends",
+        "PUBACK": "poll() that takes the PUBACK",
+        "idle": "poll() that finds nothing",
+    }
+    profile = [
+        (f"instructions: {names[step]}", f"{count:,}{f' ({count / whole:.0%})' if step != 'idle' else ''}")
+        for step, count in steps.items()
+    ]
+    if kind == "flash":
+        profile += [(name, f"{count:,}") for name, count in found.items() if name.startswith(growth.OF_A_STORED)]
+    return profile + [
+        (f"instructions: {name}, the whole message", f"{found[name]:,}") for name in ("raw", "simple", "robust") if name in found
+    ]
+
+
+def size(name: str, key: str, configuration: size_report.Configuration) -> Callable[[Results], Cell]:
+    budget, goal = (
+        (configuration.heap_budget, configuration.heap_goal)
+        if key == "heap"
+        else (configuration.mpy_budget, configuration.mpy_goal)
+    )
+
+    def measure(results: Results) -> Cell:
+        row = _section(results, "peer_sizes")[name]
+        value = row[key]
+        on_arm = f"{row['heap_arm']:,}" if row.get("heap_arm") else "not to be had here"
+        arm = f", ARM {on_arm}" if key == "heap" else ""
+        state = YES if value <= goal else BUDGET if value <= budget else NO
+        return Cell(f"{value:,}{arm}", state, _modules(results, key, configuration))
+
+    return measure
+
+
+def _modules(results: Results, key: str, configuration: size_report.Configuration) -> Profile:
+    parts = results.get("modules", {}).get(configuration.title, {})
+    profile = [(name, f"{part[key]:,}") for name, part in sorted(parts.items(), key=lambda item: -item[1][key])]
+    frozen = size_report.read_baseline().get(f"= {configuration.title}")
+    if key == "heap" and frozen and frozen.frozen:
+        profile.append(("all, frozen into the image (size.csv)", f"{frozen.frozen:,}"))
+    return profile
+
+
+def peer_sizes(key: str) -> Callable[[Results], str]:
+    def peers(results: Results) -> str:
+        rows = {name: row[key] for name, row in results["peer_sizes"].items() if not name.startswith("outpost")}
+        return ", ".join(f"{name} {value:,}" for name, value in rows.items())
+
+    return peers
+
+
+def flash(results: Results) -> Cell:
+    row = next(row for row in _section(results, "outbox_vs_littlefs") if row["store"] == "Outbox" and row["unit_bytes"] == 256)
+    good = row["erases"] <= 0.026 and row["programs"] <= 1.02 and row["heap_net"] == row["heap_gross"] == 0
+    heap = f"{row['heap_net']:.0f} net, {row['heap_gross']:.0f} gross"
+    return Cell(f"{row['erases']:.4f} / {row['programs']:.2f} / {heap}", _state(good), [])
+
+
+def stores(results: Results) -> str:
+    rows = [row for row in results["outbox_vs_littlefs"] if row["unit_bytes"] == 256 and not row["store"].startswith("Outbox")]
+    return ", ".join(f"{row['store']}: {row['erases']:.3f} / {row['programs']:.2f} / {row['heap_net']:,.0f}" for row in rows)
+
+
+def cuts(results: Results) -> Cell:
+    row = _section(results, "power_cuts")
+    said = "; ".join(row["violations"]) or "0 lost, 0 invented, 0 out of order"
+    measured = f"{row['cuts']:,} cuts, {row['second_cuts']:,} with a second one: {said}; at most {row['duplicates']} sent again"
+    return Cell(measured, _state(not row["violations"] and row["second_cuts"] > 0), [])
+
+
+def collector(results: Results) -> Cell:
+    row = _section(results, "collector")
+    measured = f"{_span(row['rate'])} messages/s, {row['lost']} lost"
+    profile = [
+        ("messages per CPU second of the collector", _span(row["rate_per_cpu_s"])),
+        ("broker: CPU ms per 1,000 messages", f"{row['broker_cpu_s_per_1000']['median'] * 1000:.1f}"),
+        ("fsync", row["commits"]), *_busy(results),
+    ]  # fmt: skip
+    return Cell(measured, _state(row["rate"]["median"] >= 15_000 and row["lost"] == 0), profile)
+
+
+def segments(results: Results) -> Cell:
+    row = _section(results, "segments")
+    best = max(row["1"]["rate"], row["2"]["rate"], key=lambda one: one["median"])
+    profile = [(f"rows per CPU second, {count} process(es)", _span(row[count]["per_cpu_s"])) for count in ("1", "2")]
+    return Cell(f"{_span(best)} rows/s", _state(best["median"] >= 500_000), profile + _busy(results))
+
+
+def spark(results: Results) -> Cell:
+    row = _section(results, "spark")
+    profile = [*_busy(results)]
+    if "segments" in results:
+        profile.insert(0, ("the reader without Spark, 2 processes", f"{_span(results['segments']['2']['rate'])} rows/s"))
+    return Cell(f"{row['rate']:,} rows/s, one figure", _state(row["rate"] >= 500_000), profile)
+
+
+def _busy(results: Results) -> Profile:
+    environment = results.get("environment", {})
+    return [("processors; load before the run", f"{environment.get('cpus', '?')}; {environment.get('load before', '?')}")]
+
+
+def stored_instructions(results: Results) -> Cell:
+    found = _section(results, "instructions")
+    whole = growth.whole(found, "flash")
+    arm = results.get("instructions_arm") or {}
+    beside = f", ARM {growth.whole(arm, 'flash'):,}" if "flash publish" in arm else ", ARM: not counted here"
+    robust = found.get("robust")
+    if robust is None:
+        raise Missing("umqtt.robust could not be had")
+    return Cell(f"{whole:,}{beside}", _state(whole < robust), _instructions(results, "flash"))
+
+
+def robust_instructions(results: Results) -> str:
+    arm = results.get("instructions_arm") or {}
+    each = (
+        f"{name} {results['instructions'][name]:,}{f', ARM {arm[name]:,}' if name in arm else ''}"
+        for name in ("robust", "simple", "raw")
+    )
+    return "; ".join(each)
+
+
+def grows(results: Results) -> Cell:
+    found = _section(results, "instructions")
+    return _verdicts(growth.flat(found) + growth.linear(found, growth.IN_RAM), found)
+
+
+def stored_grows(results: Results) -> Cell:
+    found = _section(results, "instructions")
+    return _verdicts(growth.linear(found, (growth.STORED,)), found)
+
+
+def _verdicts(verdicts: list[growth.Verdict], found: dict[str, int]) -> Cell:
+    measured = "; ".join(f"{one.what}: {one.says}{'' if one.holds else ' (not as it should be)'}" for one in verdicts)
+    profile = [(f"{name}, instructions a byte", f"{one.slope:.1f}") for name, one in growth.lines(found).items()]
+    return Cell(measured, _state(all(one.holds for one in verdicts)), profile)
+
+
+def none(results: Results) -> str:
+    return ""
