@@ -65,6 +65,12 @@ def test_a_section_that_fails_leaves_the_others(monkeypatch, capsys):
     assert "bench: bad" in capsys.readouterr().err
 
 
+def test_a_section_that_fails_keeps_no_figure_of_an_earlier_run():
+    kept = {"spark": {"rate": 1}, "mount": [1], "failed": {}}
+    assert run_bench.merged(kept, {"failed": {"spark": "no Java"}}) == {"mount": [1], "failed": {"spark": "no Java"}}
+    assert run_bench.merged(kept, {"failed": {}, "mount": [2]}) == {"spark": {"rate": 1}, "mount": [2], "failed": {}}
+
+
 # --- Growth ---
 
 COUNTS = (

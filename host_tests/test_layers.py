@@ -53,7 +53,7 @@ ALLOWED = {
     "duty": {"session"},
     "esp32_board": {"chip_sensors", "partition", "wifi_board"},
     "rp2_board": {"chip_sensors", "session", "wifi_board"},
-    "wear": set(),
+    "wear": {"chip_sensors"},
     "wifi_board": {"ask", "chip_sensors", "crash", "ntp", "pinned", "pinning", "session", "tls_link", "wifi", "wifi_link"},
 }
 SANS_IO = ("packets", "reader", "session", "subscriber", "durable", "exactly_once", "streaming", "ram", "telemetry", "clock")

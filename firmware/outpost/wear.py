@@ -6,20 +6,16 @@ the number is in each sector's header (OUTBOX_FORMAT.md), so it survives any res
 
 from micropython import const
 
+from outpost.chip_sensors import Reading
+
 _REST = const(63)
 
 
-class Told:
-    """A sensor, as Station wants them. value: callable."""
-
-    unit, exponent, settle_ms = b"", 0, 0
-
-    def __init__(self, name, outbox, value):
-        self.name, self._outbox, self._value = name, outbox, value
-
-    def read(self):
-        return None if self._outbox.next_seq & _REST else self._value()
-
-
 def sensors(outbox):
-    return [Told(b"erases", outbox, lambda: outbox._sector_no), Told(b"outbox_blocks", outbox, lambda: outbox.blocks)]
+    def each_64th(value):
+        return lambda: None if outbox.next_seq & _REST else value()
+
+    return [
+        Reading(b"erases", b"", 0, each_64th(lambda: outbox._sector_no)),
+        Reading(b"outbox_blocks", b"", 0, each_64th(lambda: outbox.blocks)),
+    ]

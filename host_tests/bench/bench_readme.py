@@ -15,6 +15,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import growth
+
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 README = REPOSITORY / "README.md"
 BASELINES = REPOSITORY / "host_tests" / "baselines"
@@ -23,7 +25,6 @@ _NONE = "–"
 _COLUMNS = ("outpost_ram_1", "outpost_nor_1", "simple", "robust")
 _RATES = ("outpost_ram_1", "outpost_flash_1", "simple", "robust")
 _LOOPBACK = ("ram_window_1", "flash_window_1")
-_STEPS = ("publish", "send", "PUBACK")
 _STORES = (
     ("Outbox", "Outpost"), ("file per message, removed on ack", "a file per message"),
     ("append + flush, segment files", "append + flush"), ("JSON list, rewritten", "a JSON list rewritten"),
@@ -127,7 +128,7 @@ def _pair(have: Figures, name: str, key: str) -> str:
 def _instructions(have: Figures, title: str) -> list[str]:
     cells = []
     for kind in ("RAM", "flash"):
-        names = [f"{title}: {kind} {step}" for step in _STEPS]
+        names = [f"{title}: {kind} {step}" for step in growth.STEPS]
         cells.append(f"{sum(have[name][0] for name in names):,.0f}" if all(name in have for name in names) else _NONE)
     return cells + [_one(have, f"{title}: {name}") for name in ("simple", "robust")]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 STEPS = ("publish", "send", "PUBACK")
 FLAT = 0.01  # of the count: what still is called flat
 LINEAR = 0.05  # of a count: how far it may lie from the line (pages are 256 bytes, and a record begins where it begins)
@@ -43,13 +45,8 @@ def points(found: Counts, start: str) -> dict[int, int]:
 
 def fit(counts: dict[int, int]) -> Line:
     """Weighted so that each count's relative distance is what is small: the long ones would decide alone otherwise."""
-    weights = {size: 1 / count**2 for size, count in counts.items()}
-    total = sum(weights.values())
-    middle_x = sum(weight * size for size, weight in weights.items()) / total
-    middle_y = sum(weights[size] * count for size, count in counts.items()) / total
-    over = sum(weights[size] * (size - middle_x) * (count - middle_y) for size, count in counts.items())
-    slope = over / sum(weight * (size - middle_x) ** 2 for size, weight in weights.items())
-    base = middle_y - slope * middle_x
+    sizes, values = list(counts), list(counts.values())
+    slope, base = map(float, np.polyfit(sizes, values, 1, w=[1 / value for value in values]))
     return Line(base, slope, max(abs(base + slope * size - count) / count for size, count in counts.items()))
 
 

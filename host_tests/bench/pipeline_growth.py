@@ -26,6 +26,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 for _folder in ("host_tests/support", "tools/cpython_stubs", "tools", "firmware"):
     sys.path.insert(0, str(REPOSITORY / _folder))
 
+import psutil  # noqa: E402
+
 import growth_truth  # noqa: E402
 import growth_ways  # noqa: E402
 import process_tree  # noqa: E402
@@ -133,13 +135,9 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def free_bytes() -> int:
-    line = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable"))
-    return int(line.split()[1]) * 1024
-
-
 def run(args: argparse.Namespace, folder: Path) -> list[dict]:
-    limits = {"limit_s": args.limit, "memory_limit": int(args.memory * (1 << 30)) if args.memory else free_bytes() * 8 // 10}
+    memory = int(args.memory * (1 << 30)) if args.memory else psutil.virtual_memory().available * 8 // 10
+    limits = {"limit_s": args.limit, "memory_limit": memory}
     results = []
     for rows in args.rows:
         source = (args.cache or folder) / f"{rows}"

@@ -19,6 +19,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 for _folder in ("host_tests", "host_tests/support", "tools/cpython_stubs", "tools", "firmware"):
     sys.path.insert(0, str(REPOSITORY / _folder))
 
+import psutil  # noqa: E402
+
 import process_tree  # noqa: E402
 from outpost_tools.pipeline import decode  # noqa: E402
 from pipeline_load import write_log  # noqa: E402
@@ -44,11 +46,7 @@ def rate(reader, paths: list[str], processes: int) -> tuple[float, float]:
 
 
 def _children_cpu_s(pool) -> float:
-    ticks = 0
-    for process in pool._pool:
-        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return max(ticks / os.sysconf("SC_CLK_TCK"), 0.01)
+    return max(sum(process_tree.own_cpu_s(psutil.Process(process.pid)) for process in pool._pool), 0.01)
 
 
 def through_spark(log: Path, rows: int, rounds: int = 1) -> float:

@@ -184,6 +184,11 @@ def measure(names: list[str], watch: Stopwatch, most_blocks: int = spread.BLOCKS
     return results
 
 
+def merged(kept: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
+    """What the file holds after a run. A section that failed keeps nothing: an old figure would stand in its row."""
+    return {name: value for name, value in kept.items() if name not in results["failed"]} | results
+
+
 def environment() -> dict[str, str | int]:
     """On what this ran. The load says whether the machine was busy with something else."""
     found = {arch: interpreters.find_micropython(arch) for arch in ("i386", "armhf")}
@@ -212,7 +217,7 @@ def main() -> int:
     except (ToolError, ValueError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
-    results = kept | results | {"seconds": kept.get("seconds", {}) | watch.rounded()}
+    results = merged(kept, results) | {"seconds": kept.get("seconds", {}) | watch.rounded()}
     results["goals"] = goals.table(results)
     args.out.parent.mkdir(exist_ok=True)
     args.out.write_text(json.dumps(results, indent=1) + "\n")

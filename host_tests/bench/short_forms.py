@@ -15,7 +15,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -106,27 +105,9 @@ def spark() -> dict:
     """Rows a second through Spark on two threads, as the job reads; one figure of a warm session, so without a spread."""
     with tempfile.TemporaryDirectory() as folder:
         rows = pipeline_rates.write_log(Path(folder), SPARK_MESSAGES, segment_bytes=4 << 20)
-        rate = _through_spark(Path(folder), rows)
+        rate = pipeline_rates.through_spark(Path(folder), rows)
     print(f"\nSegments through Spark local[2] to the sink that keeps nothing: {rate:,.0f} rows/s of {rows:,} rows")
     return {"rows": rows, "rate": round(rate), "load": round(os.getloadavg()[0], 1)}
-
-
-def _through_spark(folder: Path, rows: int) -> float:
-    """The second of two turns in one session; read as the job reads. What Spark's processes spend, pipeline_rates.py tells."""
-    from outpost_tools.pipeline import session  # Spark only where it is asked for
-
-    engine = session.start("local[2]", folder / "spark.log")
-    try:
-        for name in ("cold", "warm"):
-            begin = time.perf_counter()
-            frames = engine.readStream.format("outpost").option("path", str(folder)).option("maxbytesperbatch", 1 << 40)
-            query = frames.option("buckets", 4).load().writeStream.format("noop")
-            query = query.option("checkpointLocation", str(folder / name)).trigger(availableNow=True)
-            query.start().awaitTermination()
-            seconds = time.perf_counter() - begin
-    finally:
-        engine.stop()
-    return rows / seconds
 
 
 def text(one: dict[str, float]) -> str:

@@ -6,8 +6,7 @@ moods of a machine are in the spread, too. `low` and `high` are order statistics
 the median of a second run of as many blocks lies between them with probability HOLDS or more. That probability is counted,
 not estimated: all orders of the two runs' blocks are equally likely when nothing has changed, however the values are
 distributed. It does not cover what differs between the runs as a whole: another machine or interpreter, a machine busy in the
-one and idle in the other (tried on a machine with eight to nine busy programs a processor, two runs of 90 seconds: 4 of 10
-ratios fell outside). HOLDS is high for that reason: what two runs on a quiet machine differ in beside their blocks has some
+one and idle in the other. HOLDS is high for that reason: what two runs on a quiet machine differ in beside their blocks has some
 room in it. Five blocks would hold in 83 of 100 cases only.
 """
 

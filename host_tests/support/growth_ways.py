@@ -46,7 +46,7 @@ class Phases:
         self._last = (time.monotonic(), 0.0)
 
     def end(self, name: str) -> None:
-        now = (time.monotonic(), sum(cpu_s for _, cpu_s in process_tree.members(os.getsid(0)).values()))
+        now = (time.monotonic(), sum(process_tree.members(os.getsid(0)).values()))
         self.seconds |= {f"{name}_s": now[0] - self._last[0], f"{name}_cpu_s": now[1] - self._last[1]}
         self._last = now
 

@@ -109,6 +109,19 @@ class Program:
             return memory.read(length)
 
 
+def collected(stretches: Iterator[tuple[str, int]], command: list[str], progress: Callable[[str, int], None]) -> dict[str, int]:
+    """{name: instructions} of all stretches, as count() gives them."""
+    found: dict[str, int] = {}
+    try:
+        for name, instructions in stretches:
+            progress(name, instructions)
+            found[name] = instructions - (found.get("empty", 0) if name != "empty" else 0)
+    except Ended as end:
+        if end.args[0]:
+            raise ChildProcessError(f"{command[-1]}: exit status {end.args[0]}") from None
+    return found
+
+
 def count(
     command: list[str], environment: dict[str, str], progress: Callable[[str, int], None] = lambda name, count: None
 ) -> dict[str, int]:
@@ -118,15 +131,7 @@ def count(
     """
     processors = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(processors)})  # both on one: waking the other at each step takes longer than the step
-    program = Program(command, environment)
-    found: dict[str, int] = {}
     try:
-        for name, instructions in program.stretches():
-            progress(name, instructions)
-            found[name] = instructions - (found.get("empty", 0) if name != "empty" else 0)
-    except Ended as end:
-        if end.args[0]:
-            raise ChildProcessError(f"{command[-1]}: exit status {end.args[0]}") from None
+        return collected(Program(command, environment).stretches(), command, progress)
     finally:
         os.sched_setaffinity(0, processors)
-    return found

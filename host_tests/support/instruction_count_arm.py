@@ -5,20 +5,17 @@ written; in between it goes one guest instruction a request: some 15,000 a secon
 """
 
 import os
-import shlex
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 
+from instruction_count import Ended, collected
+
 _WRITE = 4  # ARM's number of write()
 _MARK_BYTES = 64
 _START_S = 20.0
-
-
-class Ended(Exception):
-    """The program has ended; its exit status is the argument."""
 
 
 def why_not(command: list[str]) -> str:
@@ -130,13 +127,5 @@ def count(
     command: list[str], environment: dict[str, str], progress: Callable[[str, int], None] = lambda name, count: None
 ) -> dict[str, int]:
     """As instruction_count.count(). Raises ChildProcessError when the program fails."""
-    found: dict[str, int] = {}
     with Program(command, environment) as program:
-        try:
-            for name, instructions in program.stretches():
-                progress(name, instructions)
-                found[name] = instructions - (found.get("empty", 0) if name != "empty" else 0)
-        except Ended as end:
-            if end.args[0]:
-                raise ChildProcessError(f"{shlex.join(command)}: exit status {end.args[0]}") from None
-    return found
+        return collected(program.stretches(), command, progress)

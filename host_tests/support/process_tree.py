@@ -1,7 +1,7 @@
 """Memory and CPU time of a program with all that it starts: JVMs, forked workers, what outlives its parent.
 
 The program gets a session of its own (setsid), which its children inherit and which a change of parent or process group
-does not end: everything in that session counts. Memory is PSS from /proc: a page that forked workers share counts once,
+does not end: everything in that session counts. Memory is PSS: a page that forked workers share counts once,
 where a sum of RSS would count it for each of them. Linux only.
 """
 
@@ -13,95 +13,65 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-_TICKS = os.sysconf("SC_CLK_TCK")
+import psutil
+
 _SAMPLE_S = 0.2
 _END_S = 30
+_GONE = (psutil.Error, OSError)  # it has just ended
 
 
-def members(session: int) -> dict[tuple[int, str], tuple[str, float]]:
-    """{(pid, start time): (name, CPU seconds)} of the session's live processes."""
+def members(session: int) -> dict[psutil.Process, float]:
+    """{process: its CPU seconds} of the session; one that has ended and waits for its parent to take notice is among them."""
     found = {}
-    for entry in os.listdir("/proc"):
-        try:
-            name, fields = _stat(entry) if entry.isdigit() else ("", [])
-        except OSError:  # it has just ended
-            continue
-        if fields and int(fields[3]) == session:
-            found[int(entry), fields[19]] = (name, (int(fields[11]) + int(fields[12])) / _TICKS)
+    for process in psutil.process_iter():
+        with contextlib.suppress(*_GONE):
+            if os.getsid(process.pid) == session:
+                found[process] = own_cpu_s(process)
     return found
 
 
-def _stat(pid: str) -> tuple[str, list[str]]:
-    """(name, the fields behind it): the name may hold spaces and brackets."""
-    head, _, tail = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
-    return head.partition("(")[2], tail.split()
+def own_cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return times.user + times.system
+
+
+def pss_bytes(processes: Iterable[psutil.Process]) -> int:
+    total = 0
+    for process in processes:
+        with contextlib.suppress(*_GONE):
+            total += process.memory_full_info().pss
+    return total
 
 
 def roles(root: int) -> dict[str, float]:
     """CPU seconds of a PySpark program's processes so far, by what they do; those that have ended and were waited for count."""
     found = {"driver": 0.0, "Python workers": 0.0, "JVM tasks": 0.0, "JIT compilers": 0.0, "JVM, rest": 0.0}
-    for pid in _descendants(root):
-        try:
-            name, fields = _stat(str(pid))
-        except OSError:  # it has just ended
-            continue
-        spent = sum(map(int, fields[11:13])) / _TICKS
-        if name == "java":
-            threads = _threads(pid)
-            found |= {role: found[role] + threads[role] for role in threads}
-            found["JVM, rest"] += max(spent - sum(threads.values()), 0.0)
-        elif pid == root:
-            found["driver"] += spent
-        else:
-            found["Python workers"] += spent + sum(map(int, fields[13:15])) / _TICKS
+    driver = psutil.Process(root)
+    found["driver"] = own_cpu_s(driver)
+    for process in driver.children(recursive=True):
+        with contextlib.suppress(*_GONE):
+            if process.name() == "java":
+                threads = _threads(process)
+                found |= {role: found[role] + threads[role] for role in threads}
+                found["JVM, rest"] += max(own_cpu_s(process) - sum(threads.values()), 0.0)
+            else:
+                found["Python workers"] += sum(process.cpu_times()[:4])  # with its children that were waited for
     return found
 
 
-def _tasks(pid: int) -> list[str]:
-    with contextlib.suppress(OSError):
-        return os.listdir(f"/proc/{pid}/task")
-    return []
-
-
-def _threads(pid: int) -> dict[str, float]:
+def _threads(process: psutil.Process) -> dict[str, float]:
     found = {"JVM tasks": 0.0, "JIT compilers": 0.0}
-    for task in _tasks(pid):
-        try:
-            name, fields = _stat(f"{pid}/task/{task}")
-        except OSError:
-            continue
-        role = "JVM tasks" if name.startswith("Executor task") else "JIT compilers"
-        if role == "JVM tasks" or name.startswith(("C1 Comp", "C2 Comp")):
-            found[role] += sum(map(int, fields[11:13])) / _TICKS
+    for thread in process.threads():
+        with contextlib.suppress(OSError):
+            name = Path(f"/proc/{process.pid}/task/{thread.id}/comm").read_text()  # psutil has no names of threads
+            role = "JVM tasks" if name.startswith("Executor task") else "JIT compilers"
+            if role == "JVM tasks" or name.startswith(("C1 Comp", "C2 Comp")):
+                found[role] += thread.user_time + thread.system_time
     return found
-
-
-def _descendants(root: int) -> list[int]:
-    parents = {}
-    for entry in os.listdir("/proc"):
-        try:
-            if entry.isdigit():
-                parents[int(entry)] = int(_stat(entry)[1][1])
-        except OSError:
-            continue
-    found = [root]
-    for pid in found:  # grows while it runs
-        found += [child for child, parent in parents.items() if parent == pid]
-    return found
-
-
-def pss_bytes(pids: list[int]) -> int:
-    total = 0
-    for pid in pids:
-        try:
-            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        except OSError:
-            continue
-        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024
-    return total
 
 
 @dataclass
@@ -121,7 +91,7 @@ class _Watch(threading.Thread):
     def __init__(self, session: int, memory_limit: int, deadline: float) -> None:
         super().__init__(daemon=True)
         self._session, self._memory_limit, self._deadline = session, memory_limit, deadline
-        self._cpu: dict[tuple[int, str], float] = {}
+        self._cpu: dict[psutil.Process, float] = {}
         self._ended = threading.Event()
         self.peak_bytes, self.stopped_for = 0, ""
 
@@ -138,8 +108,8 @@ class _Watch(threading.Thread):
 
     def _sample(self) -> None:
         alive = members(self._session)
-        self._cpu |= {process: cpu_s for process, (_, cpu_s) in alive.items()}
-        self.peak_bytes = max(self.peak_bytes, pss_bytes([pid for pid, _ in alive]))
+        self._cpu |= alive
+        self.peak_bytes = max(self.peak_bytes, pss_bytes(alive))
 
     def stop(self) -> float:
         """CPU seconds of all that was seen."""
@@ -151,17 +121,17 @@ class _Watch(threading.Thread):
 def end_session(session: int) -> None:
     """Kills what is left of it, and waits for its end."""
     deadline = time.monotonic() + _END_S
-    while (alive := [pid for pid, _ in members(session) if not _has_ended(pid)]) and time.monotonic() < deadline:
-        for pid in alive:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+    while (alive := [one for one in members(session) if not has_ended(one)]) and time.monotonic() < deadline:
+        for process in alive:
+            with contextlib.suppress(*_GONE):
+                process.send_signal(signal.SIGKILL)
         time.sleep(0.02)
 
 
-def _has_ended(pid: int) -> bool:
+def has_ended(process: psutil.Process) -> bool:
     try:
-        return _stat(str(pid))[1][0] in "ZX"  # it only waits for its parent to take notice
-    except OSError:
+        return process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)  # it only waits for its parent to take notice
+    except _GONE:
         return True
 
 

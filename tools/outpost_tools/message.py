@@ -106,7 +106,7 @@ def _fits(topic: str, device: str) -> bool:
 def _records(payload: bytes) -> list[dict[str, Any]]:
     if not payload:
         raise Malformed("empty")
-    records = from_cbor(payload) if 0x80 <= payload[0] <= 0x9F else _from_json(payload)
+    records = from_cbor(payload) if is_cbor(payload) else _from_json(payload)
     if not isinstance(records, list) or not records or not all(isinstance(r, dict) for r in records):
         raise Malformed("not a SenML pack")
     return records
@@ -135,6 +135,11 @@ _CBOR_LABELS |= {0: "n", 1: "u", 2: "v", 3: "vs", 4: "vb", 5: "s", 6: "t", 7: "u
 _CBOR_DEPTH = 8  # a pack needs 3, and 2 more for a decimal fraction
 _CBOR_DECIMAL_TAG = 4  # the one tag that SenML uses; others run code that a stranger should not choose (regular expressions)
 _CBOR_OTHER_TAGS = (0, 1, 2, 3, 5, 25, 28, 29, 30, 35, 36, 37, 100, 256, 258, 260, 261, 1004, 43000, 55799)
+
+
+def is_cbor(payload: bytes) -> bool:
+    """By its first byte: an array, which in JSON text it cannot be."""
+    return 0x80 <= payload[0] <= 0x9F if payload else False
 
 
 def from_cbor(payload: bytes) -> Any:

@@ -58,8 +58,7 @@ def key_of(topic: bytes, payload: bytes) -> Key | None:
 def _first_record(payload: bytes) -> Any:
     """Raises ValueError (Malformed is one), TypeError, LookupError or RecursionError when there is none."""
     # The pipeline's own reader, slower than cbor2 alone: what it calls no CBOR must have no key here.
-    is_cbor = payload and 0x80 <= payload[0] <= 0x9F
-    return (message.from_cbor(payload) if is_cbor else json.loads(payload))[0]
+    return (message.from_cbor(payload) if message.is_cbor(payload) else json.loads(payload))[0]
 
 
 @dataclass(slots=True)
