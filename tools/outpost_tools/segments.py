@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +29,14 @@ FLAG_TRUNCATED = 4
 
 _FRAME = struct.Struct("<II")
 _BODY = struct.Struct("<QBIH")
-_HEADER = struct.Struct("<IIQBIH")  # the two above in one
+HEADER = (  # the two above in one, as numpy.dtype() takes it
+    ("body_length", "<u4"),
+    ("crc", "<u4"),
+    ("received_ms", "<u8"),
+    ("flags", "u1"),
+    ("original_length", "<u4"),
+    ("topic_length", "<u2"),
+)
 _MAX_BODY_BYTES = _BODY.size + 65535 + MAX_PAYLOAD_BYTES
 
 
@@ -64,27 +72,36 @@ def encode_frame(received_ms: int, topic: bytes, payload: bytes, *, retain: bool
     return _FRAME.pack(len(body), zlib.crc32(body)) + body
 
 
-def headers(data: bytes, offset: int = len(MAGIC)) -> Iterator[tuple[int, int, int, int, int, int, int]]:
-    """Of each valid frame: (received_ms, flags, original_length, topic begin, payload begin, frame begin, frame end).
+def frame_ends(data: bytes, offset: int = len(MAGIC), *, most: int = sys.maxsize, most_bytes: int = sys.maxsize) -> list[int]:
+    """Where each valid frame from `offset` on ends, which is where the next one begins; stops at the first torn or damaged one.
 
-    The cheap form of scan(): positions, nothing copied. Stops where scan() stops.
+    At most so many frames, and none that begins after so many bytes. The cheap form of scan(): nothing is copied.
     """
-    view, unpack, crc32, size = memoryview(data), _HEADER.unpack_from, zlib.crc32, len(data)
-    while offset + _HEADER.size <= size:
-        length, crc, received_ms, flags, original_length, topic_length = unpack(data, offset)
+    view, unpack, crc32, size, full_at = memoryview(data), _FRAME.unpack_from, zlib.crc32, len(data), offset + most_bytes
+    ends = []
+    while offset + _FRAME.size <= size and offset < full_at and len(ends) < most:
+        length, crc = unpack(data, offset)
         begin = offset + _FRAME.size
-        end = begin + length
-        if not _BODY.size <= length <= _MAX_BODY_BYTES or end > size or crc32(view[begin:end]) != crc:
-            return
-        topic_at = begin + _BODY.size
-        yield received_ms, flags, original_length, topic_at, min(topic_at + topic_length, end), offset, end
-        offset = end
+        offset = begin + length
+        if not _BODY.size <= length <= _MAX_BODY_BYTES or offset > size or crc32(view[begin:offset]) != crc:
+            break
+        ends.append(offset)
+    return ends
 
 
 def scan(data: bytes, offset: int = len(MAGIC)) -> Iterator[Frame]:
     """The valid frames of a segment's bytes from `offset`; stops at the first torn or damaged one."""
-    for received_ms, flags, original_length, topic_at, payload_at, begin, end in headers(data, offset):
-        yield Frame(received_ms, flags, original_length, data[topic_at:payload_at], data[payload_at:end], begin, end)
+    for end in frame_ends(data, offset):
+        yield frame(data, offset, end)
+        offset = end
+
+
+def frame(data: bytes, begin: int, end: int) -> Frame:
+    """The valid frame data[begin:end]."""
+    received_ms, flags, original_length, topic_length = _BODY.unpack_from(data, begin + _FRAME.size)
+    topic_at = begin + _FRAME.size + _BODY.size
+    payload_at = min(topic_at + topic_length, end)
+    return Frame(received_ms, flags, original_length, data[topic_at:payload_at], data[payload_at:end], begin, end)
 
 
 def read_segment(path: Path) -> Iterator[Frame]:

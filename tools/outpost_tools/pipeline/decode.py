@@ -4,14 +4,18 @@ Two readers that agree row for row. `frame_rows()` is the exact one: message.dec
 what is wrong. The fast one reads the messages that are plainly valid: msgspec decodes a pack into typed records in C
 and refuses any surprise (a wrong type, a label that is unknown); whatever it refuses goes to the exact reader.
 
-Why msgspec: per core 1,170,000 rows/s into typed records, where pyarrow.json gives 430,000 and fails a block of
-messages as a whole, and orjson 430,000 (measured on packs of 1 to 5 readings).
+Why msgspec: types and labels are checked while it parses, where orjson gives dictionaries for Python to check, and pyarrow.json
+fails a block of messages as a whole for one that is odd.
 """
 
 from __future__ import annotations
 
+import contextlib
+import gc
 from collections.abc import Iterator
-from itertools import chain
+from dataclasses import dataclass
+from itertools import chain, compress
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -26,7 +30,11 @@ _ROWS_PER_BATCH = 10_000  # of the exact reader
 _NAMES_REMEMBERED = 100_000
 _NO_MESSAGE = (None,) * schemas.READING.get_field_index("received")
 _NOT_REFUSED = (None,) * (len(schemas.FRAME) - len(schemas.READING))
+_HEADER = np.dtype(list(segments.HEADER))
 _UNDECIDED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=message.MAX_SEQ)]
 
 
 class _Record(msgspec.Struct, gc=False, forbid_unknown_fields=True):
@@ -40,10 +48,10 @@ class _Record(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     bt: float | None = None
     up: float | None = None
     sid: str | None = None
-    seq: int = -1
-    held: int = -1
-    boot: int = -1
-    ver: int = -1
+    seq: _Count = -1
+    held: _Count = -1
+    boot: _Count = -1
+    ver: _Count = -1
 
 
 _decode_pack = msgspec.json.Decoder(list[_Record]).decode
@@ -53,27 +61,17 @@ def segment_batches(
     data: bytes, collector: str, number: int, versions: tuple[int, ...] = message.VERSIONS
 ) -> Iterator[pa.RecordBatch]:
     """All rows of one segment, in no promised order."""
-    if data[: len(segments.MAGIC)] != segments.MAGIC:
+    end = len(segments.MAGIC)
+    if data[:end] != segments.MAGIC:
         yield from arrow_batches(iter([_damage_row(data, 0, collector, number, "not a segment: wrong magic")]))
         return
-    reader, end = _Reader(data, collector, number, versions), len(segments.MAGIC)
-    for chunk in _chunks(data):
-        end = chunk[-1][-1]
-        yield from reader.read(chunk)
+    reader = _Reader(data, collector, number, versions)
+    while ends := segments.frame_ends(data, end, most=_FRAMES_PER_BATCH, most_bytes=_BYTES_PER_BATCH):
+        yield from reader.read(end, ends)
+        end = ends[-1]
     if end != len(data):  # a sealed segment is whole, so this is the disk's doing
         reason = f"damaged segment: {len(data) - end} bytes unreadable"
         yield from arrow_batches(iter([_damage_row(data, end, collector, number, reason)]))
-
-
-def _chunks(data: bytes) -> Iterator[list[tuple]]:
-    chunk, full_at = [], _BYTES_PER_BATCH
-    for header in segments.headers(data):
-        chunk.append(header)
-        if header[-1] >= full_at or len(chunk) == _FRAMES_PER_BATCH:
-            yield chunk
-            chunk, full_at = [], header[-1] + _BYTES_PER_BATCH
-    if chunk:
-        yield chunk
 
 
 def _decoded(payloads: list[bytes]) -> list[list[_Record] | None]:
@@ -91,118 +89,153 @@ def _decoded_one(payload: bytes) -> list[_Record] | None:
         return None
 
 
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Else Python would look through a chunk's thousands of lists for cycles, again and again; they have none."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+@dataclass
+class _Chunk:
+    """Frames side by side, one place of each list and array a frame. columns: segments.HEADER, begin, end, topic_at, payload_at,
+    and what the first record tells: seq, held, boot, ver."""
+
+    columns: dict[str, np.ndarray]
+    packs: list[list[_Record]]
+    names: list[str]
+
+    def without(self, places: np.ndarray) -> _Chunk:
+        keep = np.ones(len(self.packs), dtype=bool)
+        keep[places] = False
+        columns = {name: values[keep] for name, values in self.columns.items()}
+        return _Chunk(columns, list(compress(self.packs, keep)), list(compress(self.names, keep)))
+
+
 class _Reader:
     """Sorts the frames of a chunk into plain messages and rows of the exact reader, and packs both into batches."""
 
     def __init__(self, data: bytes, collector: str, number: int, versions: tuple[int, ...]) -> None:
         self._data, self._collector, self._number, self._versions = data, collector, number, versions
-        self._devices: dict[tuple[bytes, str | None], str | None] = {}
-        self._streams: set[str] = set()
+        self._bytes = np.frombuffer(data, np.uint8)
+        self._devices: dict[tuple[bytes, str | None, str | None], str] = {}
 
-    def read(self, chunk: list[tuple]) -> Iterator[pa.RecordBatch]:
+    def read(self, begin: int, ends: list[int]) -> Iterator[pa.RecordBatch]:
         """The rows of these frames; bounded by _FRAMES_PER_BATCH and _BYTES_PER_BATCH."""
-        if len(self._devices) + len(self._streams) > _NAMES_REMEMBERED:  # a flood of made-up names
+        if len(self._devices) > _NAMES_REMEMBERED:  # a flood of made-up names
             self._devices.clear()
-            self._streams.clear()
-        data, self._rows = self._data, []
-        packs = _decoded([data[header[4] : header[6]] for header in chunk])
-        names = [pack and self._device(header, pack) for header, pack in zip(chunk, packs, strict=True)]
-        if not all(names):
-            for header in (header for header, name in zip(chunk, names, strict=True) if not name):
-                self._read_exactly(header)
-            keep = [index for index, name in enumerate(names) if name]
-            chunk, packs, names = ([values[index] for index in keep] for values in (chunk, packs, names))
-        self._headers, self._packs, self._names = chunk, packs, names
-        times = self._times()
-        if times is not None:
-            yield self._plain_batch(times)
-        yield from arrow_batches(iter(self._rows))
+        with _without_collector():
+            batch, rows = self._sorted(begin, ends)
+        if batch.num_rows:
+            yield batch
+        yield from arrow_batches(iter(rows))
 
-    def _device(self, header: tuple, pack: list[_Record]) -> str | None:
-        """The device when the frame and the pack's own labels are right; None leaves it to the exact reader."""
-        head = pack[0]
-        if header[1] & segments.FLAG_RETAIN or header[2] > message.MAX_PAYLOAD_BYTES:
-            return None
-        if not 0 <= head.held <= head.seq <= message.MAX_SEQ or not 0 <= head.boot <= message.MAX_BOOT:
-            return None
-        if head.ver not in self._versions or (head.sid not in self._streams and not self._is_stream(head.sid)):
-            return None
-        key = (self._data[header[3] : header[4]], head.bn)
-        if key not in self._devices:
-            self._devices[key] = message.device_of(key[0].decode("utf-8", "replace"), head.bn)
-        return self._devices[key]
+    def _sorted(self, begin: int, ends: list[int]) -> tuple[pa.RecordBatch, list[tuple]]:
+        """(the plain rows, those of the exact reader)."""
+        chunk, rows = self._chunk(begin, ends), []
+        for not_plain in (self._undecided, self._odd_labels, self._odd_records):
+            while len(places := not_plain(chunk)):
+                for index in places.tolist():
+                    rows += self._exact_rows(chunk, index)
+                chunk = chunk.without(places)
+        return self._plain_batch(chunk), rows
 
-    def _is_stream(self, name: str | None) -> bool:
-        if name is None or not message.is_stream(name):
-            return False
-        self._streams.add(name)
-        return True
+    def _chunk(self, begin: int, ends: list[int]) -> _Chunk:
+        data, end = self._data, np.array(ends)
+        begins = np.concatenate(([begin], end[:-1]))
+        headers = self._bytes[begins[:, None] + np.arange(_HEADER.itemsize)].view(_HEADER)[:, 0]
+        topic_at = begins + _HEADER.itemsize
+        payload_at = np.minimum(topic_at + headers["topic_length"], end)
+        columns = {name: headers[name] for name in _HEADER.names or ()}
+        columns |= {"begin": begins, "end": end, "topic_at": topic_at, "payload_at": payload_at}
+        packs = _decoded([data[place:end] for place, end in zip(payload_at.tolist(), ends, strict=True)])
+        return _Chunk(columns, packs, [""] * len(packs))
 
-    def _read_exactly(self, header: tuple) -> None:
-        received_ms, flags, original_length, topic_at, payload_at, begin, end = header
-        data = self._data
-        frame = segments.Frame(received_ms, flags, original_length, data[topic_at:payload_at], data[payload_at:end], begin, end)
-        self._rows += frame_rows(frame, self._collector, self._number, self._versions)
+    def _exact_rows(self, chunk: _Chunk, index: int) -> list[tuple]:
+        begin, end = (int(chunk.columns[name][index]) for name in ("begin", "end"))
+        return frame_rows(segments.frame(self._data, begin, end), self._collector, self._number, self._versions)
 
-    def _times(self) -> np.ndarray | None:
-        """Seconds since 1970 of every plain row, NaN where not known; what is no valid row goes to the exact reader."""
-        while self._packs:
-            times, wrong = self._checked()
-            if not len(wrong):
-                return times
-            keep = np.ones(len(self._packs), dtype=bool)
-            keep[wrong] = False
-            for index in wrong.tolist():
-                self._read_exactly(self._headers[index])
-            for name in ("_packs", "_headers", "_names"):
-                values = getattr(self, name)
-                setattr(self, name, [values[index] for index in np.flatnonzero(keep).tolist()])
-        return None
+    @staticmethod
+    def _undecided(chunk: _Chunk) -> np.ndarray:
+        """Places of the packs that msgspec refused, and of the empty ones."""
+        return np.array([], int) if all(chunk.packs) else np.flatnonzero([not pack for pack in chunk.packs])
 
-    def _checked(self) -> tuple[np.ndarray, np.ndarray]:
-        """(times of the rows, packs with a time out of range or an empty name)."""
-        self._counts = np.fromiter(map(len, self._packs), np.int64, len(self._packs))
-        self._flat = list(chain.from_iterable(self._packs))
-        self._pack_of = np.repeat(np.arange(len(self._packs)), self._counts)
-        self._shifts = np.array([record.t or 0.0 for record in self._flat])
-        base = np.array([pack[0].bt for pack in self._packs], dtype=np.float64)  # None becomes NaN
-        times = base[self._pack_of] + self._shifts
-        wrong = ~((times >= message.MIN_TIME_S) & (times < message.MAX_TIME_S)) & ~np.isnan(base[self._pack_of])
-        if not all([record.n for record in self._flat]):
-            wrong |= np.array([not record.n for record in self._flat])
-        return times, np.unique(self._pack_of[wrong])
+    def _odd_labels(self, chunk: _Chunk) -> np.ndarray:
+        """Places of the packs whose own labels, or whose frames, are not as they should be."""
+        heads, columns = [pack[0] for pack in chunk.packs], chunk.columns
+        columns["seq"] = np.array([head.seq for head in heads], np.int64)
+        columns["held"] = np.array([head.held for head in heads], np.int64)
+        columns["boot"] = np.array([head.boot for head in heads], np.int64)
+        columns["ver"] = np.array([head.ver for head in heads], np.int64)
+        fits = (columns["held"] >= 0) & (columns["held"] <= columns["seq"])
+        fits &= (columns["boot"] >= 0) & (columns["boot"] <= message.MAX_BOOT) & np.isin(columns["ver"], self._versions)
+        fits &= (columns["flags"] & segments.FLAG_RETAIN == 0) & (columns["original_length"] <= message.MAX_PAYLOAD_BYTES)
+        chunk.names = self._names(chunk, heads)
+        if not all(chunk.names):
+            fits &= np.array(list(map(bool, chunk.names)))
+        return np.flatnonzero(~fits)
 
-    def _plain_batch(self, times: np.ndarray) -> pa.RecordBatch:
-        rows, heads = self._flat, [pack[0] for pack in self._packs]
-        index = pa.array(self._pack_of)
-        starts = np.cumsum(self._counts) - self._counts
+    def _names(self, chunk: _Chunk, heads: list[_Record]) -> list[str]:
+        """The device of each, that topic and base name tell; empty when they don't, or when the stream is none."""
+        data, devices, columns = self._data, self._devices, chunk.columns
+        spans = zip(columns["topic_at"].tolist(), columns["payload_at"].tolist(), heads, strict=True)
+        keys = [(data[begin:end], head.bn, head.sid) for begin, end, head in spans]
+        names = [devices.get(key) for key in keys]
+        if None not in names:
+            return names
+        for topic, base_name, stream in set(keys) - devices.keys():
+            device = message.device_of(topic.decode("utf-8", "replace"), base_name) if message.is_stream(stream) else None
+            devices[topic, base_name, stream] = device or ""
+        return [devices[key] for key in keys]
 
-        def each(values: list, kind: pa.DataType) -> pa.Array:
+    def _odd_records(self, chunk: _Chunk) -> np.ndarray:
+        """Places of the packs with a time out of range or an empty name. Leaves the rows' times, NaN where not known."""
+        self._counts = np.fromiter(map(len, chunk.packs), np.int64, len(chunk.packs))
+        self._records = list(chain.from_iterable(chunk.packs))
+        pack_of = np.repeat(np.arange(len(chunk.packs)), self._counts)
+        self._shifts = np.array([record.t or 0.0 for record in self._records])
+        base = np.array([pack[0].bt for pack in chunk.packs], dtype=np.float64)[pack_of]  # None becomes NaN
+        self._times = base + self._shifts
+        wrong = ~((self._times >= message.MIN_TIME_S) & (self._times < message.MAX_TIME_S)) & ~np.isnan(base)
+        if not all([record.n for record in self._records]):
+            wrong |= np.array([not record.n for record in self._records])
+        return np.unique(pack_of[wrong])
+
+    def _plain_batch(self, chunk: _Chunk) -> pa.RecordBatch:
+        records, heads, counts = self._records, [pack[0] for pack in chunk.packs], self._counts
+        index = pa.array(np.repeat(np.arange(len(heads)), counts))
+
+        def each(values: list | np.ndarray, kind: pa.DataType | None = None) -> pa.Array:
             return pa.array(values, kind).take(index)
 
-        unknown = np.isnan(times)
-        micros = np.rint(np.where(unknown, 0, times) * 1_000_000).astype(np.int64)
+        unknown = np.isnan(self._times)
+        micros = np.rint(np.where(unknown, 0, self._times) * 1_000_000).astype(np.int64)
         columns = {
-            "device": each(self._names, pa.string()),
+            "device": each(chunk.names, pa.string()),
             "stream": each([head.sid for head in heads], pa.string()),
-            "seq": each([head.seq for head in heads], pa.int64()),
-            "record": pa.array(np.arange(len(rows)) - starts[self._pack_of], pa.int32()),
-            "boot": each([head.boot for head in heads], pa.int32()),
-            "held": each([head.held for head in heads], pa.int64()),
+            "seq": each(chunk.columns["seq"]),
+            "record": pa.array(np.arange(len(records)) - np.repeat(np.cumsum(counts) - counts, counts)),
+            "boot": each(chunk.columns["boot"]),
+            "held": each(chunk.columns["held"]),
             "uptime_s": each([head.up for head in heads], pa.float64()),
             "shift_s": pa.array(self._shifts),
-            "version": each([head.ver for head in heads], pa.int32()),
-            "name": pa.array([record.n for record in rows], pa.string()),
-            "unit": pa.array([record.u for record in rows], pa.string()),
-            "value": pa.array([record.v for record in rows], pa.float64()),
+            "version": each(chunk.columns["ver"]),
+            "name": pa.array([record.n for record in records], pa.string()),
+            "unit": pa.array([record.u for record in records], pa.string()),
+            "value": pa.array([record.v for record in records], pa.float64()),
             "time": pa.array(micros, mask=unknown),
-            "received": each([header[0] * 1000 for header in self._headers], pa.int64()),
-            "collector": pa.repeat(pa.scalar(self._collector, pa.string()), len(rows)),
-            "segment": pa.repeat(pa.scalar(self._number, pa.int64()), len(rows)),
-            "offset": each([header[5] for header in self._headers], pa.int64()),
+            "received": each(chunk.columns["received_ms"].astype(np.int64) * 1000),
+            "collector": pa.repeat(pa.scalar(self._collector, pa.string()), len(records)),
+            "segment": pa.repeat(pa.scalar(self._number, pa.int64()), len(records)),
+            "offset": each(chunk.columns["begin"]),
         }
         arrays = [
-            columns[field.name].cast(field.type) if field.name in columns else pa.nulls(len(rows), field.type)
+            columns[field.name].cast(field.type) if field.name in columns else pa.nulls(len(records), field.type)
             for field in schemas.FRAME
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schemas.FRAME)

@@ -2,7 +2,8 @@
 
 A row of Spark's per reading goes through the JVM on each step of source - cache - shuffle - Python - cache - file; packed, the
 JVM's tasks take a tenth of the CPU for the first step alone (`host_tests/bench/pipeline_rates.py --spark` shows both forms).
-The job needs no reading in the JVM: it brings those of a stream together, and a shuffle of whole Arrow tables does that as well. Readings go by bucket of (device, stream); what was refused goes anywhere.
+The job needs no reading in the JVM: it brings those of a stream together, and a shuffle of whole Arrow tables does that as well.
+Readings go by bucket of (device, stream); what was refused goes anywhere.
 """
 
 from __future__ import annotations
