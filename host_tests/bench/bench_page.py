@@ -46,6 +46,14 @@ _CELLS = {
 }
 
 
+_CPYTHON_CELLS = {
+    "qos0_heap": "QoS 0 heap, net / peak B",
+    "qos1_heap": "QoS 1 heap, net / peak B",
+    "qos0_writes": "writes per QoS 0 publish",
+    "qos1_writes": "writes per QoS 1 publish",
+}
+
+
 def render(results: dict) -> str:
     """The whole page as text; a section that was not run is not on it."""
     sections = [
@@ -54,6 +62,7 @@ def render(results: dict) -> str:
         _loopback(results.get("loopback", {})),
         _peers(results.get("peers", {})),
         _peer_rates(results.get("peer_rates", {})),
+        _cpython(results.get("cpython_cells", {}), results.get("cpython_rates", {})),
         _sizes(results.get("peer_sizes", {}), results.get("modules", {})),
         _instructions(results.get("instructions", {}), results.get("instructions_arm", {})),
         _flash(results.get("outbox_vs_littlefs", []), results.get("mount", [])),
@@ -129,14 +138,32 @@ def _peers(section: dict) -> str:
     return note + table(["", *_CELLS.values()], rows) + _missing(section["missing"])
 
 
-def _peer_rates(section: dict) -> str:
+def _cpython(section: dict, rates: dict) -> str:
+    if not section and not rates:
+        return ""
+    parts = [
+        "<h2>Beside MiniMQTT, under CPython</h2><p>MiniMQTT does not run on MicroPython. All here is CPython's, and not to be "
+        "held beside the other tables: it makes an object of every larger integer, gives garbage back at once, and runs bytecode "
+        "where boards run Outpost's machine code.</p>"
+    ]
+    if section:
+        note = "<p>net: what tracemalloc holds after a publish; peak: the most within. Writes: send(). nor: flash outbox.</p>"
+        rows = [(name, *(row.get(key) for key in _CPYTHON_CELLS)) for name, row in section["cells"].items()]
+        parts += [note, table(["", *_CPYTHON_CELLS.values()], rows), _missing(section["missing"])]
+    if section.get("mpy"):
+        title = f"MiniMQTT's .mpy, with what it imports on a board: {sum(section['mpy'].values()):,} B"
+        parts.append(f"<details><summary>{title}</summary>{table(('', '.mpy B'), section['mpy'].items())}</details>")
+    return "".join(parts) + _peer_rates(rates, ", CPython")
+
+
+def _peer_rates(section: dict, where: str = "") -> str:
     if not section:
         return ""
     parts = []
     for kind, title in (("qos1", "QoS 1, publishes/s"), ("qos0", "QoS 0, publishes/s"), ("reconnect", "Reconnects/s")):
         speed = {name: row[kind] for name, row in section.items()}
         parts.append(
-            f"<h3>{title} over loopback</h3><p class=quiet>{_spread_note(speed['raw'])} + : TCP_NODELAY set by hand. "
+            f"<h3>{title} over loopback{where}</h3><p class=quiet>{_spread_note(speed['raw'])} + : TCP_NODELAY set by hand. "
             "Filled: Outpost; diamond: a bare socket loop, the limit.</p>"
         )
         parts.append(dots({name: _three(row) for name, row in speed.items()}, title.split(", ")[-1]))

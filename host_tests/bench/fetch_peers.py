@@ -16,6 +16,7 @@ import json
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +31,12 @@ PINS = {
     "micropython-umqtt.simple2": ("2.2.0", "48fd4da7701b95986293b06d343fbc564ebe7dfa82f5c8c09364c20df755f0e4"),
     "micropython-umqtt.robust2": ("2.2.0", "da3a09a570868d8e4ae6d2fad475230f6f2b130b45711be6873f83b10ebd4a6c"),
     "adafruit-circuitpython-minimqtt": ("8.1.0", "2b2e0ff7847e53dd3d45863d2862cb4c90f2092252ede4fb84b2d77d5aba8c84"),
+    # What MiniMQTT's import asks for. It names Adafruit-Blinka, too, whose drivers of pins it does not import.
+    "adafruit-circuitpython-connectionmanager": ("3.1.8", "ce7436d62ac26312fbd2fc7d8f70ab0582a7c7807d7033ae5bd5cb53e4f66f3b"),
+    "adafruit-circuitpython-ticks": ("1.1.7", "d7f2c0ddf7bcf22cc9579fe9cec8862c696030f3e9e9c68faa6afc2ec5cfd99f"),
+    "adafruit-circuitpython-typing": ("1.13.0", "7a70f8f97d1273084397e854bbf9c254e1ae7e397f5473526e9bd6f56d8a4ea3"),
 }
+MINIMQTT = tuple(name for name in PINS if name.startswith("adafruit-"))
 _TIMEOUT_S = 60
 _PIP = """
 import sys
@@ -80,9 +86,9 @@ def fetch(name: str) -> Peer:
     return Peer(name, version, target)
 
 
-def fetch_all() -> dict[str, Peer]:
-    """By short name: simple, robust, simple2, robust2, minimqtt."""
-    return {peer.short: peer for peer in map(fetch, PINS)}
+def fetch_all(names: Iterable[str] = PINS) -> dict[str, Peer]:
+    """By short name: simple, robust, simple2, robust2, minimqtt, and what this needs: connectionmanager, ticks, typing."""
+    return {peer.short: peer for peer in map(fetch, names)}
 
 
 def _archive(name: str, version: str, digest: str) -> bytes:

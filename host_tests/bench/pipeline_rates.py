@@ -25,6 +25,8 @@ import process_tree  # noqa: E402
 from outpost_tools.pipeline import decode  # noqa: E402
 from pipeline_load import write_log  # noqa: E402
 
+PLAIN, PACKED = "a row of Spark a reading", "packed, as the job reads"
+
 
 def fast(path: str) -> int:
     return sum(batch.num_rows for batch in decode.segment_batches(Path(path).read_bytes(), "collector-1", 0))
@@ -49,8 +51,8 @@ def _children_cpu_s(pool) -> float:
     return max(sum(process_tree.own_cpu_s(psutil.Process(process.pid)) for process in pool._pool), 0.01)
 
 
-def through_spark(log: Path, rows: int, rounds: int = 1) -> float:
-    """Prints the rates of the source alone, into Spark's sink that keeps nothing: two forms in turn, the first turn cold.
+def through_spark(log: Path, rows: int, rounds: int = 1, forms: tuple[str, ...] = (PLAIN, PACKED)) -> float:
+    """Prints the rates of the source alone, into Spark's sink that keeps nothing: the forms in turn, the first turn cold.
 
     Rows/s of the form that the job reads, the best of the warm turns.
     """
@@ -60,7 +62,8 @@ def through_spark(log: Path, rows: int, rounds: int = 1) -> float:
     with tempfile.TemporaryDirectory() as folder:
         spark = session.start("local[2]", Path(folder) / "spark.log")
         for number in range(1 + rounds):
-            for form, buckets in (("a row of Spark a reading", 0), ("packed, as the job reads", 4)):
+            for form in forms:
+                buckets = 4 if form == PACKED else 0
                 before, begin = process_tree.roles(os.getpid()), time.perf_counter()
                 frames = spark.readStream.format("outpost").option("path", str(log)).option("maxbytesperbatch", 1 << 40)
                 query = frames.option("buckets", buckets).load().writeStream.format("noop")

@@ -35,6 +35,7 @@ import goals  # noqa: E402 - the path must be set first
 import instructions  # noqa: E402
 import loopback  # noqa: E402
 import peers  # noqa: E402
+import peers_cpython  # noqa: E402
 import short_forms  # noqa: E402
 import spread  # noqa: E402
 from tqdm import tqdm  # noqa: E402
@@ -110,6 +111,7 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "peers": peers.peers,
     "peer_sizes": peers.peer_sizes,
     "modules": peers.modules,
+    "cpython_cells": peers_cpython.cells,
     "outbox_vs_littlefs": outbox_vs_littlefs,
     "mount": mount,
     "instructions": instructions.instructions,
@@ -120,6 +122,7 @@ SECTIONS: dict[str, Callable[[], Any]] = {
 RATES = {
     "loopback": Rates(loopback.block, loopback.loopback, spread.BLOCKS),
     "peer_rates": Rates(peers.rates_block, peers.rates, spread.BLOCKS),
+    "cpython_rates": Rates(peers_cpython.rates_block, peers_cpython.rates, spread.BLOCKS),
     "collector": Rates(short_forms.collector_block, short_forms.collector, 5),
     "segments": Rates(short_forms.segments_block, short_forms.segments, 7),
 }

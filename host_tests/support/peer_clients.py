@@ -1,17 +1,19 @@
-"""The peers and Outpost behind one face, for the benchmarks (MicroPython): connect, publish and wait, idle, reconnect.
+"""The peers and Outpost behind one face, for the benchmarks: connect, publish and wait, idle, reconnect.
 
 make(name, port) gives a connected client:
     publish(qos)   one message of TOPIC and PAYLOAD; QoS 1: returns when the server has it
     idle()         what an application calls while nothing happens
     reconnect()    closes the connection, connects again
     wrap(factory)  puts factory(socket) in the place of the socket
-The peers' modules are imported from MICROPYPATH as they came from their archives.
+The peers' modules are imported from the path as they came from their archives: umqtt's under MicroPython, MiniMQTT's under
+CPython; Outpost and the raw loop run under both.
 """
 
 import socket
-import time
+import sys
 
 import board
+from board import ticks_ms
 from fake_flash import flash_in_ram
 from outpost.client import Client
 from outpost.ram import RamOutbox
@@ -19,6 +21,18 @@ from peer_chip import flash_outbox
 
 TOPIC = b"outpost/rate/0123456/dat"  # 24 bytes
 PAYLOAD = bytes(64)
+
+if sys.implementation.name == "micropython":
+    from peer_chip import RamChip
+
+    Stream = socket.socket
+else:
+    from peer_chip_cpython import RamChip
+
+    class Stream(socket.socket):
+        """A MicroPython socket's names for CPython's methods: its C code is called, with no call in Python between."""
+
+        read, readinto, write = socket.socket.recv, socket.socket.recv_into, socket.socket.send
 
 
 class Peer:
@@ -64,6 +78,36 @@ class Peer2(Peer):
             raise client.conn_issue[0]
 
 
+class MiniMqtt:
+    """adafruit_minimqtt, under CPython: calls that block, and its own reconnect(). `+` as of Peer. No idle(): its takes 1 s."""
+
+    made = 0
+
+    def __init__(self, name, port):
+        from adafruit_minimqtt.adafruit_minimqtt import MQTT
+
+        self.nodelay = name[-1] == "+"
+        self.topic = TOPIC.decode()
+        self.client = MQTT(broker="127.0.0.1", port=port, client_id="bench-" + name, socket_pool=socket)
+        MiniMqtt.made += 1
+        self.client.connect(session_id=str(self.made))  # all clients of a process share a manager: one socket a session there
+        self.no_delay()
+
+    def no_delay(self):
+        if self.nodelay:
+            self.client._sock.setsockopt(6, 1, 1)
+
+    def publish(self, qos):
+        self.client.publish(self.topic, PAYLOAD, False, qos)
+
+    def reconnect(self):
+        self.client.reconnect()
+        self.no_delay()
+
+    def wrap(self, factory):
+        self.client._sock = factory(self.client._sock)
+
+
 class Ours:
     """window > 1: publish(1) returns when there is room in the window; drain() waits for the rest."""
 
@@ -72,7 +116,7 @@ class Ours:
         if "nor" in name:  # the chip that takes no heap of its own
             outbox = flash_outbox(16, flash_in_ram(16, 256))
         elif "flash" in name:
-            outbox = flash_outbox(64)
+            outbox = flash_outbox(64, RamChip(64))
         self.link = board.link({"broker_host": "127.0.0.1", "broker_port": port})
         self.window = 16 if name[-2:] == "16" else 1
         self.client = Client(self.open, outbox, name.encode(), clean=True, window=self.window)
@@ -85,26 +129,27 @@ class Ours:
 
     def connect(self):
         while not self.client.is_connected():
-            self.client.poll(time.ticks_ms())
+            self.client.poll(ticks_ms())
 
     def publish(self, qos):
         client, outbox = self.client, self.client.outbox
         if qos:
-            client.publish(TOPIC, PAYLOAD, 64)
-            client.poll(time.ticks_ms())
+            if client.publish(TOPIC, PAYLOAD, 64):
+                raise OSError("the outbox refuses: nothing to measure")
+            client.poll(ticks_ms())
             while outbox.next_seq - outbox.oldest_seq >= self.window:
-                client.poll(time.ticks_ms())
+                client.poll(ticks_ms())
             return
         while client.publish(TOPIC, PAYLOAD, 64, 0):
-            client.poll(time.ticks_ms())
-        client.poll(time.ticks_ms())
+            client.poll(ticks_ms())
+        client.poll(ticks_ms())
 
     def drain(self):
         while not self.client.is_drained():
-            self.client.poll(time.ticks_ms())
+            self.client.poll(ticks_ms())
 
     def idle(self):
-        self.client.poll(time.ticks_ms())
+        self.client.poll(ticks_ms())
 
     def reconnect(self):
         """The wait before the attempt is the client's politeness, not its cost: it is left out."""
@@ -130,7 +175,7 @@ class Raw:
         self.answer = bytearray(4)
 
     def connect(self):
-        self.socket = socket.socket()
+        self.socket = Stream()
         self.socket.connect(self.address)
         self.socket.setsockopt(6, 1, 1)
         self.socket.write(b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04raw" + (b"1" if self.polls else b"0"))
@@ -158,6 +203,8 @@ def kind_of(name):
         return Raw
     if name[:7] == "outpost":
         return Ours
+    if name[:8] == "minimqtt":
+        return MiniMqtt
     return Peer2 if "2" in name else Peer
 
 
