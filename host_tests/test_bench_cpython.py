@@ -1,6 +1,7 @@
 # cpython-only: drives the interpreters from outside
 """The benchmarks beside MiniMQTT, under CPython: tiny runs, with and without the peer. Figures: `make bench`."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -153,6 +154,12 @@ def test_page_difference_and_goals_take_the_figures(offline):
     assert len(given["minimqtt+, CPython qos1 of raw"]) == 3
     assert goal_cells.peer_sizes("mpy")(results) == "simple 7, minimqtt with what it imports 1,234"
     assert "1.00 x minimqtt+" in goal_cells.times_peers(results)
+
+
+def test_the_baseline_names_figures_that_a_run_gives(offline):
+    kept = json.loads(bench_diff.BASELINE.read_text(encoding="utf-8"))
+    given = bench_diff.figures(offline)
+    assert given and given.keys() <= kept.keys()
 
 
 def test_make_bench_measures_both_sections():

@@ -49,6 +49,17 @@ def test_within_budget_and_baseline_and_as_the_readme_says():
         assert figures(readme, theirs) == pytest.approx([mpy, heap, frozen], rel=0.02)
 
 
+def test_the_place_where_it_lies_changes_nothing(tmp_path):
+    sys.path.insert(0, str(REPORT.parent))
+    import size_report
+
+    found = set()
+    for length in (1, 30, 60, 90, 120):
+        bench = size_report.Bench(REPORT.parent.parent.parent / "firmware", tmp_path / ("x" * length))
+        found.add(bench.row(size_report.CLIENT.modules, size_report.CLIENT.instance))
+    assert len(found) == 1
+
+
 def test_a_module_that_grows_is_told(tmp_path):
     """The report must be able to fail: with a copy of the firmware that has grown."""
     firmware = tmp_path / "firmware"

@@ -252,7 +252,7 @@ def _peer_size(one: Rig, name: str) -> dict[str, int]:
         if path.stem in (*NEEDS[name], "errno") or path.stem == "__init__":
             size = compile_mpy(path, compiled / f"{path.stem}.mpy")
             total += size if path.stem in NEEDS[name] else 0
-    printed = one.run(str(HOST_TESTS / "support" / "peer_sizes.py"), name, path=[compiled.parent, HOST_TESTS / "support"])
+    printed = size_report.ask(one.command, {"lib": compiled.parent}, "peer_sizes", name)
     return {"heap": _heap(printed, "=start", "=instance"), "mpy": total}
 
 
@@ -266,7 +266,7 @@ def compile_mpy(path: Path, target: Path) -> int:
 
 
 def _heap(printed: str, start: str, end: str) -> int:
-    points = {name: size_report.Point(*map(int, numbers)) for name, *numbers in size_report._POINT.findall(printed)}
+    points = size_report.points_of(printed)
     return points[end].heap - points[start].heap
 
 

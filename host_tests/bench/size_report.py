@@ -114,6 +114,29 @@ class Point:
         return self.in_use - (self.names_and_pools - self.name_text) + self.names * _NAME_BYTES
 
 
+def points_of(printed: str) -> dict[str, Point]:
+    return {name: Point(*map(int, numbers)) for name, *numbers in _POINT.findall(printed)}
+
+
+def ask(command: list[str], places: dict[str, Path], module: str, *words: str) -> str:
+    """What a module of support/ prints when MicroPython runs it, with the folders `places` to import from. Raises ToolError.
+
+    All have short names in a folder of their own: each module keeps its path in the heap, and names are kept by the 128 bytes, so
+    that the figures would change with the place where the repository lies.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        for name, place in (places | {"s": HOST_TESTS / "support"}).items():
+            (Path(folder) / name).symlink_to(place.resolve())
+        done = subprocess.run(
+            [*command, "-m", module, *words],
+            env=os.environ | {"MICROPYPATH": os.pathsep.join([*places, "s", ".frozen"])},
+            cwd=folder, capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+    if done.returncode:
+        raise ToolError(f"{module} {' '.join(words)}: {(done.stdout + done.stderr).strip()[-400:]}")
+    return done.stdout
+
+
 class Bench:
     """The compact and the plain build of one firmware, and the interpreter; `frozen`: one with that firmware in it, or None.
 
@@ -141,17 +164,9 @@ class Bench:
 
     def run(self, *words: str, frozen: bool = False) -> tuple[dict[str, Point], list[str]]:
         """The points of import_sizes.py by name, and the modules that are loaded. Raises ToolError."""
-        script = HOST_TESTS / "support" / "import_sizes.py"
-        path = os.pathsep.join([*([] if frozen else [str(self.folder)]), str(script.parent), ".frozen"])
         command = self.frozen if frozen and self.frozen else self._command
-        done = subprocess.run(
-            [*command, str(script), *words],
-            env=os.environ | {"MICROPYPATH": path}, capture_output=True, text=True, check=False, timeout=60,
-        )  # fmt: skip
-        if done.returncode:
-            raise ToolError(f"import of {' '.join(words)}: {(done.stdout + done.stderr).strip()[-400:]}")
-        points = {name: Point(*map(int, numbers)) for name, *numbers in _POINT.findall(done.stdout)}
-        return points, done.stdout.splitlines()[-1].split()[1:]
+        printed = ask(command, {} if frozen else {"lib": self.folder}, "import_sizes", *words)
+        return points_of(printed), printed.splitlines()[-1].split()[1:]
 
     def row(self, modules: tuple[str, ...], instance: str = "") -> Row:
         points, loaded = self.run(*modules, *(["=", instance] if instance else []))
