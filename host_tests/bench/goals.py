@@ -94,8 +94,7 @@ ROWS = (
         cells.size(cells.ALONE, "heap", size_report.CLIENT), cells.peer_sizes("heap"),
         "The goal is umqtt.robust's heap as once measured, without window, resend, deadlines, checked input nor a message kept. "
         "The heap is bytecode, names and constants of the modules below, then the buffers of the instance; frozen into the "
-        "image, where these are in ROM, it is below the goal. It is measured as the peers' is, all that the heap has less "
-        "afterwards; `make size`, which holds the budget, counts what names take, not the pools that they open."),
+        "image, where these are in ROM, it is below the goal."),
     Row("Heap after import and one instance, .mpy: with outbox, reconnect, telemetry", "<= 10,000 B; budget 16,000",
         cells.size(cells.WHOLE, "heap", size_report.ALL), lambda results: f"{_DESIGN}mqtt_as 16,320 B, without any store",
         "Bytecode, names and constants of the modules below, loaded into RAM, and the instance with its buffers (a record of "

@@ -7,6 +7,7 @@ that and its driver's Python take is counted apart. The broker is real. A minute
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -63,10 +64,11 @@ def count(
     """Runs support/instruction_ops.py under the counter; code: mpy-cross' name of the processor."""
     source = output.read(peers.REPOSITORY / "firmware")
     output.write(one.folder / "plain", output.build(source, code, "plain"), source, "plain")
-    parts = [one.folder, one.folder / "plain", *(peers.REPOSITORY / part for part in ("boards/UNIX", "host_tests/support"))]
+    parts = [".", "plain", *(peers.REPOSITORY / part for part in ("boards/UNIX", "host_tests/support"))]
     command = [*one.command, "-X", "heapsize=16M", str(HOST_TESTS / "support" / "instruction_ops.py"), str(port), *words]
     try:
-        with tqdm(desc="instructions", unit=" stretches", leave=False, disable=None) as bar:
+        # There, by relative names: that of the folder is another each time, and mount() looks for a module along the path.
+        with contextlib.chdir(one.folder), tqdm(desc="instructions", unit=" stretches", leave=False, disable=None) as bar:
             environment = os.environ | {"MICROPYPATH": ":".join([*map(str, parts), ".frozen"])}
             found = counter(command, environment, lambda name, count: bar.update())
     except ChildProcessError as error:

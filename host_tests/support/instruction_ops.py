@@ -20,7 +20,7 @@ PAYLOAD_BYTES = 64
 PAYLOAD = bytearray(16384)
 _MARKS = open("/dev/null", "wb")
 _END = b"\x01E"
-_WARM = 40
+_WARM = 4
 PEER_TIMES = 3
 
 
@@ -70,6 +70,8 @@ def message(client, name, topic=TOPIC, length=PAYLOAD_BYTES, warm=_WARM):
         client.publish(topic, PAYLOAD, length)
         drain(client)
         before, offset = offset, getattr(client.outbox, "_offset", 0)
+    for _ in range(3):  # whether drain() had one that found nothing depends on the broker's speed
+        client.poll(client.now_ms + 1)
     gc.collect()
     now_ms = client.now_ms
     begin(name + " publish")
