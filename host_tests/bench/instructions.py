@@ -17,6 +17,7 @@ sys.path[:0] = [str(HOST_TESTS / "support")]
 
 import growth  # noqa: E402 - the path must be set first
 import peers  # noqa: E402
+import size_report  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
 import instruction_count  # noqa: E402
@@ -64,13 +65,11 @@ def count(
     """Runs support/instruction_ops.py under the counter; code: mpy-cross' name of the processor."""
     source = output.read(peers.REPOSITORY / "firmware")
     output.write(one.folder / "plain", output.build(source, code, "plain"), source, "plain")
-    parts = [".", "plain", *(peers.REPOSITORY / part for part in ("boards/UNIX", "host_tests/support"))]
-    command = [*one.command, "-X", "heapsize=16M", str(HOST_TESTS / "support" / "instruction_ops.py"), str(port), *words]
+    path = ".:plain:" + size_report.linked(one.folder, {"b": peers.REPOSITORY / "boards" / "UNIX"})
+    command = [*one.command, "-X", "heapsize=16M", "-m", "instruction_ops", str(port), *words]
     try:
-        # There, by relative names: that of the folder is another each time, and mount() looks for a module along the path.
         with contextlib.chdir(one.folder), tqdm(desc="instructions", unit=" stretches", leave=False, disable=None) as bar:
-            environment = os.environ | {"MICROPYPATH": ":".join([*map(str, parts), ".frozen"])}
-            found = counter(command, environment, lambda name, count: bar.update())
+            found = counter(command, os.environ | {"MICROPYPATH": path}, lambda name, count: bar.update())
     except ChildProcessError as error:
         raise ToolError(f"instructions: {error}") from None
     del found["empty"]

