@@ -1,0 +1,62 @@
+# cpython-only: compiles what `outpost flash` copies and runs it under 32-bit MicroPython
+"""What `outpost flash` copies, run as it is: the very files of the payload, over fakes with the ports' names and no others."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from outpost_tools.device import kinds, payload
+from outpost_tools.interpreters import find_micropython
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SUPPORT = REPOSITORY / "host_tests" / "support"
+KINDS = ("ESP32_GENERIC", "ESP32_GENERIC_C3", "ESP32_GENERIC_S3", "RPI_PICO2_W", "RPI_PICO_W")
+SETTINGS = {"device_id": "board-1", "broker_host": "broker.test", "mode": "broker", "wifi_ssid": "home", "outbox_blocks": 4}
+TURNS = 2000  # of 5 ms: longer than the watchdog's 8 s
+
+
+@pytest.fixture
+def micropython():
+    """The 32-bit one, with the fakes to import, and without the firmware's sources."""
+    command = find_micropython("i386")
+    if command is None:
+        pytest.skip("missing: MicroPython for i386; run `make setup`")
+    path = os.pathsep.join(map(str, (SUPPORT, REPOSITORY / "boards" / "UNIX", ".frozen")))
+
+    def run(*words: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command, "-X", "heapsize=4M", *map(str, words)], env=os.environ | {"MICROPYPATH": path},
+            capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+
+    return run
+
+
+def put(folder: Path, kind: str) -> None:
+    for path, data in payload.build(REPOSITORY, kinds.load(REPOSITORY, kind), "x86").items():
+        target = folder / path.lstrip("/")
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(data)
+
+
+def test_every_kind_of_board_is_in_the_list():
+    folders = {path.parent.name for path in (REPOSITORY / "boards").glob("*/board.json")}
+    assert folders - {"UNIX"} == {*KINDS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_flash_copies_publishes_and_feeds_the_watchdog(tmp_path, micropython, kind):
+    put(tmp_path, kind)
+    (tmp_path / "settings.json").write_text(json.dumps(SETTINGS))
+    done = micropython(SUPPORT / "shipped_board.py", kind, tmp_path, TURNS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    board = json.loads(done.stdout)
+    assert board["files"] == ["board.mpy", "main.py", "outpost/__init__.mpy"]
+    topic, pack = board["messages"][0]
+    assert topic == "outpost/board-1/data" and "temperature" in pack
+    assert board["watchdog_ms"] == 8000
+    assert board["feeds"] >= TURNS and board["longest_hunger_ms"] < 100
+    assert board["open"] == 0
