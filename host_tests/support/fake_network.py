@@ -61,7 +61,7 @@ class Radio:
 
 
 class FakeWlan:
-    """What both ports have; no name that they have not (test_fakes.py)."""
+    """What both ports have; no name that they lack (test_fakes.py)."""
 
     def __init__(self, radio):
         self._radio = radio
