@@ -254,14 +254,6 @@ class FakeEsp32WithSensor:
 # --- A board ---
 
 
-class Namespace:
-    """A module of the names in a dict."""
-
-    def __init__(self, names):
-        for name in names:
-            setattr(self, name, names[name])
-
-
 class Filesystem:
     """The board's littlefs, mounted where it pins its blocks; nothing on the other boards."""
 
@@ -301,11 +293,16 @@ def flash_of(name):
 
 
 class Bench:
-    """A board with everything faked below board.py. label: of the ESP32's partition that flash is."""
+    """A board with everything faked below board.py. label: of the ESP32's partition that flash is.
+
+    board.py and main.py are imported from where the firmware is: from the sources, or as `outpost flash` copies them.
+    """
 
     def __init__(self, name, flash, label="outbox", ticks=None, chip=None):
+        import outpost
         from outpost import wifi_board
 
+        self._root = outpost.__file__.rsplit("/", 3)[0]
         self.port, self.flash = PORTS[name], flash
         self.ticks = ticks or Ticks()
         self.chip = chip or Chip(self.ticks)
@@ -316,22 +313,25 @@ class Bench:
             gc.mem_free = lambda: 100_000
         self._fakes = modules_of(name, self.chip, flash, self.radio, label)
         sys.modules["esp32"] = self._fakes["esp32"]  # partition.py asks for it late
-        self.board = self._load(REPOSITORY + "/boards/" + name + "/board.py", {"__name__": "board"})
+        self.board = self._fresh("board", "/boards/" + name)
 
     def main(self):
         """firmware/main.py's functions, with this board as its `board`."""
         self._fakes["board"] = self.board
-        return self._load(REPOSITORY + "/firmware/main.py", {"__name__": "main"})
+        return self._fresh("main", "/firmware")
 
-    def _load(self, path, names):
-        kept = {name: sys.modules[name] for name in self._fakes if name in sys.modules}
+    def _fresh(self, name, folder):
+        """The module from that folder, imported as if nobody had before, with the fakes in place of the port's modules."""
+        names = list(self._fakes) + [name]
+        kept = {other: sys.modules[other] for other in names if other in sys.modules}
         sys.modules.update(self._fakes)
+        sys.modules.pop(name, None)
+        sys.path.insert(0, self._root + folder)
         try:
-            with open(path) as file:
-                exec(file.read(), names)
+            return __import__(name)
         finally:
-            for name in self._fakes:
-                if name != "esp32":
-                    del sys.modules[name]
+            sys.path.pop(0)
+            for other in names:
+                if other != "esp32":
+                    sys.modules.pop(other, None)
             sys.modules.update(kept)
-        return Namespace(names)
