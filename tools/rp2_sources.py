@@ -1,8 +1,8 @@
 """The source of MicroPython's RP2 port with the libraries that it is built from, out of Debian's packages.
 
 They lie side by side in one folder of the cache: `micropython`, `pico-sdk`, `tinyusb`, `mbedtls`, `lwip`,
-linked where the port expects its submodules. Knows what must be changed so that the port builds without a
-C++ library; starts no compiler.
+linked where the port expects its submodules. Knows what must be changed in them, and why; starts no
+compiler.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from cache_rules import say, whole
+from cache_rules import drop_others, say, whole
 from debian_packages import SUITE, PrivateApt, Unobtainable, unpack_packages, unpack_source
 
 SOURCES = ("micropython", "mbedtls", "lwip")
 TREES = {"pico-sdk-source": "pico-sdk", "tinyusb-source": "tinyusb"}  # packages that hold a source tree
-_RECIPE = "1"  # change it when what is fetched, linked or changed here changes
+_RECIPE = "2"  # change it when what is fetched, linked or changed here changes
 _SUBMODULES = ("pico-sdk", "tinyusb", "mbedtls", "lwip")
 
 
@@ -36,8 +36,9 @@ def ensure(cache: Path, apt: Callable[[], PrivateApt]) -> Path:
     with whole(place) as work:
         fetched = [*_fetch_sources(work, apt()), *_fetch_trees(work, apt())]
         _link_submodules(work)
-        _leave_out_cpp(work / "pico-sdk")
+        _change(work)
         (work / "packages.txt").write_text("".join(f"{path.name}\n" for path, _ in fetched))
+    drop_others(place, "rp2-sources-*")
     say(f"sources: {sum(size for _, size in fetched) / 1e6:.1f} MB downloaded and unpacked")
     return place
 
@@ -73,11 +74,20 @@ def _link_submodules(work: Path) -> None:
     (library / "micropython-lib" / "README.md").touch()  # the build asks for it
 
 
-def _leave_out_cpp(sdk: Path) -> None:
-    """Leaves out the SDK's only C++ file (operators new and delete), so that nothing needs libstdc++."""
-    path = sdk / "src" / "rp2_common" / "pico_cxx_options" / "CMakeLists.txt"
-    lines = path.read_text().splitlines(keepends=True)
-    kept = [line for line in lines if "new_delete.cpp" not in line]
-    if len(lines) - len(kept) != 1:
-        raise Unobtainable(f"the Pico SDK has changed: {path.name} names new_delete.cpp in another way")
-    path.write_text("".join(kept))
+def _change(work: Path) -> None:
+    """The changes to other people's source, each with its reason. Raises Unobtainable where one does not fit."""
+    # The SDK's only C++ file (operators new and delete): without it nothing needs libstdc++.
+    options = work / "pico-sdk" / "src" / "rp2_common" / "pico_cxx_options" / "CMakeLists.txt"
+    _replace(options, "${CMAKE_CURRENT_LIST_DIR}/new_delete.cpp", "", 1)
+    # PPP copies each frame into a buffer of 900 bytes from lwIP's heap of 8,000, which the Pico W's Wi-Fi
+    # driver does not: it has a buffer of its own. From the pool of received packets instead, the heap is
+    # as full as on a Pico W when the same is sent.
+    ppp = work / "lwip" / "src" / "netif" / "ppp" / "pppos.c"
+    _replace(ppp, "PBUF_POOL_BUFSIZE, PBUF_RAM)", "PBUF_POOL_BUFSIZE, PBUF_POOL)", 2)
+
+
+def _replace(path: Path, old: str, new: str, count: int) -> None:
+    text = path.read_text()
+    if text.count(old) != count:
+        raise Unobtainable(f"{path.name} has changed: {old!r} stands there {text.count(old)} times, not {count}")
+    path.write_text(text.replace(old, new))
