@@ -1,15 +1,13 @@
-"""What stands behind the chip's PPP line: IP with the far end of TCP connections, and answers to UDP. I/O-free.
+"""What lies behind the chip's PPP line: the far ends of TCP connections, and UDP. I/O-free.
 
-A connection to a port goes to the stream that `open_stream(port)` returns: a loopback socket
-(`SocketStream`), or an object of the test. Every address leads here; nothing ever leaves the machine.
-The serial line keeps order and loses nothing, so received segments are taken in order or acknowledged
-again. `is_silent` is a path that died: what comes is counted and lost, nothing goes back.
-Must not know: PPP, the chip, what the bytes mean.
+A connection to a port goes to the stream that `open_stream(port)` returns (far_ends.py has some).
+Every address leads here; nothing leaves the machine. The line keeps order and loses nothing, so a
+segment is taken in order or acknowledged again. `is_silent` is a path that died: what comes is
+counted and lost, nothing goes back. Must not know: PPP, the chip, what the bytes mean.
 """
 
 from __future__ import annotations
 
-import socket
 import struct
 from collections.abc import Callable
 from typing import Protocol
@@ -33,42 +31,6 @@ class Stream(Protocol):
         """The chip closed the connection, or it broke."""
 
 
-class SocketStream:
-    """A TCP connection to a server on this machine."""
-
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port))
-        self._socket.setblocking(False)
-        self._unsent = bytearray()
-        self._is_broken = False
-
-    def send(self, data: bytes) -> None:
-        self._unsent += data
-        self._flush()
-
-    def _flush(self) -> None:
-        try:
-            while self._unsent:
-                del self._unsent[: self._socket.send(self._unsent)]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._is_broken = True
-
-    def receive(self, limit: int) -> bytes | None:
-        self._flush()
-        try:
-            return None if self._is_broken else self._socket.recv(limit) or None
-        except BlockingIOError:
-            return b""
-        except OSError:
-            return None
-
-    def close(self) -> None:
-        self._flush()
-        self._socket.close()
-
-
 def checksum(data: bytes) -> int:
     """The internet checksum (RFC 1071)."""
     if len(data) % 2:
@@ -80,7 +42,10 @@ def checksum(data: bytes) -> int:
 
 
 class _Connection:
-    """Numbers as RFC 9293 names them: una is the oldest byte not acknowledged, nxt the next to send."""
+    """Numbers as RFC 9293 names them.
+
+    una: the oldest byte that the chip has not acknowledged. nxt: the next one to send.
+    """
 
     def __init__(self, key: tuple, stream: Stream, first: int, window: int, mss: int) -> None:
         self.key, self.stream = key, stream
@@ -93,7 +58,7 @@ class _Connection:
 
 
 class Network:
-    """send_packet: takes IP packets for the chip. udp: port -> function of the request that returns the answer."""
+    """send_packet: takes IP packets for the chip. udp: port -> what answers a request, or None."""
 
     def __init__(
         self,
@@ -129,10 +94,12 @@ class Network:
             if connection.resend_at_ms is not None and now_ms >= connection.resend_at_ms:
                 self._resend(connection)
 
-    # --- TCP ---------------------------------------------------------------------------------------------------------
+    # --- TCP --------------------------------------------------------------------------------------
 
     def _segment(self, addresses: tuple[bytes, bytes], body: bytes) -> None:
-        source, target, number, acknowledged, offset, flags, window = struct.unpack_from(">HHIIBBH", body)
+        source, target, number, acknowledged, offset, flags, window = struct.unpack_from(
+            ">HHIIBBH", body
+        )
         options, payload = body[20 : offset >> 2], body[offset >> 2 :]
         self.segments += 1
         self.payload_bytes += len(payload)
@@ -226,7 +193,9 @@ class Network:
     def _answer(self, connection: _Connection, flags: int) -> None:
         self._send_segment(connection.key, connection.nxt, connection.received, flags)
 
-    def _send_segment(self, key: tuple, number: int, received: int, flags: int, payload=b"", options=b"") -> None:
+    def _send_segment(
+        self, key: tuple, number: int, received: int, flags: int, payload=b"", options=b""
+    ) -> None:
         chip, host, chip_port, port = key
         header = struct.pack(
             ">HHIIBBHHH", port, chip_port, number & 0xFFFFFFFF, received & 0xFFFFFFFF,
@@ -234,7 +203,7 @@ class Network:
         )  # fmt: skip
         self._send_ip(host, chip, _TCP, header + options + payload, 16)
 
-    # --- UDP and IP --------------------------------------------------------------------------------------------------
+    # --- UDP and IP -------------------------------------------------------------------------------
 
     def _datagram(self, addresses: tuple[bytes, bytes], body: bytes) -> None:
         chip, host = addresses
@@ -244,12 +213,16 @@ class Network:
             header = struct.pack(">HHHH", target, source, 8 + len(answer), 0)
             self._send_ip(host, chip, _UDP, header + answer, 6)
 
-    def _send_ip(self, source: bytes, target: bytes, protocol: int, body: bytes, checksum_at: int) -> None:
+    def _send_ip(
+        self, source: bytes, target: bytes, protocol: int, body: bytes, checksum_at: int
+    ) -> None:
         pseudo = source + target + struct.pack(">BBH", 0, protocol, len(body))
         value = checksum(pseudo + body)
         body = body[:checksum_at] + value.to_bytes(2, "big") + body[checksum_at + 2 :]
         self._identification = self._identification + 1 & 0xFFFF
-        head = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(body), self._identification, 0, 64, protocol, 0)
+        head = struct.pack(
+            ">BBHHHBBH", 0x45, 0, 20 + len(body), self._identification, 0, 64, protocol, 0
+        )
         head += source + target
         self._send_packet(head[:10] + checksum(head).to_bytes(2, "big") + head[12:] + body)
 
@@ -264,16 +237,3 @@ def _maximum_segment(options: bytes) -> int:
         else:
             options = options[max(options[1], 2) :]
     return 536
-
-
-def dns_answer(address: bytes) -> Callable[[bytes], bytes | None]:
-    """A DNS server (port 53) that gives this address for every name."""
-
-    def answer(query: bytes) -> bytes | None:
-        end = query.find(b"\0", 12) + 5
-        if len(query) < 17 or query[end - 4 : end] != b"\0\1\0\1":  # one question, type A
-            return None
-        head = query[:2] + b"\x81\x80\0\1\0\1\0\0\0\0"
-        return head + query[12:end] + b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4" + address
-
-    return answer

@@ -1,8 +1,8 @@
 """The far end of a PPP line: frames, link and address negotiation (RFC 1661, 1662, 1332). I/O-free.
 
-`receive()` takes what came over the line, `take()` returns what goes back; IP packets go to `on_packet`.
-The chip gets the address 10.0.0.2 and 10.0.0.1 as its gateway and DNS server. It answers; it sends nothing
-by itself, so the chip's timers rule. Must not know: what is in the packets.
+`receive()` takes what came over the line, `take()` returns what goes back; IP packets go to
+`on_packet`. The chip gets the address 10.0.0.2, with 10.0.0.1 as its gateway and DNS server. This
+end only answers, so it needs no timer. Must not know: what is in the packets.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ _FLAG, _ESCAPE, _FLIP = 0x7E, 0x7D, 0x20
 _CONFIGURE_REQUEST, _CONFIGURE_ACK, _CONFIGURE_NAK, _CONFIGURE_REJECT = 1, 2, 3, 4
 _TERMINATE_REQUEST, _TERMINATE_ACK, _PROTOCOL_REJECT, _ECHO_REQUEST, _ECHO_REPLY = 5, 6, 8, 9, 10
 _ASYNC_MAP, _MAGIC, _PROTOCOL_COMPRESSION, _ADDRESS_COMPRESSION = 2, 5, 7, 8  # LCP's options
-_ADDRESS, _DNS, _SECOND_DNS = 3, 129, 131  # IPCP's options
+_ADDRESS, _DNS = 3, 129  # IPCP's options
 _GOOD_FCS = 0xF0B8
-_ACCEPTED = {LCP: (_ASYNC_MAP, _MAGIC, _PROTOCOL_COMPRESSION, _ADDRESS_COMPRESSION), IPCP: (_ADDRESS, _DNS)}
+_ACCEPTED = {
+    LCP: (_ASYNC_MAP, _MAGIC, _PROTOCOL_COMPRESSION, _ADDRESS_COMPRESSION),
+    IPCP: (_ADDRESS, _DNS),
+}
 _OURS = {LCP: bytes((_ASYNC_MAP, 6, 0, 0, 0, 0)), IPCP: bytes((_ADDRESS, 6)) + GATEWAY}
 _WANTED = {_ADDRESS: CHIP, _DNS: GATEWAY}  # what the chip's own options must say
 
@@ -44,8 +47,10 @@ def fcs(data: bytes) -> int:
 
 
 class Ppp:
-    def __init__(self, on_packet: Callable[[bytes], None]) -> None:
-        self.on_packet = on_packet
+    """on_packet: set it before anything is received."""
+
+    def __init__(self) -> None:
+        self.on_packet: Callable[[bytes], None] | None = None
         self.bad_frames = 0
         self._frame = bytearray()
         self._escaped = False
@@ -67,7 +72,7 @@ class Ppp:
         """Queues an IP packet for the chip."""
         self._send(IP, packet)
 
-    # --- frames ------------------------------------------------------------------------------------------------------
+    # --- frames -----------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
         for byte in data:
@@ -102,7 +107,7 @@ class Ppp:
                 self._output.append(byte)
         self._output.append(_FLAG)
 
-    # --- negotiation -------------------------------------------------------------------------------------------------
+    # --- negotiation ------------------------------------------------------------------------------
 
     def _dispatch(self, protocol: int, data: bytes) -> None:
         if protocol == IP:
@@ -110,7 +115,9 @@ class Ppp:
         elif protocol in (LCP, IPCP):
             self._control(protocol, data)
         else:
-            self._reply(LCP, _PROTOCOL_REJECT, self._next_identifier(), protocol.to_bytes(2, "big") + data)
+            self._reply(
+                LCP, _PROTOCOL_REJECT, self._next_identifier(), protocol.to_bytes(2, "big") + data
+            )
 
     def _control(self, protocol: int, data: bytes) -> None:
         code, identifier, length = data[0], data[1], int.from_bytes(data[2:4], "big")
