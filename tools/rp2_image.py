@@ -265,14 +265,17 @@ def _drop_old(folder: Path) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", nargs="?", choices=sorted(IMAGES), default="pico", help="default: pico")
-    name = parser.parse_args().name
-    try:
-        folder = build(name)
-    except (Unobtainable, OSError) as error:
-        print(f"image {name}: {error}", file=sys.stderr)
-        return 1
-    say(f"image {name}: {(folder / 'firmware.bin').stat().st_size:,} bytes, {folder}")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(IMAGES)}; default: pico")
+    names = parser.parse_args().names or ["pico"]
+    if unknown := [name for name in names if name not in IMAGES]:
+        parser.error(f"no image {', '.join(unknown)}; there are {', '.join(IMAGES)}")
+    for name in names:
+        try:
+            folder = build(name)
+        except (Unobtainable, OSError) as error:
+            print(f"image {name}: {error}", file=sys.stderr)
+            return 1
+        say(f"image {name}: {(folder / 'firmware.bin').stat().st_size:,} bytes, {folder}")
     return 0
 
 
