@@ -13,6 +13,7 @@ from pathlib import Path
 from rp2040 import littlefs
 from rp2040.chip import Chip, Reset
 from rp2040.clock import HZ
+from rp2040.image import symbol as image_symbol
 from rp2040.pace import Pace
 from rp2040.uart_link import Network, UartLink
 from rp2040.usb import Console
@@ -26,7 +27,7 @@ def stand_ins() -> dict[str, bytes]:
 
 
 def flash_image(firmware: bytes, payload: dict[str, bytes], settings: dict) -> bytes:
-    """firmware: the interpreter. payload: path -> bytes, as outpost_tools.device.payload builds it."""
+    """firmware: the interpreter. payload: path -> bytes, of outpost_tools.device.payload."""
     files = {**payload, **stand_ins(), "/settings.json": json.dumps(settings).encode()}
     return littlefs.with_files(firmware, files)
 
@@ -34,9 +35,7 @@ def flash_image(firmware: bytes, payload: dict[str, bytes], settings: dict) -> b
 class Board:
     """image: of the whole flash. text: all that came out of the USB console."""
 
-    def __init__(
-        self, image: bytes, network: Network | None = None, seed: int = 1, speed: float = 10.0
-    ) -> None:
+    def __init__(self, image: bytes, network: Network | None = None, seed: int = 1, speed: float = 10.0) -> None:
         self.chip = Chip(image, seed)
         self.network = network or Network()
         self.link = UartLink(self.chip, self.network)
@@ -73,3 +72,12 @@ class Board:
     def _reset(self, _reset: Reset) -> None:
         self.link.reset()
         self.feeds = 0
+
+    def count_calls(self, image: Path, function: str) -> None:
+        """From now on `calls` counts how often a function of the interpreter was entered."""
+        self.chip.core.state.watched = image_symbol(image, function)
+        self.chip.core.state.watched_calls = 0
+
+    @property
+    def calls(self) -> int:
+        return self.chip.core.state.watched_calls

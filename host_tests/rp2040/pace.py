@@ -1,8 +1,9 @@
-"""How fast emulated time may run: as fast as it can, or at a multiple of real time while real servers take part.
+"""How fast emulated time may run: as fast as it can, or at a multiple of real time.
 
-An idle chip would skip over the milliseconds in which a server answers. So, with sources (things with
-fileno() and pump()), a sleep of the chip waits in select(): until the sleep's end in scaled real time,
-or until data come, which the chip then gets at that very moment. Must not know: what the sources are.
+An idle chip would skip over the milliseconds in which a real server answers. So, with sources
+(things with fileno() and pump()), a sleep of the chip waits in select(): until the sleep's end in
+scaled real time, or until data come, which the chip then gets at that very moment.
+Must not know: what the sources are.
 """
 
 from __future__ import annotations

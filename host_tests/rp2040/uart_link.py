@@ -18,6 +18,7 @@ from rp2040.chip import Chip
 
 CONNECT, DATAGRAMS, DATA, CLOSE, JOIN, LEAVE = 1, 2, 3, 4, 5, 6  # from the chip
 OPENED, FAILED, RECEIVED, ENDED, WIFI, FAULT = 11, 12, 13, 14, 15, 16  # to it
+CRASH, HANG = 1, 2  # kinds of FAULT
 MOST_BYTES = 256  # of a frame's payload to the chip; rig_link.py has a buffer of that size
 MOST_UNREAD = 2048  # bytes on the line; more waits in the socket
 WIFI_DOWN, WIFI_JOINING, WIFI_JOINED, WIFI_NO_NETWORK = 0, 1, 3, -2
@@ -82,7 +83,7 @@ class UartLink:
         self.reset()
         self._selector.close()
 
-    # --- from the chip -----------------------------------------------------------------------------
+    # --- from the chip ----------------------------------------------------------------------------
 
     def _take(self, data: bytes) -> None:
         self._received += data
@@ -160,7 +161,11 @@ class UartLink:
         elif port == NTP_PORT and self.network.time:
             self.tell(number, RECEIVED, ntp_reply(question, self._now_s()))
 
-    # --- to the chip -------------------------------------------------------------------------------
+    # --- to the chip ------------------------------------------------------------------------------
+
+    def provoke(self, kind: int) -> None:
+        """CRASH or HANG of the program, the next time it looks at the network."""
+        self.tell(0, FAULT, bytes((kind,)))
 
     def tell(self, number: int, operation: int, payload: bytes = b"") -> None:
         self._uart.feed(struct.pack("<BBH", number, operation, len(payload)) + payload)

@@ -4,10 +4,9 @@
 Names and numbers are those of the port with the CYW43 chip: 3 is joined, -2 no access point.
 """
 
-import rig_link
+from rig_link import JOIN, LEAVE, wire
 
 STA_IF, AP_IF = 0, 1
-_STATES = []
 
 
 def country(code=None):
@@ -24,23 +23,23 @@ class WLAN:
         self._is_active = on
 
     def connect(self, ssid, key=None):
-        rig_link.send(0, rig_link.JOIN, ssid.encode())
+        wire.send(0, JOIN, ssid.encode())
 
     def disconnect(self):
-        rig_link.send(0, rig_link.LEAVE)
+        wire.send(0, LEAVE)
 
     def deinit(self):
         self._is_active = False
 
     def isconnected(self):
-        rig_link.pump()
-        return rig_link.wifi_status == 3
+        wire.pump()
+        return wire.wifi_status == 3
 
     def status(self, what=None):
         if what == "rssi":
             return -61
-        rig_link.pump()
-        return rig_link.wifi_status
+        wire.pump()
+        return wire.wifi_status
 
     def ifconfig(self):
         return ("10.0.0.2", "255.255.255.0", "10.0.0.1", "10.0.0.1")

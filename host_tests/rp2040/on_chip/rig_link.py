@@ -14,51 +14,58 @@ OPENED, FAILED, RECEIVED, ENDED, WIFI, FAULT = 11, 12, 13, 14, 15, 16  # from it
 _HEAD = const(4)
 _MOST = const(256)  # bytes of a frame from the host
 
-_uart = UART(1, 921600, txbuf=4096, rxbuf=4096, timeout=5000, timeout_char=5000)
-_head = bytearray(_HEAD)
-_out = bytearray(_HEAD)
-chunk = bytearray(_MOST)
-sockets = [None] * SOCKETS
-wifi_status = 0
-_has_head = False
 
+class Wire:
+    def __init__(self):
+        self._uart = UART(1, 921600, txbuf=4096, rxbuf=4096, timeout=5000, timeout_char=5000)
+        self._head, self._out = bytearray(_HEAD), bytearray(_HEAD)
+        self._has_head = False
+        self.chunk = bytearray(_MOST)  # the payload that take() is called for
+        self.sockets = [None] * SOCKETS
+        self.wifi_status = 0
 
-def send(number, operation, data=b"", offset=0, length=-1):
-    if length < 0:
-        length = len(data)
-    _out[0], _out[1], _out[2], _out[3] = number, operation, length & 255, length >> 8
-    _uart.write(_out)
-    if length:
-        _uart.write(data, offset, length)
-
-
-def pump():
-    """Take the frames that are there whole; stop at one that its socket has no room for."""
-    global _has_head
-    while True:
-        if not _has_head:
-            if _uart.any() < _HEAD:
-                return
-            _uart.readinto(_head)
-            _has_head = True
-        length = _head[2] | _head[3] << 8
-        if _uart.any() < length:
-            return
-        number = _head[0]
-        owner = sockets[number] if number < SOCKETS else None
-        if owner and _head[1] == RECEIVED and owner.room() < length:
-            return
+    def send(self, number, operation, data=b"", offset=0, length=-1):
+        if length < 0:
+            length = len(data)
+        out = self._out
+        out[0], out[1], out[2], out[3] = number, operation, length & 255, length >> 8
+        self._uart.write(out)
         if length:
-            _uart.readinto(chunk, length)
-        _has_head = False
-        _take(owner, _head[1], length)
+            self._uart.write(data, offset, length)
+
+    def pump(self):
+        """Take the frames that are there whole; stop at one that its socket has no room for."""
+        uart, head = self._uart, self._head
+        while True:
+            if not self._has_head:
+                if uart.any() < _HEAD:
+                    return
+                uart.readinto(head)
+                self._has_head = True
+            length = head[2] | head[3] << 8
+            owner = self.sockets[head[0]]
+            if uart.any() < length or (owner and head[1] == RECEIVED and owner.room() < length):
+                return
+            if length:
+                uart.readinto(self.chunk, length)
+            self._has_head = False
+            self._take(owner, head[1], length)
+
+    def _take(self, owner, operation, length):
+        if operation == WIFI:
+            self.wifi_status = self.chunk[0] - 128
+        elif operation == FAULT:
+            _fail(self.chunk[0])
+        elif owner:
+            owner.take(operation, length)
 
 
-def _take(owner, operation, length):
-    global wifi_status
-    if operation == WIFI:
-        wifi_status = chunk[0] - 128
-    elif operation == FAULT:
+def _fail(kind):
+    """What the host asks for: 1 an error that nothing expects, 2 a loop without an end."""
+    if kind == 1:
         raise RuntimeError("provoked by the test")
-    elif owner:
-        owner.take(operation, length)
+    while kind == 2:
+        pass
+
+
+wire = Wire()
