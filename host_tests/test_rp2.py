@@ -1,5 +1,6 @@
 # cpython-only: emulates an RP2040
-"""What `outpost flash` installs, on the emulated chip with the real MicroPython port: it delivers, and comes back from everything.
+"""What `outpost flash` installs, on the emulated chip with the real
+MicroPython port: it delivers, and comes back from everything.
 
 Chip, flash, file system, pinned blocks, watchdog, USB console and main.py are real; the network is a UART
 to a real mosquitto and a real collector. Long form: `make rp2`.
