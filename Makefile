@@ -23,7 +23,7 @@ test: setup lint types test-cpython test-micropython  ## all checks
 test-cpython: setup  ## the tests under CPython (pytest)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-micropython: setup  ## the firmware's tests under MicroPython, 64-bit and 32-bit
+test-micropython: setup  ## the firmware's tests under MicroPython: sources on 64-bit and 32-bit, what ships on 32-bit
 	@$(BIN)/python host_tests/run_micropython.py
 
 power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations

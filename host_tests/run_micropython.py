@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""Runs the firmware's tests under real MicroPython, 64-bit and 32-bit: every host_tests/test_*.py but the CPython-only.
+"""Runs the firmware's tests under real MicroPython: every host_tests/test_*.py but the CPython-only.
 
-    python3 host_tests/run_micropython.py                          all files on amd64 and i386
-    python3 host_tests/run_micropython.py --arch i386 -k outbox    the files with "outbox" in their name, 32-bit only
+    python3 host_tests/run_micropython.py                          sources on amd64 and i386, then what ships on i386
+    python3 host_tests/run_micropython.py --arch i386 -k outbox    the files with "outbox" in their name, 32-bit sources only
+    python3 host_tests/run_micropython.py --shipped -k outbox      the same over what ships
     python3 host_tests/run_micropython.py --arch armhf             on ARM (after: python3 tools/setup.py --arm)
 
-A first line `# cpython-only: <reason>` keeps a file out of here, `# micropython-only: <reason>` keeps it out of pytest.
+What ships: `outpost`, every `board` and what it brings are the .mpy files that `outpost flash` copies, compiled for the 32-bit
+interpreter of this machine; their sources cannot be imported then.
+
+A first line `# cpython-only: <reason>` keeps a file out of here, `# micropython-only: <reason>` keeps it out of pytest; a file
+with a line `# long:` on top runs once per word size: its 32-bit run is that over what ships.
 Each file has its own process. The files on disk and the files that reported a result are compared at the end.
 A skip prints its reason; one that begins with "missing" is a failure when CI=true.
 """
@@ -14,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,19 +33,52 @@ HOST_TESTS = Path(__file__).resolve().parent
 REPOSITORY = HOST_TESTS.parent
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
-from outpost_tools import interpreters  # noqa: E402 - the path must be set first
+from outpost_tools import firmware_build, interpreters  # noqa: E402 - the path must be set first
 from outpost_tools.errors import ToolError  # noqa: E402
 
-_PATHS = ("firmware", "boards/UNIX", "host_tests", "host_tests/support", "host_tests/support/unittest_lite")
+_PRODUCT = ("firmware", "boards/UNIX")
+_TESTS = ("host_tests", "host_tests/support", "host_tests/support/unittest_lite")
+_MPY = {"i386": "x86", "amd64": "x64", "armhf": "armv7emsp"}
 _HEAP = "heapsize=16M"  # the fakes (a whole flash in RAM) are bigger than a board; tests of the heap measure for themselves
 _TIME_LIMIT_S = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What runs the tests: an architecture's interpreter over the sources, or over what ships."""
+
+    architecture: str
+    is_shipped: bool = False
+    skips_long: bool = False
+
+    @property
+    def title(self) -> str:
+        return self.architecture + " shipped" * self.is_shipped
+
+
+ALL = (Target("amd64"), Target("i386", skips_long=True), Target("i386", is_shipped=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A target made ready. product: where its firmware/ and boards/ are."""
+
+    target: Target
+    command: list[str]
+    product: Path
+
+    @property
+    def check(self) -> str:
+        """Executed before a test file: the right form of the firmware must be there, and no other."""
+        suffix = ".mpy" if self.target.is_shipped else ".py"
+        return f"import outpost; assert outpost.__file__.endswith('/__init__{suffix}'), outpost.__file__; "
 
 
 @dataclass(slots=True)
 class Result:
     """What one file gave under one interpreter. `problem` is "" where all is well."""
 
-    architecture: str
+    target: str
     file: str
     passed: int = 0
     failed: int = 0
@@ -51,18 +90,22 @@ class Result:
     def line(self) -> str:
         word = "FAIL" if self.problem else "ok  "
         counts = f"{self.passed} passed, {self.failed} failed, {len(self.skips)} skipped"
-        return f"{word} {self.architecture:5} {self.file}: {counts} ({self.seconds:.1f} s)"
+        return f"{word} {self.target:12} {self.file}: {counts} ({self.seconds:.1f} s)"
 
 
-def first_line(path: Path) -> str:
+def first_lines(path: Path) -> list[str]:
     with path.open(encoding="utf-8") as file:
-        return file.readline()
+        return [file.readline(), file.readline()]
 
 
 def discover(folder: Path, pattern: str = "") -> list[str]:
     """Names of the test files that must run under MicroPython; `pattern` is a part of the name."""
     files = sorted(folder.glob("test_*.py"))
-    return [path.name for path in files if pattern in path.name and not first_line(path).startswith("# cpython-only:")]
+    return [path.name for path in files if pattern in path.name and not first_lines(path)[0].startswith("# cpython-only:")]
+
+
+def is_long(path: Path) -> bool:
+    return any(line.startswith("# long:") for line in first_lines(path))
 
 
 def unreported(on_disk: Iterable[str], reported: Iterable[str]) -> list[str]:
@@ -73,9 +116,21 @@ def unreported(on_disk: Iterable[str], reported: Iterable[str]) -> list[str]:
     ]
 
 
-def _environment(folder: Path) -> dict[str, str]:
-    paths = [str(REPOSITORY / path) for path in _PATHS]
-    return os.environ | {"MICROPYPATH": ":".join([str(folder), *paths, ".frozen"])}
+def _environment(folder: Path, product: Path = REPOSITORY) -> dict[str, str]:
+    """product: where firmware/ and boards/ are, sources or compiled."""
+    paths = [*(product / path for path in _PRODUCT), *(REPOSITORY / path for path in _TESTS)]
+    return os.environ | {"MICROPYPATH": ":".join([str(folder), *map(str, paths), ".frozen"])}
+
+
+def compile_product(folder: Path, architecture: str) -> None:
+    """firmware/ and boards/ as `outpost flash` copies them, in the places that they have in the repository. Raises ToolError."""
+    parts = {"firmware": firmware_build.sources(REPOSITORY / "firmware")}
+    parts |= {
+        f"boards/{path.parent.name}": firmware_build.board_sources(path.parent) for path in REPOSITORY.glob("boards/*/board.py")
+    }
+    for place, texts in parts.items():
+        firmware_build.write(folder / place, firmware_build.compile_all(texts, _MPY[architecture]))
+    shutil.copy(REPOSITORY / "firmware" / firmware_build.MAIN, folder / "firmware")
 
 
 def _judge(result: Result, status: int) -> None:
@@ -96,16 +151,16 @@ def _judge(result: Result, status: int) -> None:
         result.problem = "a skip for want of something is a failure when CI=true"
 
 
-def run_file(architecture: str, command: list[str], folder: Path, file: str, options: argparse.Namespace) -> Result:
+def run_file(place: Place, folder: Path, file: str, options: argparse.Namespace) -> Result:
     """Runs one file in a process and a working folder of its own."""
-    result = Result(architecture, file)
-    code = f"import unittest; unittest.run_module({file.removesuffix('.py')!r}, {options.verbose})"
+    result = Result(place.target.title, file)
+    code = f"{place.check}import unittest; unittest.run_module({file.removesuffix('.py')!r}, {options.verbose})"
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="outpost-test-") as work:
         try:
             done = subprocess.run(
-                [*command, "-X", _HEAP, "-c", code], cwd=work, env=_environment(folder), timeout=options.time_limit,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+                [*place.command, "-X", _HEAP, "-c", code], cwd=work, env=_environment(folder, place.product),
+                timeout=options.time_limit, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
             )  # fmt: skip
             result.output = done.stdout.decode(errors="replace")
             _judge(result, done.returncode)
@@ -121,23 +176,33 @@ def show(result: Result, verbose: bool) -> None:
     for line in result.output.splitlines() if verbose or result.problem else result.skips:
         print(f"     {line}")
     if result.problem:
-        print(f"     {result.architecture} {result.file}: {result.problem}", flush=True)
+        print(f"     {result.target} {result.file}: {result.problem}", flush=True)
 
 
-def run_architecture(architecture: str, folder: Path, options: argparse.Namespace) -> tuple[list[Result], list[str]]:
-    """Runs all files on one interpreter. Returns the results and the problems that belong to no file."""
-    command = interpreters.find_micropython(architecture)
+def run_target(target: Target, folder: Path, options: argparse.Namespace) -> tuple[list[Result], list[str]]:
+    """Runs all files on one target. Returns the results and the problems that belong to no file."""
+    command = interpreters.find_micropython(target.architecture)
     if command is None:
-        return [], [f"no MicroPython for {architecture}: run `make setup`, it says what it cannot get"]
-    print(f"{interpreters.describe(command)}: {command[0]}", flush=True)
-    files = discover(folder, options.k)
-    results = []
+        return [], [f"no MicroPython for {target.architecture}: run `make setup`, it says what it cannot get"]
+    print(f"{interpreters.describe(command)}{', what ships' * target.is_shipped}: {command[0]}", flush=True)
+    if not target.is_shipped:
+        return run_files(Place(target, command, REPOSITORY), folder, options)
+    with tempfile.TemporaryDirectory(prefix="outpost-shipped-") as product:
+        compile_product(Path(product), target.architecture)
+        return run_files(Place(target, command, Path(product)), folder, options)
+
+
+def run_files(place: Place, folder: Path, options: argparse.Namespace) -> tuple[list[Result], list[str]]:
+    def wanted() -> list[str]:
+        return [name for name in discover(folder, options.k) if not (place.target.skips_long and is_long(folder / name))]
+
+    files, results = wanted(), []
     with ThreadPoolExecutor(max_workers=options.jobs) as pool:
-        for result in pool.map(lambda file: run_file(architecture, command, folder, file, options), files):
+        for result in pool.map(lambda file: run_file(place, folder, file, options), files):
             show(result, options.verbose)
             results.append(result)
-    problems = unreported(discover(folder, options.k), [result.file for result in results])
-    if not files:
+    problems = unreported(wanted(), [result.file for result in results])
+    if not files and not place.target.skips_long:
         problems.append(f"{folder} has no test file for MicroPython" + f" with {options.k!r} in its name" * bool(options.k))
     return results, problems
 
@@ -145,6 +210,7 @@ def run_architecture(architecture: str, folder: Path, options: argparse.Namespac
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arch", action="append", choices=interpreters.ARCHITECTURES, help="may be given repeatedly")
+    parser.add_argument("--shipped", action="store_true", help="what ships, in place of the sources (on i386)")
     parser.add_argument("-k", default="", metavar="TEXT", help="only files with TEXT in their name")
     parser.add_argument("--verbose", "-v", action="store_true", help="name every test, show all output")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="files at a time (default: 2)")
@@ -153,12 +219,19 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def targets(options: argparse.Namespace) -> list[Target]:
+    """Those that were asked for; all."""
+    if options.shipped:
+        return [Target(architecture, is_shipped=True) for architecture in options.arch or ["i386"]]
+    return [Target(architecture) for architecture in options.arch] if options.arch else [*ALL]
+
+
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     results, problems = [], []
-    for architecture in options.arch or interpreters.REQUIRED_ARCHITECTURES:
+    for target in targets(options):
         try:
-            found, missing = run_architecture(architecture, options.folder.resolve(), options)
+            found, missing = run_target(target, options.folder.resolve(), options)
         except ToolError as error:
             found, missing = [], [str(error)]
         results += found

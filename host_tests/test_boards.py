@@ -7,8 +7,7 @@ import unittest
 
 import micropython
 
-from fake_flash import flash_in_ram
-from fake_machine import PORTS, REPOSITORY, Bench, FakeMachine, Reset
+from fake_machine import PORTS, REPOSITORY, Bench, Chip, Filesystem, Reset, flash_of
 from fake_network import RP2, Ticks
 from outpost import crash, status
 from outpost.chip_sensors import Reading
@@ -34,27 +33,7 @@ def settings(**more):
 
 def bench(name, **options):
     """A board with a partition `outbox`, or on RP2 with a littlefs in which it can pin blocks."""
-    return Bench(name, flash_in_ram(8 if PORTS[name] is not RP2 else 64, 1 if PORTS[name] is not RP2 else 256), **options)
-
-
-class Filesystem:
-    """The board's littlefs, mounted where it pins its blocks; nothing on the other boards."""
-
-    def __init__(self, bench):
-        self._raw = bench._fakes["rp2"].Flash() if bench.port is RP2 else None
-
-    def __enter__(self):
-        if self._raw:
-            import vfs
-
-            vfs.VfsLfs2.mkfs(self._raw, progsize=256)
-            vfs.mount(vfs.VfsLfs2(self._raw, progsize=256), "/outbox")
-
-    def __exit__(self, *error):
-        if self._raw:
-            import vfs
-
-            vfs.umount("/outbox")
+    return Bench(name, flash_of(name), **options)
 
 
 class TestBoards(unittest.TestCase):
@@ -74,7 +53,7 @@ class TestBoards(unittest.TestCase):
             if PORTS[name] is RP2 and not IS_MICROPYTHON:
                 continue  # CPython has no littlefs; MicroPython runs this test too
             desk = bench(name)
-            with Filesystem(desk):
+            with Filesystem(name, desk.flash):
                 self.boots(desk, name)
 
     def boots(self, desk, name):
@@ -100,10 +79,10 @@ class TestBoards(unittest.TestCase):
         sent = desk.net.stream.take()
         self.assertTrue(b"outpost/board-1/data" in sent and b"temperature" in sent, name)
         self.assertEqual((station.client.acknowledged, station.published, desk.net.open), (1, 1, 0), name)
-        self.assertEqual((desk.network.wlan.network_name, desk.network.wlan.key), ("home", "secret"))
-        self.assertTrue(station.clock.is_set and desk.machine.rtc_set, name)
-        self.assertEqual(desk.machine.watchdog_ms, 8000)
-        self.assertTrue(desk.machine.longest_hunger_ms < 100, name)
+        self.assertEqual((desk.radio.network_name, desk.radio.key), ("home", "secret"))
+        self.assertTrue(station.clock.is_set and desk.chip.rtc_set, name)
+        self.assertEqual(desk.chip.watchdog_ms, 8000)
+        self.assertTrue(desk.chip.longest_hunger_ms < 100, name)
         self.assertEqual(desk.ticks.longest_sleep_ms, 5)
 
     def test_the_sensors_that_need_no_wire(self):
@@ -111,7 +90,7 @@ class TestBoards(unittest.TestCase):
             desk = bench(name)
             board = desk.board
             link = board.link(settings(wifi_country="DE"))
-            self.assertEqual((link(), desk.network.country_code), (None, "DE"))
+            self.assertEqual((link(), desk.radio.country_code), (None, "DE"))
             desk.ticks.ms += 2000
             found = {one.name: one for one in board.sensors(settings())}
             temperature = found[b"temperature"]
@@ -140,22 +119,22 @@ class TestBoards(unittest.TestCase):
     def test_a_board_that_starts_again_and_again_is_slowed_until_it_has_settled(self):
         for name in PORTS:
             ticks = Ticks()
-            machine = FakeMachine(ticks, PORTS[name])
+            chip = Chip(ticks)
             slept = []
             for _ in range(16):  # a reset each: what the chip keeps is kept
                 ticks.longest_sleep_ms = 0
-                bench(name, ticks=ticks, machine=machine).board.begin()
+                bench(name, ticks=ticks, chip=chip).board.begin()
                 slept.append(ticks.longest_sleep_ms)
             self.assertEqual(slept, [crash.pause_ms(n) for n in range(1, 17)], name)
             self.assertEqual((slept[2], slept[3], slept[15]), (0, 2000, 600_000))
-            board = bench(name, ticks=ticks, machine=machine).board
+            board = bench(name, ticks=ticks, chip=chip).board
             board.begin()
             board.started(None)
             for _ in range(601):
                 ticks.ms += 1000
                 board.feed_watchdog()
             ticks.longest_sleep_ms = 0
-            bench(name, ticks=ticks, machine=machine).board.begin()
+            bench(name, ticks=ticks, chip=chip).board.begin()
             self.assertEqual(ticks.longest_sleep_ms, 0)
 
     def test_sleep_is_no_crash(self):
@@ -164,10 +143,10 @@ class TestBoards(unittest.TestCase):
             for _ in range(9):
                 desk.board.begin()
                 desk.board.started(None)
-                desk.machine.slept_ms = 0
+                desk.chip.slept_ms = 0
                 with self.assertRaises(Reset):
                     desk.board.sleep(86_400_000)
-                self.assertEqual(desk.machine.slept_ms, 86_400_000, name)
+                self.assertEqual(desk.chip.slept_ms, 86_400_000, name)
             self.assertEqual(desk.ticks.longest_sleep_ms, 0)
 
     def test_a_wake_takes_the_time_first_lets_sensors_settle_delivers_and_sleeps_the_rest(self):
@@ -177,8 +156,8 @@ class TestBoards(unittest.TestCase):
         began_ms = desk.ticks.ms
         sent = self.wakes(desk, flags, True)
         self.assertTrue(b'"bt":' in sent and b'"n":"slow","v":2' in sent, sent)
-        self.assertEqual(desk.machine.slept_ms + desk.ticks.ms - began_ms, 60_000)
-        self.assertTrue(desk.machine.longest_hunger_ms < 100)
+        self.assertEqual(desk.chip.slept_ms + desk.ticks.ms - began_ms, 60_000)
+        self.assertTrue(desk.chip.longest_hunger_ms < 100)
         began_ms = desk.ticks.ms
         self.assertEqual(self.wakes(desk, flags, False), b"")
         self.assertEqual((desk.ticks.ms - began_ms, desk.net.open), (800, 0))
@@ -213,9 +192,9 @@ class TestBoards(unittest.TestCase):
                 continue
             desk = bench(name)
             desk.board.link(settings())
-            desk.time.seconds = 30_000 * 86400 + 7
+            desk.chip.seconds = 30_000 * 86400 + 7
             for cause, day in ((1, 0), (4, 30_000 + 10_957)):
-                desk.machine.cause = cause
+                desk.chip.cause = cause
                 clock = Clock(0)
                 desk.board.set_clock(clock, 0)
                 self.assertEqual(clock.day, day, name)
@@ -232,17 +211,17 @@ class TestBoards(unittest.TestCase):
             clock.set(20_500, 86_000_000, desk.ticks.ticks_ms())
             with self.assertRaises(Reset):
                 desk.board.sleep(7_300_000)
-            self.assertFalse(desk.network.wlan.is_active)
-            self.assertEqual(desk.machine.mem32[desk.board._WATCHDOG + 0x3000], 1 << 30)
-            overslept_ms = desk.machine.slept_ms - 7_300_000
+            self.assertFalse(desk.radio.is_active)
+            self.assertEqual(desk.chip.word(desk.board._WATCHDOG + 0x3000), 1 << 30)
+            overslept_ms = desk.chip.slept_ms - 7_300_000
             ticks = Ticks()
             ticks.ms = 150  # since the reset
-            again = bench(name, ticks=ticks, machine=desk.machine)
+            again = bench(name, ticks=ticks, chip=desk.chip)
             again.board.link(settings())
             clock = Clock(150)
             again.board.set_clock(clock, 150)
             self.assertEqual((clock.day, clock.ms), (20_501, 6_900_150 + overslept_ms), name)
-            self.assertTrue(desk.machine.rtc_set and again.board.link(settings(tls=False)) is not None)
+            self.assertTrue(desk.chip.rtc_set and again.board.link(settings(tls=False)) is not None)
             clock = Clock(150)
             again.board.set_clock(clock, 150)
             self.assertFalse(clock.is_set)  # a reset that no sleep came before: the time would be an old one
@@ -256,9 +235,9 @@ class TestBoards(unittest.TestCase):
             self.assertEqual(desk.ticks.longest_sleep_ms, 0)
             if PORTS[name] is RP2:
                 enable = {"RPI_PICO_W": 0x4005B000, "RPI_PICO2_W": 0x400DB000}[name]  # "clear" alias of the control register
-                self.assertEqual(desk.machine.mem32[enable], 1 << 30)
+                self.assertEqual(desk.chip.word(enable), 1 << 30)
             else:
-                self.assertEqual(desk.machine.watchdog_ms, 3_600_000)
+                self.assertEqual(desk.chip.watchdog_ms, 3_600_000)
 
     def test_a_crash_is_kept_once_and_ends_in_a_reset(self):
         for name in PORTS:
@@ -283,7 +262,7 @@ class TestBoards(unittest.TestCase):
 
     def test_a_network_fault_reaches_the_clients_last_error(self):
         desk = bench("ESP32_GENERIC_C3")
-        desk.network.wlan.fate = "wrong_password"
+        desk.radio.fate = "wrong_password"
         client = desk.main().build(settings()).client
         for _ in range(60):
             client.poll(desk.ticks.ticks_ms())

@@ -210,6 +210,35 @@ def test_a_new_main_is_an_update_not_a_stranger(rig):
     assert rig.row("files").startswith("1 copied") and rig.is_whole()
 
 
+MERGED = ("crc", "memory", "packets", "reader", "sectors", "session")
+_MAKE_FORMER = """
+import os
+for name in {merged!r}:
+    os.remove("/outpost/" + name + ".mpy")
+for name in os.listdir("/outpost") + ["fused.mpy"]:
+    if name.endswith(".mpy"):
+        with open("/outpost/" + name, "wb") as file:
+            file.write(b"M another form")
+"""
+
+
+def test_a_board_with_the_former_build_is_taken_over(rig):
+    """Which had fewer files, since several modules came into one, and other bytes in all of them."""
+    board = rig.tree / "boards" / "RIG" / "board.py"
+    now = board.read_text()
+    board.write_text(now + "\n_former = 1\n")
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    board.write_text(now)
+    rig.mpremote("exec", _MAKE_FORMER.format(merged=MERGED))
+    before = rig.hashes()
+    assert rig.outpost("flash", "--settings", settings_file(rig), "--no-link") == 0, rig.err
+    modules = len([path for path in rig.wanted() if path.startswith("/outpost/")])
+    assert rig.row("files").startswith(f"{modules + 1} copied") and "1 unchanged, 1 old ones removed" in rig.row("files")
+    after = rig.hashes()
+    assert "/outpost/fused.mpy" in before and "/outpost/fused.mpy" not in after and rig.is_whole()
+    assert {f"/outpost/{name}.mpy" for name in MERGED} <= after.keys() - before.keys()
+
+
 # --- Cut off ---
 
 

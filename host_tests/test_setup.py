@@ -45,6 +45,15 @@ class Skipped(unittest.TestCase):
     def test_is_skipped(self):
         self.fail()
 """
+WHAT_IS_IMPORTED = """
+import unittest
+class Imported(unittest.TestCase):
+    def test_form(self):
+        import board
+        import main
+        from outpost import client, viper
+        self.assertEqual([module.__file__[-3:] for module in (board, client, viper, main)], %r)
+"""
 PASSING_TEST_FILE = "import unittest\nclass A(unittest.TestCase):\n    def test_a(self):\n        self.assertTrue(1)\n"
 
 
@@ -55,10 +64,11 @@ def required_micropython(architecture):
     return command
 
 
-def run_folder(folder, *options, **environment):
-    """The runner over a forged test folder, in a process of its own."""
+def run_folder(folder, *options, architecture="amd64", **environment):
+    """The runner over a forged test folder, in a process of its own. architecture "": all that it has."""
+    chosen = ("--arch", architecture) if architecture else ()
     return subprocess.run(
-        [sys.executable, str(HOST_TESTS / "run_micropython.py"), "--folder", str(folder), "--arch", "amd64", *options],
+        [sys.executable, str(HOST_TESTS / "run_micropython.py"), "--folder", str(folder), *chosen, *options],
         capture_output=True, text=True, check=False, timeout=60, env=os.environ | environment,
     )  # fmt: skip
 
@@ -128,6 +138,29 @@ def test_runner_leaves_out_cpython_only_files_and_runs_micropython_only_files(tm
     (tmp_path / "test_b.py").write_text("# micropython-only: a reason\n" + PASSING_TEST_FILE)
     done = run_folder(tmp_path)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 passed, 0 failed, 0 skipped")
+
+
+@pytest.mark.parametrize(("options", "ends"), [((), [".py"] * 4), (("--shipped",), ["mpy", "mpy", "mpy", ".py"])])
+def test_runner_runs_the_sources_or_what_ships(tmp_path, options, ends):
+    """main.py is copied as it is."""
+    required_micropython("amd64")
+    (tmp_path / "test_a.py").write_text(WHAT_IS_IMPORTED % ends)
+    done = run_folder(tmp_path, *options)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 passed, 0 failed, 0 skipped"), done.stdout
+
+
+def test_what_ships_is_run_by_default_on_32_bit_and_long_files_once_per_word_size(tmp_path):
+    (tmp_path / "test_a.py").write_text("# long: a minute\n" + PASSING_TEST_FILE)
+    (tmp_path / "test_b.py").write_text("# micropython-only: a reason\n# long: a minute\n" + PASSING_TEST_FILE)
+    (tmp_path / "test_c.py").write_text(PASSING_TEST_FILE)
+    for architecture in interpreters.REQUIRED_ARCHITECTURES:
+        required_micropython(architecture)
+    done = run_folder(tmp_path, architecture="")
+    ran = [line[5 : line.index(":")].split() for line in done.stdout.splitlines() if line.startswith("ok ")]
+    names = ["test_a.py", "test_b.py", "test_c.py"]
+    assert [words[-1] for words in ran if words[0] == "amd64"] == names
+    assert [words[-1] for words in ran if words[:2] == ["i386", "shipped"]] == names
+    assert [words for words in ran if words[0] == "i386" and words[1] != "shipped"] == [["i386", "test_c.py"]]
 
 
 @pytest.mark.parametrize(

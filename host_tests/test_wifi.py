@@ -3,7 +3,7 @@ backoff, and no call waits. Where the numbers come from: support/fake_network.py
 
 import unittest
 
-from fake_network import ESP32, RP2, FakeNetwork, FakeSelect, FakeSockets, Ticks
+from fake_network import ESP32, RP2, FakeSelect, FakeSocketModule, Net, Radio, Ticks, wlan_of
 from outpost import status
 from outpost.ask import Ask, Dns
 from outpost.client import Client
@@ -19,13 +19,13 @@ class World:
 
     def __init__(self, numbers, secure=None, host="broker.test"):
         self.ticks = ticks = Ticks()
-        self.wlan = FakeNetwork(numbers, ticks).wlan
-        self.net = FakeSockets(ticks)
+        self.radio, self.net = Radio(numbers, ticks), Net(ticks)
+        sockets = FakeSocketModule(self.net)
         prepare = (lambda wlan: wlan.config(reconnects=0)) if numbers is ESP32 else None
-        self.wifi = Wifi(self.wlan, "home", "secret", ticks.ticks_ms, prepare)
+        self.wifi = Wifi(wlan_of(self.radio), "home", "secret", ticks.ticks_ms, prepare)
 
         def ask():
-            return Ask(self.net, ticks.ticks_ms)
+            return Ask(sockets, ticks.ticks_ms)
 
         def bits():
             return 0x1234
@@ -33,7 +33,7 @@ class World:
         self.rtc = []
         self.time = NetTime(ask(), Dns(ask(), bits), "pool.ntp.org", bits, ticks.ticks_ms, lambda *t: self.rtc.append(t))
         dns = Dns(ask(), bits)
-        link = WifiLink(self.wifi, dns, self.time, self.net, FakeSelect(), host, 1883, ticks.ticks_ms, secure)
+        link = WifiLink(self.wifi, dns, self.time, sockets, FakeSelect(), host, 1883, ticks.ticks_ms, secure)
         self.client = Client(link, RamOutbox(), b"board-1")
         self.clock = Clock(ticks.ticks_ms())
         self.errors = []
@@ -60,12 +60,12 @@ class TestWifi(unittest.TestCase):
         for numbers in (RP2, ESP32):
             with self.subTest(joined=numbers["joined"]):
                 world = World(numbers)
-                world.wlan.fate = fate
+                world.radio.fate = fate
                 world.run(ms)
                 self.assertEqual(set(world.errors), {expected})
                 self.backs_off(world)
                 self.assertEqual(world.net.open, 0)
-                world.wlan.fate = "joined"  # and it comes back by itself
+                world.radio.fate = "joined"  # and it comes back by itself
                 world.run(90_000)
                 self.assertEqual(world.net.stream.take()[:1], b"\x10")
 
@@ -99,7 +99,7 @@ class TestWifi(unittest.TestCase):
         """Why a board prepares its interface: ports/esp32/network_wlan.c says "connecting" as long as it may try again."""
         world = World(ESP32)
         world.wifi._prepare = None
-        world.wlan.fate = "wrong_password"
+        world.radio.fate = "wrong_password"
         world.run(60_000)
         self.assertEqual(set(world.errors), {status.WIFI_TIMED_OUT})
 
@@ -107,14 +107,14 @@ class TestWifi(unittest.TestCase):
         for numbers, fate in ((RP2, "idle"), (ESP32, "lost")):
             world = World(numbers)
             world.run(5000)
-            self.assertEqual((world.net.stream.take()[:1], world.wlan.connects), (b"\x10", 1))
-            world.wlan.fate = fate
+            self.assertEqual((world.net.stream.take()[:1], world.radio.connects), (b"\x10", 1))
+            world.radio.fate = fate
             world.net.stream.broken = True
             world.run(100_000)
             lost = status.WIFI_FAILED if numbers is ESP32 else status.WIFI_TIMED_OUT
             self.assertEqual(world.errors[0], status.LINK_LOST)
             self.assertEqual(set(world.errors[1:]), {lost})
-            world.wlan.fate = "joined"
+            world.radio.fate = "joined"
             world.net.stream.broken = False
             world.run(60_000)
             self.assertEqual(world.net.stream.take()[:1], b"\x10")
@@ -127,7 +127,7 @@ class TestWifi(unittest.TestCase):
             self.assertEqual(set(world.errors), {status.DNS_FAILED})
             self.backs_off(world)
             self.assertEqual(world.net.open, 0)
-            self.assertEqual(world.wlan.connects, 1)
+            self.assertEqual(world.radio.connects, 1)
         world = World(RP2)
         world.net.dns_answers = False
         world.run(1700)

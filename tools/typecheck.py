@@ -25,7 +25,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 TYPINGS = REPOSITORY / "build" / "typings"
 STDLIB_STUBS = "micropython-stdlib-stubs==1.25.0"
 PORTS = {  # port: (its stubs, the board folders that run on it)
-    "rp2": ("micropython-rp2-stubs==1.25.0.post3", ("RPI_PICO_W", "RPI_PICO2_W")),
+    "rp2": ("micropython-rp2-rpi-pico-w-stubs==1.25.0.post4", ("RPI_PICO_W", "RPI_PICO2_W")),
     "esp32": ("micropython-esp32-stubs==1.25.0.post5", ("ESP32_GENERIC", "ESP32_GENERIC_S3", "ESP32_GENERIC_C3")),
     "unix": ("micropython-unix-stubs==1.25.0.post1", ("UNIX",)),
 }

@@ -3,7 +3,7 @@
 import time
 
 import machine
-import network  # pyright: ignore[reportMissingImports] - the stubs are those of a board without Wi-Fi
+import network
 import rp2
 
 from outpost.rp2_board import Rp2Board

@@ -11,7 +11,7 @@ import gc
 import os
 import random
 import select
-import socket  # pyright: ignore[reportMissingImports] - RP2's stubs are those of a board without Wi-Fi
+import socket
 
 from micropython import const
 

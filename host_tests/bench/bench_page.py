@@ -179,7 +179,7 @@ def _missing(reasons: dict[str, str]) -> str:
 def _sizes(section: dict, modules: dict) -> str:
     if not section:
         return ""
-    note = "<h2>Size</h2><p>Heap after import and one instance, 32-bit, from .mpy. Compact: private names are renamed.</p>"
+    note = "<h2>Size</h2><p>Heap after import and one instance, 32-bit, from .mpy, Outpost's with line numbers.</p>"
     rows = ((name, row["heap"], row.get("heap_arm"), row["mpy"]) for name, row in section.items())
     parts = [note, table(("", "heap B", "on ARM", ".mpy B"), rows)]
     for title, part in modules.items():

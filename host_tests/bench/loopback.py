@@ -28,20 +28,18 @@ sys.path[:0] = [str(REPOSITORY / "tools"), str(Path(__file__).resolve().parent)]
 
 import spread  # noqa: E402 - the path must be set first
 
-from outpost_tools import interpreters  # noqa: E402
+from outpost_tools import firmware_build, interpreters  # noqa: E402
 from outpost_tools.broker import Broker  # noqa: E402
 from outpost_tools.errors import ToolError  # noqa: E402
-from outpost_tools.firmware_build import output  # noqa: E402
 
 MPY_ARCHITECTURES = {"i386": "x86", "amd64": "x64", "armhf": "armv7emsp"}
 LIMITS = ("raw", "raw_polling")
 
 
 @functools.cache
-def build(architecture: str):
-    """The firmware's source, and its files as boards get them; built once for all blocks."""
-    source = output.read(REPOSITORY / "firmware")
-    return source, output.build(source, MPY_ARCHITECTURES[architecture], "compact")
+def build(architecture: str) -> dict[str, bytes]:
+    """The firmware's files as boards get them; built once for all blocks."""
+    return firmware_build.compile_all(firmware_build.sources(REPOSITORY / "firmware"), MPY_ARCHITECTURES[architecture])
 
 
 def measure(architecture: str, messages: int, rounds: int) -> tuple[dict[str, list[float]], tuple[int, int]]:
@@ -50,10 +48,9 @@ def measure(architecture: str, messages: int, rounds: int) -> tuple[dict[str, li
     if command is None:
         raise ToolError(f"no MicroPython for {architecture}: run `make setup`")
     with tempfile.TemporaryDirectory() as folder, Broker("mosquitto", Path(folder)) as broker:
-        compact = Path(folder) / "compact"
-        source, built = build(architecture)
-        output.write(compact, built, source, "compact")
-        path = os.pathsep.join(map(str, (compact, REPOSITORY / "boards/UNIX")))
+        lib = Path(folder) / "lib"
+        firmware_build.write(lib, build(architecture))
+        path = os.pathsep.join(map(str, (lib, REPOSITORY / "boards/UNIX")))
         done = subprocess.run(
             [*command, str(HOST_TESTS / "support" / "loopback_rates.py"), str(broker.port), str(messages), str(rounds)],
             env=os.environ | {"MICROPYPATH": path}, capture_output=True, text=True, check=False, timeout=300,

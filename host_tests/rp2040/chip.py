@@ -39,9 +39,7 @@ class RingOscillator(BasePeripheral):
         self._random = random.Random(seed)
 
     def read_uint32(self, offset: int) -> int:
-        return (
-            self._random.getrandbits(1) if offset == 0x1C else 0x80001000
-        )  # STATUS: enabled, stable
+        return self._random.getrandbits(1) if offset == 0x1C else 0x80001000  # STATUS: enabled, stable
 
     def write_uint32(self, offset: int, value: int) -> None:
         pass
@@ -92,9 +90,7 @@ class Chip:
         self.resets: list[Reset] = []
         self.on_marker: Callable[[int], None] | None = None
         self.on_reset: Callable[[Reset], None] | None = None
-        self.idle: Callable[[int], int] | None = (
-            None  # the cycle to which the sleeping core may jump, of the one wanted
-        )
+        self.idle: Callable[[int], int] | None = None  # the cycle to which the sleeping core may jump, of the one wanted
         self._error: BaseException | None = None
         self._peripherals = self.mcu.peripherals
         self._wire()
@@ -184,6 +180,4 @@ class Chip:
 
     def _start(self) -> None:
         self.core.state.timer_epoch = int(self.mcu.timer._epoch_nanos) // NS_PER_CYCLE
-        self.core.pc = (
-            FLASH_START_ADDRESS  # the second stage of the boot, where the boot ROM would jump to
-        )
+        self.core.pc = FLASH_START_ADDRESS  # the second stage of the boot, where the boot ROM would jump to

@@ -30,7 +30,7 @@ typedef struct {
     uint32_t vtor, shpr2, shpr3;
     uint32_t event, attention, unknown_opcode;
     uint32_t dividend, divisor, quotient, remainder, divider_csr, spinlocks;
-    uint32_t time_high_latch, flash_bytes;
+    uint32_t time_high_latch, flash_bytes, watched, watched_calls;
     uint64_t cycles, limit, timer_epoch;
     uint8_t *rom, *flash, *ram, *dpram;
     read_callback read_mmio;
@@ -582,15 +582,9 @@ void core_run(core_t *c) {
             if (c->attention & ATTENTION_INTERRUPTS) take_interrupt(c);
             if (c->attention & ATTENTION_WAITING) return;
         }
+        if (__builtin_expect(c->r[15] == c->watched, 0)) c->watched_calls++;
         c->cycles += execute(c);
     }
-}
-
-/* A line of the interrupt controller goes up or down. */
-void core_set_interrupt(core_t *c, uint32_t line, uint32_t level) {
-    if (!level) { c->pending &= ~(1u << line); return; }
-    c->pending |= 1u << line;
-    c->attention |= ATTENTION_INTERRUPTS;
 }
 
 uint32_t core_state_bytes(void) { return sizeof(core_t); }

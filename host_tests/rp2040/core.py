@@ -50,19 +50,10 @@ class State(ctypes.Structure):
             )
         ]
         + [("pending", _WORD), ("enabled", _WORD), ("priority", _WORD * 4)]
-        + [
-            (name, _WORD)
-            for name in ("pending_nmi", "pending_pendsv", "pending_svcall", "pending_systick")
-        ]
-        + [
-            (name, _WORD)
-            for name in ("vtor", "shpr2", "shpr3", "event", "attention", "unknown_opcode")
-        ]
-        + [
-            (name, _WORD)
-            for name in ("dividend", "divisor", "quotient", "remainder", "divider_csr", "spinlocks")
-        ]
-        + [("time_high_latch", _WORD), ("flash_bytes", _WORD)]
+        + [(name, _WORD) for name in ("pending_nmi", "pending_pendsv", "pending_svcall", "pending_systick")]
+        + [(name, _WORD) for name in ("vtor", "shpr2", "shpr3", "event", "attention", "unknown_opcode")]
+        + [(name, _WORD) for name in ("dividend", "divisor", "quotient", "remainder", "divider_csr", "spinlocks")]
+        + [(name, _WORD) for name in ("time_high_latch", "flash_bytes", "watched", "watched_calls")]
         + [(name, _LONG) for name in ("cycles", "limit", "timer_epoch")]
         + [(name, _BYTES) for name in ("rom", "flash", "ram", "dpram")]
         + [("read_mmio", ReadCallback), ("write_mmio", WriteCallback)]
@@ -70,9 +61,7 @@ class State(ctypes.Structure):
 
 
 def _compiler() -> str:
-    command = (
-        os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    )
+    command = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if not command:
         raise NoCompiler("no C compiler (cc, gcc, clang); on Debian: apt install gcc")
     return command
@@ -160,9 +149,7 @@ class Core:
 
     @interrupts_updated.setter
     def interrupts_updated(self, value: bool) -> None:
-        self.state.attention = self.state.attention & ~ATTENTION_INTERRUPTS | (
-            ATTENTION_INTERRUPTS if value else 0
-        )
+        self.state.attention = self.state.attention & ~ATTENTION_INTERRUPTS | (ATTENTION_INTERRUPTS if value else 0)
 
     @property
     def interrupt_priorities(self) -> ctypes.Array:

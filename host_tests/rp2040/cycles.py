@@ -43,9 +43,7 @@ def files(checkout: Path, optimize: int) -> dict[str, bytes]:
         print(f"cycles: without umqtt.simple: {peer.reason}", file=sys.stderr)
         return board
     for source in sorted(peer.folder.glob("**/umqtt/*.py")):
-        board[f"/lib/umqtt/{source.stem}.mpy"] = compiled.compile_one(
-            source, f"umqtt/{source.name}", optimize
-        )
+        board[f"/lib/umqtt/{source.stem}.mpy"] = compiled.compile_one(source, f"umqtt/{source.name}", optimize)
     board["/lib/usocket.py"] = b"# its connect() is not called\n"
     return board
 
@@ -71,19 +69,13 @@ def summary(spans: list[counter.Span]) -> dict[str, dict]:
             "least": min(cycles),
             "most": max(cycles),
             "times": len(found),
-            "flash_ms": round(
-                statistics.median(span.flash_cycles for span in found) / CYCLES_PER_MS, 2
-            ),
+            "flash_ms": round(statistics.median(span.flash_cycles for span in found) / CYCLES_PER_MS, 2),
             "programs": statistics.median(span.programs for span in found),
             "erases": statistics.median(span.erases for span in found),
         }
     for name, parts in SUMS.items():
         if all(part in rows for part in parts):
-            rows[name] = {
-                key: round(sum(rows[part][key] for part in parts), 2)
-                for key in rows[parts[0]]
-                if key != "times"
-            }
+            rows[name] = {key: round(sum(rows[part][key] for part in parts), 2) for key in rows[parts[0]] if key != "times"}
     return rows
 
 
@@ -93,16 +85,12 @@ def table(rows: dict[str, dict], pattern: str) -> str:
     for name, row in rows.items():
         if pattern in name:
             figures = f"{row['cycles']:>12,}{row['least']:>12,}{row['most']:>12,}"
-            lines.append(
-                f"{name:<38}{figures}{row['flash_ms']:>10,}{row['programs']:>9g}{row['erases']:>7g}"
-            )
+            lines.append(f"{name:<38}{figures}{row['flash_ms']:>10,}{row['programs']:>9g}{row['erases']:>7g}")
     return "\n".join(lines)
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--firmware",
         type=Path,
@@ -116,15 +104,9 @@ def parse() -> argparse.Namespace:
         default=counter.ON_CHIP / "cycles.py",
         help="runs on the chip as main.py",
     )
-    parser.add_argument(
-        "--image", type=Path, help="the interpreter (.bin or .uf2) in place of the cache's"
-    )
-    parser.add_argument(
-        "--optimize", type=int, default=compiled.OPTIMIZE, help="mpy-cross -O (2: as it ships)"
-    )
-    parser.add_argument(
-        "-k", dest="pattern", default="", help="show the rows with this in their name"
-    )
+    parser.add_argument("--image", type=Path, help="the interpreter (.bin or .uf2) in place of the cache's")
+    parser.add_argument("--optimize", type=int, default=compiled.OPTIMIZE, help="mpy-cross -O (2: as it ships)")
+    parser.add_argument("-k", dest="pattern", default="", help="show the rows with this in their name")
     parser.add_argument("--json", type=Path, default=REPOSITORY / "build" / "cycles.json")
     parser.add_argument("--verbose", action="store_true", help="show what the script prints")
     return parser.parse_args()
@@ -143,10 +125,7 @@ def main() -> int:
     said = [line for line in done.lines if line != counter.LAST_LINE]
     rows = summary(done.spans)
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(
-        json.dumps({"firmware": str(options.firmware.name), "rows": rows, "said": said}, indent=1)
-        + "\n"
-    )
+    options.json.write_text(json.dumps({"firmware": str(options.firmware.name), "rows": rows, "said": said}, indent=1) + "\n")
     print(table(rows, options.pattern))
     print("\n".join(said))
     print(f"{time.monotonic() - began:.1f} s; all of it in {options.json}")

@@ -38,43 +38,20 @@ class Ticks:
         self.ms += ms
 
 
-class FakeWlan:
-    """numbers: RP2 or ESP32. fate: the key of numbers that connect() ends in, `after_ms`."""
+class Radio:
+    """What is behind network.WLAN. numbers: RP2 or ESP32. fate: the key of numbers that connect() ends in, `after_ms`."""
 
     def __init__(self, numbers, ticks):
         self.numbers, self.ticks = numbers, ticks
         self.fate, self.after_ms = "joined", 1500
         self.is_active = self.is_trying = False
         self.key = self.network_name = None
+        self.country_code = ""
         self.since_ms = 0
         self.connects = self.disconnects = 0
         self.gives_up = numbers is RP2  # the ESP32 port tries for ever unless told otherwise, and says "connecting"
 
-    def active(self, on):
-        self.is_active = on
-
-    def config(self, **options):
-        if self.numbers is RP2:
-            raise ValueError("unknown config param")
-        self.gives_up = options["reconnects"] == 0
-
-    def connect(self, name, key):
-        if not self.is_active:
-            raise OSError("Wifi Not Started")  # ESP32: a text, not a number
-        self.connects += 1
-        self.network_name, self.key = name, key
-        self.is_trying, self.since_ms = True, self.ticks.ms
-
-    def deinit(self):
-        self.is_active = self.is_trying = False
-
-    def disconnect(self):
-        self.disconnects += 1
-        self.is_trying = False
-
-    def status(self, what=None):
-        if what == "rssi":
-            return -61
+    def number(self):
         if not self.is_trying:
             return self.numbers["idle"]
         if self.ticks.ms - self.since_ms < self.after_ms:
@@ -82,31 +59,72 @@ class FakeWlan:
         decided = self.gives_up or self.fate == "joined"
         return self.numbers[self.fate if decided else "connecting"]
 
+
+class FakeWlan:
+    """What both ports have; no name that they lack (test_fakes.py)."""
+
+    def __init__(self, radio):
+        self._radio = radio
+
+    def active(self, on):
+        self._radio.is_active = on
+
+    def connect(self, name, key):
+        radio = self._radio
+        if not radio.is_active:
+            raise OSError("Wifi Not Started")  # ESP32: a text, not a number
+        radio.connects += 1
+        radio.network_name, radio.key = name, key
+        radio.is_trying, radio.since_ms = True, radio.ticks.ms
+
+    def disconnect(self):
+        self._radio.disconnects += 1
+        self._radio.is_trying = False
+
+    def status(self, what=None):
+        return -61 if what == "rssi" else self._radio.number()
+
     def isconnected(self):
-        return self.status() == self.numbers["joined"]
+        return self._radio.number() == self._radio.numbers["joined"]
 
     def ifconfig(self):
         return ("192.168.4.2", "255.255.255.0", "192.168.4.1", "192.168.4.1")
 
 
+class FakeWlanRp2(FakeWlan):
+    def config(self, **options):
+        raise ValueError("unknown config param")
+
+    def deinit(self):
+        self._radio.is_active = self._radio.is_trying = False
+
+
+class FakeWlanEsp32(FakeWlan):
+    def config(self, **options):
+        self._radio.gives_up = options["reconnects"] == 0
+
+
+def wlan_of(radio):
+    return (FakeWlanRp2 if radio.numbers is RP2 else FakeWlanEsp32)(radio)
+
+
 class FakeNetwork:
+    """The module `network`."""
+
     STA_IF = 0
 
-    def __init__(self, numbers, ticks):
-        self.wlan = FakeWlan(numbers, ticks)
-        self.country_code = ""
+    def __init__(self, radio):
+        self._radio = radio
 
     def WLAN(self, interface):  # noqa: N802 - the port's name
-        return self.wlan
+        return wlan_of(self._radio)
 
     def country(self, code):
-        self.country_code = code
+        self._radio.country_code = code
 
 
-class FakeSockets:
-    """The socket module and what is behind it. stream: what TCP gives, when it is connected."""
-
-    AF_INET, SOCK_STREAM, SOCK_DGRAM = 2, 1, 2
+class Net:
+    """What is behind the sockets. stream: what TCP gives, when it is connected. open: sockets that nobody closed."""
 
     def __init__(self, ticks):
         self.ticks = ticks
@@ -117,12 +135,21 @@ class FakeSockets:
         self.stream = FakeStream()
         self.open = 0
 
+
+class FakeSocketModule:
+    """The module `socket`."""
+
+    AF_INET, SOCK_STREAM, SOCK_DGRAM = 2, 1, 2
+
+    def __init__(self, net):
+        self._net = net
+
     def socket(self, family, kind):
-        self.open += 1
-        return _Udp(self) if kind == self.SOCK_DGRAM else _Tcp(self)
+        self._net.open += 1
+        return (FakeUdp if kind == self.SOCK_DGRAM else FakeTcp)(self._net)
 
 
-class _Udp:
+class FakeUdp:
     def __init__(self, net):
         self._net, self._reply = net, None
 
@@ -168,43 +195,42 @@ class _Udp:
         self._net.open -= 1
 
 
-class _Tcp:
+class FakeTcp:
     def __init__(self, net):
-        self.net = net
+        self._net = net
 
     def setblocking(self, blocking):
         if blocking:
             raise AssertionError("it would wait")
 
     def connect(self, address):
-        self.address = address
         raise OSError(errno.EINPROGRESS)
 
     def setsockopt(self, level, option, value):
         raise OSError(errno.EINVAL)  # a port without TCP_NODELAY
 
     def write(self, buf, offset, length):
-        return self.net.stream.write(buf, offset, length)
+        return self._net.stream.write(buf, offset, length)
 
     def readinto(self, buf):
-        return self.net.stream.readinto(buf)
+        return self._net.stream.readinto(buf)
 
     def close(self):
-        self.net.open -= 1
+        self._net.open -= 1
 
 
 class FakeSelect:
     POLLOUT, POLLERR, POLLHUP = 4, 8, 16
 
     def poll(self):
-        return _Poller()
+        return FakePoller()
 
 
-class _Poller:
+class FakePoller:
     def register(self, tcp, events):
         self._tcp = tcp
 
     def poll(self, timeout_ms):
         if timeout_ms:
             raise AssertionError("it would wait")
-        return [(self._tcp, 4)] if self._tcp.net.tcp_answers is True else self._tcp.net.tcp_answers or []
+        return [(self._tcp, 4)] if self._tcp._net.tcp_answers is True else self._tcp._net.tcp_answers or []

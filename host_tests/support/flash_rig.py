@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import functools
 import hashlib
 import io
-import os
 import pickle
 import shutil
 import subprocess
@@ -23,9 +21,6 @@ import pytest
 
 from outpost_tools import cli
 from outpost_tools.device import kinds, payload
-from outpost_tools.firmware_build import output
-from outpost_tools.firmware_build.compact import Compact
-from outpost_tools.firmware_build.public import PublicNames
 from outpost_tools.interpreters import find_micropython
 from outpost_tools.simulate import interpreter
 from pty_board import PtyBoard
@@ -61,27 +56,11 @@ def source_tree(folder: Path) -> Path:
     return folder
 
 
-_compact = output.compact
-
-
-def compact_once(folder: Path, sources: dict[str, str], public: PublicNames, package: str) -> Compact:
-    """output.compact(), which takes two seconds, once for each content of the sources. `folder`: of what was made."""
-    key = hashlib.sha256(repr((sorted(sources.items()), public, package)).encode()).hexdigest()
-    path = folder / f"compact-{key}.pickle"
-    if not path.exists():
-        fresh = folder / f"{path.name}.{os.getpid()}"
-        fresh.write_bytes(pickle.dumps(_compact(sources, public, package)))
-        fresh.rename(path)
-    return pickle.loads(path.read_bytes())
-
-
 @pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The sources that `outpost flash` takes."""
-    root, base = source_tree(tmp_path / "tree"), tmp_path_factory.getbasetemp()
-    made = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # of this session, the same for all its workers
+    root = source_tree(tmp_path / "tree")
     monkeypatch.setattr(interpreter, "repository", lambda: root)
-    monkeypatch.setattr(output, "compact", functools.partial(compact_once, made))
     return root
 
 

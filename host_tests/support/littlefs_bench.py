@@ -186,3 +186,7 @@ def main():
         for kind in STORES:
             print(json.dumps(measure(kind, unit_bytes)))
             gc.collect()
+
+
+if __name__ == "__main__":
+    main()

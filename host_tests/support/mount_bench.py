@@ -55,3 +55,7 @@ def main():
         for tenths in (0, 5, 9):
             print(json.dumps(row(blocks, tenths)))
             gc.collect()
+
+
+if __name__ == "__main__":
+    main()

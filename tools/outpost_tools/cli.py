@@ -27,7 +27,7 @@ SUBCOMMANDS = {
     "report": "write one self-contained HTML page about the tables",
     "outbox": "look into a copy of a board's outbox: show, check, rescue the messages, wear",
     "mq": "IBM MQ Publish command messages: build, parse, check, bridge from MQTT",
-    "build": "compile the firmware to .mpy files, with names that cost a board no RAM",
+    "build": "compile the firmware to .mpy files, as flash copies them",
     "demo": "all of it for half a minute, with disasters, and a table of what was lost",
 }
 

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from outpost_tools import firmware_build
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.plan import MAIN, digest
-from outpost_tools.firmware_build import output
-
-_FORM = "compact"
 
 
 def build(root: Path, kind: Kind, architecture: str) -> dict[str, bytes]:
     """path on the board -> bytes. Raises ToolError."""
-    firmware = output.read(root / "firmware")
-    modules = [*firmware.compact.sources]
-    with ThreadPoolExecutor() as pool:  # each is a process of its own, mpy-cross
-        parts = pool.map(lambda module: output.build(firmware, architecture, _FORM, [module]), modules)
-        files = {path: data for part in parts for path, data in part.items()}
-    files |= output.board_files(root, str(kind.folder), architecture, _FORM)
+    firmware = root / "firmware"
+    texts = firmware_build.sources(firmware) | firmware_build.board_sources(kind.folder)
+    files = firmware_build.compile_all(texts, architecture)
+    files[firmware_build.MAIN] = (firmware / firmware_build.MAIN).read_bytes()
     return {f"/{path}": data for path, data in files.items()}
 
 

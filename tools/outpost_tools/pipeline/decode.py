@@ -163,7 +163,7 @@ class _Reader:
     @staticmethod
     def _undecided(chunk: _Chunk) -> np.ndarray:
         """Places of the packs that msgspec refused, and of the empty ones."""
-        return np.array([], int) if all(chunk.packs) else np.flatnonzero([not pack for pack in chunk.packs])
+        return np.flatnonzero([not pack for pack in chunk.packs])
 
     def _odd_labels(self, chunk: _Chunk) -> np.ndarray:
         """Places of the packs whose own labels, or whose frames, are not as they should be."""
