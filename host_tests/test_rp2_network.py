@@ -1,6 +1,7 @@
 # cpython-only: it tests the emulated chip's network
 """The far end of the chip's PPP line, and what the port's own lwIP does over it."""
 
+import selectors
 import socket
 import struct
 import threading
@@ -11,12 +12,30 @@ import rp2_image
 from rp2040 import littlefs
 from rp2040.chip import Chip
 from rp2040.counter import LAST_LINE, ON_CHIP, Counter
-from rp2040.far_ends import Echo, SocketStream, dns_answer, ntp_answer
-from rp2040.network import ACK, FIN, PSH, RST, SYN, Network, checksum
+from rp2040.ip_peer import ACK, FIN, PSH, RST, SYN, IpPeer, checksum
+from rp2040.pace import Pace
 from rp2040.ppp import CHIP, GATEWAY, IPCP, LCP, Ppp, fcs
-from rp2040.ppp_line import PppLine
+from rp2040.ppp_line import PppLine, SocketStream
+from rp2040.uart_link import Network, dns_reply, ntp_reply
 
 CHIP_PORT = 50_000
+
+
+class Echo:
+    """The far end of a connection: sends back what it gets."""
+
+    def __init__(self):
+        self._data = b""
+
+    def send(self, data):
+        self._data += data
+
+    def receive(self, limit):
+        data, self._data = self._data[:limit], self._data[limit:]
+        return data
+
+    def close(self):
+        pass
 
 
 # --- PPP ---
@@ -34,10 +53,16 @@ def control(code, identifier, options=b""):
     return bytes((code, identifier)) + (len(options) + 4).to_bytes(2, "big") + options
 
 
-def answers(ppp):
+def taken(line):
+    text = bytes(line)
+    line.clear()
+    return text
+
+
+def answers(line):
     """(protocol, code, identifier, data) of every control packet that goes back."""
     found = []
-    for text in ppp.take().split(b"\x7e"):
+    for text in taken(line).split(b"\x7e"):
         if text:
             plain, parts = bytearray(), iter(text)
             for byte in parts:
@@ -49,27 +74,30 @@ def answers(ppp):
 
 def test_every_byte_of_a_packet_comes_through_the_frames():
     packet = bytes(range(256)) * 3
-    sender, receiver, got = Ppp(), Ppp(), []
+    line, got = bytearray(), []
+    sender, receiver = Ppp(line.extend), Ppp(line.extend)
     receiver.on_packet = got.append
     sender.send(packet)
-    for byte in sender.take():
+    for byte in taken(line):
         receiver.receive(bytes((byte,)))
     assert got == [packet] and receiver.bad_frames == 0
 
 
 def test_a_damaged_frame_is_counted_and_dropped():
-    ppp, got = Ppp(), []
+    got = []
+    ppp = Ppp(bytearray().extend)
     ppp.on_packet = got.append
     ppp.receive(frame(0x0021, b"abc").replace(b"abc", b"abd"))
     assert (got, ppp.bad_frames) == ([], 1)
 
 
 def test_the_link_opens_once_both_requests_are_acknowledged():
-    ppp = Ppp()
+    line = bytearray()
+    ppp = Ppp(line.extend)
     for protocol in (LCP, IPCP):
         options = b"\x02\x06\0\0\0\0" if protocol == LCP else b"\x03\x06" + CHIP
         ppp.receive(frame(protocol, control(1, 7, options)))
-        (_, code, identifier, data), (_, ours, our_identifier, wanted) = answers(ppp)
+        (_, code, identifier, data), (_, ours, our_identifier, wanted) = answers(line)
         assert (code, identifier, data, ours) == (2, 7, options, 1)
         assert not ppp.is_up
         ppp.receive(frame(protocol, control(2, our_identifier, wanted)))
@@ -79,17 +107,19 @@ def test_the_link_opens_once_both_requests_are_acknowledged():
 
 
 def test_the_chip_is_told_its_address_and_name_server():
-    ppp = Ppp()
+    line = bytearray()
+    ppp = Ppp(line.extend)
     ppp.receive(frame(IPCP, control(1, 3, b"\x03\x06\0\0\0\0\x81\x06\0\0\0\0")))
-    assert answers(ppp)[0] == (IPCP, 3, 3, b"\x03\x06" + CHIP + b"\x81\x06" + GATEWAY)
+    assert answers(line)[0] == (IPCP, 3, 3, b"\x03\x06" + CHIP + b"\x81\x06" + GATEWAY)
 
 
 def test_options_and_protocols_that_are_not_known_are_rejected():
-    ppp = Ppp()
+    line = bytearray()
+    ppp = Ppp(line.extend)
     ppp.receive(frame(IPCP, control(1, 4, b"\x02\x06\0\x2d\x0f\x01\x03\x06" + CHIP)))
-    assert answers(ppp)[0] == (IPCP, 4, 4, b"\x02\x06\0\x2d\x0f\x01")
+    assert answers(line)[0] == (IPCP, 4, 4, b"\x02\x06\0\x2d\x0f\x01")
     ppp.receive(frame(0x8057, control(1, 5)))  # IPv6
-    assert answers(ppp)[0][:2] == (LCP, 8)
+    assert answers(line)[0][:2] == (LCP, 8)
 
 
 # --- TCP and UDP ---
@@ -105,7 +135,7 @@ class ChipEnd:
 
     def __init__(self, open_stream=lambda port: Echo(), udp=None):
         self.packets = []
-        self.network = Network(self.packets.append, open_stream, udp)
+        self.peer = IpPeer(self.packets.append, open_stream, udp)
         self.number, self.received = 1000, 0
 
     def send(self, flags, payload=b"", number=None, window=6400, port=1883, options=b""):
@@ -113,7 +143,7 @@ class ChipEnd:
             ">HHIIBBHHH", CHIP_PORT, port, self.number if number is None else number,
             self.received, 20 + len(options) << 2, flags, window, 0, 0,
         )  # fmt: skip
-        self.network.packet(ip(6, head + options + payload))
+        self.peer.packet(ip(6, head + options + payload))
 
     def got(self):
         """(flags, number, acknowledged, payload) of every segment, checksums verified."""
@@ -140,7 +170,7 @@ def test_data_is_acknowledged_and_answered():
     end.connect()
     end.send(PSH | ACK, b"hello")
     assert end.got() == [(ACK, 1, 1006, b"")]
-    end.network.pump(0)
+    end.peer.pump(0)
     assert end.got() == [(PSH | ACK, 1, 1006, b"hello")]
 
 
@@ -159,15 +189,15 @@ def test_what_the_chip_does_not_acknowledge_is_sent_again():
     end = ChipEnd()
     end.connect()
     end.send(PSH | ACK, b"hello")
-    end.network.pump(0)
+    end.peer.pump(0)
     end.got()
-    end.network.pump(999)
+    end.peer.pump(999)
     assert end.got() == []
-    end.network.pump(1000)
+    end.peer.pump(1000)
     assert end.got() == [(PSH | ACK, 1, 1006, b"hello")]
     end.number, end.received = 1006, 6
     end.send(ACK)
-    end.network.pump(5000)
+    end.peer.pump(5000)
     assert end.got() == []
 
 
@@ -178,18 +208,18 @@ def test_no_more_is_sent_than_the_chips_window_and_segment_size_take():
         end.number = 1001 + start
         end.send(PSH | ACK, bytes(500), window=1000)
     end.got()
-    end.network.pump(0)
+    end.peer.pump(0)
     assert [len(segment[3]) for segment in end.got()] == [800, 200]
 
 
 def test_a_silent_path_takes_everything_and_says_nothing():
     end = ChipEnd()
     end.connect()
-    end.network.is_silent = True
+    end.peer.is_silent = True
     end.send(PSH | ACK, b"hello")
-    end.network.pump(10_000)
+    end.peer.pump(10_000)
     assert end.got() == []
-    assert end.network.payload_bytes == 5
+    assert end.peer.payload_bytes == 5
 
 
 def test_a_port_without_a_server_refuses_the_connection():
@@ -200,8 +230,9 @@ def test_a_port_without_a_server_refuses_the_connection():
 
 @pytest.mark.parametrize("who", ["chip", "server"])
 def test_a_real_server_of_this_machine_is_reached_and_the_connection_is_closed(who):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        end = ChipEnd(lambda port: SocketStream(server.getsockname()[1]))
+    selector = selectors.DefaultSelector()
+    with selector, socket.create_server(("127.0.0.1", 0)) as server:
+        end = ChipEnd(lambda port: SocketStream(server.getsockname()[1], selector))
         end.connect()
         peer, _ = server.accept()
         end.send(PSH | ACK, b"ping")
@@ -224,21 +255,26 @@ def pumped(end, count):
     """That many segments; the kernel may take a moment to hand over what the server sent."""
     segments, waiting = [], threading.Event()
     while len(segments) < count:
-        end.network.pump(0)
+        end.peer.pump(0)
         segments += end.got()
         waiting.wait(0.001)
     return segments
 
 
 def test_names_and_time_are_answered():
-    udp = {53: dns_answer(GATEWAY), 123: ntp_answer(lambda: 1_750_000_000)}
-    end = ChipEnd(udp=udp)
+    def name(question):
+        return dns_reply(question, GATEWAY)
+
+    def time(question):
+        return ntp_reply(question, 1_750_000_000)
+
+    end = ChipEnd(udp={53: name, 123: time})
     question = b"\x12\x34\x01\0\0\1\0\0\0\0\0\0\6broker\0\0\1\0\1"
-    end.network.packet(ip(17, struct.pack(">HHHH", CHIP_PORT, 53, 8 + len(question), 0) + question))
-    end.network.packet(ip(17, struct.pack(">HHHH", CHIP_PORT, 123, 56, 0) + b"\x23" + bytes(47)))
-    name, time = (packet[28:] for packet in end.packets)
-    assert name[:2] == b"\x12\x34" and name.endswith(b"\0\4" + GATEWAY)
-    assert int.from_bytes(time[40:44], "big") - 2_208_988_800 == 1_750_000_000
+    end.peer.packet(ip(17, struct.pack(">HHHH", CHIP_PORT, 53, 8 + len(question), 0) + question))
+    end.peer.packet(ip(17, struct.pack(">HHHH", CHIP_PORT, 123, 56, 0) + b"\x23" + bytes(47)))
+    answer, stamp = (packet[28:] for packet in end.packets)
+    assert answer[:2] == b"\x12\x34" and answer.endswith(b"\0\4" + GATEWAY)
+    assert int.from_bytes(stamp[40:44], "big") - 2_208_988_800 == 1_750_000_000
 
 
 # --- The port's own stack, on the chip ---
@@ -280,15 +316,18 @@ def full_send_queue(**constants):
         if line.startswith("path "):
             if line == "path silent":
                 sinks[-1].before = sinks[-1].bytes
-            ppp_line.network.is_silent = line == "path silent"
+            network.path = line != "path silent"
         elif line.startswith("size "):
             words = line.split()
             numbers = dict(zip(words[::2], map(int, words[1::2]), strict=True))
             results[numbers["size"]] = numbers | {"arrived": sinks[-1].bytes - sinks[-1].before}
 
-    ppp_line = PppLine(chip, open_stream)
+    network = Network()
+    line = PppLine(chip, network, open_stream=open_stream)
     counter = Counter(chip, echo)
-    assert ppp_line.run(200, lambda: LAST_LINE in counter.lines), "\n".join(counter.lines)
+    finished = Pace(chip, [line], speed=1000).run_for(200, lambda: LAST_LINE in counter.lines)
+    line.close()
+    assert finished, "\n".join(counter.lines)
     return results
 
 

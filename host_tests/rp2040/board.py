@@ -15,6 +15,7 @@ from rp2040.chip import Chip, Reset
 from rp2040.clock import HZ
 from rp2040.image import symbol as image_symbol
 from rp2040.pace import Pace
+from rp2040.ppp_line import PppLine
 from rp2040.uart_link import Network, UartLink
 from rp2040.usb import Console
 
@@ -26,19 +27,41 @@ def stand_ins() -> dict[str, bytes]:
     return {f"/lib/{name}.py": (ON_CHIP / f"{name}.py").read_bytes() for name in STAND_INS}
 
 
-def flash_image(firmware: bytes, payload: dict[str, bytes], settings: dict) -> bytes:
-    """firmware: the interpreter. payload: path -> bytes, of outpost_tools.device.payload."""
-    files = {**payload, **stand_ins(), "/settings.json": json.dumps(settings).encode()}
+def ppp_stand_in() -> dict[str, bytes]:
+    """For an interpreter with lwIP: only the radio is not the port's."""
+    return {"/lib/ppp_wlan.py": (ON_CHIP / "ppp_wlan.py").read_bytes(), "/boot.py": b"import ppp_wlan\n"}
+
+
+def flash_image(
+    firmware: bytes,
+    payload: dict[str, bytes],
+    settings: dict,
+    network: dict[str, bytes] | None = None,
+) -> bytes:
+    """firmware: the interpreter. payload: path -> bytes, of outpost_tools.device.payload.
+
+    network: what stands in for the radio, or for the whole network (the default).
+    """
+    if network is None:
+        network = stand_ins()
+    files = {**payload, **network, "/settings.json": json.dumps(settings).encode()}
     return littlefs.with_files(firmware, files)
 
 
 class Board:
-    """image: of the whole flash. text: all that came out of the USB console."""
+    """image: of the whole flash. text: all that came out of the USB console. link: UartLink or PppLine."""
 
-    def __init__(self, image: bytes, network: Network | None = None, seed: int = 1, speed: float = 10.0) -> None:
+    def __init__(
+        self,
+        image: bytes,
+        network: Network | None = None,
+        seed: int = 1,
+        speed: float = 10.0,
+        link: type[UartLink] | type[PppLine] = UartLink,
+    ) -> None:
         self.chip = Chip(image, seed)
         self.network = network or Network()
-        self.link = UartLink(self.chip, self.network)
+        self.link = link(self.chip, self.network)
         self.console = Console(self.chip, self._print)
         self.pace = Pace(self.chip, [self.link], speed)
         self.text = ""

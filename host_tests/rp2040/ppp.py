@@ -1,7 +1,7 @@
 """The far end of a PPP line: frames, link and address negotiation (RFC 1661, 1662, 1332). I/O-free.
 
-`receive()` takes what came over the line, `take()` returns what goes back; IP packets go to
-`on_packet`. The chip gets the address 10.0.0.2, with 10.0.0.1 as its gateway and DNS server. This
+`receive()` takes what came over the line; IP packets go to `on_packet`, and what goes back to `output`.
+The chip gets the address 10.0.0.2, with 10.0.0.1 as its gateway and DNS server. This
 end only answers, so it needs no timer. Must not know: what is in the packets.
 """
 
@@ -47,14 +47,14 @@ def fcs(data: bytes) -> int:
 
 
 class Ppp:
-    """on_packet: set it before anything is received."""
+    """output: takes the bytes for the line. on_packet: set it before anything is received."""
 
-    def __init__(self) -> None:
+    def __init__(self, output: Callable[[bytes], None]) -> None:
         self.on_packet: Callable[[bytes], None] | None = None
         self.bad_frames = 0
+        self._output = output
         self._frame = bytearray()
         self._escaped = False
-        self._output = bytearray()
         self._identifier = 0
         self._is_open = {LCP: False, IPCP: False}  # the chip acknowledged our request
 
@@ -62,14 +62,8 @@ class Ppp:
     def is_up(self) -> bool:
         return all(self._is_open.values())
 
-    def take(self) -> bytes:
-        """What goes to the chip, each byte once."""
-        data = bytes(self._output)
-        self._output.clear()
-        return data
-
     def send(self, packet: bytes) -> None:
-        """Queues an IP packet for the chip."""
+        """An IP packet for the chip."""
         self._send(IP, packet)
 
     # --- frames -----------------------------------------------------------------------------------
@@ -99,13 +93,14 @@ class Ppp:
     def _send(self, protocol: int, data: bytes) -> None:
         body = b"\xff\x03" + protocol.to_bytes(2, "big") + data
         body += (fcs(body) ^ 0xFFFF).to_bytes(2, "little")
-        self._output.append(_FLAG)
+        line = bytearray((_FLAG,))
         for byte in body:
             if byte in (_FLAG, _ESCAPE) or byte < 0x20:
-                self._output += bytes((_ESCAPE, byte ^ _FLIP))
+                line += bytes((_ESCAPE, byte ^ _FLIP))
             else:
-                self._output.append(byte)
-        self._output.append(_FLAG)
+                line.append(byte)
+        line.append(_FLAG)
+        self._output(bytes(line))
 
     # --- negotiation ------------------------------------------------------------------------------
 
@@ -115,9 +110,7 @@ class Ppp:
         elif protocol in (LCP, IPCP):
             self._control(protocol, data)
         else:
-            self._reply(
-                LCP, _PROTOCOL_REJECT, self._next_identifier(), protocol.to_bytes(2, "big") + data
-            )
+            self._reply(LCP, _PROTOCOL_REJECT, self._next_identifier(), protocol.to_bytes(2, "big") + data)
 
     def _control(self, protocol: int, data: bytes) -> None:
         code, identifier, length = data[0], data[1], int.from_bytes(data[2:4], "big")

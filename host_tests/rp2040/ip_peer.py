@@ -1,6 +1,6 @@
 """What lies behind the chip's PPP line: the far ends of TCP connections, and UDP. I/O-free.
 
-A connection to a port goes to the stream that `open_stream(port)` returns (far_ends.py has some).
+A connection to a port goes to the stream that `open_stream(port)` returns (ppp_line.py has one).
 Every address leads here; nothing leaves the machine. The line keeps order and loses nothing, so a
 segment is taken in order or acknowledged again. `is_silent` is a path that died: what comes is
 counted and lost, nothing goes back. Must not know: PPP, the chip, what the bytes mean.
@@ -57,7 +57,7 @@ class _Connection:
         self.resend_at_ms: int | None = None
 
 
-class Network:
+class IpPeer:
     """send_packet: takes IP packets for the chip. udp: port -> what answers a request, or None."""
 
     def __init__(
@@ -94,12 +94,21 @@ class Network:
             if connection.resend_at_ms is not None and now_ms >= connection.resend_at_ms:
                 self._resend(connection)
 
+    def cut(self) -> None:
+        """Breaks every connection: the chip is told so."""
+        for connection in list(self._connections.values()):
+            self._answer(connection, RST | ACK)
+            self._drop(connection)
+
+    def forget(self) -> None:
+        """Closes every connection without a word: the chip was reset."""
+        for connection in list(self._connections.values()):
+            self._drop(connection)
+
     # --- TCP --------------------------------------------------------------------------------------
 
     def _segment(self, addresses: tuple[bytes, bytes], body: bytes) -> None:
-        source, target, number, acknowledged, offset, flags, window = struct.unpack_from(
-            ">HHIIBBH", body
-        )
+        source, target, number, acknowledged, offset, flags, window = struct.unpack_from(">HHIIBBH", body)
         options, payload = body[20 : offset >> 2], body[offset >> 2 :]
         self.segments += 1
         self.payload_bytes += len(payload)
@@ -193,9 +202,7 @@ class Network:
     def _answer(self, connection: _Connection, flags: int) -> None:
         self._send_segment(connection.key, connection.nxt, connection.received, flags)
 
-    def _send_segment(
-        self, key: tuple, number: int, received: int, flags: int, payload=b"", options=b""
-    ) -> None:
+    def _send_segment(self, key: tuple, number: int, received: int, flags: int, payload=b"", options=b"") -> None:
         chip, host, chip_port, port = key
         header = struct.pack(
             ">HHIIBBHHH", port, chip_port, number & 0xFFFFFFFF, received & 0xFFFFFFFF,
@@ -213,16 +220,12 @@ class Network:
             header = struct.pack(">HHHH", target, source, 8 + len(answer), 0)
             self._send_ip(host, chip, _UDP, header + answer, 6)
 
-    def _send_ip(
-        self, source: bytes, target: bytes, protocol: int, body: bytes, checksum_at: int
-    ) -> None:
+    def _send_ip(self, source: bytes, target: bytes, protocol: int, body: bytes, checksum_at: int) -> None:
         pseudo = source + target + struct.pack(">BBH", 0, protocol, len(body))
         value = checksum(pseudo + body)
         body = body[:checksum_at] + value.to_bytes(2, "big") + body[checksum_at + 2 :]
         self._identification = self._identification + 1 & 0xFFFF
-        head = struct.pack(
-            ">BBHHHBBH", 0x45, 0, 20 + len(body), self._identification, 0, 64, protocol, 0
-        )
+        head = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(body), self._identification, 0, 64, protocol, 0)
         head += source + target
         self._send_packet(head[:10] + checksum(head).to_bytes(2, "big") + head[12:] + body)
 
