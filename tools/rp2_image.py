@@ -35,7 +35,7 @@ sys.path.insert(0, str(TOOLS))
 
 import arm_toolchain  # noqa: E402 - the path must be set first
 import rp2_sources  # noqa: E402
-from cache_rules import drop_others, locked, say, whole  # noqa: E402
+from cache_rules import drop_unused, locked, say, whole  # noqa: E402
 from debian_packages import PrivateApt, Unobtainable  # noqa: E402
 from outpost_tools import interpreters  # noqa: E402
 
@@ -44,6 +44,7 @@ _OPTIONS = (
     "-DCMAKE_C_STANDARD_LIBRARIES=-lm",  # log2f; linking as C++ brought it
 )
 _BUILD_TIME = "1744675200"  # 2025-04-15, the release of 1.25.0: one recipe, one image, byte for byte
+_REVISION = 1  # change it when this module makes another image of the same parts
 _KEPT_IMAGES = 5  # of one name; each is 6 MB
 _FLASH_ADDRESS = 0x10000000
 _RP2040_FAMILY = 0xE48BFF56
@@ -153,7 +154,7 @@ def _parts() -> list[Path]:
 
 def recipe_key(image: Image, parts: list[Path]) -> str:
     """Changes with the packages in `parts`, the options, the freeze list and the files it may name."""
-    digest = hashlib.sha256(repr((_OPTIONS, _BUILD_TIME)).encode())
+    digest = hashlib.sha256(repr((image.board, _OPTIONS, _BUILD_TIME, _REVISION)).encode())
     for part in parts:
         digest.update(part.name.encode() + (part / "packages.txt").read_bytes())
     for path in _recipe_files(image):
@@ -181,6 +182,7 @@ def _make(image: Image, toolchain: Path, folder: Path) -> None:
     }
     _bring_board(image.board)
     _run(_configure_command(image, build_folder), environment)
+    _forget_frozen(build_folder)
     _compile(["ninja", "-C", str(build_folder), "firmware"], environment)
     with whole(folder) as work:
         for name in ("firmware.bin", "firmware.elf"):
@@ -190,13 +192,20 @@ def _make(image: Image, toolchain: Path, folder: Path) -> None:
         (work / "packages.txt").write_text("".join(packages))
 
 
+def _forget_frozen(build_folder: Path) -> None:
+    """MicroPython freezes again what is newer than the last time; another list or work tree may be older."""
+    (build_folder / "frozen_content.c").unlink(missing_ok=True)
+    shutil.rmtree(build_folder / "frozen_mpy", ignore_errors=True)
+
+
 def _build_folder(board: str) -> Path:
     """Another one where compiler, sources or options are others: cmake keeps what it found at first."""
     facts = [repr(_OPTIONS)]
     for part in _parts():
         facts += [str(part), (part / "packages.txt").read_text()]
     folder = cache() / "build" / f"{board}-{hashlib.sha256(chr(0).join(facts).encode()).hexdigest()[:8]}"
-    drop_others(folder, f"{board}-*")
+    folder.mkdir(parents=True, exist_ok=True)
+    drop_unused(folder, f"{board}-*")
     return folder
 
 
