@@ -57,7 +57,7 @@ class Scene:
         return self.boards[-1]
 
     def stored(self) -> list:
-        return [decode(payload) for payload in self.collector.payloads()]
+        return [decode(frame.topic.decode(), frame.payload) for frame in self.collector.frames()]
 
     def confirmed(self) -> int:
         return max(self.watcher.numbers("b1"), default=-1)
@@ -171,7 +171,8 @@ def test_a_traceback_names_file_line_and_function(scene):
     assert not board.chip.resets[0].by_timeout
     found = tracebacks.frames(board.text)
     ours = list(itertools.takewhile(lambda frame: not frame.file.startswith("/lib/"), found))
-    assert {frame.file for frame in ours} >= {"main.py", "outpost/client.py"}
+    assert ours[0].file == "main.py"
+    assert len([frame for frame in ours if frame.file.startswith("outpost/")]) >= 2
     assert [problem for frame in ours if (problem := tracebacks.misplaced(frame, ROOTS))] == []
     before = len(scene.stored())
     board.run_for(30, lambda: len(scene.stored()) >= before + 2)

@@ -4,6 +4,7 @@
 Names and numbers are those of the port with the CYW43 chip: 3 is joined, -2 no access point.
 """
 
+import micropython
 from rig_link import JOIN, LEAVE, wire
 
 STA_IF, AP_IF = 0, 1
@@ -31,10 +32,12 @@ class WLAN:
     def deinit(self):
         self._is_active = False
 
+    @micropython.native
     def isconnected(self):
         wire.pump()
         return wire.wifi_status == 3
 
+    @micropython.native
     def status(self, what=None):
         if what == "rssi":
             return -61
