@@ -91,6 +91,8 @@ class socket(io.IOBase):  # noqa: N801 - the port's name for it
     @micropython.native
     def readinto(self, buf, most=-1):
         wire.pump()
+        if self._datagrams:
+            return self._copy(buf)
         count = min(self._count, len(buf) if most < 0 else most)
         if not count:
             if self._state == _ENDED:
@@ -105,6 +107,12 @@ class socket(io.IOBase):  # noqa: N801 - the port's name for it
         self._first = first
         self._count -= count
         return count
+
+    def _copy(self, buf):
+        """The next datagram; what does not fit is lost, as in the port."""
+        data = self._datagrams.pop(0)[: len(buf)]
+        buf[: len(data)] = data
+        return len(data)
 
     @micropython.native
     def write(self, buf, offset=0, length=-1):
