@@ -14,8 +14,8 @@ def country(code=None):
     return code
 
 
-class WLAN:
-    def __init__(self, interface=STA_IF):
+class _Station:
+    def __init__(self):
         self._is_active = False
 
     def active(self, on=None):
@@ -49,3 +49,11 @@ class WLAN:
 
     def config(self, *names, **values):
         return None
+
+
+_station = _Station()
+
+
+def WLAN(interface=STA_IF):  # noqa: N802 - the port's name for it
+    """Always the same object, as in the port."""
+    return _station

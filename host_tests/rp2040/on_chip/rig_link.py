@@ -2,7 +2,8 @@
 """The wire to the host's network: frames over UART 1, which `uart_link.py` answers.
 
 A frame: socket, operation, length (2 bytes, little endian), payload. After construction sending and
-receiving allocate nothing: a native function keeps its frame on the stack, one of bytecode beyond 11 words does not.
+receiving allocate nothing: a native function keeps its frame on the stack, where bytecode puts a
+frame of more than 11 words on the heap.
 """
 
 from time import sleep_ms
@@ -32,7 +33,8 @@ class Wire:
         if length < 0:
             length = len(data)
         out = self._out
-        out[0], out[1], out[2], out[3] = number, operation, length & 255, length >> 8
+        out[0], out[1] = number, operation
+        out[2], out[3] = length & 255, length >> 8
         self._uart.write(out)
         if length:
             self._uart.write(data, offset, length)
