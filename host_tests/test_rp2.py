@@ -147,6 +147,23 @@ def test_turns_of_the_loop_take_no_heap(scene):
     assert board.calls == 0
 
 
+@pytest.mark.parametrize("missing", ["time", "broker", "wifi"])
+def test_waiting_for_what_does_not_answer_takes_no_heap(scene, missing):
+    """Asking again allocates, a few times in a row; the turns between take nothing."""
+    board = scene.power_on(scene.boards[-1].image)
+    setattr(board.network, missing, False)
+    board.run_for(30, lambda: board.feeds >= 200)
+    board.count_calls(scene.firmware, "gc_alloc")
+    quiet, stretches = 0, 4 * TURNS // 100
+    for _ in range(stretches):
+        calls, feeds = board.calls, board.feeds
+        board.run_for(5, lambda feeds=feeds: board.feeds >= feeds + 100)
+        quiet += board.calls == calls
+    assert quiet >= stretches // 2
+    assert board.feeds >= 200 + 4 * TURNS
+    assert board.chip.resets == []
+
+
 def test_a_loop_that_hangs_is_ended_by_the_watchdog(scene):
     board = scene.power_on(scene.boards[-1].image)
     board.run_for(30, lambda: board.feeds > 100)
