@@ -154,13 +154,13 @@ def test_waiting_for_what_does_not_answer_takes_no_heap(scene, missing):
     setattr(board.network, missing, False)
     board.run_for(30, lambda: board.feeds >= 200)
     board.count_calls(scene.firmware, "gc_alloc")
-    quiet, stretches = 0, 4 * TURNS // 100
+    quiet, stretches = 0, 8 * TURNS // 100
     for _ in range(stretches):
         calls, feeds = board.calls, board.feeds
         board.run_for(5, lambda feeds=feeds: board.feeds >= feeds + 100)
         quiet += board.calls == calls
     assert quiet >= stretches // 2
-    assert board.feeds >= 200 + 4 * TURNS
+    assert board.feeds >= 200 + 8 * TURNS
     assert board.chip.resets == []
 
 
