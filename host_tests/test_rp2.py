@@ -57,7 +57,7 @@ class Scene:
         return self.boards[-1]
 
     def stored(self) -> list:
-        return [decode(payload) for payload in self.collector.payloads()]
+        return [decode(frame.topic.decode(), frame.payload) for frame in self.collector.frames()]
 
     def confirmed(self) -> int:
         return max(self.watcher.numbers("b1"), default=-1)
@@ -109,7 +109,7 @@ def test_a_flashed_board_delivers_and_lives_on_for_periods_of_the_watchdog(scene
     assert board.feeds > 3 * TURNS
     assert len(scene.stored()) >= 3 * WATCHDOG_S  # a reading a second
     assert in_order_without_gaps(scene.stored())
-    assert board.text == ""
+    assert "Traceback" not in board.text
 
 
 def test_what_is_held_survives_power_off_and_is_sent(scene):
@@ -147,6 +147,23 @@ def test_turns_of_the_loop_take_no_heap(scene):
     assert board.calls == 0
 
 
+@pytest.mark.parametrize("missing", ["time", "broker", "wifi"])
+def test_waiting_for_what_does_not_answer_takes_no_heap(scene, missing):
+    """Asking again allocates, a few times in a row; the turns between take nothing."""
+    board = scene.power_on(scene.boards[-1].image)
+    setattr(board.network, missing, False)
+    board.run_for(30, lambda: board.feeds >= 200)
+    board.count_calls(scene.firmware, "gc_alloc")
+    quiet, stretches = 0, 8 * TURNS // 100
+    for _ in range(stretches):
+        calls, feeds = board.calls, board.feeds
+        board.run_for(5, lambda feeds=feeds: board.feeds >= feeds + 100)
+        quiet += board.calls == calls
+    assert quiet >= stretches // 2
+    assert board.feeds >= 200 + 8 * TURNS
+    assert board.chip.resets == []
+
+
 def test_a_loop_that_hangs_is_ended_by_the_watchdog(scene):
     board = scene.power_on(scene.boards[-1].image)
     board.run_for(30, lambda: board.feeds > 100)
@@ -171,7 +188,8 @@ def test_a_traceback_names_file_line_and_function(scene):
     assert not board.chip.resets[0].by_timeout
     found = tracebacks.frames(board.text)
     ours = list(itertools.takewhile(lambda frame: not frame.file.startswith("/lib/"), found))
-    assert {frame.file for frame in ours} >= {"main.py", "outpost/client.py"}
+    assert ours[0].file == "main.py"
+    assert len([frame for frame in ours if frame.file.startswith("outpost/")]) >= 2
     assert [problem for frame in ours if (problem := tracebacks.misplaced(frame, ROOTS))] == []
     before = len(scene.stored())
     board.run_for(30, lambda: len(scene.stored()) >= before + 2)

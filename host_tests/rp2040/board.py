@@ -17,7 +17,7 @@ from rp2040.image import symbol as image_symbol
 from rp2040.pace import Pace
 from rp2040.ppp_line import PppLine
 from rp2040.uart_link import Network, UartLink
-from rp2040.usb import Console
+from rp2040.usb import Console, Terminal
 
 ON_CHIP = Path(__file__).with_name("on_chip")
 STAND_INS = ("network", "rig_link", "socket")
@@ -49,7 +49,10 @@ def flash_image(
 
 
 class Board:
-    """image: of the whole flash. text: all that came out of the USB console. link: UartLink or PppLine."""
+    """image: of the whole flash. text: all that came out of the USB console.
+
+    has_terminal: its USB port is the pseudo-terminal `terminal.path`. link: what its network is.
+    """
 
     def __init__(
         self,
@@ -57,13 +60,16 @@ class Board:
         network: Network | None = None,
         seed: int = 1,
         speed: float = 10.0,
+        has_terminal: bool = False,
         link: type[UartLink] | type[PppLine] = UartLink,
     ) -> None:
         self.chip = Chip(image, seed)
         self.network = network or Network()
         self.link = link(self.chip, self.network)
-        self.console = Console(self.chip, self._print)
-        self.pace = Pace(self.chip, [self.link], speed)
+        self.terminal = Terminal(self.chip, self._print) if has_terminal else None
+        self.console = self.terminal.console if self.terminal else Console(self.chip, self._print)
+        sources = [self.link, self.terminal] if self.terminal else [self.link]
+        self.pace = Pace(self.chip, sources, speed)
         self.text = ""
         self.feeds = 0  # of the watchdog since the last reset: one a turn of the program's loop
         self._feed = self.chip.mcu.watchdog.write_uint32
@@ -81,6 +87,8 @@ class Board:
 
     def close(self) -> None:
         self.link.close()
+        if self.terminal:
+            self.terminal.close()
 
     def run_for(self, seconds: float, is_done=None) -> bool:
         return self.pace.run_for(seconds, is_done)

@@ -30,7 +30,7 @@ typedef struct {
     uint32_t vtor, shpr2, shpr3;
     uint32_t event, attention, unknown_opcode;
     uint32_t dividend, divisor, quotient, remainder, divider_csr, spinlocks;
-    uint32_t time_high_latch, flash_bytes, watched, watched_calls;
+    uint32_t time_high_latch, flash_bytes, watched, watched_calls, stops_at_watched;
     uint64_t cycles, limit, timer_epoch;
     uint8_t *rom, *flash, *ram, *dpram;
     read_callback read_mmio;
@@ -582,7 +582,10 @@ void core_run(core_t *c) {
             if (c->attention & ATTENTION_INTERRUPTS) take_interrupt(c);
             if (c->attention & ATTENTION_WAITING) return;
         }
-        if (__builtin_expect(c->r[15] == c->watched, 0)) c->watched_calls++;
+        if (__builtin_expect(c->r[15] == c->watched, 0)) {
+            c->watched_calls++;
+            if (c->stops_at_watched) c->attention |= ATTENTION_STOP; /* after this instruction */
+        }
         c->cycles += execute(c);
     }
 }

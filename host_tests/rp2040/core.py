@@ -53,7 +53,7 @@ class State(ctypes.Structure):
         + [(name, _WORD) for name in ("pending_nmi", "pending_pendsv", "pending_svcall", "pending_systick")]
         + [(name, _WORD) for name in ("vtor", "shpr2", "shpr3", "event", "attention", "unknown_opcode")]
         + [(name, _WORD) for name in ("dividend", "divisor", "quotient", "remainder", "divider_csr", "spinlocks")]
-        + [(name, _WORD) for name in ("time_high_latch", "flash_bytes", "watched", "watched_calls")]
+        + [(name, _WORD) for name in ("time_high_latch", "flash_bytes", "watched", "watched_calls", "stops_at_watched")]
         + [(name, _LONG) for name in ("cycles", "limit", "timer_epoch")]
         + [(name, _BYTES) for name in ("rom", "flash", "ram", "dpram")]
         + [("read_mmio", ReadCallback), ("write_mmio", WriteCallback)]

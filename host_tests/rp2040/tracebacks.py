@@ -19,7 +19,7 @@ class Frame:
 
 def frames(text: str) -> list[Frame]:
     """Of the last traceback in the text, outermost first."""
-    last = text.rpartition("Traceback (most recent call last):")[2]
+    last = text.replace("\r", "").rpartition("Traceback (most recent call last):")[2]
     return [Frame(file, int(line), function) for file, line, function in _FRAME.findall(last)]
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import termios
 import tty
 from collections.abc import Callable
 
@@ -80,13 +79,13 @@ class Terminal:
 
     The other end is kept open here too, or its first close would end this one. fileno() for select;
     pump() moves what there is. Output that nobody reads is dropped, as a real port does.
+    on_output: gets all of it.
     """
 
-    def __init__(self, chip: Chip) -> None:
+    def __init__(self, chip: Chip, on_output: Callable[[bytes], None] = lambda data: None) -> None:
+        self._on_output = on_output
         self._master, self._slave = os.openpty()
         tty.setraw(self._slave)
-        settings = termios.tcgetattr(self._slave)
-        termios.tcsetattr(self._slave, termios.TCSANOW, settings)
         flags = fcntl.fcntl(self._master, fcntl.F_GETFL)
         fcntl.fcntl(self._master, fcntl.F_SETFL, flags | os.O_NONBLOCK)
         self.path = os.ttyname(self._slave)
@@ -105,6 +104,7 @@ class Terminal:
             self.console.send(data)
 
     def _print(self, data: bytes) -> None:
+        self._on_output(data)
         while data:
             try:
                 data = data[os.write(self._master, data) :]

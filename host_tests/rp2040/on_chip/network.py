@@ -4,6 +4,7 @@
 Names and numbers are those of the port with the CYW43 chip: 3 is joined, -2 no access point.
 """
 
+import micropython
 from rig_link import JOIN, LEAVE, wire
 
 STA_IF, AP_IF = 0, 1
@@ -13,8 +14,8 @@ def country(code=None):
     return code
 
 
-class WLAN:
-    def __init__(self, interface=STA_IF):
+class _Station:
+    def __init__(self):
         self._is_active = False
 
     def active(self, on=None):
@@ -31,10 +32,12 @@ class WLAN:
     def deinit(self):
         self._is_active = False
 
+    @micropython.native
     def isconnected(self):
         wire.pump()
         return wire.wifi_status == 3
 
+    @micropython.native
     def status(self, what=None):
         if what == "rssi":
             return -61
@@ -46,3 +49,11 @@ class WLAN:
 
     def config(self, *names, **values):
         return None
+
+
+_station = _Station()
+
+
+def WLAN(interface=STA_IF):  # noqa: N802 - the port's name for it
+    """Always the same object, as in the port."""
+    return _station

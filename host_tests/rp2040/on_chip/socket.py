@@ -7,6 +7,7 @@ readinto() and write() allocate nothing; what arrives waits in a ring of 2 KB a 
 import errno
 import io
 
+import micropython
 from micropython import const
 from rig_link import (
     CLOSE,
@@ -59,9 +60,11 @@ class socket(io.IOBase):  # noqa: N801 - the port's name for it
 
     # --- what rig_link calls ---
 
+    @micropython.native
     def room(self):
         return _RING - self._count
 
+    @micropython.native
     def take(self, operation, length):
         if operation == RECEIVED:
             self._keep(length)
@@ -72,6 +75,7 @@ class socket(io.IOBase):  # noqa: N801 - the port's name for it
         elif operation == FAILED:
             self._state, self._error = _FAILED, wire.chunk[0]
 
+    @micropython.native
     def _keep(self, length):
         if not self._is_stream:
             self._datagrams.append(bytes(wire.chunk[:length]))
@@ -84,8 +88,11 @@ class socket(io.IOBase):  # noqa: N801 - the port's name for it
 
     # --- the stream ---
 
+    @micropython.native
     def readinto(self, buf, most=-1):
         wire.pump()
+        if self._datagrams:
+            return self._copy(buf)
         count = min(self._count, len(buf) if most < 0 else most)
         if not count:
             if self._state == _ENDED:
@@ -101,6 +108,13 @@ class socket(io.IOBase):  # noqa: N801 - the port's name for it
         self._count -= count
         return count
 
+    def _copy(self, buf):
+        """The next datagram; what does not fit is lost, as in the port."""
+        data = self._datagrams.pop(0)[: len(buf)]
+        buf[: len(data)] = data
+        return len(data)
+
+    @micropython.native
     def write(self, buf, offset=0, length=-1):
         wire.pump()
         if self._state != _OPEN:
@@ -123,6 +137,7 @@ class socket(io.IOBase):  # noqa: N801 - the port's name for it
             wire.sockets[self._number] = None
             wire.send(self._number, CLOSE)
 
+    @micropython.native
     def ioctl(self, request, flags):
         if request != _POLL:
             return 0
