@@ -40,10 +40,10 @@ from debian_packages import PrivateApt, Unobtainable  # noqa: E402
 from outpost_tools import interpreters  # noqa: E402
 
 _OPTIONS = (
-    "-DPICO_NO_PICOTOOL=1",  # it makes the UF2, which uf2() does; building it takes a compiler for this machine
+    "-DPICO_NO_PICOTOOL=1",  # makes UF2 files; uf2() does, and this needs no C++ compiler for the host
     "-DCMAKE_C_STANDARD_LIBRARIES=-lm",  # log2f; linking as C++ brought it
 )
-_BUILD_TIME = "1744675200"  # 2025-04-15, the release of 1.25.0: one recipe, one image, byte for byte
+_BUILD_TIME = "1744675200"  # 2025-04-15, the release of 1.25.0: an image does not change with the day
 _REVISION = 1  # change it when this module makes another image of the same parts
 _KEPT_IMAGES = 5  # of one name; each is 6 MB
 _FLASH_ADDRESS = 0x10000000
@@ -86,6 +86,8 @@ def find(name: str = "pico") -> Path | None:
 
 def build(name: str = "pico") -> Path:
     """The folder of the image; fetches and builds what the cache lacks. Raises Unobtainable."""
+    if found := find(name):
+        return found
     check_machine()
     with locked(cache() / "lock", str(cache())), _AptOnDemand() as apt:
         toolchain = arm_toolchain.ensure(cache(), apt)
@@ -118,7 +120,7 @@ def _mpy_cross() -> Path:
 
 
 class _AptOnDemand:
-    """Calling it returns a private apt; made at the first call, as that takes an update of 20 s."""
+    """Calling it returns a private apt, made at the first call: asking for the lists takes 20 s."""
 
     def __enter__(self) -> functools.partial[PrivateApt]:
         cache().mkdir(parents=True, exist_ok=True)

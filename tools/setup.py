@@ -4,7 +4,7 @@
     python3 tools/setup.py            what `make test` needs; status 1 when something of it cannot be had
     python3 tools/setup.py --lenient  only the virtual environment is a must (the demo has fallbacks, and names them)
     python3 tools/setup.py --arm      MicroPython for ARM too (fetches the emulator qemu-arm, 71 MB, once)
-    python3 tools/setup.py --rp2      MicroPython for the emulated RP2040 too (159 MB once, and 4 minutes of CPU)
+    python3 tools/setup.py --rp2      MicroPython for the emulated RP2040 too (159 MB once, and 5 minutes of CPU)
 
 Needs Python 3.11 with nothing installed, no root, and installs nothing on the system: `.venv` in the work tree, the
 rest under `${XDG_CACHE_HOME:-~/.cache}/outpost`. What is there already is left alone. Runs at the same time wait for
