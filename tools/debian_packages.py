@@ -13,12 +13,15 @@ import os
 import re
 import shutil
 import subprocess
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
 SUITE = "trixie"  # Debian 13: the first with MicroPython 1.25
 _TOOLS = ("apt-get", "dpkg-deb")
-_LOADERS = {"amd64": "x86_64-linux-gnu/ld-linux-x86-64.so.2", "i386": "i386-linux-gnu/ld-linux.so.2"}
+_WHY_APT = "it needs Debian's apt and dpkg"
+_WHY = {"git": "it applies Debian's patches; on Debian: apt install git"}
+LOADERS = {"amd64": "x86_64-linux-gnu/ld-linux-x86-64.so.2", "i386": "i386-linux-gnu/ld-linux.so.2"}
 
 
 class Unobtainable(Exception):
@@ -51,7 +54,7 @@ class Program:
                 f'exec "$emulator" -L "$root" "$root{self.path}" "$@"',
             ]
         else:
-            loader = _LOADERS[self.architecture]
+            loader = LOADERS[self.architecture]
             libraries = f"$root/usr/lib/{Path(loader).parent}"
             lines += [f'exec "$root/usr/lib/{loader}" --library-path "{libraries}" "$root{self.path}" "$@"']
         return "\n".join(lines) + "\n"
@@ -62,12 +65,13 @@ class Program:
         return (cache / "roots" / self.folder).is_dir() and wrapper.exists() and wrapper.read_text() == self.wrapper()
 
 
-def _run(command: list[str], folder: Path | None = None) -> str:
+def _run(command: list[str], folder: Path | None = None, environment: dict[str, str] | None = None) -> str:
     """Output of a command, run in `folder`. Raises Unobtainable with its error lines."""
+    env = os.environ | {"LC_ALL": "C"} | (environment or {})
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder, env=os.environ | {"LC_ALL": "C"})
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder, env=env)
     except FileNotFoundError as error:
-        raise Unobtainable(f"{command[0]} is not on this machine (it needs Debian's apt and dpkg)") from error
+        raise Unobtainable(f"{command[0]} is not on this machine ({_WHY.get(command[0], _WHY_APT)})") from error
     except subprocess.CalledProcessError as error:
         lines = [line for line in error.stderr.splitlines() if line.startswith("E:")] or error.stderr.splitlines()
         raise Unobtainable(f"{command[0]}: {' '.join(lines)[:500]}") from error
@@ -127,13 +131,26 @@ class PrivateApt:
             settings["APT::Sandbox::User"] = "root"  # else apt warns that its own user cannot enter the folder
         return [f"{name}={value}" for name, value in settings.items()]
 
-    def fetch(self, package: str) -> list[Path]:
-        """Downloads the package with all it depends on. Returns the files. Raises Unobtainable."""
+    def fetch(self, *packages: str) -> list[Path]:
+        """Downloads packages with all they depend on. Returns the files. Raises Unobtainable."""
         archives = self._folder / "cache" / "archives"
         for old in archives.glob("*.deb"):
             old.unlink()
-        _run(["apt-get", *self._options, "install", "-qq", "--download-only", "--no-install-recommends", package])
+        _run([*self._install(packages), "--download-only"])
         return sorted(archives.glob("*.deb"))
+
+    def fetch_bytes(self, *packages: str) -> int:
+        """What fetch() of these would download. Raises Unobtainable."""
+        lines = _run([*self._install(packages), "--print-uris"]).splitlines()
+        return sum(int(line.rsplit(" ", 2)[-2]) for line in lines if line.startswith("'"))
+
+    def _install(self, packages: tuple[str, ...]) -> list[str]:
+        return ["apt-get", *self._options, "install", "-qq", "--no-install-recommends", *packages]
+
+    def fetch_alone(self, package: str, folder: Path) -> Path:
+        """Downloads one package without what it depends on, into an existing folder. Raises Unobtainable."""
+        _run(["apt-get", *self._options, "download", "-qq", package], folder)
+        return next(folder.glob(f"{package}_*.deb"))
 
     def fetch_source(self, package: str, folder: Path) -> list[Path]:
         """Downloads the files of a source package into an existing folder. Raises Unobtainable."""
@@ -141,7 +158,29 @@ class PrivateApt:
         return sorted(path for path in folder.iterdir() if path.name.startswith(f"{package}_"))
 
 
-def _unpack(packages: list[Path], root: Path) -> None:
+def unpack_source(files: list[Path], target: Path) -> Path:
+    """Unpacks a source package with Debian's patches applied. Returns its folder in `target`. Raises Unobtainable."""
+    for path in sorted(files, reverse=True):  # .orig before .debian
+        if ".tar." in path.name:
+            with tarfile.open(path) as archive:
+                into = next(target.iterdir()) if ".debian." in path.name else target
+                archive.extractall(into, filter="data")
+    source = next(target.iterdir())
+    series = source / "debian" / "patches" / "series"
+    for line in series.read_text().splitlines() if series.exists() else ():
+        if line.strip() and not line.startswith("#"):
+            apply_patch(series.parent / line.split()[0], source)
+    return source
+
+
+def apply_patch(patch: Path, source: Path) -> None:
+    """Raises Unobtainable where the patch does not fit."""
+    # Inside a work tree git would skip files that it does not know: it must not find one above.
+    ceiling = {"GIT_CEILING_DIRECTORIES": str(source.resolve().parent)}
+    _run(["git", "apply", str(patch)], source, ceiling)
+
+
+def unpack_packages(packages: list[Path], root: Path) -> None:
     """Unpacks packages over each other, without their documentation."""
     for package in packages:
         _run(["dpkg-deb", "-x", str(package), str(root)])
@@ -166,7 +205,7 @@ def obtain(program: Program, apt: PrivateApt, cache: Path, work: Path) -> int:
     Raises Unobtainable. A run cut off at any point leaves either nothing or the whole program.
     """
     packages = apt.fetch(program.package)
-    _unpack(packages, work / "root")
+    unpack_packages(packages, work / "root")
     if not (work / f"root{program.path}").exists():
         raise Unobtainable(f"package {program.package} of {SUITE} has no {program.path}")
     if program.is_static:

