@@ -290,6 +290,29 @@ class TestBoards(unittest.TestCase):
             desk.ticks.ms += 100
         self.assertEqual(client.last_error, status.WIFI_WRONG_PASSWORD)
 
+    def test_every_board_gets_a_radio_that_failed_or_hangs_going_again(self):
+        for name in PORTS:
+            desk = bench(name)
+            wlan = desk.network.wlan
+            wlan.failing_starts = 2
+            link = desk.board.link(settings())
+            self.assertEqual(self.failures(desk, link), [status.WIFI_FAILED] * 2, name)
+            self.assertEqual(wlan.starts, 3, name)
+            wlan.is_hung = True
+            self.assertEqual(self.failures(desk, link), [status.WIFI_TIMED_OUT] * 16, name)
+            self.assertEqual(wlan.starts, 4, name)
+
+    def failures(self, desk, link):
+        """What the link raised until there was a stream."""
+        found, stream = [], None
+        while not stream and len(found) < 100:
+            try:
+                stream = link()
+            except OSError as error:
+                found.append(error.args[0])
+            desk.ticks.ms += 100
+        return found
+
     def test_the_hot_path_of_a_board_takes_no_heap(self):
         if not IS_MICROPYTHON:
             raise unittest.SkipTest("the heap exists only in MicroPython")

@@ -34,12 +34,12 @@ _DAYS_1970_TO_2000 = const(10_957)
 class WifiBoard:
     """machine, network, time: the port's modules. starts: callable, gives the count of starts; with a number: keeps it.
 
-    prepare: see Wifi.
+    switch_off, prepare: see Wifi.
     """
 
-    def __init__(self, machine, network, time, starts, prepare=None):
+    def __init__(self, machine, network, time, starts, switch_off, prepare=None):
         self._machine, self._network, self._clock_module = machine, network, time
-        self._starts, self._prepare = starts, prepare
+        self._starts, self._switch_off, self._prepare = starts, switch_off, prepare
         self._ticks_ms = time.ticks_ms
         self._sleep_ms = time.sleep_ms
         self._dog = None
@@ -105,7 +105,8 @@ class WifiBoard:
             self._network.country(settings["wifi_country"])
         wlan = self._network.WLAN(self._network.STA_IF)
         ticks_ms = self._ticks_ms
-        self._wifi = Wifi(wlan, settings["wifi_ssid"], settings["wifi_password"], ticks_ms, self._prepare)
+        ssid, password = settings["wifi_ssid"], settings["wifi_password"]
+        self._wifi = Wifi(wlan, ssid, password, ticks_ms, self._switch_off, self._prepare)
         times = (Ask(socket, ticks_ms), Dns(Ask(socket, ticks_ms), self.random_bits))
         self._net_time = NetTime(times[0], times[1], settings["ntp_host"], self.random_bits, ticks_ms, self._set_rtc)
         dns = Dns(Ask(socket, ticks_ms), self.random_bits)

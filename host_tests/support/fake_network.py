@@ -39,19 +39,51 @@ class Ticks:
 
 
 class FakeWlan:
-    """numbers: RP2 or ESP32. fate: the key of numbers that connect() ends in, `after_ms`."""
+    """numbers: RP2 or ESP32. fate: the key of numbers that connect() ends in, `after_ms`.
+
+    A radio that fails does so as the ports do (extmod/network_cyw43.c and ports/esp32/network_wlan.c of MicroPython 1.25,
+    cyw43_ctrl.c of its driver). failing_starts: that many starts fail from now on. RP2: active(True) returns and reads as True,
+    connect() raises EPERM, and disconnect() starts the chip once more without making it usable. ESP32: active(True) raises.
+    is_hung: takes orders and joins nothing, until its power is cut: deinit(), on ESP32 active(False).
+    start_ms, failed_start_ms: what those calls take; longest_call_ms: the longest one that was made.
+    """
 
     def __init__(self, numbers, ticks):
         self.numbers, self.ticks = numbers, ticks
         self.fate, self.after_ms = "joined", 1500
-        self.is_active = self.is_trying = False
+        self.is_active = self.is_trying = self.is_hung = False
+        self.is_on = False  # what active() reads as: RP2 keeps what was asked for, not what came of it
         self.key = self.network_name = None
         self.since_ms = 0
         self.connects = self.disconnects = 0
+        self.starts = self.failing_starts = self.start_ms = self.failed_start_ms = self.longest_call_ms = 0
         self.gives_up = numbers is RP2  # the ESP32 port tries for ever unless told otherwise, and says "connecting"
 
-    def active(self, on):
-        self.is_active = on
+    def active(self, on=None):
+        if on is None:
+            return self.is_on
+        if self.numbers is RP2:
+            self.is_on = on  # False does nothing more to a station
+            self.is_active = self.is_active or (on and self._start())
+        elif on and not self.is_active and not self._start():
+            raise OSError("Wifi Internal Error")
+        else:
+            self.is_on = self.is_active = on
+            self.is_trying = self.is_trying and on
+            self.is_hung = self.is_hung and on
+        return None if self.numbers is RP2 else self.is_on
+
+    def _start(self):
+        """Power on and firmware loaded."""
+        self.starts += 1
+        failed = self.failing_starts > 0
+        self.failing_starts -= failed
+        self._take(self.failed_start_ms if failed else self.start_ms)
+        return not failed
+
+    def _take(self, ms):
+        self.ticks.ms += ms
+        self.longest_call_ms = max(self.longest_call_ms, ms)
 
     def config(self, **options):
         if self.numbers is RP2:
@@ -60,24 +92,28 @@ class FakeWlan:
 
     def connect(self, name, key):
         if not self.is_active:
-            raise OSError("Wifi Not Started")  # ESP32: a text, not a number
+            raise OSError(errno.EPERM) if self.numbers is RP2 else OSError("Wifi Not Started")  # ESP32: a text, not a number
         self.connects += 1
         self.network_name, self.key = name, key
         self.is_trying, self.since_ms = True, self.ticks.ms
 
     def deinit(self):
-        self.is_active = self.is_trying = False
+        if self.numbers is not RP2:
+            raise AttributeError("'WLAN' object has no attribute 'deinit'")
+        self.is_active = self.is_trying = self.is_hung = False
 
     def disconnect(self):
         self.disconnects += 1
         self.is_trying = False
+        if self.numbers is RP2 and not self.is_active:
+            self._start()
 
     def status(self, what=None):
         if what == "rssi":
             return -61
         if not self.is_trying:
             return self.numbers["idle"]
-        if self.ticks.ms - self.since_ms < self.after_ms:
+        if self.is_hung or self.ticks.ms - self.since_ms < self.after_ms:
             return self.numbers["connecting"]
         decided = self.gives_up or self.fate == "joined"
         return self.numbers[self.fate if decided else "connecting"]
