@@ -32,8 +32,10 @@ class World:
             return 0x1234
 
         self.rtc = []
-        self.time = NetTime(ask(), Dns(ask(), bits), "pool.ntp.org", bits, ticks.ticks_ms, lambda *t: self.rtc.append(t))
-        dns = Dns(ask(), bits)
+        self.time = NetTime(
+            ask(), Dns(ask(), self.wifi, bits), "pool.ntp.org", bits, ticks.ticks_ms, lambda *t: self.rtc.append(t)
+        )
+        dns = Dns(ask(), self.wifi, bits)
         link = WifiLink(self.wifi, dns, self.time, self.net, FakeSelect(), host, 1883, ticks.ticks_ms, secure)
         self.client = Client(link, RamOutbox(), b"board-1")
         self.clock = Clock(ticks.ticks_ms())
@@ -137,6 +139,16 @@ class TestWifi(unittest.TestCase):
         began = world.ticks.ms
         while not world.errors:
             world.run(50)
+        self.assertTrue(5800 <= world.ticks.ms - began <= 6300, world.ticks.ms - began)
+
+    def test_datagrams_that_answer_nothing_do_not_prolong_the_wait(self):
+        world = World(RP2)
+        world.net.dns_answers, world.net.flood = False, b"no answer"
+        world.run(1700)
+        began = world.ticks.ms
+        while not world.errors and world.ticks.ms - began < 60_000:
+            world.run(50)
+        self.assertEqual(world.errors, [status.DNS_FAILED])
         self.assertTrue(5800 <= world.ticks.ms - began <= 6300, world.ticks.ms - began)
 
     def test_an_address_needs_no_name_server(self):
@@ -278,7 +290,7 @@ class TestTime(unittest.TestCase):
             self.assertTrue(world.time._check(bad) is None)
 
     def test_answers_that_are_none_of_a_name_server(self):
-        dns = Dns(Ask(None, None), None)
+        dns = Dns(Ask(None, None), None, None)
         dns._packet = b"\x12\x34\1\0\0\1\0\0\0\0\0\0\4test\0\0\1\0\1"
         head = b"\x12\x34\x81\x80\0\1\0\1\0\0\0\0\4test\0\0\1\0\1"
         good = head + b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4\1\2\3\4"

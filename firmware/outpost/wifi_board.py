@@ -1,7 +1,8 @@
 """What boards with Wi-Fi have in common: the functions of board.py, put together from the modules of this package.
 
 A board.py makes one of its subclasses (`esp32_board.py`, `rp2_board.py`), gives it the port's modules, and takes its methods for
-its own functions. idle(), feed_watchdog() and keep_time() take no heap while nothing is to be done.
+its own functions. idle(), feed_watchdog(), keep_time() and the link take no heap while they wait
+or have nothing to do.
 
 The watchdog is started when the loop begins and fed by the loop alone. Nothing there lasts longer than its 8 s: network, name,
 time, TCP and TLS go step by step; what cannot be cut is TLS arithmetic (1 to 3 s), switching the radio on, an erase (0.4 s).
@@ -107,12 +108,16 @@ class WifiBoard:
         ticks_ms = self._ticks_ms
         ssid, password = settings["wifi_ssid"], settings["wifi_password"]
         self._wifi = Wifi(wlan, ssid, password, ticks_ms, self._switch_off, self._prepare)
-        times = (Ask(socket, ticks_ms), Dns(Ask(socket, ticks_ms), self.random_bits))
-        self._net_time = NetTime(times[0], times[1], settings["ntp_host"], self.random_bits, ticks_ms, self._set_rtc)
-        dns = Dns(Ask(socket, ticks_ms), self.random_bits)
+        ask, host = Ask(socket, ticks_ms), settings["ntp_host"]
+        bits, on_time = self.random_bits, self._set_rtc
+        self._net_time = NetTime(ask, self._dns(), host, bits, ticks_ms, on_time)
         secure = self._secure(settings) if settings["tls"] else None
         host, port = settings["broker_host"], settings["broker_port"]
-        return WifiLink(self._wifi, dns, self._net_time, socket, select, host, port, ticks_ms, secure)
+        dns, net_time = self._dns(), self._net_time
+        return WifiLink(self._wifi, dns, net_time, socket, select, host, port, ticks_ms, secure)
+
+    def _dns(self):
+        return Dns(Ask(socket, self._ticks_ms), self._wifi, self.random_bits)
 
     def _secure(self, settings):
         from outpost.tls_link import TlsLink, client_context

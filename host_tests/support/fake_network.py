@@ -122,7 +122,8 @@ class FakeWlan:
         return self.status() == self.numbers["joined"]
 
     def ifconfig(self):
-        return ("192.168.4.2", "255.255.255.0", "192.168.4.1", "192.168.4.1")
+        """New strings at each call, as on the ports."""
+        return ("192.168.4.%d" % 2, "255.255.255.%d" % 0, "192.168.4.%d" % 1, "192.168.4.%d" % 1)
 
 
 class FakeNetwork:
@@ -149,6 +150,7 @@ class FakeSockets:
         self.names = {"broker.test": b"\x0a\x00\x00\x07", "pool.ntp.org": b"\x0a\x00\x00\x08"}
         self.dns_answers = self.ntp_answers = self.tcp_answers = True
         self.questions = []
+        self.flood = b""  # a datagram that is there at each look
         self.ntp_seconds = 3_953_000_000  # 2025-04-07 16:53:20 UTC
         self.stream = FakeStream()
         self.open = 0
@@ -200,6 +202,14 @@ class _Udp:
             raise OSError(errno.EAGAIN)
         return reply
 
+    def readinto(self, buf):
+        """As a stream's: None where recv() raises."""
+        reply, self._reply = self._reply or self._net.flood, None
+        if not reply:
+            return None
+        buf[: len(reply)] = reply
+        return len(reply)
+
     def close(self):
         self._net.open -= 1
 
@@ -237,10 +247,16 @@ class FakeSelect:
 
 
 class _Poller:
+    """poll() makes a list at each call, as on the ports; ipoll() makes nothing."""
+
     def register(self, tcp, events):
         self._tcp = tcp
+        self._connected = [(tcp, 4)]
 
     def poll(self, timeout_ms):
+        return list(self.ipoll(timeout_ms))
+
+    def ipoll(self, timeout_ms):
         if timeout_ms:
             raise AssertionError("it would wait")
-        return [(self._tcp, 4)] if self._tcp.net.tcp_answers is True else self._tcp.net.tcp_answers or []
+        return self._connected if self._tcp.net.tcp_answers is True else self._tcp.net.tcp_answers or ()
