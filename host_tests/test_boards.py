@@ -81,6 +81,7 @@ class TestBoards(unittest.TestCase):
         main, board = desk.main(), desk.board
         board.begin()
         station = main.build(settings())
+        self.assertEqual(desk.machine.watchdog_ms, 0, name)  # pinning may take a minute
         desk.net.stream.say(b"\x20\x02\0\0")
         loops = [0, 0]  # of 5 ms and more: Wi-Fi takes 1.5 s
         idle, outbox = board.idle, station.client.outbox

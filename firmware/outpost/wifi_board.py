@@ -180,9 +180,9 @@ class WifiBoard:
         try:
             return open_blocks(raw, "/outbox", board)
         except NotPinned:
-            from outpost.pinning import create
+            from outpost.pinning import create, say
 
-            return create(raw, "/outbox", blocks, os.urandom(8), board)
+            return create(raw, "/outbox", blocks, os.urandom(8), board, say)
 
 
 def _yes():

@@ -4,12 +4,8 @@ A board connects to (address, port); unix wants an address from getaddrinfo(), w
 changed on the way: every call goes to the real one, without heap of its own. Ports 53 and 123 become those of the test.
 """
 
+import select
 import socket
-
-try:
-    import select
-except ImportError:  # CPython's build of the documentation; the tests that use it are MicroPython's
-    select = None
 
 
 def resolved(port):
