@@ -19,7 +19,7 @@ _RECORD_OVERHEAD = 16  # bytes of a record beside topic and payload: OUTBOX_FORM
 
 
 def load_settings():
-    """The settings; their module, 9 KB of heap for all its messages, is unloaded again. Raises ValueError."""
+    """The settings. Their module, 9 KB of heap, is unloaded again. Raises ValueError."""
     from outpost.settings import load
 
     try:

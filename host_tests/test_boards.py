@@ -107,6 +107,15 @@ class TestBoards(unittest.TestCase):
         self.assertTrue(desk.machine.longest_hunger_ms < 100, name)
         self.assertEqual(desk.ticks.longest_sleep_ms, 5)
 
+    def test_a_board_works_without_its_link(self):
+        """As `outpost selftest --no-link` runs it: an emulator may have no radio at all."""
+        for name in PORTS:
+            desk = bench(name)
+            desk.network.WLAN = None
+            desk.board.keep_time(None, desk.ticks.ticks_ms())
+            found = {one.name: one for one in desk.board.sensors(settings())}
+            self.assertTrue(found[b"signal"].read() is None, name)
+
     def test_the_sensors_that_need_no_wire(self):
         for name in PORTS:
             desk = bench(name)

@@ -1,9 +1,11 @@
 # micropython-only: CPython has no mem_total
-"""While the time server, the name server, the broker or the network do not answer, the loop of main.py takes no heap.
+"""While the time server, the name server, the broker or the network do not answer, the loop of
+main.py takes no heap.
 
-gross: every byte asked of the heap, given back at once or not (micropython.mem_total), over 400 turns between two questions.
-net: what is left of them as garbage (gc.mem_alloc). What questions and new connections leave in 60 s is told, and bounded.
-Over the fakes of the ports, and over real sockets.
+gross: every byte asked of the heap, given back at once or not (micropython.mem_total), over 400
+turns between two questions. net: what is left of them as garbage (gc.mem_alloc). What questions and
+new connections leave in 60 s is told, and bounded. Over the fakes of the ports, and over real
+sockets.
 """
 
 import gc
@@ -45,7 +47,8 @@ class Enough(Exception):
 
 
 class World:
-    """A board with everything faked below board.py, and main.py's loop; the clock moves TURN_MS a turn."""
+    """A board with everything faked below board.py, and main.py's loop; the clock moves TURN_MS a
+    turn."""
 
     def __init__(self, name, **more):
         self.name = name
@@ -141,7 +144,8 @@ def _nothing(client):
 
 class Checks(unittest.TestCase):
     def check(self, world, what, sent=None, connects=False):
-        """sent: callable, counts the questions that went out; the turns to look at begin behind one.
+        """sent: callable, counts the questions that went out; the turns to look at begin behind
+        one.
 
         connects: the client does all along.
         """

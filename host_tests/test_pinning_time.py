@@ -1,5 +1,6 @@
 # cpython-only: tests a desktop tool
-"""What the tool waits for a line of a board that pins its blocks covers what littlefs does between two lines, on worn flash."""
+"""What the tool waits for a line of a board that pins its blocks covers what littlefs does between
+two lines, on worn flash."""
 
 import os
 import subprocess

@@ -188,8 +188,9 @@ class TestWifi(unittest.TestCase):
 
 
 class TestRadio(unittest.TestCase):
-    """Times of the calls, in ms. 0.8 s: a start, measured on the emulated Pico W. 2.2 s: one that fails last, 70 + 10 + 10 of
-    delays, 1,000 for the clock, 1,000 for the chip's answer (cyw43_ll_bus_init, by reading). The watchdog has 8 s."""
+    """Times of the calls, in ms. 0.8 s: a start, measured on the emulated Pico W. 2.2 s: one that
+    fails last, 70 + 10 + 10 of delays, 1,000 for the clock, 1,000 for the chip's answer
+    (cyw43_ll_bus_init, by reading). The watchdog has 8 s."""
 
     def worlds(self):
         for numbers in (RP2, ESP32):

@@ -1,8 +1,8 @@
 """The time from a server (SNTP, RFC 4330), asked for from the main loop: no call waits.
 
-One question, given up after 6 s, and as long for the server's name before it. After an answer 6 h of
-rest, after a failure 8 s, doubling to 17 min. Half the round trip is added. Allocates when it asks
-and when an answer comes, not while it rests or waits.
+One question, given up after 6 s, and as long for the server's name before it. After an answer 6 h
+of rest, after a failure 8 s, doubling to 17 min. Half the round trip is added. Allocates when it
+asks and when an answer comes, not while it rests or waits.
 """
 
 from micropython import const

@@ -94,7 +94,7 @@ class Rp2Board(WifiBoard):
         day = (day & 0xFFFF) + ms // _DAY_MS
         clock.set(day, ms % _DAY_MS, now_ms)
         self._set_rtc(day, ms % _DAY_MS)
-        self._net_time.is_set = True
+        self._time_is_known()
 
 
 def _switch_off(wlan):

@@ -1,4 +1,4 @@
-"""Joins a Wi-Fi network without waiting for it: join() checks, starts what must be started, returns.
+"""Joins a Wi-Fi network without waiting: join() checks, starts what must be started, returns.
 
 It tries once and reports the result; when to try again is decided by the client's backoff (half a
 second to a minute), so there is no second timer. Knows no port: isconnected() means "joined", which

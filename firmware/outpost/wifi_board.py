@@ -127,7 +127,9 @@ class WifiBoard:
 
     def signal(self):
         """Strength of the network in dBm, or None."""
-        return self._network.WLAN(self._network.STA_IF).status("rssi") if self._wifi.is_up else None
+        if not self._wifi or not self._wifi.is_up:
+            return None
+        return self._network.WLAN(self._network.STA_IF).status("rssi")
 
     # --- Time ---
 
@@ -139,11 +141,16 @@ class WifiBoard:
         day = now // 86400 + self._first_day()
         if day >= _FIRST_DAY:
             clock.set(day, now % 86400 * 1000, now_ms)
+            self._time_is_known()
+
+    def _time_is_known(self):
+        if self._net_time:
             self._net_time.is_set = True
 
     def keep_time(self, clock, now_ms):
-        """Called from the loop."""
-        self._net_time.step(clock, self._wifi, now_ms)
+        """Called from the loop. Without link() there is nobody to ask."""
+        if self._net_time:
+            self._net_time.step(clock, self._wifi, now_ms)
 
     def _first_day(self):
         """Day number of the port's time 0: RP2 counts from 1970, ESP32 from 2000."""

@@ -41,11 +41,13 @@ class Ticks:
 class FakeWlan:
     """numbers: RP2 or ESP32. fate: the key of numbers that connect() ends in, `after_ms`.
 
-    A radio that fails does so as the ports do (extmod/network_cyw43.c and ports/esp32/network_wlan.c of MicroPython 1.25,
-    cyw43_ctrl.c of its driver). failing_starts: that many starts fail from now on. RP2: active(True) returns and reads as True,
-    connect() raises EPERM, and disconnect() starts the chip once more without making it usable. ESP32: active(True) raises.
-    is_hung: takes orders and joins nothing, until its power is cut: deinit(), on ESP32 active(False).
-    start_ms, failed_start_ms: what those calls take; longest_call_ms: the longest one that was made.
+    A radio that fails does so as the ports do (extmod/network_cyw43.c and
+    ports/esp32/network_wlan.c of MicroPython 1.25, cyw43_ctrl.c of its driver). failing_starts:
+    that many starts fail from now on. RP2: active(True) returns and reads as True, connect() raises
+    EPERM, and disconnect() starts the chip once more without making it usable. ESP32: active(True)
+    raises. is_hung: takes orders and joins nothing, until its power is cut: deinit(), on ESP32
+    active(False). start_ms, failed_start_ms: what those calls take; longest_call_ms: the longest
+    one that was made.
     """
 
     def __init__(self, numbers, ticks):

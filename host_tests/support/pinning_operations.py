@@ -1,7 +1,8 @@
-"""Run by test_pinning_time.py under MicroPython: the most flash operations that pinning does between two of its lines.
+"""Run by test_pinning_time.py under MicroPython: the most flash operations that pinning does
+between two of its lines.
 
-Prints "erases pages lines". The filesystem is a board's after `outpost flash`; the second attempt follows one cut off, the
-third extends the ring.
+Prints "erases pages lines". The filesystem is a board's after `outpost flash`; the second attempt
+follows one cut off, the third extends the ring.
 """
 
 import vfs

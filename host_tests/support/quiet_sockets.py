@@ -1,7 +1,9 @@
-"""Real sockets of unix MicroPython under the names that a board's `socket` and `select` have, for hosts that do not answer.
+"""Real sockets of unix MicroPython under the names that a board's `socket` and `select` have, for
+hosts that do not answer.
 
-A board connects to (address, port); unix wants an address from getaddrinfo(), which a board must not ask. That is all that is
-changed on the way: every call goes to the real one, without heap of its own. Ports 53 and 123 become those of the test.
+A board connects to (address, port); unix wants an address from getaddrinfo(), which a board must
+not ask. That is all that is changed on the way: every call goes to the real one, without heap of
+its own. Ports 53 and 123 become those of the test.
 """
 
 import select
@@ -13,7 +15,7 @@ def resolved(port):
 
 
 def bound(kind):
-    """A socket of that kind on a free port of the loopback. unix MicroPython cannot be asked which one it got."""
+    """A socket of that kind on a free port of the loopback; the port cannot be asked for."""
     port = 20_000
     while True:
         found = socket.socket(socket.AF_INET, kind)

@@ -1,9 +1,10 @@
 """A board's flash for `rig_console.py`: littlefs at `/` on a NOR image file, which outlives the process.
 
-The chip is `pinned_nor.Chip` in RAM, written through to the file operation by operation. `orders.json` beside the image may order
-a power cut: {"cut_at": operation counted from the next start, "cut_mode": as nor_flash.CUT_MODES}, or a slow flash:
-{"operation_ms": of each program and erase}; it is obeyed once, by a board that somebody stopped (a start into the raw REPL).
-MicroPython only. Host files are opened before littlefs takes the place of `/`.
+The chip is `pinned_nor.Chip` in RAM, written through to the file operation by operation.
+`orders.json` beside the image may order a power cut: {"cut_at": operation counted from the next
+start, "cut_mode": as nor_flash.CUT_MODES}, or a slow flash: {"operation_ms": of each program and
+erase}; it is obeyed once, by a board that somebody stopped (a start into the raw REPL). MicroPython
+only. Host files are opened before littlefs takes the place of `/`.
 """
 
 import json
