@@ -14,6 +14,8 @@ from rp2040 import littlefs
 from rp2040.chip import Chip, Reset
 from rp2040.clock import HZ
 from rp2040.image import symbol as image_symbol
+from rp2040.memory_link import MemoryLink
+from rp2040.mqtt_peer import Collector
 from rp2040.pace import Pace
 from rp2040.uart_link import Network, UartLink
 from rp2040.usb import Console, Terminal
@@ -35,18 +37,25 @@ def flash_image(firmware: bytes, payload: dict[str, bytes], settings: dict) -> b
 class Board:
     """image: of the whole flash. text: all that came out of the USB console.
 
-    has_terminal: its USB port is the pseudo-terminal `terminal.path`.
+    has_terminal: its USB port is the pseudo-terminal `terminal.path`. collector: the other end of every
+    connection; without, connections go to servers on this machine, and the chip's time is bound to theirs.
     """
 
     def __init__(
-        self, image: bytes, network: Network | None = None, seed: int = 1, speed: float = 10.0, has_terminal: bool = False
+        self,
+        image: bytes,
+        network: Network | None = None,
+        seed: int = 1,
+        speed: float = 10.0,
+        has_terminal: bool = False,
+        collector: Collector | None = None,
     ) -> None:
         self.chip = Chip(image, seed)
         self.network = network or Network()
-        self.link = UartLink(self.chip, self.network)
+        self.link = MemoryLink(self.chip, self.network, collector) if collector else UartLink(self.chip, self.network)
         self.terminal = Terminal(self.chip, self._print) if has_terminal else None
         self.console = self.terminal.console if self.terminal else Console(self.chip, self._print)
-        sources = [self.link, self.terminal] if self.terminal else [self.link]
+        sources = [source for source in (None if collector else self.link, self.terminal) if source]
         self.pace = Pace(self.chip, sources, speed)
         self.text = ""
         self.feeds = 0  # of the watchdog since the last reset: one a turn of the program's loop

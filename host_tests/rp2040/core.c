@@ -152,6 +152,12 @@ static inline uint32_t read16(core_t *c, uint32_t address) {
     return (read_device(c, address & ~3u) >> (8 * (address & 2))) & 0xFFFF;
 }
 
+/* Code lies in flash, mostly. */
+static inline uint32_t fetch(core_t *c, uint32_t pc) {
+    if (__builtin_expect(pc - 0x10000000u < 0x04000000u, 1)) return load16(c->flash + (pc & FLASH_MASK));
+    return read16(c, pc);
+}
+
 static inline uint32_t read8(core_t *c, uint32_t address) {
     uint8_t *at = memory_at(c, address);
     if (at) return *at;
@@ -536,7 +542,7 @@ static uint32_t conditional_branch(core_t *c, uint32_t op) {
 
 /* One instruction; returns its cycles. */
 static inline uint32_t execute(core_t *c) {
-    uint32_t pc = c->r[15], op = read16(c, pc), address, base, value;
+    uint32_t pc = c->r[15], op = fetch(c, pc), address, base, value;
     c->r[15] = pc + 2;
     switch (op >> 11) {
     case 0: case 1: case 2: return shift_immediate(c, op);

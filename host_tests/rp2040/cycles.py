@@ -89,7 +89,7 @@ def table(rows: dict[str, dict], pattern: str) -> str:
     return "\n".join(lines)
 
 
-def parse() -> argparse.Namespace:
+def parse(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--firmware",
@@ -109,11 +109,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("-k", dest="pattern", default="", help="show the rows with this in their name")
     parser.add_argument("--json", type=Path, default=REPOSITORY / "build" / "cycles.json")
     parser.add_argument("--verbose", action="store_true", help="show what the script prints")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
-def main() -> int:
-    options = parse()
+def report(options: argparse.Namespace) -> int:
     began = time.monotonic()
     echo = (lambda line: print(f"  {line}", file=sys.stderr)) if options.verbose else None
     done = counter.run(
@@ -134,6 +133,6 @@ def main() -> int:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        sys.exit(report(parse()))
     except (ToolError, counter.NotFinished, OSError) as error:
         sys.exit(f"cycles: {error}")

@@ -40,6 +40,7 @@ class Operation:
     kind: str  # "program" or "erase"
     address: int
     length: int
+    data: bytes = b""  # of a program
 
 
 @dataclass(slots=True)
@@ -48,6 +49,7 @@ class Cut:
 
     operation: int
     done_bytes: int | None = 0
+    undone_bits: int = 0xFF  # of the byte after those: what it keeps of its old value
 
 
 @dataclass(slots=True)
@@ -125,29 +127,33 @@ class Nor:
         return WRITE_ENABLED_BIT if self._write_enabled else 0
 
     def _program(self, address: int, data: bytes) -> None:
-        done = self._begin("program", address, len(data))
+        done = self._begin(Operation(self.operations + 1, "program", address, len(data), data))
         old = self.image[address : address + done]
         self.image[address : address + done] = bytes(a & b for a, b in zip(old, data, strict=False))
+        if done < len(data):
+            self.image[address + done] &= data[done] | self.cut.undone_bits
         self.counters.programs += 1
         self.counters.programmed_bytes += done
         self._end(self.program_us)
 
     def _erase(self, address: int, size: int) -> None:
-        done = self._begin("erase", address, size)
+        done = self._begin(Operation(self.operations + 1, "erase", address, size))
         self.image[address : address + done] = b"\xff" * done
+        if done < size:
+            self.image[address + done] |= ~self.cut.undone_bits & 0xFF
         self.counters.erases += size // SECTOR_BYTES
         for sector in range(address // SECTOR_BYTES, (address + size) // SECTOR_BYTES):
             self.counters.erases_of[sector] = self.counters.erases_of.get(sector, 0) + 1
         self._end(self.sector_erase_us if size == SECTOR_BYTES else self.block_erase_us)
 
-    def _begin(self, kind: str, address: int, length: int) -> int:
-        """How many bytes of the operation are to be done before the power goes."""
-        self.operations += 1
+    def _begin(self, operation: Operation) -> int:
+        """How many of its bytes are to be done before the power goes. on_operation may set the cut."""
+        self.operations = operation.number
         if self.on_operation:
-            self.on_operation(Operation(self.operations, kind, address, length))
+            self.on_operation(operation)
         if self.cut and self.operations == self.cut.operation and self.cut.done_bytes is not None:
-            return min(length, self.cut.done_bytes)
-        return length
+            return min(operation.length, self.cut.done_bytes)
+        return operation.length
 
     def _end(self, micros: int) -> None:
         if self.cut and self.operations >= self.cut.operation:
