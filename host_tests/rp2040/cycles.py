@@ -112,19 +112,19 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
+def measure(options: argparse.Namespace) -> tuple[dict[str, dict], list[str]]:
+    """The rows, and what the script printed."""
+    echo = (lambda line: print(f"  {line}", file=sys.stderr)) if options.verbose else None
+    board = files(options.firmware, options.optimize)
+    done = counter.run(image.load(options.image), board, options.script.read_bytes(), echo=echo)
+    return summary(done.spans), [line for line in done.lines if line != counter.LAST_LINE]
+
+
 def report(options: argparse.Namespace) -> int:
     began = time.monotonic()
-    echo = (lambda line: print(f"  {line}", file=sys.stderr)) if options.verbose else None
-    done = counter.run(
-        image.load(options.image),
-        files(options.firmware, options.optimize),
-        options.script.read_bytes(),
-        echo=echo,
-    )
-    said = [line for line in done.lines if line != counter.LAST_LINE]
-    rows = summary(done.spans)
+    rows, said = measure(options)
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps({"firmware": str(options.firmware.name), "rows": rows, "said": said}, indent=1) + "\n")
+    options.json.write_text(json.dumps({"firmware": options.firmware.name, "rows": rows, "said": said}, indent=1) + "\n")
     print(table(rows, options.pattern))
     print("\n".join(said))
     print(f"{time.monotonic() - began:.1f} s; all of it in {options.json}")

@@ -103,6 +103,10 @@ class Nor:
             return CHIP_ID[(position - 5) % 8]
         return 0xFF
 
+    def send(self, data: bytes) -> None:
+        """More bytes of the command under way; what comes back is nothing."""
+        self._sent += data
+
     def deselect(self) -> None:
         """The chip acts on a command when it is deselected."""
         sent = self._sent
@@ -163,18 +167,27 @@ class Nor:
 
 
 class FlashPort(RPSSI):
-    """rp2040py's SSI with our chip on it: same registers and chip select, other commands."""
+    """rp2040py's SSI with our chip on it: same registers and chip select, other commands.
+
+    The bytes of a page to be programmed are collected by core.c: see send_page() there.
+    """
 
     def __init__(self, rp2040, name: str, nor: Nor) -> None:
         super().__init__(rp2040, name)
         self.nor = nor
+        self._state = rp2040.core.state
 
     def _shift_byte(self, byte_out: int) -> int:
         if not self._tx_buffer:  # rp2040py empties it when the chip is selected
             self.nor.select()
             self._tx_buffer.append(byte_out)
+            if byte_out == PROGRAM:
+                self._state.is_page_sent, self._state.page_bytes, self._state.page_unread = 1, 0, 1
         return self.nor.exchange(byte_out)
 
     def _apply_command(self) -> None:
         self._tx_buffer = bytearray()
+        if self._state.is_page_sent:
+            self._state.is_page_sent = 0
+            self.nor.send(bytes(self._state.page[: self._state.page_bytes]))
         self.nor.deselect()
