@@ -23,16 +23,16 @@ except (ImportError, AttributeError, SyntaxError, ValueError):
 class TestBytes(unittest.TestCase):
     def test_crc_is_crc32_cut_to_30_bits(self):
         for module in IMPLEMENTATIONS:
-            self.assertEqual(module.crc30(b"123456789", 0, 9, 0), 0xCBF43926 & 0x3FFFFFFF)
-            self.assertEqual(module.crc30(b"xx123456789", 2, 11, 0), 0xCBF43926 & 0x3FFFFFFF)
-            self.assertEqual(module.crc30(b"", 0, 0, 0), 0)
+            self.assertEqual(module.crc30(0, b"123456789", 0, 9), 0xCBF43926 & 0x3FFFFFFF)
+            self.assertEqual(module.crc30(0, b"xx123456789", 2, 11), 0xCBF43926 & 0x3FFFFFFF)
+            self.assertEqual(module.crc30(0, b"", 0, 0), 0)
 
     def test_all_implementations_agree(self):
         random.seed(2)
         for _ in range(200):
             data = bytes([random.getrandbits(8) for _ in range(random.getrandbits(6))])
             seed = random.getrandbits(29)
-            answers = [module.crc30(data, 0, len(data), seed) for module in IMPLEMENTATIONS]
+            answers = [module.crc30(seed, data, 0, len(data)) for module in IMPLEMENTATIONS]
             self.assertEqual(len(set(answers)), 1)
 
     def test_copy_and_blank(self):

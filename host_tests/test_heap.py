@@ -166,7 +166,7 @@ class TestHeap(unittest.TestCase):
             ack[2] = packet_id >> 8
             ack[3] = packet_id & 255
             stream.say(ack)
-            client.poll(4)
+            client.poll(3)
             stream.length = 0
             return status == 0 and outbox.oldest_seq == outbox.next_seq
 

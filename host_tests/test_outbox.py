@@ -433,7 +433,7 @@ class TestForeignRegions(unittest.TestCase):
         flash, _ = fresh()
         image = bytearray(image_of(flash))
         image[2] = 2
-        crc = crc30(image, 0, 28, 0)
+        crc = crc30(0, image, 0, 28)
         for i in range(4):
             image[28 + i] = crc >> 8 * i & 0xFF
         newer = flash_in_ram(4, image=bytes(image))

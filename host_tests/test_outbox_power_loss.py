@@ -69,10 +69,18 @@ class NoSalt(Outbox):
     def _fits(self, at, salt):
         return Outbox._fits(self, at, 0)
 
+    def _reads_back(self, at, end):
+        self._filled = len(self.buffer)
+        return self._fits(at, 0)
+
+    def _put_header(self):
+        Outbox._put_header(self)
+        self._true_salt, self._salt = self._salt, self.next_seq  # their XOR is the seed
+
     def _compose(self, at, kind):
-        salt, self._salt = self._salt, self.next_seq  # their XOR is the seed
+        self._true_salt, self._salt = self._salt, self.next_seq
         end = Outbox._compose(self, at, kind)
-        self._salt = salt
+        self._salt = self._true_salt
         return end
 
 

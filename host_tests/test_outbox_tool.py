@@ -295,7 +295,7 @@ def test_a_record_given_up_after_a_failed_program_is_not_a_message(tmp_path):
     outbox = Outbox(flash, page_bytes=4)
     outbox.format(b"3fa9c1d2")
     outbox.append(b"t", b"first", 5)
-    outbox._fits, fits = lambda *_: setattr(outbox, "_fits", fits), outbox._fits
+    outbox._reads_back, reads_back = lambda *_: setattr(outbox, "_reads_back", reads_back), outbox._reads_back
     assert outbox.append(b"t", b"second", 6) == status.OK
     data = image_of(flash)
     image = read_image(data)

@@ -98,7 +98,7 @@ def test_a_note_and_text_that_would_play_with_the_terminal_are_shown_as_hex(here
     box = Outbox(flash)
     box.format(b"3fa9c1d2")
     box.append(b"a\x1b[2J", b"\xff\x00", 2)
-    box._store(b"", b"\x07note", 5, 2)
+    box.append(b"", b"\x07note", 5, 2)
     (here / "odd.img").write_bytes(image_of(flash))
     assert outbox("show", "odd.img", "--records") == 0
     shown = capsys.readouterr().out

@@ -9,13 +9,14 @@ import struct
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
 
 import arm_toolchain
 import rp2_image
-from cache_rules import whole
+from cache_rules import drop_unused, whole
 from debian_packages import LOADERS, Unobtainable, unpack_source
 
 PROGRAM = Path(rp2_image.__file__)
@@ -66,7 +67,7 @@ def test_another_package_is_another_recipe(parts):
 
 def test_a_changed_frozen_file_is_another_recipe(parts, tmp_path, monkeypatch):
     monkeypatch.setattr(rp2_image, "REPOSITORY", tmp_path)
-    monkeypatch.setattr(rp2_image, "TOOLS", tmp_path / "tools")
+    monkeypatch.setattr(rp2_image, "RECIPE", tmp_path / "recipe")
     firmware = tmp_path / "firmware"
     firmware.mkdir()
     (firmware / "client.py").write_text("A = 1\n")
@@ -142,6 +143,18 @@ def test_a_failed_part_leaves_nothing_and_a_killed_one_is_cleared_away(tmp_path)
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["part", "part/file"]
 
 
+def test_of_older_recipes_only_what_is_long_unused_goes(tmp_path):
+    for name in ("part-1", "part-2", "part-3"):
+        (tmp_path / name).mkdir()
+    long_ago = time.time() - 15 * 86_400
+    os.utime(tmp_path / "part-1", (long_ago, long_ago))
+    os.utime(tmp_path / "part-3", (long_ago, long_ago))
+    drop_unused(tmp_path / "part-3", "part-*")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["part-2", "part-3"]
+    drop_unused(tmp_path / "part-2", "part-*")  # part-3 was used just now
+    assert (tmp_path / "part-3").is_dir()
+
+
 def a_source_package(folder):
     """An upstream archive, and Debian's with one patch for it."""
     patch = b"--- a/hello.c\n+++ b/hello.c\n@@ -1 +1 @@\n-old\n+new\n"
@@ -204,14 +217,15 @@ def test_an_archive_out_of_reach_is_one_line_and_leaves_nothing_half_made(tmp_pa
 def test_an_unknown_image_is_named_with_the_known_ones(tmp_path):
     done = run_program(tmp_path / "cache", "esp32")
     assert done.returncode == 2
-    assert "invalid choice: 'esp32' (choose from 'pico'," in done.stderr
+    assert "no image esp32; there are pico, pico-outpost, pico-ppp" in done.stderr
 
 
 @pytest.mark.parametrize("name", sorted(rp2_image.IMAGES))
 def test_a_built_image_holds_what_its_name_says(name):
-    folder = rp2_image.find(name) or pytest.skip(f"optional: no image {name}: python3 tools/setup.py --rp2")
+    folder = rp2_image.find(name) or pytest.skip(f"optional: no image {name}: .venv/bin/python tools/rp2_image.py {name}")
     image = (folder / "firmware.bin").read_bytes()
     assert b"1.25.0" in image and b"asyncio/core.py" in image
     assert (b"outpost/client.py" in image) is (name == "pico-outpost")
+    assert (b"TCP_NODELAY" in image) is (name == "pico-ppp")
     assert (folder / "firmware.uf2").read_bytes() == rp2_image.uf2(image)
     assert "gcc-arm-none-eabi" in (folder / "packages.txt").read_text()

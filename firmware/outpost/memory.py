@@ -1,19 +1,33 @@
-"""Bytes moved as fast as the board can: machine code, or plain Python where there is no native emitter. Modules let go.
+"""Bytes moved as fast as the board can: machine code, or plain Python where there is no native emitter.
 
-copy(target, at, source, start, length) -> at + length goes byte by byte upwards, bounds being the caller's duty. So bytes of one
-buffer can be moved to a lower address. fill(buf, count) makes the first `count` bytes 0xFF, as erased NOR flash; a multiple of 4.
+Bounds are the caller's duty; no function here allocates.
+
+copy(target, at, source, start, length) -> at + length goes byte by byte upwards, so that bytes of one buffer can be moved to a
+lower address. fill(buf, count) makes the first `count` bytes 0xFF, as erased NOR flash reads; a multiple of 4.
+
+put_publish(tx, head, source, start, topic_length, length) -> end writes a PUBLISH (MQTT 3.1.1, 3.3) to the start of tx: the
+first byte and the remaining length, the topic from source[start:], the packet identifier, and the payload, which follows the
+topic in source. head: first byte | packet identifier << 8. Identifier 0, for QoS 0: none is written, and the `length` bytes of
+payload are left to the caller, to be put at `end`.
+
+puback_id(rx, at, end) -> the packet identifier of the whole PUBACK at rx[at:end]; 0: another packet, or not all of it yet.
+
+put_prefix(buf, at, lengths, oldest, acked, boot) -> at + 12 writes the head of a record of the outbox (`sectors.py`), little
+endian: lengths:4 oldest:4 acked:2 boot:2. `at` is a multiple of 4.
+
+u32(buf, at) -> the low 30 bits of a 32-bit field, little endian; put_u32(buf, at, value) -> at + 4 writes one. What the formats
+of this package store never has more than 30 bits.
 """
 
 import sys
 
 try:
-    from outpost.viper import copy, fill
+    from outpost.viper import copy, fill, puback_id, put_prefix, put_publish, put_u32, u32
 except (ImportError, AttributeError, SyntaxError, ValueError):  # no native emitter, or an .mpy of another architecture
-    from outpost.bytecode import copy, fill  # noqa: F401 - handed on
+    from outpost.bytecode import copy, fill, puback_id, put_prefix, put_publish, put_u32, u32  # noqa: F401 - handed on
 
 
 def forget(module):
-    """Let go a module of this package that was needed once: its code leaves the heap."""
-    package = sys.modules["outpost"]
-    del sys.modules["outpost." + module]
-    package.__dict__.pop(module, None)
+    """Unload a module of this package that was needed once: its code leaves the heap."""
+    sys.modules.pop("outpost." + module, None)
+    sys.modules["outpost"].__dict__.pop(module, None)

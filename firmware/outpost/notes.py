@@ -7,9 +7,8 @@ arrived. A class of its own, so that boards that do not use it do not pay.)
 
 from micropython import const
 
-from outpost.memory import copy
+from outpost.memory import copy, u32
 from outpost.outbox import Outbox
-from outpost.sectors import u32
 
 _OK = const(0)
 _FULL = const(-1)
@@ -32,7 +31,7 @@ class NotedOutbox(Outbox):
         """Remember data[:length], at most 72 bytes. Status as append(); a power cut inside leaves the old note or the new one."""
         if length > _NOTE_BYTES:
             return _TOO_BIG
-        status = self._store(b"", data, length, _STATE)
+        status = self.append(b"", data, length, _STATE)
         if status == _OK:
             self.note_length = copy(self.note, 0, data, 0, length)
         return status
@@ -40,8 +39,8 @@ class NotedOutbox(Outbox):
     def mount(self):
         """As Outbox.mount(). A newest sector without any record was torn at its first: the note is in the one before, and must
         not be erased with it, so the torn one is to be opened again."""
+        self.note, self.note_length = bytearray(_NOTE_BYTES), 0
         status = Outbox.mount(self)
-        self.note = bytearray(_NOTE_BYTES)
         if status == _OK and not self._take_note(self._head):
             before = (self._head - 1) % self.blocks
             if self._load_header(before) and u32(self.buffer, 4) == (self._sector_no - 1) & _SEQ_MASK:
@@ -69,7 +68,7 @@ class NotedOutbox(Outbox):
     def _put(self, kind):
         """A message is refused while no block is spare: in a ring full of messages no note could be written, so that no exchange
         of QoS 2 came to its end, and none of the messages ever went."""
-        if kind & _MESSAGE and not self._is_free((self._head + 1) % self.blocks):
+        if kind & 3 == _MESSAGE and not self._is_free((self._head + 1) % self.blocks):
             self.refused += 1
             return _FULL
         return Outbox._put(self, kind)

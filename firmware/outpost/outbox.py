@@ -13,8 +13,8 @@ Allocation: construction, mount() and format() only. Not for use from interrupts
 from micropython import const
 
 from outpost.crc import crc30
-from outpost.memory import forget
-from outpost.sectors import Sectors, u32
+from outpost.memory import forget, u32
+from outpost.sectors import Sectors
 
 _OK = const(0)
 _FULL = const(-1)
@@ -27,7 +27,7 @@ _BLOCK_BYTES = const(4096)
 _OVERHEAD = const(16)
 _MESSAGE = const(1)
 _STATE = const(2)
-_ROOM = const(0)  # no record: only the room for one
+_ROOM = const(3)  # no record: only the room for one
 _SEQ_MASK = const(0x3FFFFFFF)
 _ACK_BITS = const(16)
 
@@ -48,8 +48,9 @@ class Outbox(Sectors):
 
     renumbers = False  # True where a kept message may get a new number (collector mode cannot follow that)
 
-    note: "bytes | bytearray"
-    note_length: int
+    # What each state record carries: see `notes.py`.
+    note: "bytes | bytearray" = b""
+    note_length = 0
 
     def __init__(self, device, record_bytes=512, align=4, page_bytes=256):
         from outpost import outbox_setup
@@ -135,42 +136,23 @@ class Outbox(Sectors):
     def append(self, topic, payload, length, flags=0x10):
         """Store payload[:length] under topic (bytes). flags: QoS << 4 | RETAIN << 6. OK, FULL, TOO_BIG, BUSY, STORAGE.
 
-        Power cut inside: the message is whole or absent. Returned OK: it survives.
+        Power cut inside: the message is whole or absent. Returned OK: it survives. A driver's error may leave the record on
+        flash, but nothing is promised then.
         """
-        flags |= _MESSAGE
-        return self._store(topic, payload, length, flags)
-
-    def reserve(self, length):
-        """Make room for a message of `length` bytes of topic and payload, as append() would: OK, FULL, TOO_BIG, BUSY, STORAGE.
-
-        For a message that is to tell `oldest_seq`, which this may move (policies).
-        """
-        return self._store(b"", b"", length, _ROOM)
-
-    def save_state(self):
-        """Write the acknowledgements down by themselves, if they changed: when idle, before sleep. Status as append()."""
-        if self._saved_oldest == self.oldest_seq and self._saved_acked == self.acked:
-            return _OK
-        return self._store(b"", self.note, self.note_length, _STATE)
-
-    def unsaved(self):
-        """Messages done with that no record tells of: so many may come again after a power cut (not counted: out of order)."""
-        return self.oldest_seq - self._saved_oldest
-
-    def _store(self, topic, payload, length, kind):
         if self._busy:
             return _BUSY
         if len(topic) > 255 or len(topic) + length + _OVERHEAD > self.record_bytes:
             return _TOO_BIG
-        self._topic, self._payload = topic, payload
-        self._topic_length, self._length = len(topic), length
-        return self._guarded(kind)
+        self._topic = topic
+        self._payload = payload
+        self._topic_length = len(topic)
+        self._length = length
+        return self._guarded(flags if flags & 3 else flags | _MESSAGE)
 
     def _guarded(self, kind):
-        """A driver's error may leave the record on flash, but nothing is promised then."""
         self._busy = True
         try:
-            kind = self._put(kind)  # the status from here on: a name more, and the frame would not fit
+            kind = self._put(kind)  # the status from here on: a frame with `try` has room for two names
         except OSError:
             self.storage_errors += 1
             kind = _STORAGE
@@ -180,33 +162,55 @@ class Outbox(Sectors):
         self._busy = False
         return kind
 
+    def reserve(self, length):
+        """Make room for a message of `length` bytes of topic and payload, as append() would: OK, FULL, TOO_BIG, BUSY, STORAGE.
+
+        For a message that is to tell `oldest_seq`, which this may move (policies).
+        """
+        return self.append(b"", b"", length, _ROOM)
+
+    def save_state(self):
+        """Write the acknowledgements down by themselves, if they changed: when idle, before sleep. Status as append()."""
+        if self._saved_oldest == self.oldest_seq and self._saved_acked == self.acked:
+            return _OK
+        return self.append(b"", self.note, self.note_length, _STATE)
+
+    def unsaved(self):
+        """Messages done with that no record tells of: so many may come again after a power cut (not counted: out of order)."""
+        return self.oldest_seq - self._saved_oldest
+
     def _put(self, kind):
         """Try, and once more in the next sector when the flash did not take it."""
-        if self.next_seq == _SEQ_MASK and kind & _MESSAGE:  # numbers are used up: a new stream, once the old one is empty
-            if self.oldest_seq != self.next_seq:
-                return _FULL
-            self.stream = b"%08x" % crc30(self.stream, 0, 8, self.boot)  # takes heap: once in 34 years at one message a second
-            self.next_seq = self.oldest_seq = self.acked = 0
-            self._cursor_seq = -1
-            self._offset = _BLOCK_BYTES
-        for_message = kind & _MESSAGE
-        tries = 2
-        while tries:
-            if not self._make_room(-(-(self._topic_length + self._length + _OVERHEAD) & -self._align)):
-                self.refused += for_message
-                return _FULL
-            if kind == _ROOM:
-                return _OK
-            if self._write_record(kind):
-                if for_message:
-                    self._fresh_seq = self.next_seq
-                    self.next_seq += 1
-                    self.appended += 1
-                self._saved_oldest = self.oldest_seq
-                self._saved_acked = self.acked
-                return _OK
-            tries -= 1
-        return _STORAGE
+        for_message = kind & 3 == _MESSAGE
+        if for_message and self.next_seq == _SEQ_MASK and not self._renumber():
+            return _FULL
+        size = -(-self._topic_length - self._length - _OVERHEAD & -self._align)  # rounded up
+        if self._offset + size > _BLOCK_BYTES and not self._make_room(size):
+            self.refused += for_message
+            return _FULL
+        if kind == _ROOM:
+            return _OK
+        if not self._write_record(kind) and not (self._make_room(size) and self._write_record(kind)):
+            return _STORAGE
+        if for_message:
+            size = self.next_seq
+            self._fresh_seq = size
+            self.next_seq = size + 1
+            self.appended += 1
+        self._saved_oldest = self.oldest_seq
+        self._saved_acked = self.acked
+        return _OK
+
+    def _renumber(self):
+        """The 2^30 numbers are used up: a new stream, once the old one is empty. False before. Allocates, once in 34 years at
+        one message a second."""
+        if self.oldest_seq != self.next_seq:
+            return False
+        self.stream = b"%08x" % crc30(self.boot, self.stream, 0, 8)
+        self.next_seq = self.oldest_seq = self.acked = 0
+        self._cursor_seq = -1
+        self._offset = _BLOCK_BYTES
+        return True
 
     # --- Read ---
 
@@ -219,7 +223,8 @@ class Outbox(Sectors):
         """
         if self._busy:
             return _EMPTY
-        seq = max(seq, self.oldest_seq)
+        if seq < self.oldest_seq:
+            seq = self.oldest_seq
         if seq == self._fresh_seq:  # it was read back when it was appended, and stands in the buffer yet
             if seq == self._cursor_seq:
                 self._cursor_seq = seq + 1
@@ -227,18 +232,10 @@ class Outbox(Sectors):
                 self._cursor_offset = self._offset
             at = self._fresh_at
         else:
-            if seq != self._cursor_seq:
-                self._seek(seq)
-            at = self._find(seq)
-            found = self._cursor_seq - (at >= 0)
-            if seq == self.oldest_seq and seq < found:  # what lies between was freed, or the flash has lost it
-                self.unreadable += found - seq
-                self.discard_through(found - 1)
-                if found < self.oldest_seq:  # and the one found was done with as well
-                    return self.load(self.oldest_seq)
+            at = self._search(seq)
             if at < 0:
                 return _EMPTY
-            seq = found
+            seq = self._cursor_seq - 1
         buf = self.buffer
         self.loaded_seq = seq
         self.flags = buf[at] & 0x70
@@ -246,6 +243,19 @@ class Outbox(Sectors):
         self.topic_length = buf[at + 1]
         self.payload_length = buf[at + 2] | buf[at + 3] << 8
         return _OK
+
+    def _search(self, seq):
+        """As _find(); what flash has lost at the old end is given up."""
+        if seq != self._cursor_seq:
+            self._seek(seq)
+        at = self._find(seq)
+        found = self._cursor_seq - (at >= 0)
+        if seq == self.oldest_seq and seq < found:  # what lies between was freed, or the flash has lost it
+            self.unreadable += found - seq
+            self.discard_through(found - 1)
+            if found < self.oldest_seq:  # and the one found was done with as well
+                return self._search(self.oldest_seq)
+        return at
 
     def _find(self, seq):
         """Where the first message from number seq on is in the buffer; -1 when there is none."""
@@ -292,6 +302,9 @@ class Outbox(Sectors):
         distance = seq - self.oldest_seq
         if seq >= self.next_seq or not 0 <= distance <= _ACK_BITS:
             return False
+        if not distance and not self.acked:
+            self.oldest_seq = seq + 1
+            return True
         distance = self.acked << 1 | 1 << distance  # bit i: oldest_seq + i
         while distance & 1:
             self.oldest_seq += 1

@@ -9,7 +9,7 @@ from struct import unpack_from
 from micropython import const
 
 from outpost.crc import crc30
-from outpost.sectors import u32
+from outpost.memory import fill, u32
 
 _OK = const(0)
 _BLANK = const(-10)
@@ -38,6 +38,8 @@ def prepare(outbox: "Outbox", device, record_bytes, align, page_bytes):
     if not 64 <= record_bytes <= _BLOCK_BYTES - outbox._first_at:
         raise ValueError("outbox: record_bytes")
     outbox._device = device
+    direct = getattr(device, "direct", None)
+    outbox._raw, outbox._place = direct() if direct else (device, range(outbox.blocks))
     outbox.record_bytes = record_bytes
     outbox._align = align
     outbox._page = page_bytes
@@ -71,7 +73,6 @@ def _reset(outbox: "Outbox"):
     outbox._ready = -1  # the block that was erased ahead
     outbox.appended = outbox.refused = outbox.dropped = outbox.unreadable = 0
     outbox.loaded_seq = outbox.flags = outbox.topic_at = outbox.topic_length = outbox.payload_length = 0
-    outbox.note, outbox.note_length = b"", 0  # what each state record carries: see `notes.py`
 
 
 def mount(outbox: "Outbox"):
@@ -95,7 +96,7 @@ def _find_head(outbox: "Outbox", headers):
                 return _NEWER
             sector_no = u32(outbox.buffer, 4)
             headers[2 * block] = u32(outbox.buffer, 16)
-            headers[2 * block + 1] = crc30(outbox.buffer, 8, 16, sector_no)
+            headers[2 * block + 1] = crc30(sector_no, outbox.buffer, 8, 16)
             if newest < 0 or (sector_no - newest) & _SEQ_MASK < _HALF:
                 outbox._head = outbox._tail = outbox._cursor_block = block
                 newest = sector_no
@@ -136,7 +137,7 @@ def _find_tail(outbox: "Outbox", headers):
         if first <= outbox.oldest_seq:
             break
         block = (outbox._head - distance) % outbox.blocks
-        if headers[2 * block + 1] == crc30(outbox.stream, 0, 8, (outbox._sector_no - distance) & _SEQ_MASK):
+        if headers[2 * block + 1] == crc30((outbox._sector_no - distance) & _SEQ_MASK, outbox.stream, 0, 8):
             outbox._tail, first = block, headers[2 * block]
     outbox.discard_through(first - 1)  # what is older was acknowledged and erased; the word of it was in RAM only
 
@@ -153,6 +154,7 @@ def make(outbox: "Outbox", stream, force, first_seq):
     outbox.stream = stream
     outbox._first_seq = outbox.oldest_seq = first_seq
     outbox._offset = 0
-    outbox._begin()
+    fill(outbox.buffer, outbox._page)
+    outbox._put_header()
     outbox._program(0, _HEADER)
     return _OK

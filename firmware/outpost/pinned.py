@@ -25,7 +25,7 @@ from binascii import crc32
 from micropython import const
 
 from outpost.crc import crc30
-from outpost.sectors import u32
+from outpost.memory import u32
 
 MAP_HEAD = "<4sBBHII"
 MAP_ENTRY = "<HII"
@@ -88,6 +88,10 @@ class PinnedBlocks:
             return len(self.blocks)
         return _BLOCK_BYTES if op == _BLOCK_SIZE else 0
 
+    def direct(self):
+        """(raw device, its number of each block): for an outbox, which checks its addresses itself."""
+        return self.raw, self.blocks
+
     def _at(self, block, offset, length):
         if block < 0 or offset < 0 or offset + length > _BLOCK_BYTES or block >= len(self.blocks):
             raise ValueError("pinned: address outside the blocks")
@@ -119,7 +123,7 @@ class PinnedBlocks:
 def _is_header(buf):
     if buf[0] != 0x4F or buf[1] != 0x42 or buf[_HEADER_CRC_AT + 3] > 0x3F:
         return False
-    return u32(buf, _HEADER_CRC_AT) == crc30(buf, 0, _HEADER_CRC_AT, 0)
+    return u32(buf, _HEADER_CRC_AT) == crc30(0, buf, 0, _HEADER_CRC_AT)
 
 
 def open_blocks(raw, folder, board=b""):

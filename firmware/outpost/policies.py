@@ -12,9 +12,8 @@ from array import array
 from micropython import const
 
 from outpost.crc import crc30
-from outpost.memory import copy
+from outpost.memory import copy, u32
 from outpost.outbox import Outbox
-from outpost.sectors import u32
 
 _OK = const(0)
 _BLOCK_BYTES = const(4096)
@@ -68,14 +67,16 @@ class NewestPerTopic(Outbox):
         return status
 
     def _put(self, kind):
+        if not self._is_free((self._head + 1) % self.blocks):  # another policy filled the ring
+            self._make_room(self._topic_length + self._length + _OVERHEAD)
         status = Outbox._put(self, kind)
-        if status == _OK and kind & _MESSAGE:
-            self._learn(crc30(self._topic, 0, self._topic_length, 0), self.next_seq - 1)
+        if status == _OK and kind & 3 == _MESSAGE:
+            self._learn(crc30(0, self._topic, 0, self._topic_length), self.next_seq - 1)
         return status
 
     def _crc_of_topic(self, at):
         """Of the record at `at` in the buffer."""
-        return crc30(self.buffer, at + _PREFIX, at + _PREFIX + self.buffer[at + 1], 0)
+        return crc30(0, self.buffer, at + _PREFIX, at + _PREFIX + self.buffer[at + 1])
 
     def _learn(self, crc, seq):
         slot = self._slot(crc)

@@ -17,7 +17,7 @@ from struct import pack_into
 from micropython import const
 
 from outpost.crc import crc30, is_blank
-from outpost.memory import copy, fill
+from outpost.memory import copy, fill, put_prefix, put_u32, u32
 
 _FORMAT_VERSION = const(1)
 _BLOCK_BYTES = const(4096)
@@ -26,11 +26,6 @@ _MAGIC = const(0x424F)  # "OB"
 _PREFIX = const(12)
 _OVERHEAD = const(16)  # the prefix, and the CRC
 _ERASE = const(6)
-
-
-def u32(buf, at):
-    """The low 30 bits of a 32-bit field: what this format stores never has more."""
-    return buf[at] | buf[at + 1] << 8 | buf[at + 2] << 16 | (buf[at + 3] & 0x3F) << 24
 
 
 class Sectors:
@@ -60,7 +55,8 @@ class Sectors:
     buffer: bytearray
     _topic: "bytes | bytearray"
     _payload: "bytes | bytearray"
-    _device: "Anything"
+    _raw: "Anything"  # the device, or the one below it that its direct() names; its number of each block of the ring
+    _place: "Anything"
     _views: list
 
     # Every address is checked here, because rp2.Flash erases and programs whatever it is told to.
@@ -73,7 +69,7 @@ class Sectors:
             filled = len(self.buffer)
         self._filled = filled
         self._fresh_seq = -1
-        self._device.readblocks(block, self._views[filled // self._page], page)
+        self._raw.readblocks(self._place[block], self._views[filled // self._page], page)
         return offset - page
 
     def _program(self, page, length):
@@ -81,13 +77,13 @@ class Sectors:
         if not 0 <= self._head < self.blocks or page + length > _BLOCK_BYTES:
             raise ValueError("outbox: address")
         self.programs += 1
-        self._device.writeblocks(self._head, self._views[-(-length // self._page)], page)
+        self._raw.writeblocks(self._place[self._head], self._views[-(-length // self._page)], page)
 
     def _erase(self, block):
         if not 0 <= block < self.blocks:
             raise ValueError("outbox: address")
         self.erases += 1
-        self._device.ioctl(_ERASE, block)
+        self._raw.ioctl(_ERASE, self._place[block])
 
     # Read
 
@@ -102,19 +98,23 @@ class Sectors:
     def _load_header(self, block):
         """True when the block begins with a valid sector header, which is then at the start of the buffer."""
         self._read(block, 0)
-        return u32(self.buffer, 0) & 0xFFFF == _MAGIC and self._crc_fits(0, _HEADER_CRC_AT, 0)
+        return self._is_header()
 
-    def _crc_fits(self, at, end, seed):
-        """The CRC at `end` is that of all from `at` on. Its two unused bits are 0: no writer of this format sets them."""
+    def _is_header(self):
+        """True when a valid header stands at the start of the buffer. The two unused bits of a CRC are 0."""
         buf = self.buffer
-        return u32(buf, end) == crc30(buf, at, end, seed) and buf[end + 3] < 0x40
+        if u32(buf, 0) & 0xFFFF != _MAGIC or buf[_HEADER_CRC_AT + 3] > 0x3F:
+            return False
+        return u32(buf, _HEADER_CRC_AT) == crc30(0, buf, 0, _HEADER_CRC_AT)
 
     def _fits(self, at, salt):
         """True when a valid record stands at `at` in the buffer; its padded size is then in _record_size."""
         buf = self.buffer
         end = at + _PREFIX + buf[at + 1] + (buf[at + 2] | buf[at + 3] << 8)
         self._record_size = -(at - end - 4 & -self._align)  # rounded up
-        return 0 < buf[at] & 0x8F < 3 and end + 4 <= self._filled and self._crc_fits(at, end, salt)
+        if not 0 < buf[at] & 0x8F < 3 or end + 4 > self._filled or buf[end + 3] > 0x3F:
+            return False
+        return u32(buf, end) == crc30(salt, buf, at, end)
 
     def _next_record(self):
         """Read the record at the cursor, or behind damage the next one of the sector; the cursor goes behind it.
@@ -141,46 +141,58 @@ class Sectors:
 
     # Write
 
-    def _begin(self):
-        """Erased pages in the buffer, with the sector's header when that is still to come."""
-        self._fresh_seq = -1
-        fill(
-            self.buffer,
-            -(-(self._offset % self._page or self._first_at) - self._topic_length - self._length - _OVERHEAD & -self._page),
-        )
-        if self._offset:
-            return
+    def _put_header(self):
+        """The head sector's header, at the start of the buffer."""
         pack_into("<HBBI8sI", self.buffer, 0, _MAGIC, _FORMAT_VERSION, 0, self._sector_no, self.stream, self._first_seq)
         while 1 << self.buffer[3] < self._align:
             self.buffer[3] += 1
         pack_into("<IHH", self.buffer, 20, self.oldest_seq, self.acked, self.boot)
-        self._salt = crc30(self.buffer, 0, _HEADER_CRC_AT, 0)
-        pack_into("<I", self.buffer, _HEADER_CRC_AT, self._salt)
+        self._salt = crc30(0, self.buffer, 0, _HEADER_CRC_AT)
+        put_u32(self.buffer, _HEADER_CRC_AT, self._salt)
 
     def _compose(self, at, kind):
-        """Write the record into the buffer; gives its end, CRC included."""
-        pack_into("<BBH", self.buffer, at, kind, self._topic_length, self._length)
-        pack_into("<IHH", self.buffer, at + 4, self.oldest_seq, self.acked, self.boot)
-        end = copy(self.buffer, at + _PREFIX, self._topic, 0, self._topic_length)
-        end = copy(self.buffer, end, self._payload, 0, self._length)
-        kind = crc30(self.buffer, at, end, self._salt ^ self.next_seq)  # a name more, and the frame would not fit
-        pack_into("<I", self.buffer, end, kind)
-        return end + 4
+        """Write the record into the buffer, and the header before it when that is still to come; returns its end, CRC included.
+        The rest of the pages reads erased.
+        """
+        buf = self.buffer
+        self._fresh_seq = -1
+        fill(buf, -(-at - self._topic_length - self._length - _OVERHEAD & -self._page))
+        if not self._offset:
+            self._put_header()
+        kind |= self._topic_length << 8 | self._length << 16
+        kind = put_prefix(buf, at, kind, self.oldest_seq, self.acked, self.boot)
+        kind = copy(buf, kind, self._topic, 0, self._topic_length)
+        kind = copy(buf, kind, self._payload, 0, self._length)
+        at = crc30(self._salt ^ self.next_seq, buf, at, kind)  # no further name: the frame is at 11 words
+        return put_u32(buf, kind, at)
 
     def _write_record(self, kind):
         """Program _topic and _payload at the head, with the sector's header when that is still to come. True when it reads back
         whole; until then the sector counts as sealed, whatever happens: nothing is ever appended behind a torn record.
         """
-        self._begin()
         offset = self._offset
         page = offset - offset % self._page
-        offset = offset or self._first_at
+        offset = (offset or self._first_at) - page
+        end = self._compose(offset, kind)
+        if page + end > _BLOCK_BYTES:
+            raise ValueError("outbox: address")
         self._offset = _BLOCK_BYTES
-        self._program(page, self._compose(offset - page, kind))
-        self._has_header = self._has_header or self._load_header(self._head)
-        self._fresh_at = self._read(self._head, offset)
-        if self._has_header and self._fits(self._fresh_at, self._salt ^ self.next_seq):
-            self._offset = offset + self._record_size
+        view = self._views[-(-end // self._page)]
+        kind = self._place[self._head]  # from here on its number on the device: the frame is at 11 words
+        self.programs += 1
+        self._raw.writeblocks(kind, view, page)
+        self._raw.readblocks(kind, view, page)
+        if not self._has_header:
+            self._has_header = self._is_header()
+        if self._has_header and self._reads_back(offset, end):
+            self._fresh_at = offset
+            self._offset = page - (-end & -self._align)  # rounded up
             return True
         self.storage_errors += 1
         return False
+
+    def _reads_back(self, at, end):
+        """True when the CRC that was composed stands at the end of the record in the buffer, and is that of its bytes."""
+        end -= 4
+        buf = self.buffer
+        return u32(buf, end) == crc30(self._salt ^ self.next_seq, buf, at, end) and buf[end + 3] < 0x40

@@ -12,7 +12,6 @@ A subclass says what happens: _established(), _acknowledged(seq). `subscriber.py
 
 from micropython import const
 
-from outpost import packets
 from outpost.reader import Reader
 
 _CONNECTING = const(1)
@@ -22,6 +21,7 @@ _PROTOCOL_ERROR = const(-20)
 _REFUSED = const(-21)
 _TICKS = const(0x3FFFFFFF)
 _IDS = const(65535)
+_PACKET_COST = const(100)  # what a network stack keeps beside the bytes of a packet: buffer and segment headers
 
 
 def elapsed_ms(now_ms, then_ms):
@@ -45,11 +45,15 @@ class Session(Reader):
     connect_packet: bytes
     keep_alive_s: int
     window: int
-    response_ms: int
+    response_ms = 10_000
     now_ms: int
     tx: bytearray
-    owes: bool  # time has passed, or a packet came: more may be due than a PUBLISH
+    owes: bool  # a packet came, or one was due: another may be due
+    check_ms: int  # ticks at which there may be something to do other than to receive
     maybe_sent: int
+    in_flight_bytes: int  # bound of _unproven, 0: none, and nothing is counted
+    _unproven: int  # bytes started, `_PACKET_COST` a packet included, that no answer has shown to have reached the server
+    _proof_end: int  # of them, those up to the end of the last packet that the server must answer
 
     # --- Connection ---
 
@@ -59,8 +63,8 @@ class Session(Reader):
         self.state = _CONNECTING
         self.next_send = self.base  # what was in flight goes out again, with DUP
         self._answer = 0
-        self.owes = True
         self._asked_ms = self.now_ms
+        self._unproven = self._proof_end = 0
         self._start(self.connect_packet, len(self.connect_packet))
 
     def _start(self, data, length):
@@ -68,6 +72,19 @@ class Session(Reader):
         self.out_at = 0
         self.out_end = length
         self._sent_ms = self.now_ms
+        if self.in_flight_bytes:
+            self._unproven += length + _PACKET_COST
+
+    def has_room(self, length):
+        """True when a packet of `length` bytes may be started. A network stack that is full may not return from write() for
+        seconds, so what it holds is bounded; one packet is let out whatever its length."""
+        return not self._unproven or self._unproven + length + _PACKET_COST <= self.in_flight_bytes
+
+    def _prove(self):
+        """All that must be answered was: what went out up to then has reached the server."""
+        if self.next_send == self.base and self._asked_ms < 0:
+            self._unproven -= self._proof_end
+            self._proof_end = 0
 
     def is_dead(self):
         """True when the server, or the stream, has not answered in time."""
@@ -79,10 +96,15 @@ class Session(Reader):
         """Start the packet that is due, if any but PUBLISH. True when one was started."""
         if self.state != _CONNECTED:
             return False
-        if self.keep_alive_s and elapsed_ms(self.now_ms, self._sent_ms) >= self.keep_alive_s * 750:
+        is_due = self.keep_alive_s and elapsed_ms(self.now_ms, self._sent_ms) >= self.keep_alive_s * 750
+        if self.in_flight_bytes and self.next_send == self.base and self._asked_ms < 0:
+            # Half of the bound is taken by packets that the server does not acknowledge: its answer shows that they came.
+            is_due = is_due or self._unproven * 2 > self.in_flight_bytes
+        if is_due:
             if self._asked_ms < 0:
                 self._asked_ms = self.now_ms
             self._start(b"\xc0\x00", 2)
+            self._proof_end = self._unproven
         return self.out_end > 0
 
     # --- Packets from the server ---
@@ -92,10 +114,11 @@ class Session(Reader):
         if self.state == _CONNECTING:
             return self._connack()
         if self.first == 0x40 and self.length == 2:
-            return self._puback(packets.get_u16(self.buffer, 0))
+            return self._puback(self.buffer[0] << 8 | self.buffer[1])
         if self.first != 0xD0 or self.length:
             return self._other(self.first)
         self._asked_ms = -1
+        self._prove()
         return _OK
 
     def _connack(self):
@@ -109,6 +132,7 @@ class Session(Reader):
         self.session_present = flags == 1
         self.state = _CONNECTED
         self._asked_ms = -1
+        self._unproven = 0
         self._established()  # pyright: ignore[reportAttributeAccessIssue] - the subclass has it
         return _OK
 
@@ -121,21 +145,29 @@ class Session(Reader):
         return _OK
 
     def _puback(self, packet_id):
-        """The window slides when its oldest is acknowledged; an acknowledgement that nobody asked for only counts."""
-        place = (packet_id - 1 - self.base) % _IDS  # in the window
+        """The window slides when its oldest is acknowledged; an acknowledgement that nobody asked for is ignored and counted."""
+        seq = self.base
+        place = (packet_id - 1 - seq) % _IDS  # in the window
         acked = self._acked
-        if packet_id == 0 or place >= self.next_send - self.base or acked >> place & 1:
+        if not packet_id or place >= self.next_send - seq or acked >> place & 1:
             self.ignored += 1
-        else:
-            seq = self.base + place
-            acked |= 1 << place
-            while acked & 1:
+            return _OK
+        if place:
+            self._acked = acked | 1 << place
+            seq += place
+        else:  # the window slides over it, and over those that were acknowledged out of order
+            self.base += 1
+            while acked:
                 acked >>= 1
+                if not acked & 1:
+                    break
                 self.base += 1
             self._acked = acked
             if self.next_send < self.base:
-                self.next_send = self.base  # it slid over what was acknowledged before the link broke
-            self._acknowledged(seq)  # pyright: ignore[reportAttributeAccessIssue] - the subclass has it
+                self.next_send = self.base  # those were acknowledged before the link broke
+        if self._proof_end:
+            self._prove()
+        self._acknowledged(seq)  # pyright: ignore[reportAttributeAccessIssue] - the subclass has it
         return _OK
 
     # --- Messages to the server ---
@@ -150,10 +182,10 @@ class Session(Reader):
         return self.next_send < self.high or self.next_send < self.maybe_sent
 
     def pass_over(self):
-        """Leave out what was acknowledged out of order before the link broke. True when there is room in the window."""
+        """Leave out what was acknowledged out of order before the link broke. Returns next_send."""
         while self._acked >> (self.next_send - self.base) & 1:
             self.next_send += 1
-        return self.next_send - self.base < self.window
+        return self.next_send
 
     def start_message(self, length):
         """Message next_send is in `tx`, a PUBLISH of this many bytes: it goes out."""
@@ -161,6 +193,9 @@ class Session(Reader):
         self.out_at = 0
         self.out_end = length
         self._sent_ms = self.now_ms
-        self.next_send += 1
-        if self.next_send > self.high:
-            self.high = self.next_send
+        if self.in_flight_bytes:
+            self._proof_end = self._unproven = self._unproven + length + _PACKET_COST
+        length = self.next_send + 1
+        self.next_send = length
+        if length > self.high:
+            self.high = length

@@ -61,7 +61,6 @@ class Subscriber(Client):
     """
 
     def __init__(self, link, outbox, client_id, rx_bytes=256, **options):
-        Client.__init__(self, link, outbox, client_id, rx_bytes=rx_bytes, **options)
         self.filters = []
         self._ask = False
         self._asked = []  # the filters that await SUBACK or UNSUBACK
@@ -69,6 +68,7 @@ class Subscriber(Client):
         self.topic_length = self.payload_at = self.payload_length = 0  # of the PUBLISH in `buffer`
         self.on_message = None
         self.received = self.handler_errors = self.refused = 0
+        Client.__init__(self, link, outbox, client_id, rx_bytes=rx_bytes, **options)
 
     # --- Subscriptions ---
 
@@ -85,6 +85,7 @@ class Subscriber(Client):
         if self._asked:
             return _BUSY
         self._ask = self.owes = True
+        self.check_ms = self.now_ms
         for entry in self.filters:
             if entry[0] == topic_filter:
                 entry[1:] = (qos, _NOT_ASKED)

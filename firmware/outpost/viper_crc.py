@@ -1,5 +1,7 @@
 """Bytes checked by machine code: the same functions as in `bytecode.py`, by the viper emitter. See `viper.py` and `crc.py`."""
 
+# pyright: reportCallIssue=false
+
 from array import array
 
 import micropython
@@ -14,21 +16,26 @@ _TABLE = array(
 
 
 @micropython.viper
-def crc30(buf: ptr8, at: int, end: int, seed: int) -> int:
-    """CRC-32 of buf[at:end] (IEEE 802.3, reflected), register preset by `seed` (0 = standard), cut to its low 30 bits."""
+def crc30(seed: int, buf: ptr8, at: int, end: int) -> int:
+    """See `crc.py`. The first three names are in registers, so `seed` becomes the CRC."""
     table = ptr32(_TABLE)
-    crc = uint(seed ^ 0x3FFFFFFF) | uint(3) << 30  # its complement in 32 bits, on 64-bit builds too; no constant above 2^30
-    while at < end:
-        crc ^= buf[at]
-        at += 1
-        crc = crc >> 4 ^ uint(table[crc & 15])
-        crc = crc >> 4 ^ uint(table[crc & 15])
-    return int(crc ^ -1) & 0x3FFFFFFF
+    seed = int(uint(seed ^ 0x3FFFFFFF) | uint(3) << 30)  # its complement in 32 bits; no constant above 2^30
+    buf = ptr8(int(buf) + at)
+    end -= at
+    while end:
+        seed ^= buf[0]
+        buf = ptr8(int(buf) + 1)
+        at = seed & 15
+        seed = int(uint(seed) >> 4) ^ table[at]
+        at = seed & 15
+        seed = int(uint(seed) >> 4) ^ table[at]
+        end -= 1
+    return (seed ^ -1) & 0x3FFFFFFF
 
 
 @micropython.viper
 def is_blank(buf: ptr8, at: int, end: int) -> bool:
-    """True when buf[at:end] reads erased (all 0xFF)."""
+    """See `crc.py`."""
     while at < end and buf[at] == 0xFF:
         at += 1
     return at == end

@@ -52,11 +52,12 @@ def start() -> dict[str, float]:
         return {}
     from rp2040 import installed
     from rp2040.board import Board
+    from rp2040.memory_link import MemoryLink
     from rp2040.mqtt_peer import Collector
 
     board = installed.install(interval_ms=1000, blocks=BLOCKS)
     collector = Collector(random.Random(1))
-    again = Board(board.started, collector=collector)
+    again = Board(board.started, link=MemoryLink.to(collector))
     if not again.run_for(LIMIT_S, lambda: again.chip.flash.counters.programs > 0):
         raise ToolError(f"nothing stored in {LIMIT_S} s of the chip's time:\n{again.text[-1000:]}")
     found = {"stored_s": round(again.seconds, 3), "first_start_s": round(board.first_start_s, 3)}

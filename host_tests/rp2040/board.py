@@ -8,15 +8,15 @@ new Board of `image` then. Must not know: MQTT, brokers.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from rp2040 import littlefs
 from rp2040.chip import Chip, Reset
 from rp2040.clock import HZ
 from rp2040.image import symbol as image_symbol
-from rp2040.memory_link import MemoryLink
-from rp2040.mqtt_peer import Collector
 from rp2040.pace import Pace
+from rp2040.ppp_line import PppLine
 from rp2040.uart_link import Network, UartLink
 from rp2040.usb import Console, Terminal
 
@@ -28,17 +28,33 @@ def stand_ins() -> dict[str, bytes]:
     return {f"/lib/{name}.py": (ON_CHIP / f"{name}.py").read_bytes() for name in STAND_INS}
 
 
-def flash_image(firmware: bytes, payload: dict[str, bytes], settings: dict) -> bytes:
-    """firmware: the interpreter. payload: path -> bytes, of outpost_tools.device.payload."""
-    files = {**payload, **stand_ins(), "/settings.json": json.dumps(settings).encode()}
+def ppp_stand_in() -> dict[str, bytes]:
+    """For an interpreter with lwIP: only the radio is not the port's."""
+    return {"/lib/ppp_wlan.py": (ON_CHIP / "ppp_wlan.py").read_bytes(), "/boot.py": b"import ppp_wlan\n"}
+
+
+def flash_image(
+    firmware: bytes,
+    payload: dict[str, bytes],
+    settings: dict,
+    network: dict[str, bytes] | None = None,
+) -> bytes:
+    """firmware: the interpreter. payload: path -> bytes, of outpost_tools.device.payload.
+
+    network: what stands in for the radio, or for the whole network (the default).
+    """
+    if network is None:
+        network = stand_ins()
+    files = {**payload, **network, "/settings.json": json.dumps(settings).encode()}
     return littlefs.with_files(firmware, files)
 
 
 class Board:
     """image: of the whole flash. text: all that came out of the USB console.
 
-    has_terminal: its USB port is the pseudo-terminal `terminal.path`. collector: the other end of every
-    connection; without, connections go to servers on this machine, and the chip's time is bound to theirs.
+    has_terminal: its USB port is the pseudo-terminal `terminal.path`. link: called with chip and
+    network, makes what its network is. With servers that are objects (MemoryLink) the chip runs as
+    fast as it can; else its time is bound to real time.
     """
 
     def __init__(
@@ -48,14 +64,14 @@ class Board:
         seed: int = 1,
         speed: float = 10.0,
         has_terminal: bool = False,
-        collector: Collector | None = None,
+        link: Callable[[Chip, Network], UartLink | PppLine] = UartLink,
     ) -> None:
         self.chip = Chip(image, seed)
         self.network = network or Network()
-        self.link = MemoryLink(self.chip, self.network, collector) if collector else UartLink(self.chip, self.network)
+        self.link = link(self.chip, self.network)
         self.terminal = Terminal(self.chip, self._print) if has_terminal else None
         self.console = self.terminal.console if self.terminal else Console(self.chip, self._print)
-        sources = [source for source in (None if collector else self.link, self.terminal) if source]
+        sources = [source for source in (self.link, self.terminal) if source and source.is_real]
         self.pace = Pace(self.chip, sources, speed)
         self.text = ""
         self.feeds = 0  # of the watchdog since the last reset: one a turn of the program's loop

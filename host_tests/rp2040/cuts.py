@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from rp2040 import littlefs, outbox
 from rp2040.board import Board
 from rp2040.flash import Cut, Operation, PowerCut
+from rp2040.memory_link import MemoryLink
 from rp2040.mqtt_peer import Collector, Moods, Violation
 from rp2040.uart_link import CRASH, Network
 
@@ -168,7 +169,7 @@ class Chain:
 
     def _power_on(self, image: bytes, collector: Collector, network: Network) -> Board:
         self.score.starts += 1
-        return Board(image, network, seed=self._rng.getrandbits(30), collector=collector)
+        return Board(image, network, seed=self._rng.getrandbits(30), link=MemoryLink.to(collector))
 
     def _until_cut(self, board: Board, trap: Trap, work) -> bool:
         try:

@@ -12,6 +12,7 @@ from outpost_tools.device import kinds, payload
 from outpost_tools.errors import ToolError
 from rp2040 import image
 from rp2040.board import Board, flash_image, stand_ins
+from rp2040.memory_link import MemoryLink
 from rp2040.mqtt_peer import Collector
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -47,7 +48,7 @@ def install(interval_ms: int, blocks: int) -> Installed:
     files = firmware_files()
     fresh = flash_image(image.load(), files, settings)
     collector = Collector(random.Random(1))
-    board = Board(fresh, collector=collector)
+    board = Board(fresh, link=MemoryLink.to(collector))
     if not board.run_for(FIRST_START_S, lambda: bool(collector.messages)):
         raise ToolError(f"nothing arrived in {FIRST_START_S} s of the chip's time:\n{board.text[-2000:]}")
     board.close()

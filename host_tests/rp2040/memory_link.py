@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rp2040.chip import Chip
 from rp2040.mqtt_peer import Closed, Collector
 from rp2040.uart_link import CHUNK_BYTES, ENDED, FAILED, OPENED, RECEIVED, Network, UartLink
@@ -12,6 +14,13 @@ _REFUSED = b"\x6f"  # ECONNREFUSED
 
 class MemoryLink(UartLink):
     """Every TCP connection leads to the collector; an answer takes ANSWER_MS of the chip's time."""
+
+    is_real = False
+
+    @classmethod
+    def to(cls, collector: Collector) -> Callable[[Chip, Network], MemoryLink]:
+        """For Board's `link`."""
+        return lambda chip, network: cls(chip, network, collector)
 
     def __init__(self, chip: Chip, network: Network, collector: Collector) -> None:
         super().__init__(chip, network, now_s=lambda: 1_763_694_000 + chip.clock.nanos / 1e9)

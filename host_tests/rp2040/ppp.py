@@ -1,8 +1,8 @@
 """The far end of a PPP line: frames, link and address negotiation (RFC 1661, 1662, 1332). I/O-free.
 
-`receive()` takes what came over the line, `take()` returns what goes back; IP packets go to `on_packet`.
-The chip gets the address 10.0.0.2 and 10.0.0.1 as its gateway and DNS server. It answers; it sends nothing
-by itself, so the chip's timers rule. Must not know: what is in the packets.
+`receive()` takes what came over the line; IP packets go to `on_packet`, and what goes back to `output`.
+The chip gets the address 10.0.0.2, with 10.0.0.1 as its gateway and DNS server. This
+end only answers, so it needs no timer. Must not know: what is in the packets.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ _FLAG, _ESCAPE, _FLIP = 0x7E, 0x7D, 0x20
 _CONFIGURE_REQUEST, _CONFIGURE_ACK, _CONFIGURE_NAK, _CONFIGURE_REJECT = 1, 2, 3, 4
 _TERMINATE_REQUEST, _TERMINATE_ACK, _PROTOCOL_REJECT, _ECHO_REQUEST, _ECHO_REPLY = 5, 6, 8, 9, 10
 _ASYNC_MAP, _MAGIC, _PROTOCOL_COMPRESSION, _ADDRESS_COMPRESSION = 2, 5, 7, 8  # LCP's options
-_ADDRESS, _DNS, _SECOND_DNS = 3, 129, 131  # IPCP's options
+_ADDRESS, _DNS = 3, 129  # IPCP's options
 _GOOD_FCS = 0xF0B8
-_ACCEPTED = {LCP: (_ASYNC_MAP, _MAGIC, _PROTOCOL_COMPRESSION, _ADDRESS_COMPRESSION), IPCP: (_ADDRESS, _DNS)}
+_ACCEPTED = {
+    LCP: (_ASYNC_MAP, _MAGIC, _PROTOCOL_COMPRESSION, _ADDRESS_COMPRESSION),
+    IPCP: (_ADDRESS, _DNS),
+}
 _OURS = {LCP: bytes((_ASYNC_MAP, 6, 0, 0, 0, 0)), IPCP: bytes((_ADDRESS, 6)) + GATEWAY}
 _WANTED = {_ADDRESS: CHIP, _DNS: GATEWAY}  # what the chip's own options must say
 
@@ -44,12 +47,14 @@ def fcs(data: bytes) -> int:
 
 
 class Ppp:
-    def __init__(self, on_packet: Callable[[bytes], None]) -> None:
-        self.on_packet = on_packet
+    """output: takes the bytes for the line. on_packet: set it before anything is received."""
+
+    def __init__(self, output: Callable[[bytes], None]) -> None:
+        self.on_packet: Callable[[bytes], None] | None = None
         self.bad_frames = 0
+        self._output = output
         self._frame = bytearray()
         self._escaped = False
-        self._output = bytearray()
         self._identifier = 0
         self._is_open = {LCP: False, IPCP: False}  # the chip acknowledged our request
 
@@ -57,17 +62,11 @@ class Ppp:
     def is_up(self) -> bool:
         return all(self._is_open.values())
 
-    def take(self) -> bytes:
-        """What goes to the chip, each byte once."""
-        data = bytes(self._output)
-        self._output.clear()
-        return data
-
     def send(self, packet: bytes) -> None:
-        """Queues an IP packet for the chip."""
+        """An IP packet for the chip."""
         self._send(IP, packet)
 
-    # --- frames ------------------------------------------------------------------------------------------------------
+    # --- frames -----------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
         for byte in data:
@@ -94,15 +93,16 @@ class Ppp:
     def _send(self, protocol: int, data: bytes) -> None:
         body = b"\xff\x03" + protocol.to_bytes(2, "big") + data
         body += (fcs(body) ^ 0xFFFF).to_bytes(2, "little")
-        self._output.append(_FLAG)
+        line = bytearray((_FLAG,))
         for byte in body:
             if byte in (_FLAG, _ESCAPE) or byte < 0x20:
-                self._output += bytes((_ESCAPE, byte ^ _FLIP))
+                line += bytes((_ESCAPE, byte ^ _FLIP))
             else:
-                self._output.append(byte)
-        self._output.append(_FLAG)
+                line.append(byte)
+        line.append(_FLAG)
+        self._output(bytes(line))
 
-    # --- negotiation -------------------------------------------------------------------------------------------------
+    # --- negotiation ------------------------------------------------------------------------------
 
     def _dispatch(self, protocol: int, data: bytes) -> None:
         if protocol == IP:

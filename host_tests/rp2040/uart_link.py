@@ -54,6 +54,8 @@ def ntp_reply(question: bytes, now_s: float) -> bytes:
 class UartLink:
     """fileno() for select, pump() to move what there is. now_s: what the time server says."""
 
+    is_real = True  # what it leads to lives in real time
+
     def __init__(self, chip: Chip, network: Network, now_s=time.time) -> None:
         self._chip, self._uart, self._now_s = chip, chip.uarts[1], now_s
         self.network = network

@@ -145,8 +145,8 @@ def parts():
         ("a call of nothing", lambda: None),
         ("copy of bytes, 100", lambda: copy(buffer, 0, PAYLOAD, 0, 100)),
         ("copy of bytes, 300", lambda: copy(buffer, 0, PAYLOAD, 0, 300)),
-        ("CRC of bytes, 100", lambda: crc30(buffer, 0, 100, 1)),
-        ("CRC of bytes, 300", lambda: crc30(buffer, 0, 300, 1)),
+        ("CRC of bytes, 100", lambda: crc30(1, buffer, 0, 100)),
+        ("CRC of bytes, 300", lambda: crc30(1, buffer, 0, 300)),
     ):
         for _ in range(3):
             call()

@@ -21,7 +21,7 @@ if sys.implementation.name == "cpython":  # the hunt is long, and bytecode.py sl
 
     from outpost import outbox, policies, sectors
 
-    def crc30(buf, at, end, seed):
+    def crc30(seed, buf, at, end):
         return zlib.crc32(memoryview(buf)[at:end], seed) & 0x3FFFFFFF
 
     sectors.crc30 = outbox.crc30 = policies.crc30 = crc30

@@ -1,15 +1,13 @@
-"""What stands behind the chip's PPP line: IP with the far end of TCP connections, and answers to UDP. I/O-free.
+"""What lies behind the chip's PPP line: the far ends of TCP connections, and UDP. I/O-free.
 
-A connection to a port goes to the stream that `open_stream(port)` returns: a loopback socket
-(`SocketStream`), or an object of the test. Every address leads here; nothing ever leaves the machine.
-The serial line keeps order and loses nothing, so received segments are taken in order or acknowledged
-again. `is_silent` is a path that died: what comes is counted and lost, nothing goes back.
-Must not know: PPP, the chip, what the bytes mean.
+A connection to a port goes to the stream that `open_stream(port)` returns (ppp_line.py has one).
+Every address leads here; nothing leaves the machine. The line keeps order and loses nothing, so a
+segment is taken in order or acknowledged again. `is_silent` is a path that died: what comes is
+counted and lost, nothing goes back. Must not know: PPP, the chip, what the bytes mean.
 """
 
 from __future__ import annotations
 
-import socket
 import struct
 from collections.abc import Callable
 from typing import Protocol
@@ -33,42 +31,6 @@ class Stream(Protocol):
         """The chip closed the connection, or it broke."""
 
 
-class SocketStream:
-    """A TCP connection to a server on this machine."""
-
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port))
-        self._socket.setblocking(False)
-        self._unsent = bytearray()
-        self._is_broken = False
-
-    def send(self, data: bytes) -> None:
-        self._unsent += data
-        self._flush()
-
-    def _flush(self) -> None:
-        try:
-            while self._unsent:
-                del self._unsent[: self._socket.send(self._unsent)]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._is_broken = True
-
-    def receive(self, limit: int) -> bytes | None:
-        self._flush()
-        try:
-            return None if self._is_broken else self._socket.recv(limit) or None
-        except BlockingIOError:
-            return b""
-        except OSError:
-            return None
-
-    def close(self) -> None:
-        self._flush()
-        self._socket.close()
-
-
 def checksum(data: bytes) -> int:
     """The internet checksum (RFC 1071)."""
     if len(data) % 2:
@@ -80,7 +42,10 @@ def checksum(data: bytes) -> int:
 
 
 class _Connection:
-    """Numbers as RFC 9293 names them: una is the oldest byte not acknowledged, nxt the next to send."""
+    """Numbers as RFC 9293 names them.
+
+    una: the oldest byte that the chip has not acknowledged. nxt: the next one to send.
+    """
 
     def __init__(self, key: tuple, stream: Stream, first: int, window: int, mss: int) -> None:
         self.key, self.stream = key, stream
@@ -92,8 +57,8 @@ class _Connection:
         self.resend_at_ms: int | None = None
 
 
-class Network:
-    """send_packet: takes IP packets for the chip. udp: port -> function of the request that returns the answer."""
+class IpPeer:
+    """send_packet: takes IP packets for the chip. udp: port -> what answers a request, or None."""
 
     def __init__(
         self,
@@ -129,7 +94,18 @@ class Network:
             if connection.resend_at_ms is not None and now_ms >= connection.resend_at_ms:
                 self._resend(connection)
 
-    # --- TCP ---------------------------------------------------------------------------------------------------------
+    def cut(self) -> None:
+        """Breaks every connection: the chip is told so."""
+        for connection in list(self._connections.values()):
+            self._answer(connection, RST | ACK)
+            self._drop(connection)
+
+    def forget(self) -> None:
+        """Closes every connection without a word: the chip was reset."""
+        for connection in list(self._connections.values()):
+            self._drop(connection)
+
+    # --- TCP --------------------------------------------------------------------------------------
 
     def _segment(self, addresses: tuple[bytes, bytes], body: bytes) -> None:
         source, target, number, acknowledged, offset, flags, window = struct.unpack_from(">HHIIBBH", body)
@@ -234,7 +210,7 @@ class Network:
         )  # fmt: skip
         self._send_ip(host, chip, _TCP, header + options + payload, 16)
 
-    # --- UDP and IP --------------------------------------------------------------------------------------------------
+    # --- UDP and IP -------------------------------------------------------------------------------
 
     def _datagram(self, addresses: tuple[bytes, bytes], body: bytes) -> None:
         chip, host = addresses
@@ -264,16 +240,3 @@ def _maximum_segment(options: bytes) -> int:
         else:
             options = options[max(options[1], 2) :]
     return 536
-
-
-def dns_answer(address: bytes) -> Callable[[bytes], bytes | None]:
-    """A DNS server (port 53) that gives this address for every name."""
-
-    def answer(query: bytes) -> bytes | None:
-        end = query.find(b"\0", 12) + 5
-        if len(query) < 17 or query[end - 4 : end] != b"\0\1\0\1":  # one question, type A
-            return None
-        head = query[:2] + b"\x81\x80\0\1\0\1\0\0\0\0"
-        return head + query[12:end] + b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4" + address
-
-    return answer
