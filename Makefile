@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: build fuzz help setup venv demo demo-seeds power-loss test test-cpython test-micropython lint types format clean bench bench-collector bench-diff bench-growth bench-pipeline cluster-test size size-diff soak
+.PHONY: build fuzz help setup venv demo demo-seeds power-loss rp2 test test-cpython test-micropython lint types format clean bench bench-collector bench-diff bench-growth bench-pipeline cluster-test size size-diff soak
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/\1\t/' | expand -t 20
@@ -29,6 +29,10 @@ test-micropython: setup  ## the firmware's tests under MicroPython: sources on 6
 power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations
 	@$(BIN)/python host_tests/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))
 
+rp2: setup  ## the real RP2 port on an emulated chip: flash over USB, CUTS=n power cuts (300), cycles
+	@$(PYTHON) tools/setup.py --rp2
+	@$(BIN)/python host_tests/rp2040/long_run.py $(if $(CUTS),--cuts $(CUTS))
+
 soak: setup  ## simulated years of a board, both modes: YEARS=n (8: an hour), INTERVAL=seconds between messages (10)
 	@$(BIN)/python host_tests/soak.py $(if $(YEARS),--years $(YEARS)) $(if $(INTERVAL),--interval $(INTERVAL))
 
@@ -46,6 +50,7 @@ fuzz: setup  ## random inputs, the long form: the MQ codec and the MQTT client, 
 
 bench: setup  ## measured side by side in one run, peers too: tables, build/bench.json, and the page build/bench.html
 	@$(PYTHON) tools/setup.py --arm || echo "bench: no MicroPython for ARM: its cells stay empty"
+	@$(PYTHON) tools/setup.py --rp2 || echo "bench: no MicroPython for the RP2040: no cycles"
 	@$(BIN)/python host_tests/bench/run_bench.py; status=$$?; $(BIN)/python host_tests/bench/bench_page.py && exit $$status
 
 bench-pipeline: setup  ## rates of the pipeline's reader beside reading message by message, and the state of deduplication

@@ -184,7 +184,7 @@ def test_a_traceback_names_file_line_and_function(scene):
     board.run_for(30, lambda: board.feeds > 100)
     board.link.provoke(CRASH)
     board.run_for(10, lambda: bool(board.chip.resets))
-    assert "RuntimeError: provoked by the test" in board.text
+    assert "provoked by the test" in board.text
     assert not board.chip.resets[0].by_timeout
     found = tracebacks.frames(board.text)
     ours = list(itertools.takewhile(lambda frame: not frame.file.startswith("/lib/"), found))

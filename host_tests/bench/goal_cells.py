@@ -234,6 +234,41 @@ def robust_instructions(results: Results) -> str:
     return "; ".join(each)
 
 
+CHIP_GOALS = {"QoS 0": 36_500, "RAM QoS 1, all three": 90_000, "stored QoS 1, all three": 150_000}
+CHIP_IDLE_GOALS = {"RAM idle poll, same ms": 6_000, "RAM idle poll, new ms": 15_000}
+_NOT_IN_A_MESSAGE = ("import of", "64 ", "mount of", "umqtt")
+_CHIP_TITLES = {"RAM QoS 1, all three": "QoS 1 in RAM", "stored QoS 1, all three": "QoS 1 stored"}
+
+
+def chip(goals: dict[str, int]) -> Callable[[Results], Cell]:
+    """Cycles of rows of rp2040/cycles.py, each with its goal."""
+
+    def measure(results: Results) -> Cell:
+        found = _section(results, "chip")
+        measured = ", ".join(f"{_CHIP_TITLES.get(name, name)} {found[name]['cycles']:,}" for name in goals)
+        good = all(found[name]["cycles"] <= goal for name, goal in goals.items())
+        parts = [name for name in found if name not in goals and not name.startswith(_NOT_IN_A_MESSAGE)]
+        return Cell(measured, _state(good), [(name, f"{found[name]['cycles']:,}") for name in parts])
+
+    return measure
+
+
+def chip_peers(results: Results) -> str:
+    found = {name: row for name, row in results["chip"].items() if name.startswith("umqtt")}
+    return ", ".join(f"{name} {row['cycles']:,}" for name, row in found.items()) + "; none of them stores"
+
+
+def chip_start(results: Results) -> Cell:
+    found = _section(results, "chip_start")
+    profile = [(name.removesuffix("_s").replace("_", " "), f"{value:.2f} s") for name, value in found.items()]
+    profile += [
+        (name, f"{row['cycles'] / 125e6:.2f} s")
+        for name, row in results.get("chip", {}).items()
+        if name.startswith(("import of", "mount of", "64 pinned"))
+    ]
+    return Cell(f"{found['stored_s']:.2f} s", _state(found["stored_s"] <= 1.0), profile)
+
+
 def grows(results: Results) -> Cell:
     found = _section(results, "instructions")
     return _verdicts(growth.flat(found) + growth.linear(found, growth.IN_RAM), found)

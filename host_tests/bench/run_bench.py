@@ -30,7 +30,8 @@ REPOSITORY = HOST_TESTS.parent
 OUTPUT = REPOSITORY / "build" / "bench.json"
 sys.path[:0] = [str(REPOSITORY / "tools")]
 
-import goals  # noqa: E402 - the path must be set first
+import chip_cycles  # noqa: E402 - the path must be set first
+import goals  # noqa: E402
 import instructions  # noqa: E402
 import loopback  # noqa: E402
 import peers  # noqa: E402
@@ -110,6 +111,8 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "mount": mount,
     "instructions": instructions.instructions,
     "instructions_arm": instructions.on_arm,
+    "chip": chip_cycles.cycles,
+    "chip_start": chip_cycles.start,
     "power_cuts": short_forms.power_cuts,
     "spark": short_forms.spark,
 }

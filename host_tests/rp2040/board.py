@@ -8,6 +8,7 @@ new Board of `image` then. Must not know: MQTT, brokers.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from rp2040 import littlefs
@@ -51,7 +52,9 @@ def flash_image(
 class Board:
     """image: of the whole flash. text: all that came out of the USB console.
 
-    has_terminal: its USB port is the pseudo-terminal `terminal.path`. link: what its network is.
+    has_terminal: its USB port is the pseudo-terminal `terminal.path`. link: called with chip and
+    network, makes what its network is. With servers that are objects (MemoryLink) the chip runs as
+    fast as it can; else its time is bound to real time.
     """
 
     def __init__(
@@ -61,14 +64,14 @@ class Board:
         seed: int = 1,
         speed: float = 10.0,
         has_terminal: bool = False,
-        link: type[UartLink] | type[PppLine] = UartLink,
+        link: Callable[[Chip, Network], UartLink | PppLine] = UartLink,
     ) -> None:
         self.chip = Chip(image, seed)
         self.network = network or Network()
         self.link = link(self.chip, self.network)
         self.terminal = Terminal(self.chip, self._print) if has_terminal else None
         self.console = self.terminal.console if self.terminal else Console(self.chip, self._print)
-        sources = [self.link, self.terminal] if self.terminal else [self.link]
+        sources = [source for source in (self.link, self.terminal) if source and source.is_real]
         self.pace = Pace(self.chip, sources, speed)
         self.text = ""
         self.feeds = 0  # of the watchdog since the last reset: one a turn of the program's loop

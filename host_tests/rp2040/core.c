@@ -1,5 +1,5 @@
-/* The processor of the emulated RP2040: a Cortex-M0+ (ARMv6-M) with its memories, run loop and the two registers
- * blocks that firmware reads most: the timer's count and the divider of SIO.
+/* The processor of the emulated RP2040: a Cortex-M0+ (ARMv6-M) with its memories, its run loop and the
+ * registers that are used most: the timer's count, SIO's divider, the SSI while a page goes to the flash chip.
  *
  * Knows the instruction set, the exception model and where memories lie. Must not know: any other
  * peripheral. Every other address goes to Python through two callbacks, so that rp2040py's
@@ -31,6 +31,8 @@ typedef struct {
     uint32_t event, attention, unknown_opcode;
     uint32_t dividend, divisor, quotient, remainder, divider_csr, spinlocks;
     uint32_t time_high_latch, flash_bytes, watched, watched_calls, stops_at_watched;
+    uint32_t is_page_sent, page_bytes, page_unread; /* a page on its way to the flash chip: see send_page() */
+    uint8_t page[512];
     uint64_t cycles, limit, timer_epoch;
     uint8_t *rom, *flash, *ram, *dpram;
     read_callback read_mmio;
@@ -43,6 +45,7 @@ typedef struct {
 #define DPRAM_BASE 0x50100000u
 #define DPRAM_BYTES 0x1000u
 #define TIMER_BASE 0x40054000u
+#define SSI_BASE 0x18000000u
 #define SIO_BASE 0xD0000000u
 
 static uint32_t load32(const uint8_t *at) { uint32_t value; memcpy(&value, at, 4); return value; }
@@ -129,15 +132,37 @@ static int timer_read(core_t *c, uint32_t offset, uint32_t *value) {
     return 0;
 }
 
+/* The boot ROM clocks a page into the flash chip byte by byte, at some five accesses each, and 0xFF comes back. Python
+ * sets is_page_sent when it sees such a command, and takes the page when the chip is deselected. */
+static int send_page(core_t *c, uint32_t offset, uint32_t value) {
+    if (!c->is_page_sent || offset != 0x60) return 0; /* DR0 */
+    if (c->page_bytes < sizeof c->page) c->page[c->page_bytes++] = (uint8_t)value;
+    c->page_unread++;
+    return 1;
+}
+
+static int page_read(core_t *c, uint32_t offset, uint32_t *value) {
+    if (!c->is_page_sent) return 0;
+    switch (offset) {
+    case 0x20: *value = 0; return 1;                            /* TXFLR */
+    case 0x24: *value = c->page_unread; return 1;               /* RXFLR */
+    case 0x28: *value = 6 | (c->page_unread ? 8 : 0); return 1; /* SR: transmit FIFO empty, not full; something received */
+    case 0x60: *value = 0xFF; if (c->page_unread) c->page_unread--; return 1;
+    }
+    return 0;
+}
+
 static uint32_t read_device(core_t *c, uint32_t address) {
     uint32_t value;
     if ((address >> 28) == 0xD && sio_read(c, address - SIO_BASE, &value)) return value;
     if ((address & 0xFFFFF000u) == TIMER_BASE && timer_read(c, address & 0xFFF, &value)) return value;
+    if ((address & 0xFFFFF000u) == SSI_BASE && page_read(c, address & 0xFFF, &value)) return value;
     return c->read_mmio(address);
 }
 
 static void write_device(core_t *c, uint32_t address, uint32_t value, uint32_t bytes) {
     if ((address >> 28) == 0xD && bytes == 4 && sio_write(c, address - SIO_BASE, value)) return;
+    if ((address & 0xFFFFF000u) == SSI_BASE && send_page(c, address & 0xFFF, value)) return;
     c->write_mmio(address, value, bytes);
 }
 
@@ -150,6 +175,12 @@ static inline uint32_t read16(core_t *c, uint32_t address) {
     uint8_t *at = memory_at(c, address);
     if (at) return load16(at);
     return (read_device(c, address & ~3u) >> (8 * (address & 2))) & 0xFFFF;
+}
+
+/* Code lies in flash, mostly. */
+static inline uint32_t fetch(core_t *c, uint32_t pc) {
+    if (__builtin_expect(pc - 0x10000000u < 0x04000000u, 1)) return load16(c->flash + (pc & FLASH_MASK));
+    return read16(c, pc);
 }
 
 static inline uint32_t read8(core_t *c, uint32_t address) {
@@ -536,7 +567,7 @@ static uint32_t conditional_branch(core_t *c, uint32_t op) {
 
 /* One instruction; returns its cycles. */
 static inline uint32_t execute(core_t *c) {
-    uint32_t pc = c->r[15], op = read16(c, pc), address, base, value;
+    uint32_t pc = c->r[15], op = fetch(c, pc), address, base, value;
     c->r[15] = pc + 2;
     switch (op >> 11) {
     case 0: case 1: case 2: return shift_immediate(c, op);

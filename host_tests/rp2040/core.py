@@ -10,9 +10,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -54,17 +56,21 @@ class State(ctypes.Structure):
         + [(name, _WORD) for name in ("vtor", "shpr2", "shpr3", "event", "attention", "unknown_opcode")]
         + [(name, _WORD) for name in ("dividend", "divisor", "quotient", "remainder", "divider_csr", "spinlocks")]
         + [(name, _WORD) for name in ("time_high_latch", "flash_bytes", "watched", "watched_calls", "stops_at_watched")]
+        + [(name, _WORD) for name in ("is_page_sent", "page_bytes", "page_unread")]
+        + [("page", ctypes.c_uint8 * 512)]
         + [(name, _LONG) for name in ("cycles", "limit", "timer_epoch")]
         + [(name, _BYTES) for name in ("rom", "flash", "ram", "dpram")]
         + [("read_mmio", ReadCallback), ("write_mmio", WriteCallback)]
     )
 
 
-def _compiler() -> str:
+def _compiler() -> list[str]:
     command = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if not command:
-        raise NoCompiler("no C compiler (cc, gcc, clang); on Debian: apt install gcc")
-    return command
+    if command:
+        return [command]
+    if importlib.util.find_spec("ziglang"):
+        return [sys.executable, "-m", "ziglang", "cc"]
+    raise NoCompiler("no C compiler; on Debian: apt install gcc; without root: .venv/bin/pip install ziglang (411 MB)")
 
 
 @functools.cache
@@ -77,7 +83,7 @@ def library() -> ctypes.CDLL:
         with tempfile.TemporaryDirectory(dir=built.parent) as folder:
             made = Path(folder) / built.name
             done = subprocess.run(
-                [_compiler(), *OPTIONS, "-o", str(made), str(SOURCE)],
+                [*_compiler(), *OPTIONS, "-o", str(made), str(SOURCE)],
                 capture_output=True,
                 text=True,
                 check=False,

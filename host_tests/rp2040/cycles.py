@@ -89,7 +89,7 @@ def table(rows: dict[str, dict], pattern: str) -> str:
     return "\n".join(lines)
 
 
-def parse() -> argparse.Namespace:
+def parse(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--firmware",
@@ -109,23 +109,22 @@ def parse() -> argparse.Namespace:
     parser.add_argument("-k", dest="pattern", default="", help="show the rows with this in their name")
     parser.add_argument("--json", type=Path, default=REPOSITORY / "build" / "cycles.json")
     parser.add_argument("--verbose", action="store_true", help="show what the script prints")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
-def main() -> int:
-    options = parse()
-    began = time.monotonic()
+def measure(options: argparse.Namespace) -> tuple[dict[str, dict], list[str]]:
+    """The rows, and what the script printed."""
     echo = (lambda line: print(f"  {line}", file=sys.stderr)) if options.verbose else None
-    done = counter.run(
-        image.load(options.image),
-        files(options.firmware, options.optimize),
-        options.script.read_bytes(),
-        echo=echo,
-    )
-    said = [line for line in done.lines if line != counter.LAST_LINE]
-    rows = summary(done.spans)
+    board = files(options.firmware, options.optimize)
+    done = counter.run(image.load(options.image), board, options.script.read_bytes(), echo=echo)
+    return summary(done.spans), [line for line in done.lines if line != counter.LAST_LINE]
+
+
+def report(options: argparse.Namespace) -> int:
+    began = time.monotonic()
+    rows, said = measure(options)
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps({"firmware": str(options.firmware.name), "rows": rows, "said": said}, indent=1) + "\n")
+    options.json.write_text(json.dumps({"firmware": options.firmware.name, "rows": rows, "said": said}, indent=1) + "\n")
     print(table(rows, options.pattern))
     print("\n".join(said))
     print(f"{time.monotonic() - began:.1f} s; all of it in {options.json}")
@@ -134,6 +133,6 @@ def main() -> int:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        sys.exit(report(parse()))
     except (ToolError, counter.NotFinished, OSError) as error:
         sys.exit(f"cycles: {error}")

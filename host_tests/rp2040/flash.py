@@ -40,6 +40,7 @@ class Operation:
     kind: str  # "program" or "erase"
     address: int
     length: int
+    data: bytes = b""  # of a program
 
 
 @dataclass(slots=True)
@@ -48,6 +49,7 @@ class Cut:
 
     operation: int
     done_bytes: int | None = 0
+    undone_bits: int = 0xFF  # of the byte after those: what it keeps of its old value
 
 
 @dataclass(slots=True)
@@ -101,6 +103,10 @@ class Nor:
             return CHIP_ID[(position - 5) % 8]
         return 0xFF
 
+    def send(self, data: bytes) -> None:
+        """More bytes of the command under way; what comes back is nothing."""
+        self._sent += data
+
     def deselect(self) -> None:
         """The chip acts on a command when it is deselected."""
         sent = self._sent
@@ -125,29 +131,33 @@ class Nor:
         return WRITE_ENABLED_BIT if self._write_enabled else 0
 
     def _program(self, address: int, data: bytes) -> None:
-        done = self._begin("program", address, len(data))
+        done = self._begin(Operation(self.operations + 1, "program", address, len(data), data))
         old = self.image[address : address + done]
         self.image[address : address + done] = bytes(a & b for a, b in zip(old, data, strict=False))
+        if done < len(data):
+            self.image[address + done] &= data[done] | self.cut.undone_bits
         self.counters.programs += 1
         self.counters.programmed_bytes += done
         self._end(self.program_us)
 
     def _erase(self, address: int, size: int) -> None:
-        done = self._begin("erase", address, size)
+        done = self._begin(Operation(self.operations + 1, "erase", address, size))
         self.image[address : address + done] = b"\xff" * done
+        if done < size:
+            self.image[address + done] |= ~self.cut.undone_bits & 0xFF
         self.counters.erases += size // SECTOR_BYTES
         for sector in range(address // SECTOR_BYTES, (address + size) // SECTOR_BYTES):
             self.counters.erases_of[sector] = self.counters.erases_of.get(sector, 0) + 1
         self._end(self.sector_erase_us if size == SECTOR_BYTES else self.block_erase_us)
 
-    def _begin(self, kind: str, address: int, length: int) -> int:
-        """How many bytes of the operation are to be done before the power goes."""
-        self.operations += 1
+    def _begin(self, operation: Operation) -> int:
+        """How many of its bytes are to be done before the power goes. on_operation may set the cut."""
+        self.operations = operation.number
         if self.on_operation:
-            self.on_operation(Operation(self.operations, kind, address, length))
+            self.on_operation(operation)
         if self.cut and self.operations == self.cut.operation and self.cut.done_bytes is not None:
-            return min(length, self.cut.done_bytes)
-        return length
+            return min(operation.length, self.cut.done_bytes)
+        return operation.length
 
     def _end(self, micros: int) -> None:
         if self.cut and self.operations >= self.cut.operation:
@@ -157,18 +167,27 @@ class Nor:
 
 
 class FlashPort(RPSSI):
-    """rp2040py's SSI with our chip on it: same registers and chip select, other commands."""
+    """rp2040py's SSI with our chip on it: same registers and chip select, other commands.
+
+    The bytes of a page to be programmed are collected by core.c: see send_page() there.
+    """
 
     def __init__(self, rp2040, name: str, nor: Nor) -> None:
         super().__init__(rp2040, name)
         self.nor = nor
+        self._state = rp2040.core.state
 
     def _shift_byte(self, byte_out: int) -> int:
         if not self._tx_buffer:  # rp2040py empties it when the chip is selected
             self.nor.select()
             self._tx_buffer.append(byte_out)
+            if byte_out == PROGRAM:
+                self._state.is_page_sent, self._state.page_bytes, self._state.page_unread = 1, 0, 1
         return self.nor.exchange(byte_out)
 
     def _apply_command(self) -> None:
         self._tx_buffer = bytearray()
+        if self._state.is_page_sent:
+            self._state.is_page_sent = 0
+            self.nor.send(bytes(self._state.page[: self._state.page_bytes]))
         self.nor.deselect()

@@ -64,6 +64,8 @@ class SocketStream:
 class PppLine:
     """fileno() for select, pump() to move what there is. open_stream: instead of servers here."""
 
+    is_real = True  # what it leads to lives in real time
+
     def __init__(
         self,
         chip: Chip,

@@ -19,7 +19,7 @@ from rp2040.chip import Chip
 CONNECT, DATAGRAMS, DATA, CLOSE, JOIN, LEAVE = 1, 2, 3, 4, 5, 6  # from the chip
 OPENED, FAILED, RECEIVED, ENDED, WIFI, FAULT = 11, 12, 13, 14, 15, 16  # to it
 CRASH, HANG = 1, 2  # kinds of FAULT
-MOST_BYTES = 256  # of a frame's payload to the chip; rig_link.py has a buffer of that size
+CHUNK_BYTES = 256  # of a frame's payload to the chip; rig_link.py has a buffer of that size
 MOST_UNREAD = 2048  # bytes on the line; more waits in the socket
 WIFI_DOWN, WIFI_JOINING, WIFI_JOINED, WIFI_NO_NETWORK = 0, 1, 3, -2
 JOIN_MS = 800
@@ -53,6 +53,8 @@ def ntp_reply(question: bytes, now_s: float) -> bytes:
 
 class UartLink:
     """fileno() for select, pump() to move what there is. now_s: what the time server says."""
+
+    is_real = True  # what it leads to lives in real time
 
     def __init__(self, chip: Chip, network: Network, now_s=time.time) -> None:
         self._chip, self._uart, self._now_s = chip, chip.uarts[1], now_s
@@ -163,9 +165,9 @@ class UartLink:
 
     # --- to the chip ------------------------------------------------------------------------------
 
-    def provoke(self, kind: int) -> None:
+    def provoke(self, kind: int, number: int = 0) -> None:
         """CRASH or HANG of the program, the next time it looks at the network."""
-        self.tell(0, FAULT, bytes((kind,)))
+        self.tell(0, FAULT, bytes((kind, number)))
 
     def tell(self, number: int, operation: int, payload: bytes = b"") -> None:
         self._uart.feed(struct.pack("<BBH", number, operation, len(payload)) + payload)
@@ -185,7 +187,7 @@ class UartLink:
     def _receive(self, number: int, source: socket.socket) -> None:
         while self.network.path and self._uart.unread < MOST_UNREAD:
             try:
-                data = source.recv(MOST_BYTES)
+                data = source.recv(CHUNK_BYTES)
             except BlockingIOError:
                 return
             except OSError:

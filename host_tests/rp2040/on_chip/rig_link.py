@@ -63,15 +63,15 @@ class Wire:
         if operation == WIFI:
             self.wifi_status = self.chunk[0] - 128
         elif operation == FAULT:
-            _fail(self.chunk[0])
+            _fail(self.chunk[0], self.chunk[1])
         elif owner:
             owner.take(operation, length)
 
 
-def _fail(kind):
+def _fail(kind, number):
     """What the host asks for: 1 an error that nothing expects, 2 a call that never returns."""
     if kind == 1:
-        raise RuntimeError("provoked by the test")
+        raise RuntimeError("provoked by the test", number)
     while kind == 2:
         sleep_ms(100)
 

@@ -1,0 +1,71 @@
+"""Cycles and start-up on the emulated RP2040: `chip` and `chip_start` of run_bench.py.
+
+The real interpreter (tools/rp2_image.py builds it), the files that `outpost flash` copies, umqtt.simple beside
+them on the same chip. Nothing is random there: a second run has the same figures. Where the image or a
+compiler is missing, the sections stay empty, which is said.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+HOST_TESTS = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(HOST_TESTS)]
+
+from outpost_tools.errors import ToolError  # noqa: E402 - the path must be set first
+
+BLOCKS = 64
+LIMIT_S = 30
+
+
+def _why_not() -> str:
+    from rp2040 import core, image
+
+    try:
+        core.library()
+    except core.NoCompiler as error:
+        return str(error)
+    return "" if image.find() else f"no MicroPython for the RP2040 in the cache; {image.HINT}"
+
+
+def cycles() -> dict[str, dict]:
+    """{row: cycles, flash_ms, ...}; see rp2040/cycles.py."""
+    reason = _why_not()
+    if reason:
+        print(f"\nCycles on the RP2040: not counted: {reason}")
+        return {}
+    from rp2040 import cycles as counted
+
+    rows, _ = counted.measure(counted.parse([]))
+    print("\nCycles of the RP2040 at 125 MHz, topic 24 and payload 64 bytes, flash time apart:")
+    print(counted.table(rows, ""))
+    return rows
+
+
+def start() -> dict[str, float]:
+    """Seconds of the chip from power on to the first message stored, 64 blocks pinned before."""
+    reason = _why_not()
+    if reason:
+        print(f"\nStart on the RP2040: not measured: {reason}")
+        return {}
+    from rp2040 import installed
+    from rp2040.board import Board
+    from rp2040.memory_link import MemoryLink
+    from rp2040.mqtt_peer import Collector
+
+    board = installed.install(interval_ms=1000, blocks=BLOCKS)
+    collector = Collector(random.Random(1))
+    again = Board(board.started, link=MemoryLink.to(collector))
+    if not again.run_for(LIMIT_S, lambda: again.chip.flash.counters.programs > 0):
+        raise ToolError(f"nothing stored in {LIMIT_S} s of the chip's time:\n{again.text[-1000:]}")
+    found = {"stored_s": round(again.seconds, 3), "first_start_s": round(board.first_start_s, 3)}
+    again.run_for(LIMIT_S, lambda: again.link.connects > 0)
+    found["connected_s"] = round(again.seconds, 3)
+    again.run_for(LIMIT_S, lambda: bool(collector.messages))
+    found["delivered_s"] = round(again.seconds, 3)
+    print(
+        f"\nFrom power on, {BLOCKS} blocks, seconds of the chip: " + ", ".join(f"{name} {value}" for name, value in found.items())
+    )
+    return found
