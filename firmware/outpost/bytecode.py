@@ -118,3 +118,16 @@ def puback_id(rx, at, end):
     if at + 4 > end or rx[at] != 0x40 or rx[at + 1] != 2:
         return 0
     return rx[at + 2] << 8 | rx[at + 3]
+
+
+def skip_records(buf, at, end, align, count):
+    """See `crc.py`."""
+    found = 0
+    while found >> 13 < count and at + 4 <= end:
+        size = buf[at + 2] | buf[at + 3] << 8
+        size = -(-16 - buf[at + 1] - size & -align)
+        if not 0 < buf[at] & 0x8F < 3 or at + size > end:
+            break
+        found += (buf[at] & 1) << 13 | size
+        at += size
+    return found

@@ -12,7 +12,7 @@ Allocation: construction, mount() and format() only. Not for use from interrupts
 
 from micropython import const
 
-from outpost.crc import crc30
+from outpost.crc import crc30, skip_records
 from outpost.memory import forget, u32
 from outpost.sectors import Sectors
 
@@ -248,6 +248,7 @@ class Outbox(Sectors):
         """As _find(); what flash has lost at the old end is given up."""
         if seq != self._cursor_seq:
             self._seek(seq)
+            self._advance(seq)
         at = self._find(seq)
         found = self._cursor_seq - (at >= 0)
         if seq == self.oldest_seq and seq < found:  # what lies between was freed, or the flash has lost it
@@ -288,6 +289,24 @@ class Outbox(Sectors):
         self._cursor_salt = u32(self.buffer, 28)  # a sector that has lost its header begins where the next one does: none is read
         self._cursor_block = block
         self._cursor_offset = self._first_at
+
+    def _advance(self, seq):
+        """Cursor on to message seq of its sector, by the lengths of the records before it. The CRC of the
+        record there, which its number salts, shows whether they told the truth; if not, the cursor stays."""
+        offset = self._cursor_offset
+        left = seq - self._cursor_seq
+        while left > 0 and offset < _BLOCK_BYTES:
+            at = self._read(self._cursor_block, offset)
+            at = skip_records(self.buffer, at, self._filled, self._align, left)  # passed << 13 | bytes
+            if not at:
+                return
+            offset += at & 0x1FFF
+            left -= at >> 13
+        if not left and offset < _BLOCK_BYTES:
+            at = self._read(self._cursor_block, offset)
+            if self._fits(at, self._cursor_salt ^ seq):
+                self._cursor_seq = seq
+                self._cursor_offset = offset
 
     def _follow_head(self):
         """A cursor in the head sector ends where that one does now."""

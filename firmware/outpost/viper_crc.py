@@ -39,3 +39,18 @@ def is_blank(buf: ptr8, at: int, end: int) -> bool:
     while at < end and buf[at] == 0xFF:
         at += 1
     return at == end
+
+
+@micropython.viper
+def skip_records(buf: ptr8, at: int, end: int, align: int, count: int) -> int:
+    """See `crc.py`."""
+    start = at
+    passed = 0
+    while passed < count and at + 4 <= end:
+        kind = buf[at] & 0x8F
+        size = (16 + buf[at + 1] + (buf[at + 2] | buf[at + 3] << 8) + align - 1) & -align
+        if kind < 1 or kind > 2 or at + size > end:
+            break
+        passed += kind & 1
+        at += size
+    return passed << 13 | (at - start)
