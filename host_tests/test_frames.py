@@ -1,8 +1,8 @@
 # cpython-only: reads what MicroPython prints of the code that it compiles
 """A call whose frame needs more than 11 words takes it from the heap: no function of the steady state may.
 
-The interpreter says how many words a function needs: names and stack (N_STATE), and 3 for each `try` inside another (N_EXC_STACK).
-The limit is VM_MAX_STATE_ON_STACK in MicroPython's py/vm.c and py/objfun.c.
+The interpreter says how many words a function needs: names and stack (N_STATE), and 3 for each
+`try` inside another (N_EXC_STACK). The limit is VM_MAX_STATE_ON_STACK in MicroPython's py/vm.c and py/objfun.c.
 """
 
 import re

@@ -36,7 +36,7 @@ ALLOWED = {
     "session": {"reader"},
     "clock": {"session"},
     "subscriber": {"client", "packets", "session"},
-    "durable": {"session", "subscriber"},
+    "durable": {"client", "session", "subscriber"},
     "streaming": {"subscriber"},
     "aio": set(),
     "exactly_once": {"packets", "session", "subscriber"},

@@ -45,8 +45,8 @@ def backoff_ms(attempt, random_bits):
     return step + (random_bits & 0xFFFF) * step // 0x10000
 
 
-def nothing(buf):
-    """readinto() of no stream."""
+def nothing(argument):
+    """Stands in for readinto() where there is no stream."""
     return None
 
 
@@ -58,12 +58,12 @@ class Client(Session):
     """
 
     highest_qos = 1
-    frees = True  # the server's acknowledgement frees a message
     outbox: "Anything"
     on_acknowledged: "Anything"
     _link: "Anything"
     _random: "Anything"
     _append: "Anything"
+    _discard: "Anything"  # the outbox's; where the server's acknowledgement frees nothing, `nothing`
     _rx: bytearray
 
     def __init__(self, link, outbox, client_id, **options):
@@ -211,11 +211,13 @@ class Client(Session):
 
     def _write(self):
         """Go on with the packet that goes out: one write, resumed at its offset when the stream took less."""
-        count = self._stream.write(self.out, self.out_at, self.out_end - self.out_at)
+        at = self.out_at
+        count = self._stream.write(self.out, at, self.out_end - at)
         if not count:
             return False
-        self.out_at += count
-        if self.out_at == self.out_end:
+        at += count
+        self.out_at = at
+        if at == self.out_end:
             self.out_end = 0
         return True
 
@@ -298,8 +300,7 @@ class Client(Session):
 
     def _acknowledged(self, seq):
         self.acknowledged += 1
-        if self.frees:
-            self.outbox.discard(seq)
+        self._discard(seq)
         self._saved_ms = self.now_ms
         if seq & 15 == 15 and self.outbox.unsaved() >= _SAVE_COUNT:
             self.outbox.save_state()

@@ -36,7 +36,7 @@ def client(
     client._rx_at = client._rx_end = client._tick_ms = 0
     client._retain = False
     client._topic = None  # the topic that was found good last
-    client._append = outbox.append
+    client._append, client._discard = outbox.append, outbox.discard
     client._attempt = client._wait_ms = client._since_ms = client._saved_ms = client._offline_ms = 0
     client.sent = client.acknowledged = client.redelivered = client.connects = client.failures = 0
     client.longest_outage_ms = client.last_error = 0

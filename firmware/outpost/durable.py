@@ -11,6 +11,7 @@ from the future only counts. Knows no stream and no clock; takes no heap after c
 
 from micropython import const
 
+from outpost.client import nothing
 from outpost.session import elapsed_ms
 from outpost.subscriber import Subscriber
 
@@ -50,8 +51,6 @@ class DurableClient(Subscriber):
     The other arguments: see Subscriber. `through`: messages up to this number are durable.
     """
 
-    frees = False
-
     def __init__(self, link, outbox, client_id, topic, timeout_ms=10_000, **options):
         if outbox.renumbers:
             raise ValueError("client: this outbox policy gives kept messages new numbers; collector mode cannot follow")
@@ -65,6 +64,7 @@ class DurableClient(Subscriber):
         self._reconnected = self._held_up = self._waits = False
         Subscriber.__init__(self, link, outbox, client_id, **options)
         self.maybe_sent = outbox.next_seq
+        self._discard = nothing  # the collector's word frees
 
     def is_dup(self):
         """A replay is a new exchange, unless the first one is still open, or may be."""

@@ -49,11 +49,12 @@ class RamOutbox:
         if seq >= self.next_seq:
             return _EMPTY
         self.loaded_seq = seq
-        self.buffer = self._texts[seq % self._slots]
-        head = self._heads[seq % self._slots]
-        self.flags = head >> 22
-        self.topic_length = head >> 14 & 255
-        self.payload_length = head & 0x3FFF
+        seq %= self._slots
+        self.buffer = self._texts[seq]
+        seq = self._heads[seq]
+        self.flags = seq >> 22
+        self.topic_length = seq >> 14 & 255
+        self.payload_length = seq & 0x3FFF
         return _OK
 
     def discard(self, seq):
@@ -61,6 +62,9 @@ class RamOutbox:
         distance = seq - self.oldest_seq
         if distance < 0 or seq >= self.next_seq:
             return False
+        if not distance and not self._done:
+            self.oldest_seq = seq + 1
+            return True
         self._done |= 1 << distance
         while self._done & 1:
             self._done >>= 1
