@@ -1,5 +1,5 @@
 # cpython-only: parts of the emulated RP2040
-"""The rig of the emulated RP2040 is right about the flash chip, and notices what it is there to notice."""
+"""The emulated flash chip behaves, and the rig notices what it is there to notice."""
 
 from __future__ import annotations
 
