@@ -60,6 +60,7 @@ class TestBoards(unittest.TestCase):
         main, board = desk.main(), desk.board
         board.begin()
         station = main.build(settings())
+        self.assertEqual(desk.chip.watchdog_ms, 0, name)  # pinning may take a minute
         desk.net.stream.say(b"\x20\x02\0\0")
         loops = [0, 0]  # of 5 ms and more: Wi-Fi takes 1.5 s
         idle, outbox = board.idle, station.client.outbox
@@ -84,6 +85,15 @@ class TestBoards(unittest.TestCase):
         self.assertEqual(desk.chip.watchdog_ms, 8000)
         self.assertTrue(desk.chip.longest_hunger_ms < 100, name)
         self.assertEqual(desk.ticks.longest_sleep_ms, 5)
+
+    def test_a_board_works_without_its_link(self):
+        """As `outpost selftest --no-link` runs it: an emulator may have no radio at all."""
+        for name in PORTS:
+            desk = bench(name)
+            desk._fakes["network"].WLAN = None
+            desk.board.keep_time(None, desk.ticks.ticks_ms())
+            found = {one.name: one for one in desk.board.sensors(settings())}
+            self.assertTrue(found[b"signal"].read() is None, name)
 
     def test_the_sensors_that_need_no_wire(self):
         for name in PORTS:
@@ -268,6 +278,29 @@ class TestBoards(unittest.TestCase):
             client.poll(desk.ticks.ticks_ms())
             desk.ticks.ms += 100
         self.assertEqual(client.last_error, status.WIFI_WRONG_PASSWORD)
+
+    def test_every_board_gets_a_radio_that_failed_or_hangs_going_again(self):
+        for name in PORTS:
+            desk = bench(name)
+            radio = desk.radio
+            radio.failing_starts = 2
+            link = desk.board.link(settings())
+            self.assertEqual(self.failures(desk, link), [status.WIFI_FAILED] * 2, name)
+            self.assertEqual(radio.starts, 3, name)
+            radio.is_hung = True
+            self.assertEqual(self.failures(desk, link), [status.WIFI_TIMED_OUT] * 16, name)
+            self.assertEqual(radio.starts, 4, name)
+
+    def failures(self, desk, link):
+        """What the link raised until there was a stream."""
+        found, stream = [], None
+        while not stream and len(found) < 100:
+            try:
+                stream = link()
+            except OSError as error:
+                found.append(error.args[0])
+            desk.ticks.ms += 100
+        return found
 
     def test_the_hot_path_of_a_board_takes_no_heap(self):
         if not IS_MICROPYTHON:

@@ -16,7 +16,7 @@ import pytest
 import make_certificates
 from flash_rig import Rig, tree  # noqa: F401 - a fixture
 from outpost_tools.broker import Broker
-from outpost_tools.device import connection, kinds, payload
+from outpost_tools.device import connection, kinds, payload, selftest
 from outpost_tools.errors import ToolError
 from outpost_tools.message import decode
 from outpost_tools.simulate import children
@@ -237,6 +237,32 @@ def test_a_board_with_the_former_build_is_taken_over(rig):
     after = rig.hashes()
     assert "/outpost/fused.mpy" in before and "/outpost/fused.mpy" not in after and rig.is_whole()
     assert {f"/outpost/{name}.mpy" for name in MERGED} <= after.keys() - before.keys()
+
+
+# --- Slow ---
+
+SLOW = "import rig, time\nrig.state['flash'].chip.on_operation = lambda: time.sleep_ms(12)"
+
+
+def test_pinning_that_takes_longer_than_an_answer_may_is_waited_for_line_by_line(rig):
+    """The limit is scaled: 2 s, and pinning takes 3 (on an RP2040: 10 s, and 10.1)."""
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    steps = []
+    with connection.connected(rig.port) as board:
+        board.write("/settings.json", json.dumps(SETTINGS | {"outbox_blocks": 32}).encode())
+        board.run(SLOW)
+        began = time.monotonic()
+        outbox = selftest.outbox(board, lambda done, total: steps.append((done, total)), 2.0)
+        took_s = time.monotonic() - began
+    assert not isinstance(outbox, str) and outbox.blocks == 32
+    assert took_s > 2.5, "the flash is not slow"
+    assert steps == [(done, 64) for done in range(4, 65, 4)]
+
+
+def test_a_slow_board_is_flashed_with_the_defaults(rig):
+    rig.order_slow_flash(5)
+    assert rig.outpost("flash", "--settings", settings_file(rig, outbox_blocks=64), "--no-link") == 0, rig.err
+    assert rig.row("outbox") == "64 blocks, pinned now; empty"
 
 
 # --- Cut off ---

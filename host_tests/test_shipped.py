@@ -57,7 +57,7 @@ def test_what_flash_copies_publishes_and_feeds_the_watchdog(tmp_path, micropytho
     (tmp_path / "settings.json").write_text(json.dumps(SETTINGS))
     done = micropython(SUPPORT / "shipped_board.py", kind, tmp_path, TURNS)
     assert done.returncode == 0, done.stdout + done.stderr
-    board = json.loads(done.stdout)
+    board = json.loads(done.stdout.splitlines()[-1])
     assert board["files"] == ["board.mpy", "main.py", "outpost/__init__.mpy"]
     topic, pack = board["messages"][0]
     assert topic == "outpost/board-1/data" and "temperature" in pack

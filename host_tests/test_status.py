@@ -4,7 +4,7 @@ import unittest
 
 from outpost import status
 
-_SOURCES = ("outbox", "client", "station", "tls_link", "wifi", "ask", "ntp", "wifi_link")
+_SOURCES = ("outbox", "client", "station", "tls_link", "wifi", "ask", "ntp", "wifi_link", "../main")
 
 
 def _source(name):

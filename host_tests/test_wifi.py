@@ -21,8 +21,9 @@ class World:
         self.ticks = ticks = Ticks()
         self.radio, self.net = Radio(numbers, ticks), Net(ticks)
         sockets = FakeSocketModule(self.net)
+        switch_off = (lambda wlan: wlan.deinit(), lambda wlan: wlan.active(False))
         prepare = (lambda wlan: wlan.config(reconnects=0)) if numbers is ESP32 else None
-        self.wifi = Wifi(wlan_of(self.radio), "home", "secret", ticks.ticks_ms, prepare)
+        self.wifi = Wifi(wlan_of(self.radio), "home", "secret", ticks.ticks_ms, switch_off[numbers is ESP32], prepare)
 
         def ask():
             return Ask(sockets, ticks.ticks_ms)
@@ -31,13 +32,16 @@ class World:
             return 0x1234
 
         self.rtc = []
-        self.time = NetTime(ask(), Dns(ask(), bits), "pool.ntp.org", bits, ticks.ticks_ms, lambda *t: self.rtc.append(t))
-        dns = Dns(ask(), bits)
+        self.time = NetTime(
+            ask(), Dns(ask(), self.wifi, bits), "pool.ntp.org", bits, ticks.ticks_ms, lambda *t: self.rtc.append(t)
+        )
+        dns = Dns(ask(), self.wifi, bits)
         link = WifiLink(self.wifi, dns, self.time, sockets, FakeSelect(), host, 1883, ticks.ticks_ms, secure)
         self.client = Client(link, RamOutbox(), b"board-1")
         self.clock = Clock(ticks.ticks_ms())
         self.errors = []
         self.waits = []
+        self.may_wait_ms = self.longest_poll_ms = 0
 
     def run(self, ms):
         """As main's loop. Notes each failure and the client's wait after it."""
@@ -47,7 +51,8 @@ class World:
             before = self.ticks.ms
             self.client.poll(self.ticks.ticks_ms())
             self.time.step(self.clock, self.wifi, self.ticks.ticks_ms())
-            if self.ticks.ms != before:
+            self.longest_poll_ms = max(self.longest_poll_ms, self.ticks.ms - before)
+            if self.ticks.ms - before > self.may_wait_ms:
                 raise AssertionError("a call waited")
             if self.client.failures != failures:
                 self.errors.append(self.client.last_error)
@@ -136,6 +141,16 @@ class TestWifi(unittest.TestCase):
             world.run(50)
         self.assertTrue(5800 <= world.ticks.ms - began <= 6300, world.ticks.ms - began)
 
+    def test_datagrams_that_answer_nothing_do_not_prolong_the_wait(self):
+        world = World(RP2)
+        world.net.dns_answers, world.net.flood = False, b"no answer"
+        world.run(1700)
+        began = world.ticks.ms
+        while not world.errors and world.ticks.ms - began < 60_000:
+            world.run(50)
+        self.assertEqual(world.errors, [status.DNS_FAILED])
+        self.assertTrue(5800 <= world.ticks.ms - began <= 6300, world.ticks.ms - began)
+
     def test_an_address_needs_no_name_server(self):
         world = World(ESP32, host="10.0.0.7")
         world.net.dns_answers = False
@@ -172,6 +187,78 @@ class TestWifi(unittest.TestCase):
         self.assertEqual(world.net.stream.take()[:1], b"\x10")
 
 
+class TestRadio(unittest.TestCase):
+    """Times of the calls, in ms. 0.8 s: a start, measured on the emulated Pico W. 2.2 s: one that
+    fails last, 70 + 10 + 10 of delays, 1,000 for the clock, 1,000 for the chip's answer
+    (cyw43_ll_bus_init, by reading). The watchdog has 8 s."""
+
+    def worlds(self):
+        for numbers in (RP2, ESP32):
+            world = World(numbers)
+            world.radio.start_ms, world.radio.failed_start_ms = 800, 2200
+            world.may_wait_ms = 8000
+            yield world
+
+    def tells_times(self, world, name):
+        port = "RP2" if world.radio.numbers is RP2 else "ESP32"
+        print("%s, %s: longest call %d ms, longest poll %d ms" % (name, port, world.radio.longest_call_ms, world.longest_poll_ms))
+        self.assertTrue(0 < world.radio.longest_call_ms <= world.longest_poll_ms <= 2200)
+
+    def test_a_radio_whose_start_failed_is_switched_on_again(self):
+        for world in self.worlds():
+            world.radio.failing_starts = 3
+            world.run(14_000)
+            self.assertEqual(world.errors, [status.WIFI_FAILED] * 3)
+            self.assertEqual(world.waits, [250, 500, 1000])
+            self.assertEqual(world.net.stream.take()[:1], b"\x10")
+            self.assertEqual((world.wifi.radio_failures, world.radio.starts, world.radio.connects), (3, 4, 1))
+            self.tells_times(world, "3 starts failed")
+
+    def test_a_radio_that_never_starts_is_tried_at_the_clients_backoff_and_comes_back(self):
+        for world in self.worlds():
+            world.radio.failing_starts = 1 << 20
+            world.run(3_600_000)
+            self.assertEqual(set(world.errors), {status.WIFI_FAILED})
+            self.assertEqual((world.waits[:4], max(world.waits)), ([250, 500, 1000, 2000], 30_000))
+            self.assertEqual(world.radio.starts, len(world.errors))  # one each, not a second one by disconnect()
+            self.assertEqual(world.wifi.radio_failures, len(world.errors))
+            world.radio.failing_starts = 0
+            world.run(40_000)
+            self.assertEqual(world.net.stream.take()[:1], b"\x10")
+            self.tells_times(world, "an hour of failed starts")
+
+    def test_a_radio_that_hangs_gets_its_power_cut_after_16_failures_in_a_row(self):
+        for world in self.worlds():
+            world.run(5000)
+            self.assertEqual(world.net.stream.take()[:1], b"\x10")
+            world.radio.is_hung = True
+            world.net.stream.broken = True
+            world.run(5000)
+            world.net.stream.broken = False
+            while not world.wifi.radio_failures and len(world.errors) < 100:
+                world.run(1000)
+            world.run(35_000)
+            self.assertEqual(world.errors, [status.LINK_LOST] + [status.WIFI_TIMED_OUT] * 16)
+            self.assertEqual((world.wifi.radio_failures, world.radio.starts), (1, 2))
+            self.assertEqual(world.net.stream.take()[:1], b"\x10")
+            self.tells_times(world, "a radio that hangs")
+
+    def test_failures_between_joins_do_not_add_up(self):
+        for world in self.worlds():
+            for _ in range(6):
+                world.radio.fate = "no_ap"
+                world.run(120_000)
+                world.radio.fate = "joined"
+                world.run(60_000)
+                self.assertTrue(world.wifi.is_up)
+                world.radio.is_trying = False  # out of reach
+                world.net.stream.broken = True
+                world.run(50)
+                world.net.stream.broken = False
+            self.assertTrue(world.errors.count(status.WIFI_NO_AP) > 16, world.errors)
+            self.assertEqual((world.wifi.radio_failures, world.radio.starts), (0, 1))
+
+
 class TestTime(unittest.TestCase):
     def test_the_clock_is_set_as_soon_as_the_server_answers(self):
         world = World(RP2)
@@ -204,7 +291,7 @@ class TestTime(unittest.TestCase):
             self.assertTrue(world.time._check(bad) is None)
 
     def test_answers_that_are_none_of_a_name_server(self):
-        dns = Dns(Ask(None, None), None)
+        dns = Dns(Ask(None, None), None, None)
         dns._packet = b"\x12\x34\1\0\0\1\0\0\0\0\0\0\4test\0\0\1\0\1"
         head = b"\x12\x34\x81\x80\0\1\0\1\0\0\0\0\4test\0\0\1\0\1"
         good = head + b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4\1\2\3\4"

@@ -1,8 +1,12 @@
-"""Questions by UDP that do not wait: one datagram out, one in; and names made addresses that way.
+"""Questions by UDP that do not wait: one datagram out, one in; and names resolved that way.
 
-The ports' own getaddrinfo() waits for the name server, on some ports longer than a watchdog lasts. This asks at most three
-times, 2 s each, and returns at once each time. IPv4; a name without an answer gives DNS_FAILED. No mDNS (`.local`).
-Takes heap, while asking only.
+The ports' own getaddrinfo() waits for the name server, on some ports longer than a watchdog lasts.
+A question is sent at most three times, 2 s apart, and every call returns at once. IPv4; a name
+without an answer ends as DNS_FAILED. No mDNS (`.local`).
+
+Allocates when a question is asked and when a datagram arrives, not while it waits: the socket's
+readinto() returns None where recv() raises, the buffer is made with the socket, the name server's
+address (which the port makes into new strings at each look) is asked for once a question.
 """
 
 from micropython import const
@@ -15,57 +19,60 @@ _AGAIN_MS = const(2000)
 _TRIES = const(3)
 _DNS_PORT = const(53)
 _HEAD = const(12)
+_MOST_BYTES = const(512)  # of a DNS answer by UDP: RFC 1035, section 4.2.1
 
 
 class Ask:
-    """socket: the module. One question at a time; call it with the same one until the answer is there."""
+    """socket: the module. One question at a time: begin(), answer() until it is there, stop()."""
 
     def __init__(self, socket, ticks_ms):
         self._module, self._ticks_ms = socket, ticks_ms
         self._udp = None
+        self._question = self._buffer = b""
         self._tries = self.sent_ms = 0
 
-    def __call__(self, server, port, question, check):
-        """What check(reply) gives; None: not yet. OSError: no answer came. check gives None for a reply to something else."""
+    def begin(self, server, port, question):
+        """Send the question. Raises OSError."""
+        self._udp = udp = self._module.socket(self._module.AF_INET, self._module.SOCK_DGRAM)
         try:
-            if not self._udp:
-                self._open(server, port)
-                self._send(question)
-            return self._look(question, check)
+            udp.setblocking(False)
+            udp.connect((server, port))  # answers from elsewhere are not for us
+            self._question, self._buffer = question, bytearray(_MOST_BYTES)
+            self._tries = 0
+            self._send()
         except OSError:
             self.stop()
             raise
 
-    def _open(self, server, port):
-        self._tries = 0
-        self._udp = self._module.socket(self._module.AF_INET, self._module.SOCK_DGRAM)
-        self._udp.setblocking(False)
-        self._udp.connect((server, port))  # answers from elsewhere are not for us
-
-    def _send(self, question):
+    def _send(self):
         self._tries += 1
         self.sent_ms = self._ticks_ms()
-        self._udp.send(question)
+        self._udp.send(self._question)
 
-    def _look(self, question, check):
-        try:
-            reply = self._udp.recv(512)
-        except OSError:  # nothing there, or "port unreachable": the deadline decides
-            reply = None
-        found = check(reply) if reply else None
-        if found is not None:
-            self.stop()
-        elif elapsed_ms(self._ticks_ms(), self.sent_ms) >= _AGAIN_MS:
+    def answer(self):
+        """The next datagram (bytes) or None. OSError: the time for an answer is over.
+
+        A datagram that is no answer does not prolong that time: the caller ignores it, calls again.
+        """
+        if elapsed_ms(self._ticks_ms(), self.sent_ms) >= _AGAIN_MS:
             if self._tries == _TRIES:
                 raise OSError(_TIMED_OUT)
-            self._send(question)
-        return found
+            self._send()
+        count = self._read()
+        return bytes(self._buffer[:count]) if count else None
+
+    def _read(self):
+        try:
+            return self._udp.readinto(self._buffer)
+        except OSError:  # "port unreachable", once a datagram sent: the deadline decides
+            return None
 
     def stop(self):
         """Forget the question."""
         if self._udp:
             self._udp.close()
         self._udp = None
+        self._question = self._buffer = b""
 
 
 def _is_address(host):
@@ -95,24 +102,38 @@ def _behind_name(reply, at):
 
 
 class Dns:
-    """ask: an Ask of its own. random: callable, 16 random bits."""
+    """ask: an Ask of its own. network: has `name_server`. random: callable, 16 random bits."""
 
-    def __init__(self, ask, random):
-        self._ask, self._random = ask, random
+    def __init__(self, ask, network, random):
+        self._ask, self._network, self._random = ask, network, random
         self._packet = b""
 
-    def __call__(self, server, host):
-        """Address (text) of host, or None: not yet. Raises OSError(DNS_FAILED)."""
-        if _is_address(host):
-            return host
+    def __call__(self, host):
+        """Address (text) of host, or None: not yet. Raises OSError(DNS_FAILED).
+
+        Call it with the same host until it is known, or stop() it.
+        """
         try:
-            self._packet = self._packet or _question(host, self._random())
-            address = self._ask(server, _DNS_PORT, self._packet, self._address)
+            return self._step(host)
         except OSError:
-            self._packet = b""
+            self.stop()
             raise OSError(_DNS_FAILED)
+
+    def _step(self, host):
+        if self._packet:
+            return self._look()
+        return host if _is_address(host) else self._begin(host)
+
+    def _begin(self, host):
+        packet = _question(host, self._random())
+        self._ask.begin(self._network.name_server, _DNS_PORT, packet)
+        self._packet = packet
+
+    def _look(self):
+        reply = self._ask.answer()
+        address = self._address(reply) if reply else None
         if address:
-            self._packet = b""
+            self.stop()
         return address
 
     def stop(self):

@@ -15,7 +15,7 @@ class Esp32Board(WifiBoard):
     """machine, network, time, esp32: the port's modules. temperature: callable, degrees Celsius times 10 ** -exponent."""
 
     def __init__(self, machine, network, time, esp32, temperature, exponent=0):
-        WifiBoard.__init__(self, machine, network, time, self._count, _prepare)
+        WifiBoard.__init__(self, machine, network, time, self._count, _switch_off, _prepare)
         self._esp32, self._temperature, self._exponent = esp32, temperature, exponent
 
     def _count(self, count=None):
@@ -52,3 +52,7 @@ class Esp32Board(WifiBoard):
 
 def _prepare(wlan):
     wlan.config(reconnects=0)  # else the port tries for ever, and never tells what is wrong
+
+
+def _switch_off(wlan):
+    wlan.active(False)

@@ -1,7 +1,8 @@
 """The time from a server (SNTP, RFC 4330), asked for from the main loop: no call waits.
 
-One question, at most 6 s until it is given up, and as long for the server's name before it. After an answer 6 h of rest, after
-a failure 8 s, doubling to 17 min. Half the way there and back is added. No heap while resting.
+One question, given up after 6 s, and as long for the server's name before it. After an answer 6 h
+of rest, after a failure 8 s, doubling to 17 min. Half the round trip is added. Allocates when it
+asks and when an answer comes, not while it rests or waits.
 """
 
 from micropython import const
@@ -36,21 +37,42 @@ class NetTime:
         """Set the clock when it is time to and the answer is there. True when it was set."""
         if elapsed_ms(now_ms, self._since_ms) < self._wait_ms or not wifi.is_up:
             return False
+        found = self._try()
+        if found is None:
+            self._fail(now_ms)
+        elif found:
+            self._take(clock, now_ms)
+        return found is True
+
+    def _try(self):
+        """True: the time is there. False: not yet. None: failed. Apart, for a frame of 11 words."""
         try:
-            if not self._asked(wifi.name_server):
-                return False
+            return self._asked()
         except OSError:
-            self._rest(now_ms, min(_FIRST_WAIT_MS << min(self.failures, 7), 1_024_000))
-            self.failures += 1
-            self.last_error = _NTP_FAILED
-            return False
+            return None
+
+    def _asked(self):
+        if not self._address:
+            self._address = self._dns(self._host)
+        elif not self._question:
+            self._begin()
+        else:
+            reply = self._ask.answer()
+            return True if reply and self._check(reply) else False
+        return False
+
+    def _fail(self, now_ms):
+        self._rest(now_ms, min(_FIRST_WAIT_MS << min(self.failures, 7), 1_024_000))
+        self.failures += 1
+        self.last_error = _NTP_FAILED
+
+    def _take(self, clock, now_ms):
         clock.set(self._day, self._ms, now_ms)
         if self._on_time:
             self._on_time(self._day, self._ms)
         self.is_set = True
         self.failures = self.last_error = _OK
         self._rest(now_ms, _REST_MS)
-        return True
 
     def _rest(self, now_ms, wait_ms):
         self._address, self._question = None, b""
@@ -58,15 +80,11 @@ class NetTime:
         self._ask.stop()
         self._since_ms, self._wait_ms = now_ms, wait_ms
 
-    def _asked(self, name_server):
-        """True when the time is there."""
-        if not self._address:
-            self._address = self._dns(name_server, self._host)
-            return False
-        if not self._question:  # the server gives these 8 bytes back: no answer can be made without having seen them
-            stamp = [self._random() & 255 for _ in range(8)]
-            self._question = b"\x23" + bytes(39) + bytes(stamp)
-        return self._ask(self._address, _NTP_PORT, self._question, self._check)
+    def _begin(self):
+        """The server returns these 8 bytes: no answer can be made without having seen them."""
+        stamp = bytes([self._random() & 255 for _ in range(8)])
+        self._question = b"\x23" + bytes(39) + stamp
+        self._ask.begin(self._address, _NTP_PORT, self._question)
 
     def _check(self, reply):
         """True: a good answer, taken. None: not one, or of a server that has no time itself."""

@@ -4,6 +4,9 @@ create() writes files of 4,096 bytes that begin with a marker each, and looks fo
 the folder ends with the rename of the map, which littlefs does wholly or not at all: a power cut leaves the old state or the new,
 or files without a map beside `unfinished`, where create() begins anew. Behind littlefs's back only blocks are changed (erased)
 that a file was just found to own.
+
+64 blocks take an RP2040 10 s, 7 of them flash at typical times, and a worn chip a minute: give
+say() as `tell`, and whoever waits can wait for its next line (`outpost flash` does).
 """
 
 import os
@@ -34,13 +37,20 @@ _BLOCK_SIZE = const(5)
 _ERASE = const(6)
 _MOST_BLOCKS = const(4096)
 _SPARE_BLOCKS = const(4)  # littlefs needs some to change a folder
+_TOLD_EACH = const(4)  # steps: what may pass in between is in tools/outpost_tools/device/flash_time.py
 
 
-def create(raw, folder, count, random_id, board=b""):
+def say(done, total):
+    """The line that `outpost flash` waits for and shows. Steps: files written, blocks erased."""
+    print("pinning", done, "of", total)
+
+
+def create(raw, folder, count, random_id, board=b"", tell=None):
     """Pin `count` blocks (2 to 4096) and give their device, erased: Outbox.mount() says BLANK. May be repeated after a power cut.
 
     raw: the block device under the mounted littlefs. random_id: 8 random bytes, new at each call. board: what tells this
-    board from others (machine.unique_id()). Raises PinnedError, OSError of the filesystem.
+    board from others (machine.unique_id()). tell: callable, gets the steps done and in all, every
+    4 steps. Raises PinnedError, OSError of the filesystem.
     """
     if not 2 <= count <= _MOST_BLOCKS or raw.ioctl(_BLOCK_SIZE, 0) != _BLOCK_BYTES:
         raise PinnedError("pinned: 2 to 4096 blocks of 4,096 bytes on a device with such blocks")
@@ -50,11 +60,12 @@ def create(raw, folder, count, random_id, board=b""):
     check_leftovers(folder, names)
     if not exists(folder):
         os.mkdir(folder)
-    _begin(folder, names, [])
-    return _extend(PinnedBlocks(raw, folder, board, []), range(count), random_id, 0)
+    tell = _Steps(tell, count)
+    _begin(folder, names, [], tell)
+    return _extend(PinnedBlocks(raw, folder, board, []), range(count), random_id, 0, tell)
 
 
-def grow(device, count, random_id):
+def grow(device, count, random_id, tell=None):
     """Pin `count` blocks more, and give the new device. The old one refuses all from now on: make and mount a new Outbox.
 
     They come into the ring right behind the head, because the outbox looks for older sectors in the blocks before it: every held
@@ -65,9 +76,10 @@ def grow(device, count, random_id):
         raise PinnedError(device.folder + ": can grow to 4096 blocks")
     behind = device.newest() + 1
     known = [number for number, _, _ in device.entries]
-    _begin(device.folder, names_in(device.folder), known)
+    tell = _Steps(tell, count)
+    _begin(device.folder, names_in(device.folder), known, tell)
     first = max(known) + 1
-    grown = _extend(device, range(first, first + count), random_id, behind)
+    grown = _extend(device, range(first, first + count), random_id, behind, tell)
     device.blocks, device.entries = [], []
     return grown
 
@@ -90,16 +102,40 @@ def release(folder, outbox=None, force=False):
         os.rmdir(folder)
 
 
-def _begin(folder, names, known):
+class _Steps:
+    """Tells every few steps how far it is."""
+
+    def __init__(self, tell, count):
+        self._tell, self._total = tell, 2 * count
+        self._done = self._cleared = 0
+
+    def step(self):
+        self._done += 1
+        if self._done % _TOLD_EACH == 0:
+            self._say()
+
+    def cleared(self):
+        """A file of an earlier attempt is removed: no step, but time."""
+        self._cleared += 1
+        if self._cleared % _TOLD_EACH == 0:
+            self._say()
+
+    def _say(self):
+        if self._tell:
+            self._tell(self._done, self._total)
+
+
+def _begin(folder, names, known, tell):
     """Say that the folder is being changed, and clear away what an earlier attempt left."""
     with open(folder + "/unfinished", "wb"):
         pass
     for number in numbers_in(names):
         if number not in known:
             os.remove(path_of(folder, number))
+            tell.cleared()
 
 
-def _extend(device, numbers, random_id, behind):
+def _extend(device, numbers, random_id, behind, tell):
     """New files, their blocks found and erased, in the ring from index `behind` on; then the map."""
     raw, folder = device.raw, device.folder
     free = os.statvfs(folder)[3]
@@ -108,11 +144,13 @@ def _extend(device, numbers, random_id, behind):
     marks = {}
     for number in numbers:
         marks[_write_marked(path_of(folder, number), random_id, number)] = number
+        tell.step()
     found = _scan(raw, folder, marks)
     for number in numbers:
         compare(raw, path_of(folder, number), found[number], _BLOCK_BYTES)
     for number in numbers:
         raw.ioctl(_ERASE, found[number])
+        tell.step()
     new = [(number, found[number], mtime_of(path_of(folder, number))) for number in numbers]
     entries = device.entries[:behind] + new + device.entries[behind:]
     _save_map(raw, folder, device.board, entries)

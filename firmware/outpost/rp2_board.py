@@ -24,7 +24,7 @@ class Rp2Board(WifiBoard):
     """machine, network, time, rp2: the port's modules. watchdog: the address of its registers."""
 
     def __init__(self, machine, network, time, rp2, watchdog):
-        WifiBoard.__init__(self, machine, network, time, self._count)
+        WifiBoard.__init__(self, machine, network, time, self._count, _switch_off)
         self._rp2, self._watchdog = rp2, watchdog
         self._clock = None
 
@@ -94,4 +94,8 @@ class Rp2Board(WifiBoard):
         day = (day & 0xFFFF) + ms // _DAY_MS
         clock.set(day, ms % _DAY_MS, now_ms)
         self._set_rtc(day, ms % _DAY_MS)
-        self._net_time.is_set = True
+        self._time_is_known()
+
+
+def _switch_off(wlan):
+    wlan.deinit()  # active(False) leaves the chip running

@@ -1,8 +1,14 @@
-"""Joins a Wi-Fi network without waiting for it: join() looks, starts what must be started, and returns.
+"""Joins a Wi-Fi network without waiting: join() checks, starts what must be started, returns.
 
-It tries once and says how that went; when to try again is the client's business (its backoff, half a second to a minute), so
-there is no second clock that waits. Knows no port: a network that is joined is told by isconnected(), which on RP2 (CYW43) and
-ESP32 means "with an address"; why it was not joined by a number, and the numbers of the two ports do not overlap.
+It tries once and reports the result; when to try again is decided by the client's backoff (half a
+second to a minute), so there is no second timer. Knows no port: isconnected() means "joined", which
+on RP2 (CYW43) and ESP32 means "with an address"; a number says why it was not joined, and the
+numbers of the two ports do not overlap.
+
+A radio that fails is switched off, and on again by the next join(): `radio_failures` counts that.
+Failed means: active() or connect() raised (on RP2 active(True) never does, whatever happened, so
+connect() tells), or 16 joins failed in a row, because a radio that hangs reports anything. No
+disconnect() then: on RP2 it would start the chip a second time in the same call.
 No heap while joined. Joining takes what the port's connect() takes.
 """
 
@@ -15,6 +21,7 @@ _WIFI_FAILED = const(-40)
 _WIFI_WRONG_PASSWORD = const(-41)
 _WIFI_NO_AP = const(-42)
 _WIFI_TIMED_OUT = const(-43)
+_FAILURES = const(16)  # in a row, which takes the client's backoff 5 minutes or more
 _LAST_REASON = const(256)  # ESP-IDF's reasons are one byte; idle, connecting and joined are 1000 and above
 
 
@@ -31,14 +38,19 @@ def fault(number):
 
 
 class Wifi:
-    """wlan: the port's station interface. prepare: callable, gets it once when it is active. deadline_ms: for address and all."""
+    """wlan: the port's station interface. switch_off, prepare: callables, get it.
 
-    def __init__(self, wlan, ssid, password, ticks_ms, prepare=None, deadline_ms=20_000):
+    switch_off takes the power from a radio; prepare is called after each start. deadline_ms: for
+    the join and the address.
+    """
+
+    def __init__(self, wlan, ssid, password, ticks_ms, switch_off, prepare=None, deadline_ms=20_000):
         self._wlan, self._ssid, self._key = wlan, ssid, password or None
         self._ticks_ms, self._prepare, self._deadline_ms = ticks_ms, prepare, deadline_ms
+        self._switch_off = switch_off
         self._is_active = self._is_joining = False
-        self._since_ms = 0
-        self.joins = 0
+        self._since_ms = self._failures = 0
+        self.joins = self.radio_failures = 0
 
     @property
     def is_up(self):
@@ -53,6 +65,7 @@ class Wifi:
         """True: the board has an address. False: ask again. OSError(status): it failed; the next call tries anew."""
         if self._wlan.isconnected():
             self._is_joining = False
+            self._failures = 0
             return True
         if not self._is_joining:
             self._begin()
@@ -73,15 +86,29 @@ class Wifi:
                 self._is_active = True
             self._wlan.connect(self._ssid, self._key)
         except OSError:  # ESP32's carry a text where the client wants a number
-            self._end()
+            self._power_off()
             raise OSError(_WIFI_FAILED)
         self.joins += 1
         self._is_joining = True
         self._since_ms = self._ticks_ms()
 
     def _end(self):
+        """The join failed; the radio works, as far as is known."""
         self._is_joining = False
+        self._failures += 1
+        if self._failures == _FAILURES:
+            return self._power_off()
         try:
             self._wlan.disconnect()
+        except OSError:
+            pass
+
+    def _power_off(self):
+        """The radio failed: the next join() starts it from nothing."""
+        self._is_active = False
+        self._failures = 0
+        self.radio_failures += 1
+        try:
+            self._switch_off(self._wlan)
         except OSError:
             pass

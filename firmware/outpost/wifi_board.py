@@ -1,7 +1,8 @@
 """What boards with Wi-Fi have in common: the functions of board.py, put together from the modules of this package.
 
 A board.py makes one of its subclasses (`esp32_board.py`, `rp2_board.py`), gives it the port's modules, and takes its methods for
-its own functions. idle(), feed_watchdog() and keep_time() take no heap while nothing is to be done.
+its own functions. idle(), feed_watchdog(), keep_time() and the link take no heap while they wait
+or have nothing to do.
 
 The watchdog is started when the loop begins and fed by the loop alone. Nothing there lasts longer than its 8 s: network, name,
 time, TCP and TLS go step by step; what cannot be cut is TLS arithmetic (1 to 3 s), switching the radio on, an erase (0.4 s).
@@ -34,12 +35,12 @@ _DAYS_1970_TO_2000 = const(10_957)
 class WifiBoard:
     """machine, network, time: the port's modules. starts: callable, gives the count of starts; with a number: keeps it.
 
-    prepare: see Wifi.
+    switch_off, prepare: see Wifi.
     """
 
-    def __init__(self, machine, network, time, starts, prepare=None):
+    def __init__(self, machine, network, time, starts, switch_off, prepare=None):
         self._machine, self._network, self._clock_module = machine, network, time
-        self._starts, self._prepare = starts, prepare
+        self._starts, self._switch_off, self._prepare = starts, switch_off, prepare
         self._ticks_ms = time.ticks_ms
         self._sleep_ms = time.sleep_ms
         self._dog = None
@@ -105,13 +106,18 @@ class WifiBoard:
             self._network.country(settings["wifi_country"])
         wlan = self._network.WLAN(self._network.STA_IF)
         ticks_ms = self._ticks_ms
-        self._wifi = Wifi(wlan, settings["wifi_ssid"], settings["wifi_password"], ticks_ms, self._prepare)
-        times = (Ask(socket, ticks_ms), Dns(Ask(socket, ticks_ms), self.random_bits))
-        self._net_time = NetTime(times[0], times[1], settings["ntp_host"], self.random_bits, ticks_ms, self._set_rtc)
-        dns = Dns(Ask(socket, ticks_ms), self.random_bits)
+        ssid, password = settings["wifi_ssid"], settings["wifi_password"]
+        self._wifi = Wifi(wlan, ssid, password, ticks_ms, self._switch_off, self._prepare)
+        ask, host = Ask(socket, ticks_ms), settings["ntp_host"]
+        bits, on_time = self.random_bits, self._set_rtc
+        self._net_time = NetTime(ask, self._dns(), host, bits, ticks_ms, on_time)
         secure = self._secure(settings) if settings["tls"] else None
         host, port = settings["broker_host"], settings["broker_port"]
-        return WifiLink(self._wifi, dns, self._net_time, socket, select, host, port, ticks_ms, secure)
+        dns, net_time = self._dns(), self._net_time
+        return WifiLink(self._wifi, dns, net_time, socket, select, host, port, ticks_ms, secure)
+
+    def _dns(self):
+        return Dns(Ask(socket, self._ticks_ms), self._wifi, self.random_bits)
 
     def _secure(self, settings):
         from outpost.tls_link import TlsLink, client_context
@@ -121,7 +127,9 @@ class WifiBoard:
 
     def signal(self):
         """Strength of the network in dBm, or None."""
-        return self._network.WLAN(self._network.STA_IF).status("rssi") if self._wifi.is_up else None
+        if not self._wifi or not self._wifi.is_up:
+            return None
+        return self._network.WLAN(self._network.STA_IF).status("rssi")
 
     # --- Time ---
 
@@ -133,11 +141,16 @@ class WifiBoard:
         day = now // 86400 + self._first_day()
         if day >= _FIRST_DAY:
             clock.set(day, now % 86400 * 1000, now_ms)
+            self._time_is_known()
+
+    def _time_is_known(self):
+        if self._net_time:
             self._net_time.is_set = True
 
     def keep_time(self, clock, now_ms):
-        """Called from the loop."""
-        self._net_time.step(clock, self._wifi, now_ms)
+        """Called from the loop. Without link() there is nobody to ask."""
+        if self._net_time:
+            self._net_time.step(clock, self._wifi, now_ms)
 
     def _first_day(self):
         """Day number of the port's time 0: RP2 counts from 1970, ESP32 from 2000."""
@@ -174,9 +187,9 @@ class WifiBoard:
         try:
             return open_blocks(raw, "/outbox", board)
         except NotPinned:
-            from outpost.pinning import create
+            from outpost.pinning import create, say
 
-            return create(raw, "/outbox", blocks, os.urandom(8), board)
+            return create(raw, "/outbox", blocks, os.urandom(8), board, say)
 
 
 def _yes():

@@ -1,7 +1,8 @@
 """The client's `link` over Wi-Fi: network joined, time known (TLS only), name resolved, TCP connected, TLS; one step a call.
 
 Nothing waits. Deadlines: network 20 s, name 6 s, TCP 10 s, TLS 10 s (`tls_link.py`), each from its own beginning; when one has
-passed, or a step fails, OSError(status), and the client comes again after its backoff. Takes heap while connecting only.
+passed, or a step fails, OSError(status), and the client comes again after its backoff.
+Allocates when a step begins or ends, not while it waits: the poller is made with the socket.
 """
 
 import errno
@@ -25,7 +26,7 @@ class WifiLink:
         self._wifi, self._dns, self._time = wifi, dns, net_time
         self._module, self._select, self._ticks_ms = socket, select, ticks_ms
         self._host, self._port = host, port
-        self._tcp = None
+        self._tcp = self._poller = None
         self._is_connected = False
         self._since_ms = self._told = 0
         self._tls = secure(self._give) if secure else None
@@ -49,7 +50,7 @@ class WifiLink:
         if self._tcp:
             self._look()
             return None
-        address = self._dns(self._wifi.name_server, self._host)
+        address = self._dns(self._host)
         if address:
             self._connect(address)
         return None
@@ -72,12 +73,12 @@ class WifiLink:
         except OSError as error:
             if error.args[0] != errno.EINPROGRESS:
                 raise
+        self._poller = self._select.poll()
+        self._poller.register(tcp, self._select.POLLOUT)
 
     def _look(self):
-        """Has TCP connected? The port's poll() with a time of 0 does not wait."""
-        poller = self._select.poll()
-        poller.register(self._tcp, self._select.POLLOUT)
-        for found in poller.poll(0):
+        """Has TCP connected? ipoll() with a time of 0 neither waits nor allocates."""
+        for found in self._poller.ipoll(0):
             if found[1] & (self._select.POLLERR | self._select.POLLHUP):
                 raise OSError(_LINK_LOST)
             self._is_connected = True
@@ -96,7 +97,7 @@ class WifiLink:
 
     def _give(self):
         """The connected socket, to the client or to TLS, which closes it from now on."""
-        tcp, self._tcp = self._tcp, None
+        tcp, self._tcp, self._poller = self._tcp, None, None
         try:
             tcp.setsockopt(_TCP, _NODELAY, 1)  # a packet is one write, and should not wait for the last one's ACK
         except OSError:  # a port without it is slower, not wrong
@@ -105,6 +106,7 @@ class WifiLink:
 
     def _drop(self):
         self._is_connected = False
+        self._poller = None
         self._dns.stop()
         if self._tcp:
             self._tcp.close()

@@ -39,22 +39,45 @@ class Ticks:
 
 
 class Radio:
-    """What is behind network.WLAN. numbers: RP2 or ESP32. fate: the key of numbers that connect() ends in, `after_ms`."""
+    """What is behind network.WLAN. numbers: RP2 or ESP32. fate: the key of numbers that connect() ends in, `after_ms`.
+
+    A radio that fails does so as the ports do (extmod/network_cyw43.c and ports/esp32/network_wlan.c
+    of MicroPython 1.25, cyw43_ctrl.c of its driver). failing_starts: that many starts fail from now on.
+    RP2: active(True) returns and reads as True, connect() raises EPERM, and disconnect() starts the chip
+    once more without making it usable. ESP32: active(True) raises. is_hung: takes orders and joins
+    nothing, until its power is cut: deinit(), on ESP32 active(False). start_ms, failed_start_ms: what
+    those calls take; longest_call_ms: the longest one that was made.
+    """
 
     def __init__(self, numbers, ticks):
         self.numbers, self.ticks = numbers, ticks
         self.fate, self.after_ms = "joined", 1500
-        self.is_active = self.is_trying = False
+        self.is_active = self.is_trying = self.is_hung = False
+        self.is_on = False  # what active() reads as: RP2 keeps what was asked for, not what came of it
         self.key = self.network_name = None
         self.country_code = ""
         self.since_ms = 0
         self.connects = self.disconnects = 0
+        self.starts = self.failing_starts = self.start_ms = self.failed_start_ms = self.longest_call_ms = 0
         self.gives_up = numbers is RP2  # the ESP32 port tries for ever unless told otherwise, and says "connecting"
+
+    def start(self):
+        """Power on and firmware loaded."""
+        self.starts += 1
+        failed = self.failing_starts > 0
+        self.failing_starts -= failed
+        took_ms = self.failed_start_ms if failed else self.start_ms
+        self.ticks.ms += took_ms
+        self.longest_call_ms = max(self.longest_call_ms, took_ms)
+        return not failed
+
+    def cut_power(self):
+        self.is_active = self.is_trying = self.is_hung = False
 
     def number(self):
         if not self.is_trying:
             return self.numbers["idle"]
-        if self.ticks.ms - self.since_ms < self.after_ms:
+        if self.is_hung or self.ticks.ms - self.since_ms < self.after_ms:
             return self.numbers["connecting"]
         decided = self.gives_up or self.fate == "joined"
         return self.numbers[self.fate if decided else "connecting"]
@@ -66,13 +89,13 @@ class FakeWlan:
     def __init__(self, radio):
         self._radio = radio
 
-    def active(self, on):
-        self._radio.is_active = on
+    def active(self, on=None):
+        return self._radio.is_on if on is None else self._switch(on)
 
     def connect(self, name, key):
         radio = self._radio
         if not radio.is_active:
-            raise OSError("Wifi Not Started")  # ESP32: a text, not a number
+            raise self._not_started()
         radio.connects += 1
         radio.network_name, radio.key = name, key
         radio.is_trying, radio.since_ms = True, radio.ticks.ms
@@ -88,18 +111,43 @@ class FakeWlan:
         return self._radio.number() == self._radio.numbers["joined"]
 
     def ifconfig(self):
-        return ("192.168.4.2", "255.255.255.0", "192.168.4.1", "192.168.4.1")
+        """New strings at each call, as on the ports."""
+        return ("192.168.4.%d" % 2, "255.255.255.%d" % 0, "192.168.4.%d" % 1, "192.168.4.%d" % 1)
 
 
 class FakeWlanRp2(FakeWlan):
+    def _switch(self, on):
+        self._radio.is_on = on  # False does nothing more to a station
+        self._radio.is_active = self._radio.is_active or (on and self._radio.start())
+
+    def _not_started(self):
+        return OSError(errno.EPERM)
+
     def config(self, **options):
         raise ValueError("unknown config param")
 
     def deinit(self):
-        self._radio.is_active = self._radio.is_trying = False
+        self._radio.cut_power()
+
+    def disconnect(self):
+        FakeWlan.disconnect(self)
+        if not self._radio.is_active:
+            self._radio.start()
 
 
 class FakeWlanEsp32(FakeWlan):
+    def _switch(self, on):
+        radio = self._radio
+        if not on:
+            radio.cut_power()
+        elif not radio.is_active and not radio.start():
+            raise OSError("Wifi Internal Error")
+        radio.is_on = radio.is_active = on
+        return on
+
+    def _not_started(self):
+        return OSError("Wifi Not Started")  # a text, not a number
+
     def config(self, **options):
         self._radio.gives_up = options["reconnects"] == 0
 
@@ -131,6 +179,7 @@ class Net:
         self.names = {"broker.test": b"\x0a\x00\x00\x07", "pool.ntp.org": b"\x0a\x00\x00\x08"}
         self.dns_answers = self.ntp_answers = self.tcp_answers = True
         self.questions = []
+        self.flood = b""  # a datagram that is there at each look
         self.ntp_seconds = 3_953_000_000  # 2025-04-07 16:53:20 UTC
         self.stream = FakeStream()
         self.open = 0
@@ -191,6 +240,14 @@ class FakeUdp:
             raise OSError(errno.EAGAIN)
         return reply
 
+    def readinto(self, buf):
+        """As a stream's: None where recv() raises."""
+        reply, self._reply = self._reply or self._net.flood, None
+        if not reply:
+            return None
+        buf[: len(reply)] = reply
+        return len(reply)
+
     def close(self):
         self._net.open -= 1
 
@@ -227,10 +284,16 @@ class FakeSelect:
 
 
 class FakePoller:
+    """poll() makes a list at each call, as on the ports; ipoll() makes nothing."""
+
     def register(self, tcp, events):
         self._tcp = tcp
+        self._connected = [(tcp, 4)]
 
     def poll(self, timeout_ms):
+        return list(self.ipoll(timeout_ms))
+
+    def ipoll(self, timeout_ms):
         if timeout_ms:
             raise AssertionError("it would wait")
-        return [(self._tcp, 4)] if self._tcp._net.tcp_answers is True else self._tcp._net.tcp_answers or []
+        return self._connected if self._tcp._net.tcp_answers is True else self._tcp._net.tcp_answers or ()

@@ -150,3 +150,7 @@ class Rig(PtyBoard):
     def order_power_cut(self, operation: int, mode: str) -> None:
         """In that operation of the next start."""
         (self.folder / "orders.json").write_text(f'{{"cut_at": {operation}, "cut_mode": "{mode}"}}')
+
+    def order_slow_flash(self, operation_ms: int) -> None:
+        """From the next start that a tool makes until the one after it."""
+        (self.folder / "orders.json").write_text(f'{{"operation_ms": {operation_ms}}}')

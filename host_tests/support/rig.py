@@ -1,14 +1,16 @@
 """A board's flash for `rig_console.py`: littlefs at `/` on a NOR image file, which outlives the process.
 
-The chip is `pinned_nor.Chip` in RAM, written through to the file operation by operation. `orders.json` beside the image may order
-a power cut: {"cut_at": operation counted from the next start, "cut_mode": as nor_flash.CUT_MODES}; it is obeyed once, by a board
-that somebody stopped (a start into the raw REPL).
-MicroPython only. Host files are opened before littlefs takes the place of `/`.
+The chip is `pinned_nor.Chip` in RAM, written through to the file operation by operation.
+`orders.json` beside the image may order a power cut: {"cut_at": operation counted from the next
+start, "cut_mode": as nor_flash.CUT_MODES}, or a slow flash: {"operation_ms": of each program and
+erase}; it is obeyed once, by a board that somebody stopped (a start into the raw REPL). MicroPython
+only. Host files are opened before littlefs takes the place of `/`.
 """
 
 import json
 import os
 import sys
+import time
 
 import ffi  # pyright: ignore[reportMissingImports] - the unix port's
 import vfs
@@ -59,7 +61,10 @@ def _ordered(chip):
         os.remove("orders.json")
     except OSError:
         return
-    chip.cut_at, chip.cut_mode = orders["cut_at"], orders["cut_mode"]
+    chip.cut_at, chip.cut_mode = orders.get("cut_at", 0), orders.get("cut_mode", "nothing")
+    operation_ms = orders.get("operation_ms", 0)
+    if operation_ms:
+        chip.on_operation = lambda: time.sleep_ms(operation_ms)
 
 
 def mount(image, reset_status, is_obedient):

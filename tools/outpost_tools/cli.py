@@ -19,6 +19,7 @@ from outpost_tools.errors import ToolError
 SUBCOMMANDS = {
     "flash": "put Outpost on a board with stock MicroPython, or bring it up to date",
     "provision": "write a board's settings: Wi-Fi, broker, certificates, sensors",
+    "selftest": "let a board prove itself: heap, flash, link, messages, watchdog; a report to attach to an issue",
     "monitor": "watch a board: what it prints, how full its outbox is",
     "devices": "what is plugged in",
     "simulate": "run N simulated boards: real MicroPython, flash in a file, power cuts by seed",

@@ -41,9 +41,10 @@ def outbox_device(settings):
     try:
         return open_blocks(rig.state["flash"], "/outbox", board)
     except NotPinned:
-        from outpost.pinning import create
+        from outpost.pinning import create, say
 
-        return create(rig.state["flash"], "/outbox", settings["outbox_blocks"], os.urandom(8), board)
+        blocks = settings["outbox_blocks"]
+        return create(rig.state["flash"], "/outbox", blocks, os.urandom(8), board, say)
 
 
 def link(settings):

@@ -9,16 +9,20 @@ from outpost_tools.device import console
 
 ANSWER_S = console.ANSWER_S
 Show = Callable[[int], None]
+Take = Callable[[str], None]
 
 
 class Board:
     """Raises ToolError for what the board refuses, OSError where the connection ends: see connected()."""
 
     def __init__(self, inner: console.Console, port: str) -> None:
-        self._inner, self.port = inner, port
+        self._inner, self.port, self.answer_s = inner, port, inner.answer_s
 
-    def run(self, script: str, take: Callable[[str], None] = lambda line: None) -> list[str]:
-        """The lines that the script prints; `take` sees each as it comes. Each gives the board time for the next."""
+    def run(self, script: str, take: Take = lambda line: None, answer_s: float = 0.0) -> list[str]:
+        """The lines that the script prints; `take` sees each as it comes. Each gives the board time for the next.
+
+        answer_s: how long to wait for a line; 0: as for any answer.
+        """
         lines: list[str] = []
 
         def keep(line: bytes) -> bool:
@@ -26,7 +30,7 @@ class Board:
             take(lines[-1])
             return True
 
-        self._inner.run(script, keep)
+        self._inner.run(script, keep, answer_s)
         return lines
 
     def write(self, path: str, data: bytes, show: Show = lambda count: None) -> None:

@@ -58,8 +58,10 @@ def _explained(port: str, answer_s: float) -> Iterator[None]:
 
     try:
         yield
-    except TimeoutError:
-        raise ToolError(f"{port}: the board does not answer within {answer_s:g} s; is it a board, with MicroPython?") from None
+    except TimeoutError as error:
+        waited_s = error.args[0] if error.args else answer_s
+        what = f"the board does not answer within {waited_s:g} s; is it a board, with MicroPython?"
+        raise ToolError(f"{port}: {what}") from None
     except (TransportError, struct.error) as error:
         text = printable(str(error).encode())
         raise ToolError(f"{port}: what answers is no MicroPython ({text}); reset the board and try again") from None
@@ -99,15 +101,16 @@ class Limited:
 
     def __init__(self, port) -> None:
         self.port = port
-        self.until = 0.0
+        self.until = self.allowed_s = 0.0
         self.unread = b""  # read too far: the next to be read
 
     def allow(self, seconds: float) -> None:
+        self.allowed_s = seconds
         self.until = time.monotonic() + seconds
 
     def _check(self) -> None:
         if time.monotonic() > self.until:
-            raise TimeoutError
+            raise TimeoutError(self.allowed_s)
 
     def read(self, count: int) -> bytes:
         self._check()
@@ -129,7 +132,7 @@ class Console:
     """A board whose program is stopped. Times in seconds. Raises TimeoutError, OSError and mpremote's TransportError."""
 
     def __init__(self, transport, answer_s: float) -> None:
-        self._transport, self._answer_s = transport, answer_s
+        self._transport, self.answer_s = transport, answer_s
         self._port = transport.serial
         self._port.write_timeout = answer_s
         self._limited = transport.serial = Limited(self._port)
@@ -139,11 +142,11 @@ class Console:
         from mpremote.transport import TransportError
 
         self._knock()
-        self._limited.allow(self._answer_s)
+        self._limited.allow(self.answer_s)
         for patience in range(_ENTER_TRIES, 0, -1):
             try:
                 with contextlib.redirect_stdout(io.StringIO()):  # it prints what it did not understand
-                    self._transport.enter_raw_repl(timeout_overall=self._answer_s)
+                    self._transport.enter_raw_repl(timeout_overall=self.answer_s)
                 return
             except TransportError:  # a board that is just starting swallows the first keys
                 if patience == 1:
@@ -155,7 +158,7 @@ class Console:
 
         A board that is just starting swallows keys, and mpremote would wait for their answer until the end.
         """
-        until = time.monotonic() + self._answer_s
+        until = time.monotonic() + self.answer_s
         timeout, self._port.timeout = self._port.timeout, _KNOCK_S
         while not self._is_at_prompt():
             if time.monotonic() > until:
@@ -170,19 +173,28 @@ class Console:
             seen = seen[-len(_PROMPT) :] + self._port.read(max(1, self._port.in_waiting))
         return _PROMPT in seen
 
-    def run(self, script: str, take: Callable[[bytes], bool] = lambda line: False) -> list[bytes]:
-        """The lines printed that `take` did not want. A line that it takes gives the board time for the next one."""
-        self._limited.allow(self._answer_s)
+    def run(
+        self,
+        script: str,
+        take: Callable[[bytes], bool] = lambda line: False,
+        answer_s: float = 0.0,
+    ) -> list[bytes]:
+        """The lines printed that `take` did not want. A line that it takes gives the board time for the next one.
+
+        answer_s: how long to wait for a line; 0: as for any answer.
+        """
+        answer_s = answer_s or self.answer_s
+        self._limited.allow(self.answer_s)
         with contextlib.redirect_stdout(io.StringIO()):
             self._transport.exec_raw_no_follow(script)
-        self._limited.allow(self._answer_s)
+        self._limited.allow(answer_s)
         others, rest, end = [], b"", b""
         while not end:
             output, end, behind = (rest + self._some()).partition(_EOT)
             *lines, rest = output.split(b"\n")
             for line in lines:
                 if take(line.rstrip(b"\r")):
-                    self._limited.allow(self._answer_s)
+                    self._limited.allow(answer_s)
                 else:
                     others.append(line)
         self._end(behind)
@@ -196,11 +208,11 @@ class Console:
 
         def progress(done: int, _total: int) -> None:
             nonlocal written
-            self._limited.allow(self._answer_s)
+            self._limited.allow(self.answer_s)
             show(done - written)
             written = done
 
-        self._limited.allow(self._answer_s)
+        self._limited.allow(self.answer_s)
         try:
             self._transport.fs_writefile(path, data, _CHUNK_BYTES, progress)
         except TransportExecError as error:

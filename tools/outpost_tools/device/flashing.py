@@ -156,6 +156,20 @@ def _progress(total: int) -> Iterator[Show]:
         yield lambda count: bar.update(count) and None
 
 
+@contextmanager
+def _pinning() -> Iterator[selftest.ShowSteps]:
+    """The same for the first start of a stock board: 10 s, a minute on worn flash."""
+    from tqdm import tqdm
+
+    with tqdm(desc="pinning the outbox's blocks", unit=" steps", disable=None, leave=False, file=sys.stderr) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        yield show
+
+
 # --- The board's self-test ---
 
 
@@ -164,7 +178,8 @@ def _test(report: Report, job: Job, board: Board, found: inventory.Inventory) ->
     if not job.settings and plan.SETTINGS not in found.hashes:
         report.add("settings", f"none yet: outpost provision --board {job.kind.name} --port {job.port}")
         return
-    outbox = selftest.outbox(board)
+    with _pinning() as show:
+        outbox = selftest.outbox(board, show)
     if isinstance(outbox, str):
         report.add("outbox", f"failed: {outbox}", False)
         return

@@ -9,15 +9,19 @@ from __future__ import annotations
 import errno
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from outpost import status
+from outpost_tools.device import flash_time
 from outpost_tools.device.connection import Board
 from outpost_tools.errors import ToolError
 
 LINK_S = 60.0
 _MESSAGES = 8
 _NAMES = {value: name for name, value in vars(status).items() if name.isupper() and isinstance(value, int) and value < 0}
+_STEP = re.compile(r"pinning (\d+) of (\d+)")  # outpost/pinning.py prints it
+ShowSteps = Callable[[int, int], None]
 _HINTS = {
     "REFUSED": ": the broker does not take 'user' and 'password', or not this 'device_id'",
     "TLS_UNTRUSTED": ": 'ca_file' did not sign the broker's certificate, or 'server_name' is not in it",
@@ -47,6 +51,23 @@ def opened():
     return settings
 
 settings = opened()
+"""
+_BLOCKS = """
+import os
+
+def blocks():
+    count = 0
+    try:
+        count = len(os.listdir("/outbox"))
+    except OSError:
+        pass
+    try:
+        from outpost.settings import load
+        return max(count, load("settings.json")["outbox_blocks"])
+    except ValueError:
+        return count
+
+print("B", blocks())
 """
 # Small functions: a frame of more than 11 words would take heap.
 _HEAP = """
@@ -181,15 +202,31 @@ class Outbox:
     stream: str
 
 
-def outbox(board: Board) -> Outbox | str:
-    """Opens it, which pins it if need be; or the reason why it cannot be opened. Raises ToolError."""
-    found = _answer(board, board.run(_BEGIN), "O")
+def outbox(board: Board, show: ShowSteps = lambda done, total: None, answer_s: float = 0.0) -> Outbox | str:
+    """Opens it, which pins it if need be; or the reason why it cannot be opened. Raises ToolError.
+
+    show: gets pinning's steps, done and in all. answer_s: to wait for each; 0: as `flash_time.py`
+    has it.
+    """
+
+    def take(line: str) -> None:
+        if step := _STEP.fullmatch(line):
+            show(int(step[1]), int(step[2]))
+
+    answer_s = answer_s or board.answer_s + flash_time.silence_s(_blocks(board))
+    found = _answer(board, board.run(_BEGIN, take, answer_s), "O")
     if isinstance(found, str):
         return found
     result, blocks, held, boot = map(int, found[:4])
     if result not in (status.OK, status.BLANK):
         return f"cannot be mounted: {name_of(result)}; nothing was changed"
     return Outbox(result, blocks, held, boot, found[4])
+
+
+def _blocks(board: Board) -> int:
+    """Those that are pinned, or that the settings ask for, whichever is more."""
+    found = _answer(board, board.run(_BLOCKS), "B")
+    return 0 if isinstance(found, str) else int(found[0])
 
 
 def heap_free(board: Board) -> str:
