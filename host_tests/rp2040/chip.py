@@ -39,7 +39,9 @@ class RingOscillator(BasePeripheral):
         self._random = random.Random(seed)
 
     def read_uint32(self, offset: int) -> int:
-        return self._random.getrandbits(1) if offset == 0x1C else 0x80001000  # STATUS: enabled, stable
+        if offset == 0x1C:
+            return self._random.getrandbits(1)
+        return 0x80001000  # STATUS: enabled, stable
 
     def write_uint32(self, offset: int, value: int) -> None:
         pass
@@ -90,7 +92,7 @@ class Chip:
         self.resets: list[Reset] = []
         self.on_marker: Callable[[int], None] | None = None
         self.on_reset: Callable[[Reset], None] | None = None
-        self.idle: Callable[[int], int] | None = None  # the cycle to which the sleeping core may jump, of the one wanted
+        self.idle: Callable[[int], int] | None = None  # of the cycle wanted: how far sleep may jump
         self._error: BaseException | None = None
         self._peripherals = self.mcu.peripherals
         self._wire()
@@ -180,4 +182,4 @@ class Chip:
 
     def _start(self) -> None:
         self.core.state.timer_epoch = int(self.mcu.timer._epoch_nanos) // NS_PER_CYCLE
-        self.core.pc = FLASH_START_ADDRESS  # the second stage of the boot, where the boot ROM would jump to
+        self.core.pc = FLASH_START_ADDRESS  # where the boot ROM would jump to

@@ -41,7 +41,7 @@ class Clock:
     def __init__(self, processor: core.Core) -> None:
         self._processor = processor
         self._state = processor.state
-        self._alarms: list[tuple[int, int, Alarm]] = []  # (cycle, order of setting, alarm), the next one first
+        self._alarms: list[tuple[int, int, Alarm]] = []  # (cycle, order, alarm), next first
         self._order = itertools.count()
         self.frequency = float(HZ)
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from outpost_tools.interpreters import cache_folder
 
 SOURCE = Path(__file__).with_name("core.c")
+INSTRUCTIONS = SOURCE.with_name("thumb.h")  # included by it
 OPTIONS = ("-O2", "-shared", "-fPIC", "-std=gnu11")
 ATTENTION_INTERRUPTS, ATTENTION_WAITING, ATTENTION_STOP = 1, 2, 4
 
@@ -76,7 +77,7 @@ def _compiler() -> list[str]:
 @functools.cache
 def library() -> ctypes.CDLL:
     """core.c as a library, from the cache or compiled now (a second). Raises NoCompiler."""
-    name = hashlib.sha256(SOURCE.read_bytes() + " ".join(OPTIONS).encode()).hexdigest()[:16]
+    name = hashlib.sha256(SOURCE.read_bytes() + INSTRUCTIONS.read_bytes() + " ".join(OPTIONS).encode()).hexdigest()[:16]
     built = cache_folder() / "rp2040" / f"core-{name}.so"
     if not built.exists():
         built.parent.mkdir(parents=True, exist_ok=True)

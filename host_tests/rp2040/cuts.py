@@ -54,7 +54,7 @@ class Score:
 
 
 class Trap:
-    """Lets the power go at the count-th operation that fits, and keeps the flash as it was before."""
+    """Lets the power go at the count-th operation that fits; keeps the flash as it was before."""
 
     def __init__(self, board: Board, rng: random.Random, pinned: list[int], kind: str, count: int) -> None:
         self._flash, self._rng = board.chip.flash, rng
@@ -100,7 +100,7 @@ class Chain:
         self.score = Score()
         self._note(image)
 
-    # --- turns -------------------------------------------------------------------------------------
+    # --- turns -----------------------------------------------------------------------------------
 
     def turn(self) -> None:
         """One power cut, of a kind by chance. Raises Violation."""
@@ -165,7 +165,7 @@ class Chain:
         self.score.arrived = sum(len(kept) for kept in self._collector.messages.values())
         self.score.repeated = self._collector.repeated
 
-    # --- parts of them -----------------------------------------------------------------------------
+    # --- parts of them ---------------------------------------------------------------------------
 
     def _power_on(self, image: bytes, collector: Collector, network: Network) -> Board:
         self.score.starts += 1
@@ -185,7 +185,7 @@ class Chain:
         self.score.cuts += 1
         self.score.by_place[place] = self.score.by_place.get(place, 0) + 1
 
-    # --- what is held ------------------------------------------------------------------------------
+    # --- what is held ----------------------------------------------------------------------------
 
     def _note(self, flash: bytes) -> None:
         """What stands whole in the outbox is promised."""

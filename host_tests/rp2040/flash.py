@@ -151,7 +151,7 @@ class Nor:
         self._end(self.sector_erase_us if size == SECTOR_BYTES else self.block_erase_us)
 
     def _begin(self, operation: Operation) -> int:
-        """How many of its bytes are to be done before the power goes. on_operation may set the cut."""
+        """How many of its bytes to do before the power goes. on_operation may set the cut."""
         self.operations = operation.number
         if self.on_operation:
             self.on_operation(operation)

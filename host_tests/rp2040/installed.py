@@ -1,4 +1,4 @@
-"""What the runs on the emulated board start from: the payload of `outpost flash`, its settings, a board that was started once."""
+"""What runs on the emulated board start from: the payload of `outpost flash`, a first start."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIRST_START_S = 60
 
 @dataclass(frozen=True)
 class Installed:
-    """fresh: the flash as `outpost flash` leaves it. started: after the first start, pinned and connected once."""
+    """fresh: the flash as `outpost flash` leaves it. started: after the first start, pinned."""
 
     files: dict[str, bytes]
     fresh: bytes

@@ -1,4 +1,4 @@
-"""Broker and collector in one object, for runs without real servers: repeatable, and as fast as the chip.
+"""Broker and collector in one object, for runs without real servers: repeatable, no waiting.
 
 `receive(bytes)` takes what the board sent and returns what goes back. Keeps each first appearance of a
 message. With chances of its moods (a seeded random) it holds back confirmations and acknowledgements or

@@ -1,4 +1,4 @@
-"""The board's outbox, read from outside: its pinned blocks taken out of a flash image in ring order.
+"""The board's outbox, read from outside: its pinned blocks, out of a flash image, in ring order.
 
 Uses the tools' own reader of outbox images. Knows the map of `firmware/outpost/pinned.py`.
 """

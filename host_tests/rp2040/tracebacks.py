@@ -1,4 +1,4 @@
-"""Holds a traceback from a board against the sources: is that line in that function of that file?"""
+"""Holds a traceback from a board against the sources: file, line and function."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def frames(text: str) -> list[Frame]:
 
 
 def misplaced(frame: Frame, roots: list[Path]) -> str:
-    """ "" where one of the folders has that file, and that line is in that function; else what is wrong."""
+    """What is wrong; "" where a folder has that file and the line is in that function."""
     paths = [root / frame.file for root in roots if (root / frame.file).is_file()]
     if not paths:
         return f"{frame}: no such file"
