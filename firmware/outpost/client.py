@@ -30,7 +30,6 @@ _IDS = const(65535)
 _TICKS = const(0x3FFFFFFF)
 _HALF = const(0x20000000)
 _TICK_MS = const(16)  # how often what depends on time alone is looked at
-_OVERHEAD = const(9)  # of a PUBLISH: fixed header, length of the topic, packet identifier
 _SAVE_COUNT = const(49)  # looked at every 16th time: 64 messages at most come again after a power cut, beside those in flight
 _SAVE_MS = const(600_000)  # a board that measures more often than that pays no program for acknowledgements
 _FIRST_WAIT_MS = const(500)
@@ -112,7 +111,7 @@ class Client(Session):
             return _OFFLINE
         if self.out_end or (self.in_flight_bytes and not self.has_room(len(topic) + length)):
             return _BUSY
-        if len(topic) + length + _OVERHEAD > len(self.tx):
+        if len(topic) + length > self.outbox.record_bytes:  # `tx` is made for them
             return _TOO_BIG
         topic = put_publish(self.tx, 0x31 if self._retain else 0x30, topic, 0, len(topic), length)  # from here on an offset
         topic = copy(self.tx, topic, payload, 0, length)
