@@ -20,16 +20,11 @@ def crc30(seed: int, buf: ptr8, at: int, end: int) -> int:
     """See `crc.py`. The first three names are in registers, so `seed` becomes the CRC."""
     table = ptr32(_TABLE)
     seed = int(uint(seed ^ 0x3FFFFFFF) | uint(3) << 30)  # its complement in 32 bits; no constant above 2^30
-    buf = ptr8(int(buf) + at)
-    end -= at
-    while end:
-        seed ^= buf[0]
-        buf = ptr8(int(buf) + 1)
-        at = seed & 15
-        seed = int(uint(seed) >> 4) ^ table[at]
-        at = seed & 15
-        seed = int(uint(seed) >> 4) ^ table[at]
-        end -= 1
+    while at < end:
+        seed ^= buf[at]
+        seed = int(uint(seed) >> 4) ^ table[seed & 15]
+        seed = int(uint(seed) >> 4) ^ table[seed & 15]
+        at += 1
     return (seed ^ -1) & 0x3FFFFFFF
 
 
