@@ -18,8 +18,8 @@ from outpost.settings import check
 
 GIVEN = {"device_id": "board-1", "broker_host": "broker.test", "mode": "broker", "wifi_ssid": "home", "wifi_password": "secret"}
 FUNCTIONS = (
-    "ALIGN PAGE_BYTES IN_FLIGHT_BYTES outbox_device link set_clock keep_time sensors ticks_ms random_bits random_hex idle feed_watchdog"
-    " begin release_watchdog crashed give_up sleep started published stopping stopped"
+    "ALIGN PAGE_BYTES IN_FLIGHT_BYTES outbox_device link set_clock keep_time sensors ticks_ms random_bits random_hex idle"
+    " feed_watchdog begin release_watchdog crashed give_up sleep started published stopping stopped"
 )
 IS_MICROPYTHON = sys.implementation.name == "micropython"
 
