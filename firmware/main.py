@@ -49,6 +49,7 @@ def build(settings):
         "user": settings["user"].encode() or None,
         "password": settings["password"].encode() or None,
         "random": board.random_bits,
+        "in_flight_bytes": board.IN_FLIGHT_BYTES,
     }
     link, outbox, client_id = board.link(settings), open_outbox(settings), settings["device_id"].encode()
     if settings["mode"] == "collector":

@@ -18,8 +18,8 @@ from outpost.settings import check
 
 GIVEN = {"device_id": "board-1", "broker_host": "broker.test", "mode": "broker", "wifi_ssid": "home", "wifi_password": "secret"}
 FUNCTIONS = (
-    "ALIGN PAGE_BYTES outbox_device link set_clock keep_time sensors ticks_ms random_bits random_hex idle feed_watchdog begin"
-    " release_watchdog crashed give_up sleep started published stopping stopped"
+    "ALIGN PAGE_BYTES IN_FLIGHT_BYTES outbox_device link set_clock keep_time sensors ticks_ms random_bits random_hex idle"
+    " feed_watchdog begin release_watchdog crashed give_up sleep started published stopping stopped"
 )
 IS_MICROPYTHON = sys.implementation.name == "micropython"
 
@@ -47,6 +47,17 @@ class TestBoards(unittest.TestCase):
         for function in FUNCTIONS.split():
             known = "def " + function + "(" in source or function + " = " in source or function + ", " in source
             self.assertTrue(known, "UNIX: " + function)
+
+    def test_both_clients_get_the_bound_of_the_board(self):
+        for name in PORTS:
+            if PORTS[name] is RP2 and not IS_MICROPYTHON:
+                continue  # CPython has no littlefs; MicroPython runs this test too
+            for mode in ("broker", "collector"):
+                desk = bench(name)
+                with Filesystem(name, desk.flash):
+                    client = desk.main().build(settings(mode=mode)).client
+                expected = 3000 if PORTS[name] is RP2 else 5744
+                self.assertEqual((client.in_flight_bytes, desk.board.IN_FLIGHT_BYTES), (expected, expected), name)
 
     def test_every_board_boots_main_and_publishes_a_reading(self):
         for name in PORTS:

@@ -20,7 +20,7 @@ class World:
     def __init__(self, numbers, secure=None, host="broker.test"):
         self.ticks = ticks = Ticks()
         self.radio, self.net = Radio(numbers, ticks), Net(ticks)
-        sockets = FakeSocketModule(self.net)
+        sockets = FakeSocketModule(self.net, numbers)
         switch_off = (lambda wlan: wlan.deinit(), lambda wlan: wlan.active(False))
         prepare = (lambda wlan: wlan.config(reconnects=0)) if numbers is ESP32 else None
         self.wifi = Wifi(wlan_of(self.radio), "home", "secret", ticks.ticks_ms, switch_off[numbers is ESP32], prepare)
@@ -164,6 +164,18 @@ class TestWifi(unittest.TestCase):
             world.run(300_000)
             self.assertEqual(set(world.errors), {expected})
             self.backs_off(world)
+
+    def test_nagles_rule_is_off_by_the_ports_own_number(self):
+        for numbers in (RP2, ESP32):
+            world = World(numbers)
+            world.run(5000)
+            self.assertEqual(world.net.nodelay, [1], str(numbers["joined"]))
+
+    def test_a_port_without_tcp_nodelay_connects_all_the_same(self):
+        world = World(ESP32)
+        world.net.nodelay_option = None
+        world.run(5000)
+        self.assertEqual(world.net.stream.take()[:1], b"\x10")
 
     def test_no_time_server_plain_tcp_goes_on(self):
         world = World(RP2)

@@ -22,6 +22,7 @@ crashed, give_up, sleep, sensors = _board.crashed, _board.give_up, _board.sleep,
 published, stopping, stopped = _board.published, _board.stopping, _board.stopped
 link, set_clock, keep_time, ticks_ms = _board.link, _board.set_clock, _board.keep_time, time.ticks_ms
 random_bits, random_hex, release_watchdog = _board.random_bits, _board.random_hex, _board.release_watchdog
+IN_FLIGHT_BYTES = _board.IN_FLIGHT_BYTES
 
 
 def outbox_device(settings):

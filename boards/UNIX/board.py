@@ -19,6 +19,7 @@ from outpost import crash
 
 ALIGN = 4
 PAGE_BYTES = 256
+IN_FLIGHT_BYTES = 0  # no bound: the send buffer is large, and write() returns when it is full
 
 ASLEEP_STATUS = 75
 

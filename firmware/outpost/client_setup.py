@@ -18,8 +18,9 @@ def client(
     client: "Client", link, outbox, client_id, keep_alive_s=60, window=16, rx_bytes=4, random=None, in_flight_bytes=0, **options
 ):
     """Fields of a Client. window: PUBLISH packets in flight, 1..16. random: callable, 16 random bits. rx_bytes: the longest
-    inbound packet kept; longer ones are skipped and counted. in_flight_bytes: what the port's network stack surely takes
-    without an answer from the server, 100 bytes a packet included; 0 = no bound. The other options: see connect().
+    inbound packet kept; longer ones are skipped and counted. in_flight_bytes: bound of what is sent without
+    proof that the server has it, at session.cost_of() a packet, for ports whose write() waits when full; 0 = no bound.
+    The other options: see connect().
     """
     _widen(client)
     # The fields of every poll() come first, so that they have the places that their hashes name.
@@ -72,6 +73,7 @@ def session(session: "Session", packet, keep_alive_s, window, tx_bytes, rx_bytes
     session.session_present = False
     session.owes = False
     session.check_ms = session.in_flight_bytes = session._unproven = session._proof_end = 0
+    session._ping_end = 0
     session._asked_ms = -1  # when CONNECT or PINGREQ went out, while the answer is awaited
     # Sent: numbers base..high-1, on this connection base..next_send-1; acknowledged of them: bit i of _acked is base + i.
     session.base = session.next_send = session.high = session._acked = 0

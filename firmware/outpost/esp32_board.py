@@ -14,6 +14,11 @@ _PAGE_BYTES = const(256)
 class Esp32Board(WifiBoard):
     """machine, network, time, esp32: the port's modules. temperature: callable, degrees Celsius times 10 ** -exponent."""
 
+    # A connection's send buffer (TCP_SND_BUF). lwIP allocates from the system heap here, and
+    # write() returns EAGAIN at once when the buffer is full: the bound only keeps what nobody
+    # acknowledges in the outbox instead of that heap.
+    IN_FLIGHT_BYTES = 5744
+
     def __init__(self, machine, network, time, esp32, temperature, exponent=0):
         WifiBoard.__init__(self, machine, network, time, self._count, _switch_off, _prepare)
         self._esp32, self._temperature, self._exponent = esp32, temperature, exponent

@@ -23,6 +23,12 @@ _LONGEST_MS = const(3_600_000)  # the port knows no sleep of more than 71 min
 class Rp2Board(WifiBoard):
     """machine, network, time, rp2: the port's modules. watchdog: the address of its registers."""
 
+    # lwIP has a heap of 8,000 bytes and 32 segments for all connections (lwipopts_common.h of
+    # MicroPython 1.25). When either is used up, write() retries for 10 s, although the socket does
+    # not block, and the watchdog has 8 s. A lost connection keeps its share for 10 s after its
+    # close, so two must fit.
+    IN_FLIGHT_BYTES = 3000
+
     def __init__(self, machine, network, time, rp2, watchdog):
         WifiBoard.__init__(self, machine, network, time, self._count, _switch_off)
         self._rp2, self._watchdog = rp2, watchdog

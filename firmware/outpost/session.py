@@ -21,13 +21,20 @@ _PROTOCOL_ERROR = const(-20)
 _REFUSED = const(-21)
 _TICKS = const(0x3FFFFFFF)
 _IDS = const(65535)
-_PACKET_COST = const(100)  # what a network stack keeps beside the bytes of a packet: buffer and segment headers
+_OVERHEAD = const(9)  # of a PUBLISH: fixed header, length of the topic, packet identifier
+_PACKET_COST = const(130)  # beside the bytes of a packet: lwIP's buffer and segment headers 100, a TLS record 29
+_LEAST_COST = const(200)  # segments are few as well: this times lwIP's 32 is less than the 6,500 bytes that its heap takes
 
 
 def elapsed_ms(now_ms, then_ms):
     """Milliseconds from then to now, also over a wrap of the ticks; 0 when `then` is later (up to 6 days)."""
     passed = (now_ms - then_ms) & _TICKS
     return passed if passed < 0x20000000 else 0
+
+
+def cost_of(length):
+    """What a packet of that many bytes takes of the network stack until the server's TCP has it: its share of in_flight_bytes."""
+    return max(length + _PACKET_COST, _LEAST_COST)
 
 
 def packet_id_of(seq):
@@ -52,8 +59,10 @@ class Session(Reader):
     check_ms: int  # ticks at which there may be something to do other than to receive
     maybe_sent: int
     in_flight_bytes: int  # bound of _unproven, 0: none, and nothing is counted
-    _unproven: int  # bytes started, `_PACKET_COST` a packet included, that no answer has shown to have reached the server
-    _proof_end: int  # of them, those up to the end of the last packet that the server must answer
+    _unproven: int  # cost of the packets started that no answer has shown to have reached the server
+    _proof_end: int  # of it, the share up to the last PUBLISH that the server must acknowledge
+    _ping_end: int  # the share up to the PINGREQ whose answer is awaited
+    _answers_end = 0  # bytes of answers that a subclass holds back until there is room
 
     # --- Connection ---
 
@@ -64,7 +73,7 @@ class Session(Reader):
         self.next_send = self.base  # what was in flight goes out again, with DUP
         self._answer = 0
         self._asked_ms = self.now_ms
-        self._unproven = self._proof_end = 0
+        self._unproven = self._proof_end = self._ping_end = 0
         self._start(self.connect_packet, len(self.connect_packet))
 
     def _start(self, data, length):
@@ -73,18 +82,27 @@ class Session(Reader):
         self.out_end = length
         self._sent_ms = self.now_ms
         if self.in_flight_bytes:
-            self._unproven += length + _PACKET_COST
+            self._unproven += cost_of(length)
 
     def has_room(self, length):
-        """True when a packet of `length` bytes may be started. A network stack that is full may not return from write() for
-        seconds, so what it holds is bounded; one packet is let out whatever its length."""
-        return not self._unproven or self._unproven + length + _PACKET_COST <= self.in_flight_bytes
+        """True when a packet with `length` bytes of topic and payload may be started. write() of a full network stack may take
+        seconds, so what the stack holds is bounded; a single packet goes out whatever its length."""
+        return not self._unproven or self._unproven + cost_of(length + _OVERHEAD) <= self.in_flight_bytes
 
-    def _prove(self):
-        """All that must be answered was: what went out up to then has reached the server."""
-        if self.next_send == self.base and self._asked_ms < 0:
-            self._unproven -= self._proof_end
-            self._proof_end = 0
+    def _prove(self, end):
+        """The first `end` of what is unproven has reached the server: TCP keeps the order."""
+        self._unproven -= end
+        self._proof_end = max(self._proof_end - end, 0)
+        self._ping_end = max(self._ping_end - end, 0)
+
+    def _needs_proof(self):
+        """True when half of the bound, or the room for the longest packet, is taken by packets that no acknowledgement will
+        prove, or when answers wait for room."""
+        if self._answers_end:
+            return True
+        if self.next_send != self.base or not self._unproven:
+            return False
+        return self._unproven * 2 > self.in_flight_bytes or not self.has_room(len(self.tx) - _OVERHEAD)
 
     def is_dead(self):
         """True when the server, or the stream, has not answered in time."""
@@ -97,14 +115,11 @@ class Session(Reader):
         if self.state != _CONNECTED:
             return False
         is_due = self.keep_alive_s and elapsed_ms(self.now_ms, self._sent_ms) >= self.keep_alive_s * 750
-        if self.in_flight_bytes and self.next_send == self.base and self._asked_ms < 0:
-            # Half of the bound is taken by packets that the server does not acknowledge: its answer shows that they came.
-            is_due = is_due or self._unproven * 2 > self.in_flight_bytes
-        if is_due:
+        if is_due or (self.in_flight_bytes and self._asked_ms < 0 and self._needs_proof()):
+            self._start(b"\xc0\x00", 2)
             if self._asked_ms < 0:
                 self._asked_ms = self.now_ms
-            self._start(b"\xc0\x00", 2)
-            self._proof_end = self._unproven
+                self._ping_end = self._unproven
         return self.out_end > 0
 
     # --- Packets from the server ---
@@ -118,7 +133,7 @@ class Session(Reader):
         if self.first != 0xD0 or self.length:
             return self._other(self.first)
         self._asked_ms = -1
-        self._prove()
+        self._prove(self._ping_end)
         return _OK
 
     def _connack(self):
@@ -132,7 +147,7 @@ class Session(Reader):
         self.session_present = flags == 1
         self.state = _CONNECTED
         self._asked_ms = -1
-        self._unproven = 0
+        self._unproven = 0  # CONNECT came
         self._established()  # pyright: ignore[reportAttributeAccessIssue] - the subclass has it
         return _OK
 
@@ -165,8 +180,8 @@ class Session(Reader):
             self._acked = acked
             if self.next_send < self.base:
                 self.next_send = self.base  # those were acknowledged before the link broke
-        if self._proof_end:
-            self._prove()
+        if self._proof_end and self.next_send == self.base:  # the last one proves all that went out before it
+            self._prove(self._proof_end)
         self._acknowledged(seq)  # pyright: ignore[reportAttributeAccessIssue] - the subclass has it
         return _OK
 
@@ -194,7 +209,7 @@ class Session(Reader):
         self.out_end = length
         self._sent_ms = self.now_ms
         if self.in_flight_bytes:
-            self._proof_end = self._unproven = self._unproven + length + _PACKET_COST
+            self._proof_end = self._unproven = self._unproven + cost_of(length)
         length = self.next_send + 1
         self.next_send = length
         if length > self.high:

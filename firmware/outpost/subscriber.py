@@ -16,6 +16,8 @@ _BAD_QOS = const(-8)
 _PROTOCOL_ERROR = const(-20)
 _CONNECTED = const(2)
 _NOT_ASKED = const(-1)
+_ANSWER_BYTES = const(4)
+_HELD_ANSWERS = const(32)
 
 
 def is_topic(buf, at, end):
@@ -67,6 +69,8 @@ class Subscriber(Client):
         self._asked_id = 0
         self.topic_length = self.payload_at = self.payload_length = 0  # of the PUBLISH in `buffer`
         self.on_message = None
+        # With a bound of what is in flight, answers wait for room here while reading goes on: what makes room comes after them.
+        self._answers = bytearray(_ANSWER_BYTES * (_HELD_ANSWERS if options.get("in_flight_bytes") else 1))
         self.received = self.handler_errors = self.refused = 0
         Client.__init__(self, link, outbox, client_id, rx_bytes=rx_bytes, **options)
 
@@ -106,23 +110,31 @@ class Subscriber(Client):
 
     def open(self):
         Client.open(self)
-        self._answer = 0
+        self._answer = self._answers_end = 0
         self._asked = []
 
     def due(self):
         if self.state == _CONNECTED:
-            if self._answer:
-                self._start_answer()
+            if (self._answer or self._answers_end) and self._start_answers():
                 return True
             if self._ask and not self._asked and self._start_filters():
                 return True
         return Client.due(self)
 
-    def _start_answer(self):
-        """PUBACK, PUBREC, PUBREL, PUBCOMP (3.4 to 3.7): `_answer` is the first byte and the packet identifier."""
-        packets.put_u16(self.tx, packets.put_header(self.tx, self._answer >> 16, 2), self._answer & 0xFFFF)
-        self._answer = 0
-        self._start(self.tx, 4)
+    def _start_answers(self):
+        """PUBACK, PUBREC, PUBREL, PUBCOMP (3.4 to 3.7): `_answer` is the first byte and the packet identifier. All that wait go
+        in one write, when there is room or no more can wait. True when they were started."""
+        answers, end = self._answers, self._answers_end
+        if self._answer:
+            answers[end] = self._answer >> 16
+            answers[end + 1] = 2
+            self._answers_end = end = packets.put_u16(answers, end + 2, self._answer & 0xFFFF)
+            self._answer = 0
+        if end < len(answers) and not self.has_room(end):
+            return False
+        self._answers_end = 0
+        self._start(answers, end)
+        return True
 
     def _start_filters(self):
         """SUBSCRIBE of all filters that wait for it, or UNSUBSCRIBE if the first of them is to go."""

@@ -16,7 +16,7 @@ _LINK_LOST = const(-23)
 _NTP_FAILED = const(-45)
 _CONNECT_MS = const(10_000)
 _TCP = const(6)
-_NODELAY = const(1)
+_NODELAY = const(1)  # ESP32; RP2 names its own number, 64, and ignores 1
 
 
 class WifiLink:
@@ -99,7 +99,8 @@ class WifiLink:
         """The connected socket, to the client or to TLS, which closes it from now on."""
         tcp, self._tcp, self._poller = self._tcp, None, None
         try:
-            tcp.setsockopt(_TCP, _NODELAY, 1)  # a packet is one write, and should not wait for the last one's ACK
+            # A packet is one write, and should not wait for the last one's ACK.
+            tcp.setsockopt(_TCP, getattr(self._module, "TCP_NODELAY", _NODELAY), 1)
         except OSError:  # a port without it is slower, not wrong
             pass
         return tcp

@@ -308,7 +308,7 @@ class Bench:
         self.chip = chip or Chip(self.ticks)
         self.chip.ticks = self.ticks
         self.radio, self.net = Radio(self.port, self.ticks), Net(self.ticks)
-        wifi_board.socket, wifi_board.select = FakeSocketModule(self.net), FakeSelect()
+        wifi_board.socket, wifi_board.select = FakeSocketModule(self.net, self.port), FakeSelect()
         if not hasattr(gc, "mem_free"):  # CPython
             gc.mem_free = lambda: 100_000
         self._fakes = modules_of(name, self.chip, flash, self.radio, label)

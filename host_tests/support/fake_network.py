@@ -183,6 +183,8 @@ class Net:
         self.ntp_seconds = 3_953_000_000  # 2025-04-07 16:53:20 UTC
         self.stream = FakeStream()
         self.open = 0
+        self.nodelay_option = 1  # what the port calls TCP_NODELAY; None: it has no such option
+        self.nodelay = []  # what that option was set to
 
 
 class FakeSocketModule:
@@ -190,8 +192,10 @@ class FakeSocketModule:
 
     AF_INET, SOCK_STREAM, SOCK_DGRAM = 2, 1, 2
 
-    def __init__(self, net):
+    def __init__(self, net, numbers=None):
         self._net = net
+        if numbers is RP2:  # extmod/modlwip.c of MicroPython 1.25: TF_NODELAY; it ignores options that it does not know
+            net.nodelay_option = self.TCP_NODELAY = 64
 
     def socket(self, family, kind):
         self._net.open += 1
@@ -264,7 +268,10 @@ class FakeTcp:
         raise OSError(errno.EINPROGRESS)
 
     def setsockopt(self, level, option, value):
-        raise OSError(errno.EINVAL)  # a port without TCP_NODELAY
+        if self._net.nodelay_option is None:
+            raise OSError(errno.EINVAL)
+        if (level, option) == (6, self._net.nodelay_option):
+            self._net.nodelay.append(value)
 
     def write(self, buf, offset, length):
         return self._net.stream.write(buf, offset, length)

@@ -62,7 +62,7 @@ def run(name, turns, breaks):
     ticks = Ticks()
     chip, net, flash = Chip(ticks), Net(ticks), flash_of(name)
     sys.modules.update(modules_of(name, chip, flash, Radio(PORTS[name], ticks)))
-    sys.modules.update({"socket": FakeSocketModule(net), "select": FakeSelect()})
+    sys.modules.update({"socket": FakeSocketModule(net, PORTS[name]), "select": FakeSelect()})
     import board
     import main
 

@@ -17,6 +17,7 @@ from outpost.pinned import NotPinned, open_blocks
 
 ALIGN = 256
 PAGE_BYTES = 256
+IN_FLIGHT_BYTES = 0
 
 _IDLE_MS = 5
 _told = [False]

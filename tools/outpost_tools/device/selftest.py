@@ -165,9 +165,10 @@ from outpost.ram import RamOutbox
 
 def link(limit_ms):
     who = settings["device_id"].encode()
-    user, password = settings["user"].encode() or None, settings["password"].encode() or None
+    options = {"random": board.random_bits, "in_flight_bytes": board.IN_FLIGHT_BYTES}
+    options["user"], options["password"] = settings["user"].encode() or None, settings["password"].encode() or None
     try:
-        client = Client(board.link(settings), RamOutbox(1, 64), who, user=user, password=password, random=board.random_bits)
+        client = Client(board.link(settings), RamOutbox(1, 64), who, **options)
     except ValueError as error:
         return print("X", error)
     since = tick = board.ticks_ms()
