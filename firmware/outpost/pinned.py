@@ -12,9 +12,9 @@ A file owns its block still when it has its size and time of last change, and it
 raw. Files deleted, copied back, restored, a filesystem made anew, another board's map: PinnedError, nothing written.
 
 When: 64 files so checked take an RP2040 0.5 s, since littlefs looks through the folder for each. So open_blocks() looks once for
-names and sizes, and checks only the file of the newest sector, that one wholly, and the one behind. Each other file is checked before the first
-program or erase of its block, or before that by check_next(), which an idle program calls. What only reads may see a block that
-is a file's no more: an outbox takes that for erased or torn, as its CRCs tell.
+names and sizes, and checks only the file of the newest sector, that one wholly, and the one behind. Each other file is checked
+before the first program or erase of its block, or by check_next(), which an idle program calls. What only reads may see a block
+that is a file's no more: an outbox takes that for erased or torn, as its CRCs tell.
 
 Limits: a file put back from a copy in the very second (of the board's clock) that the map has for it, with no record appended
 since the copy, passes; on a filesystem mounted without mtime so does any such file. check() after the next append finds it.
