@@ -306,7 +306,7 @@ class TestRefuses(Case):
         not_ours.append(outbox._device.blocks[index])
         before = [bytes(board.chip.image[block * 4096 : block * 4096 + 4096]) for block in not_ours]
         with self.assertRaisesRegex(pinned.PinnedError, pattern):
-            for number in range(200):
+            for _ in range(200):
                 outbox.discard_through(outbox.next_seq - 1)
                 self.assertEqual(outbox.append(TOPIC, b"x" * 100, 100), 0)
         self.assertTrue(before == [bytes(board.chip.image[block * 4096 : block * 4096 + 4096]) for block in not_ours])

@@ -14,8 +14,8 @@ from micropython import const
 from outpost.session import elapsed_ms
 from outpost.subscriber import Subscriber
 
-# After a connect: wait so long for the retained word before sending again what it may confirm; once SUBACK is there, which servers
-# send right before it, only the shorter time. What ends the wait too early costs duplicates, no message.
+# After a connect: wait so long for the retained word before sending again what it may confirm; once SUBACK is there, which
+# servers send right before it, only the shorter time. What ends the wait too early costs duplicates, no message.
 _HOLD_MS = const(1500)
 _AFTER_SUBACK_MS = const(250)
 _LONGEST = const(64)

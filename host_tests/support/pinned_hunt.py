@@ -3,7 +3,8 @@
 The load runs on undisturbed on one chip. Of each step (a message in, some out, a file written, extended or removed) the chip's
 operations are noted; then each is cut on a copy, and of the copy is asked:
 - littlefs mounts, and every file closed before the step has its content; the file of the step has the old or the new one;
-- each pinned block is its file's still: as open_blocks() and check_next() find, and for some by the proof: programmed raw, read through the file;
+- each pinned block is its file's still: as open_blocks() and check_next() find, and for some by the proof:
+  programmed raw, read through the file;
 - the outbox keeps its promise (power_loss.Model).
 Some copies run on, are cut a second time at a random operation, and are asked again.
 
