@@ -4,11 +4,38 @@ import sys
 
 from micropython import const
 
+_BUILT_IN = ("array", "binascii", "errno", "io", "json", "machine", "os", "random", "select", "struct", "time")
+
+
+def find_built_in():
+    """Put MicroPython's own modules into sys.modules until all is imported. Gives the names that were not there.
+
+    It looks into the filesystem before it takes its own, at each import of one: 6 ms a time on an RP2040. By the name with a `u`
+    it does not, and what sys.modules has is found at once.
+    """
+    found = []
+    for name in _BUILT_IN:
+        try:
+            if name not in sys.modules:
+                sys.modules[name] = __import__("u" + name)
+                found.append(name)
+        except ImportError:  # another port, or CPython
+            pass
+    return found
+
+
+def forget_built_in(names):
+    """A package of the user's may stand in for one of them, as the rules are."""
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+found = find_built_in()
+
 import board
 from outpost import wear
 from outpost.client import Client
 from outpost.clock import Clock
-from outpost.durable import DurableClient
 from outpost.outbox import Outbox
 from outpost.station import Station
 from outpost.telemetry import Pack
@@ -53,6 +80,8 @@ def build(settings):
     }
     link, outbox, client_id = board.link(settings), open_outbox(settings), settings["device_id"].encode()
     if settings["mode"] == "collector":
+        from outpost.durable import DurableClient
+
         word = (base + "/durable").encode()
         client = DurableClient(link, outbox, client_id, word, settings["confirm_timeout_ms"], **options)
     else:
@@ -91,6 +120,7 @@ def main():
     try:
         settings = load_settings()
         station = build(settings)
+        forget_built_in(found)
     except ValueError as error:
         print(error, file=sys.stderr)
         return board.give_up()

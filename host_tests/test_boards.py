@@ -13,6 +13,8 @@ from outpost import crash, status
 from outpost.chip_sensors import Reading
 from outpost.clock import Clock
 from outpost.duty import wake
+from outpost.outbox import Outbox
+from outpost.pinned import PinnedError
 from outpost.session import packet_id_of
 from outpost.settings import check
 
@@ -96,6 +98,55 @@ class TestBoards(unittest.TestCase):
         self.assertEqual(desk.chip.watchdog_ms, 8000)
         self.assertTrue(desk.chip.longest_hunger_ms < 100, name)
         self.assertEqual(desk.ticks.longest_sleep_ms, 5)
+
+    def test_main_leaves_no_module_of_the_interpreter_registered(self):
+        """A package of the user's may be called as one of them; what others registered stays."""
+        for name in PORTS:
+            if PORTS[name] is RP2 and not IS_MICROPYTHON:
+                continue
+            desk = bench(name)
+            with Filesystem(name, desk.flash):
+                registered = sys.modules.pop("binascii", None)
+                try:
+                    main = desk.main()
+                    self.assertEqual("binascii" in main.found, IS_MICROPYTHON)
+                    before = [one for one in main._BUILT_IN if one in sys.modules and one not in main.found]
+                    main.build(settings())
+                    main.forget_built_in(main.found)
+                    self.assertEqual([one for one in main.found if one in sys.modules], [], name)
+                    self.assertEqual([one for one in before if one not in sys.modules], [], name)
+                finally:
+                    if registered:
+                        sys.modules["binascii"] = registered
+
+    def test_an_rp2_checks_its_pinned_files_when_idle_and_after_a_crash_before_it_begins(self):
+        if not IS_MICROPYTHON:
+            raise unittest.SkipTest("CPython has no littlefs")
+        for name in PORTS:
+            if PORTS[name] is not RP2:
+                continue
+            flash = flash_of(name)
+            with Filesystem(name, flash):
+                desk = Bench(name, flash)
+                device = desk.board.outbox_device(settings(outbox_blocks=8))
+                outbox = Outbox(device, align=256, page_bytes=256)
+                self.assertEqual(outbox.mount(), status.BLANK)
+                self.assertEqual(outbox.format(b"01234567"), 0)
+                os.rename("/outbox/0004.pin", "/outbox/x")
+                os.rename("/outbox/0006.pin", "/outbox/0004.pin")
+                os.rename("/outbox/x", "/outbox/0006.pin")
+                for block in device.blocks:  # what stands there tells the files apart
+                    flash.writeblocks(block, b"\xff" * 255 + bytes([block]), 0)
+                board = Bench(name, flash).board
+                board.begin()
+                board.outbox_device(settings())
+                for _ in range(4):
+                    board.idle(None)
+                with self.assertRaisesRegex(PinnedError, "0004.pin: is not in its block"):
+                    board.idle(None)
+                board.begin()  # the second start in a row
+                with self.assertRaisesRegex(PinnedError, "0004.pin: is not in its block"):
+                    board.outbox_device(settings())
 
     def test_a_board_works_without_its_link(self):
         """As `outpost selftest --no-link` runs it: an emulator may have no radio at all."""

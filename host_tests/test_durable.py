@@ -69,8 +69,40 @@ class TestCollectorMode(unittest.TestCase):
         bench = acknowledged(Bench("collector").connect(), b"a")
         bench.boot()
         bench.connect()
+        self.assertEqual(bench.sent(15), [])
+        self.assertEqual(bench.sent(30), [(1, True, b"a")])
+
+    def test_without_suback_they_wait_longer(self):
+        bench = acknowledged(Bench("collector").connect(), b"a")
+        bench.boot()
+        bench.poll(30)
+        bench.stream.say(b"\x20\x02\x01\x00")
         self.assertEqual(bench.sent(100), [])
-        self.assertEqual(bench.sent(60), [(1, True, b"a")])
+        self.assertEqual(bench.sent(80), [(1, True, b"a")])
+
+    def test_a_word_soon_after_suback_is_waited_for(self):
+        bench = acknowledged(Bench("collector").connect(), b"a", b"b")
+        bench.boot()
+        bench.connect()
+        self.assertEqual(bench.sent(10), [])
+        bench.say(confirmation(0))
+        self.assertEqual(bench.sent(40), [(2, True, b"b")])
+
+    def test_what_was_never_sent_does_not_wait_for_a_word(self):
+        bench = Bench("collector").publish(b"a", b"b")
+        bench.connect()
+        self.assertEqual(bench.sent(4), [(1, False, b"a"), (2, False, b"b")])
+        self.assertEqual(bench.client.replays, 0)
+
+    def test_what_the_connection_before_sent_waits_for_a_word(self):
+        bench = acknowledged(Bench("collector").connect(), b"a").publish(b"b")
+        bench.sent()
+        bench.drop()
+        bench.connect()
+        bench.publish(b"c")
+        self.assertEqual([payload for _, _, payload in bench.sent(10)], [b"b"])  # its exchange is open
+        bench.say(puback(2))
+        self.assertEqual([payload for _, _, payload in bench.sent(40)], [b"a", b"b", b"c"])
 
     def test_silence_brings_a_replay_and_then_longer_pauses(self):
         bench = acknowledged(Bench("collector").connect(word=0), b"a", b"b", b"c", b"d")

@@ -71,8 +71,8 @@ class Board:
     def create(self, count=4):
         return pinning.create(self.raw, FOLDER, count, b"0badcafe", BOARD)
 
-    def open(self, board=BOARD):
-        return pinned.open_blocks(self.raw, FOLDER, board)
+    def open(self, board=BOARD, at_once=False):
+        return pinned.open_blocks(self.raw, FOLDER, board, at_once)
 
     def outbox(self, device):
         return Outbox(device, page_bytes=self.unit_bytes)
@@ -111,6 +111,16 @@ class TestUse(Case):
             board = board.restarted()
             outbox = mounted(board.outbox(board.open()))
             self.assertEqual(payloads(outbox), [b"%d%s" % (n, b"x" * 100) for n in range(60)])
+
+    def test_the_outbox_of_a_device_that_was_grown_refuses_all(self):
+        board, outbox = with_messages()
+        grown = pinning.grow(outbox._device, 2, b"87654321")
+        before = bytes(board.chip.image)
+        for _ in range(2):
+            with self.assertRaises((IndexError, ValueError)):
+                outbox.append(TOPIC, b"x", 1)
+        self.assertTrue(before == bytes(board.chip.image))
+        self.assertEqual(len(payloads(mounted(board.outbox(grown)))), 60)
 
     def test_each_block_is_its_files(self):
         board = Board()
@@ -212,6 +222,32 @@ class TestDevice(Case):
 
     def test_append_over_pinned_blocks_takes_no_heap(self):
         _, outbox = with_messages(8, 1)
+        self.assert_no_heap(outbox)
+
+    def test_append_over_opened_blocks_takes_no_heap_once_all_are_checked(self):
+        board, _ = with_messages(8, 1)
+        device = board.restarted().open()
+        checked = 0
+        while device.check_next():
+            checked += 1
+        self.assertEqual((checked, device.check_next()), (8, False))
+        self.assert_no_heap(mounted(board.outbox(device)))
+
+    def test_a_block_is_checked_once_and_its_program_and_erase_take_no_heap_from_then_on(self):
+        board, _ = with_messages(4, 1)
+        device = board.restarted().open()
+        page = bytearray(256)
+        for index in range(4):
+            device.ioctl(6, index)
+        micropython.heap_lock()
+        try:
+            for index in range(4):
+                device.ioctl(6, index)
+                device.writeblocks(index, page, 512)
+        finally:
+            micropython.heap_unlock()
+
+    def assert_no_heap(self, outbox):
         payload = bytes(64)
         outbox.discard(0)
         gc.collect()
@@ -238,11 +274,42 @@ class TestRefuses(Case):
         time.sleep(2.1)
 
     def refuse(self, board, pattern, key=BOARD):
-        """open_blocks() raises, and changes nothing."""
+        """open_blocks() raises, checking all at once or not, and changes nothing."""
         before = bytes(board.chip.image)
-        with self.assertRaisesRegex(pinned.PinnedError, pattern):
-            board.open(key)
+        for at_once in (False, True):
+            with self.assertRaisesRegex(pinned.PinnedError, pattern):
+                board.open(key, at_once)
         self.assertTrue(before == bytes(board.chip.image), "the chip was changed")
+
+    def refuse_block(self, board, index, pattern):
+        """open_blocks() at once raises; else each program and erase of the block, and check_next(). They change nothing."""
+        before = bytes(board.chip.image)
+        device = board.open()
+        self.assertNotEqual(index, device.newest())
+        for write in (
+            lambda: board.open(at_once=True),
+            lambda: device.ioctl(6, index),
+            lambda: device.writeblocks(index, b"\x00" * 256, 512),
+            lambda: device.writeblocks(index, b"\x00" * 4096),
+            lambda: [device.check_next() for _ in range(4)],
+            lambda: device.own(index),
+            device.check,
+        ):
+            with self.assertRaisesRegex(pinned.PinnedError, pattern):
+                write()
+        self.assertTrue(before == bytes(board.chip.image), "the chip was changed")
+
+    def refuse_erase(self, board, index, pattern):
+        """An outbox goes round the ring up to the block, and leaves it and all that is not pinned alone."""
+        outbox = mounted(board.outbox(board.open()))
+        not_ours = [block for block in range(BLOCKS) if block not in outbox._device.blocks]
+        not_ours.append(outbox._device.blocks[index])
+        before = [bytes(board.chip.image[block * 4096 : block * 4096 + 4096]) for block in not_ours]
+        with self.assertRaisesRegex(pinned.PinnedError, pattern):
+            for _ in range(200):
+                outbox.discard_through(outbox.next_seq - 1)
+                self.assertEqual(outbox.append(TOPIC, b"x" * 100, 100), 0)
+        self.assertTrue(before == [bytes(board.chip.image[block * 4096 : block * 4096 + 4096]) for block in not_ours])
 
     def test_nothing_when_nothing_happened(self):
         self.assertEqual(len(Board(self.image).open().blocks), 4)
@@ -261,22 +328,37 @@ class TestRefuses(Case):
 
     def test_two_files_that_changed_places(self):
         board = Board(self.image)
-        for old, new in (("0001.pin", "x"), ("0002.pin", "0001.pin"), ("x", "0002.pin")):
+        for old, new in (("0000.pin", "x"), ("0003.pin", "0000.pin"), ("x", "0003.pin")):
             os.rename(FOLDER + "/" + old, FOLDER + "/" + new)
-        self.refuse(board, "0001.pin: is not in its block")
+        self.refuse_block(board, 3, "000[03].pin: is not in its block")
+        self.refuse_erase(board, 3, "0003.pin: is not in its block")
 
     def test_a_file_put_back_from_a_copy(self):
         board = Board(self.image)
         content = read(FOLDER + "/0003.pin")
         os.remove(FOLDER + "/0003.pin")
         write(FOLDER + "/0003.pin", content)
-        self.refuse(board, "0003.pin: was written or restored")
+        self.refuse_block(board, 3, "0003.pin: was written or restored")
+        self.refuse_erase(board, 3, "0003.pin: was written or restored")
+
+    def test_the_newest_put_back_and_its_block_used_since(self):
+        """The sector before looks like the newest then: no message may get a number that was given already."""
+        board = Board(self.image)
+        device = board.open()
+        newest = device.newest()
+        path = FOLDER + "/%04d.pin" % newest
+        write(path, read(path))
+        board.raw.forbidden = ()
+        board.raw.ioctl(6, device.blocks[newest])
+        self.assertEqual(device.newest(), newest - 1)
+        self.refuse(board, "%04d.pin: was written or restored" % newest)
 
     def test_a_copy_renamed_over_the_file(self):
         board = Board(self.image)
         write(FOLDER + "/copy", read(FOLDER + "/0000.pin"))
         os.rename(FOLDER + "/copy", FOLDER + "/0000.pin")
-        self.refuse(board, "0000.pin: was written or restored")
+        self.refuse_block(board, 0, "0000.pin: was written or restored")
+        self.refuse_erase(board, 0, "0000.pin: was written or restored")
 
     def test_a_copy_elsewhere_does_no_harm(self):
         board = Board(self.image)
@@ -284,11 +366,21 @@ class TestRefuses(Case):
         self.assertEqual(len(board.open().blocks), 4)
 
     def test_a_file_that_was_written_to(self):
-        for mode, data in (("r+b", b"hello"), ("ab", b"more"), ("wb", b"")):
+        for mode, data in (("ab", b"more"), ("wb", b"")):
             board = Board(self.image)
             with open(FOLDER + "/0001.pin", mode) as file:
                 file.write(data)
             self.refuse(board, "0001.pin: was written or restored")
+        board = Board(self.image)
+        newest = board.open().newest()
+        for number in (newest, (newest + 1) % 4, 3):
+            board = Board(self.image)
+            with open(FOLDER + "/%04d.pin" % number, "r+b") as file:
+                file.write(b"hello")
+            if number != 3:
+                self.refuse(board, "%04d.pin: was written or restored" % number)
+            else:
+                self.refuse_block(board, number, "%04d.pin: was written or restored" % number)
 
     def test_the_whole_folder_restored_from_a_backup(self):
         board = Board(self.image)
@@ -362,7 +454,7 @@ class TestRefuses(Case):
             number, block, _ = device.entries[index]
             raw = Differs(board.raw, block, offset)
             with self.assertRaisesRegex(pinned.PinnedError, "%04d.pin: is not in its block" % number):
-                pinned.open_blocks(raw, FOLDER, BOARD)
+                pinned.open_blocks(raw, FOLDER, BOARD).own(index)
 
 
 class TestLimit(Case):
@@ -413,9 +505,9 @@ class TestMutant(Case):
         return lost or [n for n in users if read(PLACE + "/user%d" % n) != bytes([n]) * 12000]
 
     def test_no_check_costs_data_and_the_check_refuses(self):
-        check = pinned.PinnedBlocks.check
+        check_file = pinned._check_file
         try:
-            pinned.PinnedBlocks.check = lambda device: None
+            pinned._check_file = lambda raw, folder, entry, length: None
             caught = False
             try:
                 caught = bool(self.damage(Board.open))
@@ -423,7 +515,7 @@ class TestMutant(Case):
                 caught = True
             self.assertTrue(caught)
         finally:
-            pinned.PinnedBlocks.check = check
+            pinned._check_file = check_file
         with self.assertRaises(pinned.PinnedError):
             self.damage(Board.open)
 

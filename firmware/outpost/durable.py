@@ -15,7 +15,10 @@ from outpost.client import nothing
 from outpost.session import elapsed_ms
 from outpost.subscriber import Subscriber
 
-_HOLD_MS = const(1500)  # after a connect: wait so long for the retained word before sending again what it may confirm
+# After a connect: wait so long for the retained word before sending again what it may confirm; once SUBACK is there, which
+# servers send right before it, only the shorter time. What ends the wait too early costs duplicates, no message.
+_HOLD_MS = const(1500)
+_AFTER_SUBACK_MS = const(250)
 _LONGEST = const(64)
 _CONNECTED = const(2)
 
@@ -62,6 +65,7 @@ class DurableClient(Subscriber):
         self._progress_ms = self._exchanged = 0  # below _exchanged, each message was acknowledged by the server once
         # _waits: no new message is sent before a replay. It is due at once, and the retained word may still come.
         self._reconnected = self._held_up = self._waits = False
+        self._hold_ms = 0
         Subscriber.__init__(self, link, outbox, client_id, **options)
         self.maybe_sent = outbox.next_seq
         self._discard = nothing  # the collector's word frees
@@ -71,10 +75,13 @@ class DurableClient(Subscriber):
         return self.next_send < self.high or self._exchanged <= self.next_send < self.maybe_sent
 
     def _established(self):
-        """What is unconfirmed goes again, once the retained word had time to come: SUBSCRIBE brings it."""
+        """What is unconfirmed goes again, once the retained word had time to come: SUBSCRIBE brings it. No word can confirm what
+        was never sent."""
         Subscriber._established(self)
         self.subscribe(self.topic)
-        self._reconnected = self._held_up = self._waits = True
+        self._reconnected = self._waits = True
+        self._held_up = self.outbox.oldest_seq < max(self.maybe_sent, self.high, self._exchanged)
+        self._hold_ms = _HOLD_MS
         self._progress_ms = self.now_ms
 
     def _message(self):
@@ -129,13 +136,25 @@ class DurableClient(Subscriber):
     def _replay_due(self):
         """After a connect: when the word is there, or had time to come. Later: when some that the server acknowledged stay
         unconfirmed."""
-        if self._held_up and elapsed_ms(self.now_ms, self._progress_ms) < _HOLD_MS:
+        if self._held_up and elapsed_ms(self.now_ms, self._progress_ms) < self._hold():
             return False
         self._held_up = False
         if self._reconnected:
             return True
         silent = elapsed_ms(self.now_ms, self._progress_ms) >= self.timeout_ms * self._factor
         return silent and self.outbox.oldest_seq < self.base
+
+    def _hold(self):
+        """How long the replay waits for the word, from the connect on."""
+        if self._hold_ms == _HOLD_MS and self._is_answered():
+            self._hold_ms = min(elapsed_ms(self.now_ms, self._progress_ms) + _AFTER_SUBACK_MS, _HOLD_MS)
+        return self._hold_ms
+
+    def _is_answered(self):
+        for entry in self.filters:
+            if entry[0] == self.topic:
+                return entry[2] >= 0
+        return False
 
     def _replay(self):
         """The messages from the oldest held one on go again."""

@@ -55,8 +55,7 @@ class Outbox(Sectors):
     def __init__(self, device, record_bytes=512, align=4, page_bytes=256):
         from outpost import outbox_setup
 
-        outbox_setup.prepare(self, device, record_bytes, align, page_bytes)
-        forget("outbox_setup")
+        outbox_setup.prepare(self, device, record_bytes, align, page_bytes)  # mount() lets go of it
 
     def mount(self):
         """Find the messages. OK, or BLANK, FOREIGN, NEWER, GEOMETRY: see `outpost.status`. Programs and erases nothing.

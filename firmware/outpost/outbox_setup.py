@@ -83,6 +83,9 @@ def mount(outbox: "Outbox"):
     if status == _OK:
         _scan_head(outbox)
         _find_tail(outbox, headers)
+        own = getattr(outbox._device, "own", None)
+        if own:  # records go into the head without an erase before
+            own(outbox._head)
         outbox.boot = (outbox.boot + 1) & 0xFFFF
         outbox._busy = False
     return status

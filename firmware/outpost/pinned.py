@@ -8,8 +8,13 @@ A littlefs file of 4,096 bytes is one block without pointers, and littlefs never
 Folder:  0000.pin 0001.pin ...  the files   |   map  the blocks in ring order   |   unfinished  while the folder is being changed
 Map:     "OPIN" version:1 0 count:2 device_blocks:4 board_crc:4 | file:2 block:4 mtime:4 each | crc:4        (little endian)
 
-Before use each file is checked to own its block still: size, time of last change, first page through the file = raw, the newest
-sector wholly. Files deleted, copied back, restored, a filesystem made anew, another board's map: PinnedError, nothing written.
+A file owns its block still when it has its size and time of last change, and its first page reads the same through the file as
+raw. Files deleted, copied back, restored, a filesystem made anew, another board's map: PinnedError, nothing written.
+
+When: 64 files so checked take an RP2040 0.5 s, since littlefs looks through the folder for each. So open_blocks() looks once for
+names and sizes, and checks only the file of the newest sector, that one wholly, and the one behind. Each other file is checked
+before the first program or erase of its block, or by check_next(), which an idle program calls. What only reads may see a block
+that is a file's no more: an outbox takes that for erased or torn, as its CRCs tell.
 
 Limits: a file put back from a copy in the very second (of the board's clock) that the map has for it, with no record appended
 since the copy, passes; on a filesystem mounted without mtime so does any such file. check() after the next append finds it.
@@ -39,6 +44,9 @@ _ERASE = const(6)
 _HEADER_CRC_AT = const(28)
 _SEQ_MASK = const(0x3FFFFFFF)
 _HALF = const(0x20000000)
+_NAME = "%04d.pin"
+_GONE = ": gone, and its block with it"
+_RESTORED = ": was written or restored, so it has another block now"
 _HEAD_BYTES = const(16)
 _ENTRY_BYTES = const(10)
 
@@ -52,18 +60,21 @@ class NotPinned(PinnedError):
 
 
 class PinnedBlocks:
-    """Block device over the pinned blocks in ring order, from open_blocks(), create() or grow(). No heap in its three methods.
+    """Block device over the pinned blocks in ring order, from open_blocks(), create() or grow(). No heap in its three methods,
+    but for the check of a file before its first program or erase.
 
     Raises ValueError for any address outside, because rp2.Flash checks none. entries: (file number, block, mtime) each;
-    blocks: the numbers on the raw device.
+    blocks: the numbers on the raw device. is_checked: each file was just found to own its block.
     """
 
-    def __init__(self, raw, folder, board, entries):
+    def __init__(self, raw, folder, board, entries, is_checked=True):
         self.raw = raw
         self.folder = folder
         self.board = board
         self.entries = entries
         self.blocks = [block for _, block, _ in entries]
+        self._checked = bytearray([is_checked] * len(entries))
+        self._next = 0
 
     def readblocks(self, block, buf, offset=0):
         block = self._at(block, offset, len(buf))
@@ -72,8 +83,9 @@ class PinnedBlocks:
     def writeblocks(self, block, buf, offset=None):
         if offset is None:
             return self._rewrite(block, buf)
-        block = self._at(block, offset, len(buf))
-        return self.raw.writeblocks(block, buf, offset)
+        number = self._at(block, offset, len(buf))
+        self.own(block)
+        return self.raw.writeblocks(number, buf, offset)
 
     def _rewrite(self, block, buf):
         """The protocol's call without offset erases first."""
@@ -82,14 +94,18 @@ class PinnedBlocks:
 
     def ioctl(self, op, arg):
         if op == _ERASE:
-            arg = self._at(arg, 0, _BLOCK_BYTES)
-            return self.raw.ioctl(_ERASE, arg)
+            number = self._at(arg, 0, _BLOCK_BYTES)
+            self.own(arg)
+            return self.raw.ioctl(_ERASE, number)
         if op == _BLOCK_COUNT:
             return len(self.blocks)
         return _BLOCK_BYTES if op == _BLOCK_SIZE else 0
 
     def direct(self):
-        """(raw device, its number of each block): for an outbox, which checks its addresses itself."""
+        """(raw device, its number of each block): for an outbox, which checks its addresses itself.
+
+        For reads, and for programs of a block that was erased by ioctl() before, or that own() was asked for.
+        """
         return self.raw, self.blocks
 
     def _at(self, block, offset, length):
@@ -97,14 +113,40 @@ class PinnedBlocks:
             raise ValueError("pinned: address outside the blocks")
         return self.blocks[block]
 
+    def own(self, index):
+        """Check the file of a block, unless that was done. Reads only. Raises PinnedError."""
+        if not self._checked[index]:
+            _check_file(self.raw, self.folder, self.entries[index], _PAGE)
+            self._checked[index] = True
+
+    def check_next(self):
+        """Check one file more. Reads only. False when all were. Raises PinnedError."""
+        if self._next >= len(self.blocks):
+            return False
+        self.own(self._next)
+        self._next += 1
+        return True
+
     def check(self):
-        """Reads only. Raises PinnedError with the name of the first file that does not own its block any more."""
+        """Check all files, those that were checked too. Reads only. Raises PinnedError with the name of the first that does not
+        own its block any more."""
         for entry in self.entries:
-            _check_file(self.raw, self.folder, entry)
+            _check_file(self.raw, self.folder, entry, _PAGE)
+        self._check_newest(self.newest())
+
+    def check_start(self):
+        """Check the file of the newest sector, every page, and the one behind: were it lost, a newer sector might be lost with
+        it, and its numbers given again. No sector: all. Reads only. Raises PinnedError."""
         newest = self.newest()
+        if newest < 0:
+            return self.check()
+        self._check_newest(newest)
+        self.own((newest + 1) % len(self.blocks))
+
+    def _check_newest(self, newest):
         if newest >= 0:
-            number, block, _ = self.entries[newest]
-            compare(self.raw, path_of(self.folder, number), block, _BLOCK_BYTES)
+            _check_file(self.raw, self.folder, self.entries[newest], _BLOCK_BYTES)
+            self._checked[newest] = True
 
     def newest(self):
         """Index of the outbox's head: the valid sector header with the greatest number. -1: none."""
@@ -126,30 +168,40 @@ def _is_header(buf):
     return u32(buf, _HEADER_CRC_AT) == crc30(0, buf, 0, _HEADER_CRC_AT)
 
 
-def open_blocks(raw, folder, board=b""):
+def open_blocks(raw, folder, board=b"", at_once=False):
     """The device that create() or grow() left. raw: the block device under the littlefs. board: as for create().
 
-    Raises NotPinned, PinnedError; reads only.
+    at_once: check all files now. Raises NotPinned, PinnedError; reads only.
     """
-    names = names_in(folder)
-    if "map" not in names:
-        check_leftovers(folder, names)
+    sizes = sizes_in(folder)
+    if "map" not in sizes:
+        check_leftovers(folder, sizes)
         raise NotPinned(folder + "/map: not there; create() makes it")
-    device = PinnedBlocks(raw, folder, board, _load_map(raw, folder, board))
-    known = [number for number, _, _ in device.entries]
-    for number in numbers_in(names):
-        if number not in known and "unfinished" not in names:
+    device = PinnedBlocks(raw, folder, board, _load_map(raw, folder, board), False)
+    known = {number for number, _, _ in device.entries}
+    for number in known:
+        _check_size(path_of(folder, number), sizes.get(_NAME % number, -1))
+    for number in numbers_in(sizes):
+        if number not in known and "unfinished" not in sizes:
             raise PinnedError(path_of(folder, number) + ": not in the map, which is an old copy")
-    device.check()
+    if at_once:
+        device.check()
+    else:
+        device.check_start()
     return device
 
 
 def path_of(folder, number):
-    return "%s/%04d.pin" % (folder, number)
+    return folder + "/" + _NAME % number
 
 
 def names_in(folder):
     return os.listdir(folder) if exists(folder) else []
+
+
+def sizes_in(folder):
+    """{name: size}: one look through the folder for all."""
+    return {entry[0]: entry[3] for entry in os.ilistdir(folder)} if exists(folder) else {}
 
 
 def numbers_in(names):
@@ -185,14 +237,24 @@ def compare(raw, path, block, length):
                 raise PinnedError(path + ": is not in its block any more")
 
 
-def _check_file(raw, folder, entry):
+def _check_file(raw, folder, entry, length):
+    """One stat and one open: each makes littlefs read the folder anew."""
     number, block, mtime = entry
     path = path_of(folder, number)
-    if not exists(path):
-        raise PinnedError(path + ": gone, and its block with it")
-    if os.stat(path)[6] != _BLOCK_BYTES or mtime_of(path) != mtime:
-        raise PinnedError(path + ": was written or restored, so it has another block now")
-    compare(raw, path, block, _PAGE)
+    try:
+        status = os.stat(path)
+    except OSError:
+        raise PinnedError(path + _GONE)
+    _check_size(path, status[6])
+    if int(status[8]) & 0xFFFFFFFF != mtime:
+        raise PinnedError(path + _RESTORED)
+    compare(raw, path, block, length)
+
+
+def _check_size(path, size):
+    """size: -1 when the file is not there."""
+    if size != _BLOCK_BYTES:
+        raise PinnedError(path + (_GONE if size < 0 else _RESTORED))
 
 
 def _load_map(raw, folder, board):

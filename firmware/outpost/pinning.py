@@ -80,7 +80,8 @@ def grow(device, count, random_id, tell=None):
     _begin(device.folder, names_in(device.folder), known, tell)
     first = max(known) + 1
     grown = _extend(device, range(first, first + count), random_id, behind, tell)
-    device.blocks, device.entries = [], []
+    device.blocks.clear()  # an outbox may hold this very list
+    device.entries.clear()
     return grown
 
 

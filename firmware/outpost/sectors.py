@@ -83,7 +83,7 @@ class Sectors:
         if not 0 <= block < self.blocks:
             raise ValueError("outbox: address")
         self.erases += 1
-        self._raw.ioctl(_ERASE, self._place[block])
+        self._device.ioctl(_ERASE, block)  # not _raw: pinned blocks check their file before
 
     # Read
 

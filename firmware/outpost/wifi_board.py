@@ -47,6 +47,7 @@ class WifiBoard:
         self._since_ms = 0
         self._is_settled = False
         self._wifi = self._net_time = None
+        self._unchecked = None  # the outbox's device, while it has files to check
 
     # --- Start and end ---
 
@@ -85,6 +86,8 @@ class WifiBoard:
         self._machine.deepsleep(ms)
 
     def idle(self, client):
+        if self._unchecked and not self._unchecked.check_next():
+            self._unchecked = None
         self._sleep_ms(_IDLE_MS)
 
     def stopping(self):
@@ -180,12 +183,16 @@ class WifiBoard:
         ]
 
     def pinned_blocks(self, raw, blocks):
-        """The outbox's blocks in the board's own filesystem; made on the first start (`pinned.py`)."""
+        """The outbox's blocks in the board's own filesystem; made on the first start (`pinned.py`).
+
+        Its files are checked one by one when idle; after a crash, of which they may be the cause, all before it begins.
+        """
         from outpost.pinned import NotPinned, open_blocks
 
         board = self._machine.unique_id()
         try:
-            return open_blocks(raw, "/outbox", board)
+            self._unchecked = open_blocks(raw, "/outbox", board, self._starts() > 1)
+            return self._unchecked
         except NotPinned:
             from outpost.pinning import create, say
 

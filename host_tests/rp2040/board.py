@@ -7,6 +7,7 @@ new Board of `image` then. Must not know: MQTT, brokers.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from rp2040 import littlefs
 from rp2040.chip import Chip, Reset
 from rp2040.clock import HZ
+from rp2040.compiled import compile_one
 from rp2040.image import symbol as image_symbol
 from rp2040.pace import Pace
 from rp2040.ppp_line import PppLine
@@ -24,8 +26,10 @@ ON_CHIP = Path(__file__).with_name("on_chip")
 STAND_INS = ("network", "rig_link", "socket")
 
 
+@functools.cache
 def stand_ins() -> dict[str, bytes]:
-    return {f"/lib/{name}.py": (ON_CHIP / f"{name}.py").read_bytes() for name in STAND_INS}
+    """Compiled: a board has network and socket built in, so a start should not pay for a compiler."""
+    return {f"/lib/{name}.mpy": compile_one(ON_CHIP / f"{name}.py", f"{name}.py") for name in STAND_INS}
 
 
 def ppp_stand_in() -> dict[str, bytes]:

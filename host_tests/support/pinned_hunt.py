@@ -3,7 +3,8 @@
 The load runs on undisturbed on one chip. Of each step (a message in, some out, a file written, extended or removed) the chip's
 operations are noted; then each is cut on a copy, and of the copy is asked:
 - littlefs mounts, and every file closed before the step has its content; the file of the step has the old or the new one;
-- each pinned block is its file's still: by open_blocks(), and for some by the proof: programmed raw, read through the file;
+- each pinned block is its file's still: as open_blocks() and check_next() find, and for some by the proof:
+  programmed raw, read through the file;
 - the outbox keeps its promise (power_loss.Model).
 Some copies run on, are cut a second time at a random operation, and are asked again.
 
@@ -192,6 +193,7 @@ class Hunt:
             self.second_cut(files, model, outbox)
             drive.leave()
             outbox, drive = self.check_once(files, model)
+        self.check_files(outbox._device, len(outbox._device.blocks))
         if rand(2):
             self.prove(outbox._device)
         drive.leave()
@@ -211,7 +213,15 @@ class Hunt:
             raise Violation(str(fault))
         drive.port.forbidden = device.blocks
         port.forbidden = [block for block in range(BLOCKS) if block not in device.blocks]
+        self.check_files(device, rand(len(device.blocks) + 1))  # the others before their first erase
         return device
+
+    def check_files(self, device, count):
+        try:
+            for _ in range(count):
+                device.check_next()
+        except pinned.PinnedError as fault:
+            raise Violation(str(fault))
 
     def second_cut(self, files, model, outbox):
         self.twin.cut_at = 1 + rand(16)
