@@ -1,6 +1,7 @@
 """viper.py and viper_crc.py do what bytecode.py does; which of them is used must not matter to a byte on flash."""
 
 import random
+import sys
 import unittest
 
 from outpost import bytecode
@@ -23,6 +24,31 @@ try:
     IMPLEMENTATIONS.append(Native)
 except (ImportError, AttributeError, SyntaxError, ValueError):
     pass
+
+
+class Misaligned:
+    """Machine code that reads wrong constants."""
+
+    @staticmethod
+    def crc30(seed, buf, at, end):
+        return seed
+
+    is_blank = skip_records = crc30
+
+
+class TestFrozen(unittest.TestCase):
+    def test_machine_code_that_computes_wrongly_is_not_used(self):
+        """As a frozen RP2040 image of MicroPython 1.25 has it, when it lies at an odd half-word."""
+        names = ("outpost.crc", "outpost.viper_crc")
+        kept = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+        sys.modules["outpost.viper_crc"] = Misaligned
+        try:
+            crc = __import__("outpost.crc", None, None, ("crc30",))
+            self.assertTrue(crc.crc30 is bytecode.crc30)
+        finally:
+            sys.modules.pop("outpost.crc", None)
+            del sys.modules["outpost.viper_crc"]
+            sys.modules.update(kept)
 
 
 class TestBytes(unittest.TestCase):

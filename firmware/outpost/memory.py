@@ -23,6 +23,12 @@ import sys
 
 try:
     from outpost.viper import copy, fill, puback_id, put_prefix, put_publish, put_u32, u32
+
+    check = bytearray(4)
+    fill(check, 4)  # frozen at an odd half-word it would read another constant: see `crc.py`
+    if check != b"\xff\xff\xff\xff":
+        raise ValueError
+    del check
 except (ImportError, AttributeError, SyntaxError, ValueError):  # no native emitter, or an .mpy of another architecture
     from outpost.bytecode import copy, fill, puback_id, put_prefix, put_publish, put_u32, u32  # noqa: F401 - handed on
 
