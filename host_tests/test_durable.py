@@ -104,6 +104,16 @@ class TestCollectorMode(unittest.TestCase):
         bench.say(puback(2))
         self.assertEqual([payload for _, _, payload in bench.sent(40)], [b"a", b"b", b"c"])
 
+    def test_a_replay_that_the_word_makes_needless_holds_no_new_message_back(self):
+        """The path was silent for longer than the timeout, with messages in flight; then it delivers all that waited."""
+        bench = acknowledged(Bench("collector").connect(word=0), b"a", b"b").publish(b"c")
+        self.assertEqual(bench.sent(), [(3, False, b"c")])
+        bench.poll(150)  # a replay is due, once c is acknowledged
+        bench.say(confirmation(1) + puback(3)).say(confirmation(2))
+        self.assertTrue(bench.client.is_drained())
+        bench.publish(b"d")
+        self.assertEqual(bench.sent(), [(4, False, b"d")])
+
     def test_silence_brings_a_replay_and_then_longer_pauses(self):
         bench = acknowledged(Bench("collector").connect(word=0), b"a", b"b", b"c", b"d")
         bench.say(confirmation(1))

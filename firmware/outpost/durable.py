@@ -126,10 +126,12 @@ class DurableClient(Subscriber):
         return (not self._waits or self.next_send < self.high) and Subscriber._next(self)
 
     def due(self):
-        """Begin a replay that is due, when nothing is in flight any more."""
-        if self._replay_due() and self.state == _CONNECTED:
-            self._waits = True
-            if self.high <= self.base:
+        """Begin a replay that is due, when nothing is in flight any more. One that the word made needless meanwhile holds no new
+        message back."""
+        if self.state == _CONNECTED:
+            is_due = self._replay_due()
+            self._waits = is_due or self._held_up
+            if is_due and self.high <= self.base:
                 self._replay()
         return Subscriber.due(self)
 
