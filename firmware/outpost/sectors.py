@@ -55,6 +55,7 @@ class Sectors:
     buffer: bytearray
     _topic: "bytes | bytearray"
     _payload: "bytes | bytearray"
+    _device: "Anything"  # erases go through it: a pinned device looks at a block's file before its first
     _raw: "Anything"  # the device, or the one below it that its direct() names; its number of each block of the ring
     _place: "Anything"
     _views: list
