@@ -45,7 +45,7 @@ class TestPublish(unittest.TestCase):
 
     def test_faulty_arguments_are_statuses(self):
         client = Bench().client
-        for topic in (b"", b"a/#", b"+/b", b"a\x00b"):
+        for topic in (None, b"", b"a/#", b"+/b", b"a\x00b"):
             self.assertEqual(client.publish(topic, b"", 0), status.BAD_TOPIC)
         self.assertEqual(client.publish(TOPIC, b"", 0, qos=2), status.BAD_QOS)
         self.assertEqual(client.publish(TOPIC, bytes(600), 600), status.TOO_BIG)
