@@ -7,12 +7,13 @@ import io
 import json
 import sys
 
-import board
+from board import Board
 from nor_flash import BLOCK_BYTES, NorFlash
 from outpost.exactly_once import ExactlyOnce
 from outpost.state_note import NotedOutbox
 from outpost.streaming import Streamer
 from outpost.subscriber import Subscriber
+from socket_link import open_link
 
 ORDERS = {
     "port": 0,
@@ -27,13 +28,14 @@ ORDERS = {
     "limit_ms": 15_000,
 }
 TOPIC = b"outpost/socket/data"
+board = Board()
 _MOST_WAIT_MS = 30  # between two connections: the delay has tests of its own
 
 
 def build(orders, told):
     outbox = NotedOutbox(NorFlash(io.BytesIO(b"\xff" * (16 * BLOCK_BYTES)), 16, 256))
     outbox.format(b"01234567")
-    link = board.link({"broker_host": "127.0.0.1", "broker_port": orders["port"]})
+    link = open_link({"broker_host": "127.0.0.1", "broker_port": orders["port"]})
     kind = ExactlyOnce if orders["qos"] == 2 else Streamer if orders["streaming"] else Subscriber
     client = kind(link, outbox, b"socket", keep_alive_s=orders["keep_alive_s"])
     client.response_ms = orders["response_ms"]

@@ -7,13 +7,13 @@ import gc
 import sys
 import time
 
-import board
 from outpost.checksum import crc30
 from outpost.client import Client
 from outpost.memory import copy, fill
 from outpost.outbox import Outbox
 from outpost.ram_outbox import RamOutbox
 from peer_chip import RamChip
+from socket_link import open_link
 
 TOPIC = b"outpost/rate/0123456/dat"  # 24 bytes
 PAYLOAD_BYTES = 64
@@ -47,7 +47,7 @@ def flash(blocks=16, record_bytes=512, topic=TOPIC):
 
 
 def connected(outbox, name, window=1):
-    link = board.link({"broker_host": "127.0.0.1", "broker_port": PORT})
+    link = open_link({"broker_host": "127.0.0.1", "broker_port": PORT})
     client = Client(link, outbox, name.encode(), clean=True, window=window)
     while not client.is_connected():
         client.poll(time.ticks_ms())

@@ -34,22 +34,26 @@ _HINTS = {
 }
 
 _BEGIN = """
-import board
+from board import Board
 from outpost.outbox import Outbox
 from station.settings import load
 
 def opened():
+    global reason
     try:
         settings = load("settings.json")
-        device = board.outbox_device(settings)
+        device = board.open(settings).device
     except ValueError as error:
+        reason = error
         return print("X", error)
-    outbox = Outbox(device, align=board.ALIGN, page_bytes=board.PAGE_BYTES)
+    outbox = Outbox(device, align=board.align, page_bytes=board.page_bytes)
     result = outbox.mount()
     held = outbox.next_seq - outbox.oldest_seq if result == 0 else 0
     print("O", result, device.ioctl(4, 0), held, outbox.boot, str(outbox.stream, "ascii") or "-")
     return settings
 
+reason = ""
+board = Board()
 settings = opened()
 """
 _BLOCKS = """
@@ -164,13 +168,12 @@ from station.clock import Clock
 from outpost.ram_outbox import RamOutbox
 
 def link(limit_ms):
+    if not settings:
+        return print("X", reason)
     who = settings["device_id"].encode()
-    options = {"random": board.random_bits, "in_flight_bytes": board.IN_FLIGHT_BYTES}
+    options = {"random": board.random_bits, "in_flight_bytes": board.in_flight_bytes}
     options["user"], options["password"] = settings["user"].encode() or None, settings["password"].encode() or None
-    try:
-        client = Client(board.link(settings), RamOutbox(1, 64), who, **options)
-    except ValueError as error:
-        return print("X", error)
+    client = Client(board.link, RamOutbox(1, 64), who, **options)
     since = tick = board.ticks_ms()
     clock = Clock(since)
     board.set_clock(clock, since)
