@@ -11,7 +11,6 @@ gives 0 when the peer closed; OSError when it broke. Other oddities of a port en
 """
 
 from micropython import const
-
 from outpost.memory import copy, forget, puback_id, put_publish
 from outpost.session import Session, elapsed_ms
 

@@ -1,7 +1,6 @@
 """What boards of the ESP32 port have in common beside Wi-Fi: count of starts, outbox, ADC. Not tried on hardware."""
 
 from micropython import const
-
 from outpost import chip_sensors, partition
 from outpost.wifi_board import WifiBoard
 

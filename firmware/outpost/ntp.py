@@ -6,7 +6,6 @@ asks and when an answer comes, not while it rests or waits.
 """
 
 from micropython import const
-
 from outpost.session import elapsed_ms
 
 _OK = const(0)

@@ -11,7 +11,6 @@ Allocation: construction, mount() and format() only. Not for use from interrupts
 """
 
 from micropython import const
-
 from outpost.crc import crc30, skip_records
 from outpost.memory import forget, u32
 from outpost.sectors import Sectors

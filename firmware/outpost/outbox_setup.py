@@ -7,7 +7,6 @@ Mount reads only. Allocation: as much as it takes; all of it but the fields is g
 from struct import unpack_from
 
 from micropython import const
-
 from outpost.crc import crc30
 from outpost.memory import fill, u32
 

@@ -14,7 +14,6 @@ import struct
 from binascii import crc32
 
 from micropython import const
-
 from outpost.pinned import (
     MAP_ENTRY,
     MAP_HEAD,

@@ -4,7 +4,6 @@ Numbers begin at 0 with every boot. For broker mode. Allocation: construction on
 """
 
 from micropython import const
-
 from outpost.memory import copy
 
 _OK = const(0)

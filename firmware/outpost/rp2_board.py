@@ -4,7 +4,6 @@ The watchdog's scratch registers 0 to 3 are left alone by a reset, not by power 
 """
 
 from micropython import const
-
 from outpost import chip_sensors
 from outpost.session import elapsed_ms
 from outpost.wifi_board import WifiBoard

@@ -15,7 +15,6 @@ one from the heap. Hence what is stored, and where is read, stands in fields rat
 from struct import pack_into
 
 from micropython import const
-
 from outpost.crc import crc30, is_blank
 from outpost.memory import copy, fill, put_prefix, put_u32, u32
 

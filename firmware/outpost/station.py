@@ -1,7 +1,6 @@
 """Measures every interval and publishes one message per measurement; the client does the rest. No heap in the steady state."""
 
 from micropython import const
-
 from outpost.session import elapsed_ms
 
 _OK = const(0)

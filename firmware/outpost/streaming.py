@@ -4,7 +4,6 @@ A class of its own, so that boards that do not use it do not pay: without it, wh
 """
 
 from micropython import const
-
 from outpost.subscriber import Subscriber
 
 _SKIPS = const(0)

@@ -5,7 +5,6 @@ the number is in each sector's header (OUTBOX_FORMAT.md), so it survives any res
 """
 
 from micropython import const
-
 from outpost.chip_sensors import Reading
 
 _REST = const(63)

@@ -15,7 +15,6 @@ import select
 import socket
 
 from micropython import const
-
 from outpost import crash
 from outpost.ask import Ask, Dns
 from outpost.chip_sensors import Reading

@@ -8,13 +8,8 @@ compiler is missing, the sections stay empty, which is said.
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 
-HOST_TESTS = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(HOST_TESTS)]
-
-from outpost_tools.errors import ToolError  # noqa: E402 - the path must be set first
+from outpost_tools.errors import ToolError
 
 BLOCKS = 64
 LIMIT_S = 30

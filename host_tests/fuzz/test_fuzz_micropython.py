@@ -1,0 +1,137 @@
+# micropython-only: CPython has no heap_lock
+"""Random bytes from the server under heap_lock: no outcome but an event or a closed connection, and the heap stays flat.
+
+The short form of `fuzz_client.py` where the heap is: inputs are made beforehand, connecting may allocate, what the server says
+then may not. The one exception: SUBACK and UNSUBACK, and what nobody should send, on its way to a closed connection."""
+
+import gc
+import random
+import unittest
+
+import micropython
+from bench_client import TOPIC, Bench
+from golden_packets import GOLDEN
+
+_INPUTS = 400
+_POLLS = 12
+_SEEDS = [packet for _, packet, _ in GOLDEN] + [
+    b"\x34\x08\x00\x01a\x00\x07xyz",
+    b"\x62\x02\x00\x07",
+    b"\x50\x02\x00\x01",
+    b"\x70\x02\x00\x01",
+    b"\x40\x02\x00\x02",
+    b"\x30\x80\x80\x80\x80\x01",
+    b"\x32\xe8\x07\x00\x03a/b\x00\x0b" + bytes(600),
+]
+
+
+def mutated(chance):
+    """One to three packets, some of their bytes changed."""
+    found = bytearray()
+    for _ in range(1 + chance.getrandbits(1)):
+        found += _SEEDS[chance.randrange(len(_SEEDS))]
+    for _ in range(chance.getrandbits(2)):
+        at = chance.randrange(len(found))
+        found[at] = chance.choice((found[at] ^ 1 << chance.getrandbits(3), 0, 2, 255, chance.getrandbits(8)))
+    return bytes(found)
+
+
+class Heap:
+    """A client of one mode, connected when an input begins."""
+
+    def __init__(self, mode):
+        self.bench = Bench(mode, blocks=4).connect()
+        self.bench.client.on_message = lambda message: None
+        self.bench.client.on_piece = lambda message, data, at, count: None
+        self.errors = self.answers = 0
+
+    def connect(self):
+        """May allocate: a new stream, and what the board's link takes."""
+        bench = self.bench
+        if not bench.client.is_between:  # the rest of a long packet would swallow the inputs to come
+            bench.drop()
+        if not bench.client.is_connected():
+            self.errors += 1
+            bench.stream = None
+            bench.now_ms += 61_000
+            bench.connect()
+        for _ in range(2):
+            bench.client.publish(TOPIC, b"x", 1)
+        bench.now_ms += 2000  # collector mode waits so long for the collector's word
+        bench.poll(4)
+        bench.stream.length = 0
+
+    def is_steady(self):
+        """True when the packet that came in last is one of a connection in good order."""
+        client = self.bench.client
+        acks = (0x40, 0x50, 0x62, 0x70) if self.bench.mode == "exactly once" else (0x40,)
+        return (
+            client.first & 0xF0 == 0x30
+            or (client.length == 2 and client.first in acks)
+            or (client.first == 0xD0 and not client.length)
+        )
+
+    def locked(self, data):
+        """Bytes of heap that the input took in all. A MemoryError comes out: the heap is locked."""
+        client, now_ms = self.bench.client, self.bench.now_ms
+        self.bench.stream.say(data)
+        gc.collect()
+        gc.disable()
+        gross = micropython.mem_total()
+        micropython.heap_lock()
+        try:
+            for _ in range(_POLLS):
+                if client.is_connected():
+                    client.poll(now_ms)
+        finally:
+            micropython.heap_unlock()
+        gross = micropython.mem_total() - gross
+        gc.enable()
+        self.answers += self.bench.stream.length
+        return gross
+
+
+class TestFuzz(unittest.TestCase):
+    def run_mode(self, mode):
+        chance = random
+        chance.seed(7)
+        heap = Heap(mode)
+        sizes = len(heap.bench.client.tx), len(heap.bench.client.buffer)
+        after = 0
+        for number in range(_INPUTS):
+            data = mutated(chance)
+            heap.connect()
+            try:
+                self.assertEqual((heap.locked(data), number, data), (0, number, data))
+            except MemoryError:
+                self.assertFalse(heap.is_steady(), (number, data))
+                heap.bench.drop()
+            if number == _INPUTS // 2:
+                gc.collect()
+                after = gc.mem_alloc()
+        data = None
+        gc.collect()
+        grown = gc.mem_alloc() - after
+        client = heap.bench.client
+        print(
+            "%s: %d inputs, %d closed connections, %d B written, heap %+d B" % (mode, _INPUTS, heap.errors, heap.answers, grown)
+        )
+        self.assertEqual((len(client.tx), len(client.buffer)), sizes)
+        self.assertTrue(grown < 512, grown)
+        self.assertTrue(heap.errors > 20 and heap.answers > 50, (heap.errors, heap.answers))
+
+    def test_broker_mode(self):
+        self.run_mode("broker")
+
+    def test_collector_mode(self):
+        self.run_mode("collector")
+
+    def test_streaming(self):
+        self.run_mode("streaming")
+
+    def test_exactly_once(self):
+        self.run_mode("exactly once")
+
+
+if __name__ == "__main__":
+    unittest.main()
