@@ -12,6 +12,7 @@ import pytest
 from paths import HOST_TESTS
 
 TABLE = Path(__file__).with_name("conformance.csv")
+FILES = {path.name: path for path in HOST_TESTS.rglob("test_*.py")}  # unique: test_findable.py
 WITH_TESTS = ("client", "both")  # who is bound; `application`: the program that uses the client
 WITH_REASON = ("server", "application", "not offered")
 
@@ -46,8 +47,8 @@ def dangling(how: str) -> list[str]:
     missing = []
     for node in how.split():
         file, _, name = node.partition("::")
-        path = HOST_TESTS / file
-        if not path.is_file() or name not in nodes_in(path):
+        path = FILES.get(file)
+        if path is None or name not in nodes_in(path):
             missing.append(node)
     return missing
 
