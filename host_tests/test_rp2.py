@@ -187,7 +187,7 @@ def test_a_traceback_names_file_line_and_function(scene):
     assert not board.chip.resets[0].by_timeout
     found = tracebacks.frames(board.text)
     assert found[0].file == "main.py"
-    assert len([frame for frame in found if frame.file.startswith("outpost/")]) >= 2
+    assert len([frame for frame in found if frame.file.startswith(("outpost/", "support/"))]) >= 2
     assert [problem for frame in found if (problem := tracebacks.misplaced(frame, ROOTS))] == []
     before = len(scene.stored())
     board.run_for(30, lambda: len(scene.stored()) >= before + 2)
