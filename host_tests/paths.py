@@ -17,10 +17,11 @@ FUZZ = HOST_TESTS / "fuzz"
 BENCH = HOST_TESTS / "bench"
 
 FIRMWARE = REPOSITORY / "firmware"
-UNIX_BOARD = REPOSITORY / "boards" / "UNIX"
+BOARDS = REPOSITORY / "boards"  # of which `support` is imported
+UNIX_BOARD = BOARDS / "UNIX"
 STUBS = REPOSITORY / "tools" / "cpython_stubs"  # what CPython needs to run the firmware
 
-PRODUCT = (FIRMWARE, UNIX_BOARD)
+PRODUCT = (FIRMWARE, BOARDS, UNIX_BOARD)
 HELPERS = (FAKES, RIGS, FUZZ, BENCH)
 ALL = [str(path) for path in (*PRODUCT, REPOSITORY / "tools", STUBS, *HELPERS, HOST_TESTS)]
 

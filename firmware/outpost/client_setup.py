@@ -1,9 +1,10 @@
-"""What a client needs once, when it is made: its fields, and the CONNECT packet. memory.forget() lets the module go."""
+"""What a client needs once, when it is made: its fields, and the CONNECT packet. memory.unload() drops the module."""
 # pyright: reportUndefinedVariable=false
 
 import builtins
 
 from micropython import const
+
 from outpost.packets import put_header
 
 _FIELDS = const(74)  # one more than 73 places hold

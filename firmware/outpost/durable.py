@@ -10,6 +10,7 @@ from the future only counts. Knows no stream and no clock; takes no heap after c
 """
 
 from micropython import const
+
 from outpost.client import nothing
 from outpost.session import elapsed_ms
 from outpost.subscriber import Subscriber

@@ -16,6 +16,7 @@ No heap after construction.
 """
 
 from micropython import const
+
 from outpost import packets
 from outpost.session import packet_id_of
 from outpost.subscriber import Subscriber

@@ -5,6 +5,7 @@ among them), the rest is dropped as it comes. Hostile lengths end in an error, n
 """
 
 from micropython import const
+
 from outpost.memory import copy
 
 _FIRST = const(-7)  # _shift while the packet's first byte is awaited; then 0 to 21: bits of the length that came in

@@ -11,6 +11,7 @@ A subclass says what happens: _established(), _acknowledged(seq). `subscriber.py
 """
 
 from micropython import const
+
 from outpost.reader import Reader
 
 _CONNECTING = const(1)

@@ -4,6 +4,7 @@ A class of its own, so that boards that do not use it do not pay: without it, wh
 """
 
 from micropython import const
+
 from outpost.subscriber import Subscriber
 
 _SKIPS = const(0)

@@ -4,6 +4,7 @@ A class of its own, so that boards that only publish do not pay. Takes heap for 
 """
 
 from micropython import const
+
 from outpost import packets
 from outpost.client import Client
 from outpost.session import packet_id_of

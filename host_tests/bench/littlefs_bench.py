@@ -10,12 +10,12 @@ import gc
 import json
 import os
 
+import micropython
 import vfs
 
-import micropython
-from outpost import pinning
 from outpost.outbox import Outbox
 from pinned_nor import Chip, Port
+from support import pinning
 
 BLOCKS = 64
 PINNED = 16

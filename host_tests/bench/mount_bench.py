@@ -5,6 +5,7 @@ import json
 import time
 
 import micropython
+
 from fake_flash import flash_in_ram
 from outpost.outbox import Outbox
 

@@ -9,6 +9,7 @@ import json
 import time
 
 import micropython
+
 import peer_clients
 from peer_runs import cell, main, publish, writes
 

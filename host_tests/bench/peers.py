@@ -31,7 +31,7 @@ from outpost_tools.errors import ToolError
 
 HOST_TESTS = Path(__file__).resolve().parent.parent
 REPOSITORY = HOST_TESTS.parent
-_PATHS = ("firmware", "boards/UNIX", "host_tests/bench", "host_tests/fakes")
+_PATHS = ("firmware", "boards", "boards/UNIX", "host_tests/bench", "host_tests/fakes")
 NEEDS = {"simple": ("simple",), "robust": ("robust", "simple"), "simple2": ("simple2",), "robust2": ("robust2", "simple2")}
 HEAP = ("outpost_ram_1", "outpost_nor_1")
 OURS = ("outpost_ram_1", "outpost_ram_16", "outpost_flash_1", "outpost_flash_16")

@@ -63,7 +63,7 @@ def micropython(module: str) -> list[dict]:
     command = interpreters.find_micropython("i386")
     if command is None:
         raise ToolError("no MicroPython for i386: run `make setup`")
-    places = {"f": paths.REPOSITORY / "firmware", "b": paths.REPOSITORY / "boards" / "UNIX"}
+    places = {"f": paths.FIRMWARE, "r": paths.BOARDS, "b": paths.UNIX_BOARD}
     printed = size_report.ask([*command, "-X", "heapsize=32M"], places, module)
     return [json.loads(line) for line in printed.splitlines()]
 

@@ -12,6 +12,7 @@ MicroPython only (machine code). Read, program and erase take no heap.
 import random
 
 import micropython
+
 from fake_flash import PowerCut
 from nor_flash import NorRuleError
 

@@ -26,6 +26,7 @@ from tqdm import tqdm
 from outpost_tools import interpreters
 
 MODES = ("broker", "collector")
+_PATHS = (*paths.PRODUCT, *paths.HELPERS)
 
 
 class Fault(Exception):
@@ -34,7 +35,7 @@ class Fault(Exception):
 
 def soak(command: list[str], days: int, interval_s: int, seed: int, mode: str, progress: tqdm) -> dict:
     """The last report of a run. Raises Fault."""
-    found_in = paths.joined(*paths.PRODUCT, *paths.HELPERS, ".frozen")
+    found_in = paths.joined(*_PATHS, ".frozen")
     words = [str(paths.FUZZ / "soak_world.py"), str(days), str(interval_s), str(seed), mode]
     report: dict = {}
     with subprocess.Popen(

@@ -14,6 +14,7 @@ import json
 import sys
 
 import micropython
+
 from outpost.client import Client
 from outpost.durable import DurableClient
 from outpost.memory import copy

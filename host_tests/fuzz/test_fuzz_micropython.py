@@ -9,6 +9,7 @@ import random
 import unittest
 
 import micropython
+
 from bench_client import TOPIC, Bench
 from golden_packets import GOLDEN
 

@@ -6,8 +6,9 @@ import gc
 import io
 import sys
 
-import board
 import micropython
+
+import board
 from nor_flash import BLOCK_BYTES, NorFlash
 from outpost.client import Client
 from outpost.outbox import Outbox

@@ -4,9 +4,8 @@
 Names and numbers are those of the port with the CYW43 chip: 3 is joined, -2 no access point.
 """
 
-from rig_link import JOIN, LEAVE, wire
-
 import micropython
+from rig_link import JOIN, LEAVE, wire
 
 STA_IF, AP_IF = 0, 1
 

@@ -8,9 +8,8 @@ frame of more than 11 words on the heap.
 
 from time import sleep_ms
 
-from machine import UART
-
 import micropython
+from machine import UART
 from micropython import const
 
 SOCKETS = const(6)

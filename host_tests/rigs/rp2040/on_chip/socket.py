@@ -7,6 +7,8 @@ readinto() and write() allocate nothing; what arrives waits in a ring of 2 KB a 
 import errno
 import io
 
+import micropython
+from micropython import const
 from rig_link import (
     CLOSE,
     CONNECT,
@@ -19,9 +21,6 @@ from rig_link import (
     SOCKETS,
     wire,
 )
-
-import micropython
-from micropython import const
 
 AF_INET, SOCK_STREAM, SOCK_DGRAM = 2, 1, 2
 _RING = const(2048)

@@ -6,6 +6,7 @@ arrived. A class of its own, so that boards that do not use it do not pay.)
 """
 
 from micropython import const
+
 from outpost.memory import copy, u32
 from outpost.outbox import Outbox
 

@@ -4,6 +4,7 @@ Numbers begin at 0 with every boot. For broker mode. Allocation: construction on
 """
 
 from micropython import const
+
 from outpost.memory import copy
 
 _OK = const(0)

@@ -1,8 +1,9 @@
 """What boards of the ESP32 port have in common beside Wi-Fi: count of starts, outbox, ADC. Not tried on hardware."""
 
 from micropython import const
-from outpost import chip_sensors, partition
-from outpost.wifi_board import WifiBoard
+
+from support import chip_sensors, partition
+from support.wifi_board import WifiBoard
 
 _MARK = b"outpost"
 _NEVER_MS = const(3_600_000)

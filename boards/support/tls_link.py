@@ -13,6 +13,7 @@ Knows no socket, no file but the certificates, no clock. Allocation: connecting 
 """
 
 from micropython import const
+
 from outpost.session import elapsed_ms
 
 _TIMED_OUT = const(-22)

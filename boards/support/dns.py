@@ -10,6 +10,7 @@ address (which the port makes into new strings at each look) is asked for once a
 """
 
 from micropython import const
+
 from outpost.session import elapsed_ms
 
 _TIMED_OUT = const(-22)

@@ -8,6 +8,7 @@ A power cut in the wake that should have connected puts that off to the next mul
 """
 
 from micropython import const
+
 from outpost.session import elapsed_ms
 
 _FULL = const(-1)

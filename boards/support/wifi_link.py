@@ -8,6 +8,7 @@ Allocates when a step begins or ends, not while it waits: the poller is made wit
 import errno
 
 from micropython import const
+
 from outpost.session import elapsed_ms
 
 _TIMED_OUT = const(-22)

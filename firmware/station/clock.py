@@ -4,6 +4,7 @@ Set it from what the board knows (NTP, RTC); between, it runs on the board's tic
 """
 
 from micropython import const
+
 from outpost.session import elapsed_ms
 
 _DAY_MS = const(86_400_000)

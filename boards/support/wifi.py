@@ -13,6 +13,7 @@ No heap while joined. Joining takes what the port's connect() takes.
 """
 
 from micropython import const
+
 from outpost.session import elapsed_ms
 
 _OK = const(0)

@@ -10,6 +10,7 @@ A value is an integer and a decimal exponent, because a float takes heap.
 """
 
 from micropython import const
+
 from outpost.memory import copy
 
 VERSION = const(1)

@@ -14,7 +14,8 @@ import struct
 from binascii import crc32
 
 from micropython import const
-from outpost.pinned import (
+
+from support.pinned import (
     MAP_ENTRY,
     MAP_HEAD,
     PinnedBlocks,
