@@ -27,7 +27,7 @@ from rp2040.uart_link import CRASH, HANG, Network
 
 HOST_TESTS = Path(__file__).resolve().parent
 REPOSITORY = HOST_TESTS.parent
-ROOTS = [REPOSITORY / part for part in ("firmware", "boards/RPI_PICO_W", "host_tests/rp2040/on_chip")]
+ROOTS = [REPOSITORY / part for part in ("firmware", "boards", "boards/RPI_PICO_W", "host_tests/rp2040/on_chip")]
 WATCHDOG_S = 8
 TURNS = 400
 IMAGES = {"files": "pico", "frozen": "pico-outpost"}
@@ -122,7 +122,7 @@ def test_a_flashed_board_delivers_and_lives_on_for_periods_of_the_watchdog(scene
 
 def test_the_firmware_runs_from_where_it_should(scene):
     paths = littlefs.read(scene.installed)
-    found = [path for path in paths if re.match(r"/(lib/outpost/|outpost/\w+\.m?py|main|board)", path)]
+    found = [path for path in paths if re.match(r"/(lib/)?(outpost|station|support)/\w+\.m?py|/(main|board)\.", path)]
     assert bool(found) is (scene.form == "files"), found
 
 
@@ -232,7 +232,7 @@ def test_a_traceback_names_file_line_and_function(scene):
     assert not board.chip.resets[0].by_timeout
     found = tracebacks.frames(board.text)
     assert found[0].file == "main.py"
-    assert len([frame for frame in found if frame.file.startswith("outpost/")]) >= 2
+    assert len([frame for frame in found if frame.file.startswith(("outpost/", "support/"))]) >= 2
     assert [problem for frame in found if (problem := tracebacks.misplaced(frame, ROOTS))] == []
     before = len(scene.stored())
     board.run_for(30, lambda: len(scene.stored()) >= before + 2)

@@ -4,8 +4,8 @@
 import sys
 import unittest
 
-from outpost import crc, memory, viper, viper_crc
+from outpost import checksum, memory, native, native_checksum
 
-is_used = memory.fill is viper.fill and crc.crc30 is viper_crc.crc30
-print("machine code:", "used" if is_used and "outpost.bytecode" not in sys.modules else "not used")
+is_used = memory.fill is native.fill and checksum.crc30 is native_checksum.crc30
+print("machine code:", "used" if is_used and "outpost.portable" not in sys.modules else "not used")
 unittest.run_module("test_bytes")
