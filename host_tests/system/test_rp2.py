@@ -1,6 +1,6 @@
 # cpython-only: emulates an RP2040
-"""What `outpost flash` installs, on the emulated chip with the real
-MicroPython port: it delivers, and comes back from everything.
+"""The shipped firmware on the emulated chip with the real MicroPython port: it delivers, and comes
+back from everything. As files, which `outpost flash` installs, and frozen into the image.
 
 Chip, flash, file system, pinned blocks, watchdog, USB console and main.py are real; the network is a UART
 to a real mosquitto and a real collector. Long form: `make rp2`.
@@ -8,6 +8,7 @@ to a real mosquitto and a real collector. Long form: `make rp2`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,14 +21,15 @@ from outpost_tools.broker import Broker
 from outpost_tools.device import kinds, payload
 from outpost_tools.interpreters import find_mosquitto
 from outpost_tools.message import decode
-from paths import REPOSITORY
+from paths import BOARDS, FIRMWARE, HOST_TESTS, REPOSITORY, RIGS
 from rp2040 import core, image, littlefs, outbox, tracebacks
-from rp2040.board import Board, flash_image
+from rp2040.board import ON_CHIP, Board, flash_image
 from rp2040.uart_link import CRASH, HANG, Network
 
-ROOTS = [REPOSITORY / part for part in ("firmware", "boards", "boards/RPI_PICO_W", "host_tests/rigs/rp2040/on_chip")]
+ROOTS = [FIRMWARE, BOARDS, BOARDS / "RPI_PICO_W", ON_CHIP]
 WATCHDOG_S = 8
 TURNS = 400
+IMAGES = {"files": "pico", "frozen": "pico-outpost"}
 BLOCKS = 16
 SETTINGS = {
     "device_id": "b1",
@@ -41,9 +43,14 @@ SETTINGS = {
 
 @dataclass
 class Scene:
-    """A board that was started once, its broker and its collector."""
+    """A board that was started once, its broker and its collector. form: a key of IMAGES.
 
+    firmware: the interpreter's image; files: what of the firmware is in the file system.
+    """
+
+    form: str
     firmware: Path
+    files: dict[str, bytes]
     broker: Broker
     collector: Process
     watcher: Watcher
@@ -62,26 +69,27 @@ class Scene:
         return max(self.watcher.numbers("b1"), default=-1)
 
 
-@pytest.fixture(scope="module")
-def firmware() -> Path:
+def interpreter(form: str) -> Path:
     try:
         core.library()
     except core.NoCompiler as error:
         pytest.skip(f"missing: {error}")
-    found = image.find()
+    found = image.find(IMAGES[form])
     if found is None:
-        pytest.skip(f"optional: no MicroPython for the RP2040 in the cache; {image.HINT}")
+        pytest.skip(f"optional: no image {IMAGES[form]} of these sources in the cache; {image.HINT}")
     return found
 
 
-@pytest.fixture(scope="module")
-def scene(firmware, tmp_path_factory):
+@pytest.fixture(scope="module", params=IMAGES)
+def scene(request, tmp_path_factory):
     if find_mosquitto() is None:
         pytest.skip("missing: mosquitto; run `make setup`")
-    folder = tmp_path_factory.mktemp("rp2")
-    files = payload.build(REPOSITORY, kinds.load(REPOSITORY, "RPI_PICO_W"), "armv6m")
+    form, folder = request.param, tmp_path_factory.mktemp("rp2")
+    firmware, files = interpreter(form), {}
+    if form == "files":
+        files = payload.build(REPOSITORY, kinds.load(REPOSITORY, "RPI_PICO_W"), "armv6m")
     with Broker("mosquitto", folder / "broker") as broker, Process(folder, broker.port) as collector:
-        scene = Scene(firmware, broker, collector, Watcher(broker))
+        scene = Scene(form, firmware, files, broker, collector, Watcher(broker))
         board = scene.power_on(flash_image(image.load(firmware), files, SETTINGS))
         board.run_for(60, lambda: scene.confirmed() >= 2)
         assert scene.confirmed() >= 2, f"no message was confirmed in {board.seconds:.0f} s of the chip:\n{board.text}"
@@ -109,6 +117,42 @@ def test_a_flashed_board_delivers_and_lives_on_for_periods_of_the_watchdog(scene
     assert len(scene.stored()) >= 3 * WATCHDOG_S  # a reading a second
     assert in_order_without_gaps(scene.stored())
     assert "Traceback" not in board.text
+
+
+def test_the_firmware_runs_from_where_it_should(scene):
+    paths = littlefs.read(scene.installed)
+    found = [path for path in paths if re.match(r"/(lib/)?(outpost|station|support)/\w+\.m?py|/(main|board)\.", path)]
+    assert bool(found) is (scene.form == "files"), found
+
+
+def test_machine_code_is_used_and_computes_what_portable_code_does(scene):
+    """test_bytes.py itself on the chip, ahead of main.py. Its portable code takes over silently."""
+    tests = {"/boot.py": ON_CHIP / "machine_code.py", "/test_bytes.py": HOST_TESTS / "firmware" / "outpost" / "test_bytes.py"}
+    tests["/unittest.py"] = RIGS / "unittest_lite" / "unittest.py"
+    files = scene.files | {path: source.read_bytes() for path, source in tests.items()}
+    board = Board(flash_image(image.load(scene.firmware), files, SETTINGS))
+    board.run_for(60, lambda: re.search("^RESULT.*\n|Traceback", board.text, re.MULTILINE))
+    board.close()
+    assert "machine code: used" in board.text, board.text
+    assert re.search(r"^RESULT [1-9]\d* 0 0\b", board.text, re.MULTILINE), board.text
+
+
+def test_what_is_held_survives_a_reset_and_is_sent(scene):
+    board = scene.power_on(scene.boards[-1].image)
+    board.run_for(30, lambda: board.feeds > 0)
+    board.network.broker = False
+    board.run_for(6)
+    held = read_outbox(board.image)
+    assert len(held) >= 4
+    board.link.provoke(HANG)
+    board.run_for(2 * WATCHDOG_S, lambda: bool(board.chip.resets))
+    assert board.chip.resets[0].by_timeout
+    board.network.broker = True
+    newest = max(seq for _, seq in held)
+    board.run_for(40, lambda: scene.confirmed() >= newest)
+    assert held <= {(message.stream, message.seq) for message in scene.stored()}
+    assert in_order_without_gaps(scene.stored())
+    assert len(board.chip.resets) == 1
 
 
 def test_what_is_held_survives_power_off_and_is_sent(scene):

@@ -15,6 +15,7 @@ import time
 import unittest
 
 import micropython
+import tls
 
 from fake_flash import flash_in_ram
 from fake_machine import Bench
@@ -25,7 +26,7 @@ from station.clock import Clock
 from station.settings import check
 from station.station import Station
 from station.telemetry import Pack
-from support import wifi_board
+from support import tls_link, wifi_board
 
 TURN_MS = 4
 TURNS = 400
@@ -39,11 +40,23 @@ FRAME_BYTES = (
 )  # Client._connect()'s frame is longer than 11 words: taken and given back in each turn that connects
 GIVEN = {"device_id": "board-1", "broker_host": "broker.test", "mode": "broker", "wifi_ssid": "home", "interval_ms": 86_400_000}
 CONNACK, PUBACK = b"\x20\x02\0\0", b"\x40\x02\0\1"
+SECURE = {"broker_host": "10.0.0.7", "tls": True, "ca_file": "ca.der", "broker_port": 1883}
 BY_ADDRESS = {"ntp_host": "10.0.0.8", "broker_host": "10.0.0.7"}  # no question to a name server
 
 
 class Enough(Exception):
     pass
+
+
+class Context:
+    """mbedTLS over the real socket. No certificate to read: no server shows one."""
+
+    def __init__(self):
+        self._context = tls.SSLContext(tls.PROTOCOL_TLS_CLIENT)
+        self._context.verify_mode = tls.CERT_NONE
+
+    def wrap_socket(self, sock, **options):
+        return self._context.wrap_socket(sock.raw, **options)
 
 
 class World:
@@ -276,6 +289,38 @@ class TestOverRealSockets(Checks):
             self.check(world, "TCP not answered, real sockets", world.sent, True)
             for one in full:
                 one.close()
+
+    def test_the_link_to_a_silent_host_takes_nothing(self):
+        """The link's own turns, without the client's: TCP waits, or the TLS handshake."""
+        tls_link.client_context = lambda settings: Context()
+        for waiting, what in ((6, "TCP"), (0, "TLS")):
+            for world in self.worlds(**SECURE):
+                full = [self.connecting() for _ in range(waiting)]
+                self.check_link(world, what + " not answered", what == "TLS")
+                for one in full:
+                    one.close()
+
+    def check_link(self, world, what, shakes_hands):
+        link, ticks = world.client._link, world.desk.ticks
+        link._time.is_set = True  # TLS waits for it
+        for _ in range(20):  # the network is joined, TCP begun or over, the handshake begun
+            link()
+            ticks.ms += TURN_MS
+            time.sleep_ms(1)
+        gc.collect()
+        gc.disable()
+        before = micropython.mem_total()
+        for _ in range(TURNS):
+            link()
+            ticks.ms += TURN_MS
+        gross = micropython.mem_total() - before
+        gc.enable()
+        secure = link._tls._stream
+        self.assertEqual(secure is not None, shakes_hands)
+        (secure or link._tcp).close()  # it would connect to the next test's server
+        where = "%s, link alone, %s, %d-bit" % (world.name, what, 8 * WORD_BYTES)
+        print("%s: %d turns, gross %d B" % (where, TURNS, gross))
+        self.assertEqual(gross, 0, where)
 
     def connecting(self):
         one = socket.socket()

@@ -36,8 +36,11 @@ def firmware_files() -> dict[str, bytes]:
     return payload.build(REPOSITORY, kinds.load(REPOSITORY, KIND), "armv6m")
 
 
-def install(interval_ms: int, blocks: int) -> Installed:
-    """Raises ToolError where the board does not deliver its first message."""
+def install(interval_ms: int, blocks: int, interpreter: str = "pico") -> Installed:
+    """interpreter: of tools/rp2_image.py; `pico-outpost` has the firmware, and gets no files of it.
+
+    Raises ToolError where the board does not deliver its first message.
+    """
     settings = {
         "device_id": "b1",
         "broker_host": "broker.example",
@@ -45,8 +48,8 @@ def install(interval_ms: int, blocks: int) -> Installed:
         "interval_ms": interval_ms,
         "outbox_blocks": blocks,
     }
-    files = firmware_files()
-    fresh = flash_image(image.load(), files, settings)
+    files = {} if interpreter == "pico-outpost" else firmware_files()
+    fresh = flash_image(image.load(image.find(interpreter)), files, settings)
     collector = Collector(random.Random(1))
     board = Board(fresh, link=MemoryLink.to(collector))
     if not board.run_for(FIRST_START_S, lambda: bool(collector.messages)):

@@ -63,7 +63,7 @@ def opening(raw, folder, board):
         device = pinned.open_blocks(raw, folder, board)
     with Span("its checks of the files"):
         for entry in device.entries:
-            pinned._check_file(raw, folder, entry)
+            pinned._check_file(raw, folder, entry, 256)  # a page, as at a start
     with Span("one stat() a file"):
         for number, _, _ in device.entries:
             os.stat(pinned.path_of(folder, number))
