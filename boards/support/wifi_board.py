@@ -132,15 +132,22 @@ class WifiBoard:
         return self
 
     def _open_link(self, settings):
+        host, is_secure = settings.get("broker_host"), settings.get("tls")
+        if not host:
+            raise ValueError("settings: key 'broker_host' is missing; add it")
+        port = settings.get("broker_port", 8883 if is_secure else 1883)
+        name = settings.get("server_name") or host
+        secure = self._secure(settings, name) if is_secure else None
+        self._open_wifi(settings)
+        wifi, dns, time, ticks_ms = self._wifi, self._dns(), self._net_time, self.ticks_ms
+        self.link = WifiLink(wifi, dns, time, socket, select, host, port, ticks_ms, secure)
+
+    def _open_wifi(self, settings):
+        """The network and its time, with no radio started."""
         ssid, password = settings.get("wifi_ssid"), settings.get("wifi_password")
         if not ssid:
             reason = "this board reaches the broker by Wi-Fi"
             raise ValueError("settings: key 'wifi_ssid' is missing; " + reason)
-        host = settings.get("broker_host")
-        if not host:
-            raise ValueError("settings: key 'broker_host' is missing; add it")
-        port = settings.get("broker_port", 8883 if settings.get("tls") else 1883)
-        secure = self._secure(settings, host) if settings.get("tls") else None
         country, ticks_ms = settings.get("wifi_country"), self.ticks_ms
 
         def radio():
@@ -148,13 +155,10 @@ class WifiBoard:
                 self._network.country(country)
             return self._network.WLAN(self._network.STA_IF)
 
-        wifi = Wifi(radio, ssid, password, ticks_ms, self._switch_off, self._prepare)
-        self._wifi = wifi
-        time_host, bits = settings.get("ntp_host", _TIME_HOST), self.random_bits
-        ask = Ask(socket, ticks_ms)
-        net_time = NetTime(ask, self._dns(), time_host, bits, ticks_ms, self._set_rtc)
-        self._net_time, dns = net_time, self._dns()
-        self.link = WifiLink(wifi, dns, net_time, socket, select, host, port, ticks_ms, secure)
+        self._wifi = Wifi(radio, ssid, password, ticks_ms, self._switch_off, self._prepare)
+        host, bits = settings.get("ntp_host", _TIME_HOST), self.random_bits
+        ask, dns = Ask(socket, ticks_ms), self._dns()
+        self._net_time = NetTime(ask, dns, host, bits, ticks_ms, self._set_rtc)
 
     def _prepare(self, wlan):
         """Called after each start of the radio."""
@@ -162,19 +166,17 @@ class WifiBoard:
     def _dns(self):
         return Dns(Ask(socket, self.ticks_ms), self._wifi, self.random_bits)
 
-    def _secure(self, settings, host):
+    def _secure(self, settings, name):
         from support.tls_link import TlsLink, client_context
 
         context, ticks_ms = client_context(settings), self.ticks_ms
-        name = settings.get("server_name") or host
         return lambda open_socket: TlsLink(open_socket, context, name, _yes, ticks_ms)
 
     def _own_sensors(self, temperature, exponent=-1):
         """The chip's own. temperature: callable, degrees Celsius times 10 ** -exponent."""
-        memory = gc.mem_free  # pyright: ignore[reportAttributeAccessIssue] - CPython has none
         return [
             Reading(b"temperature", b"Cel", exponent, temperature),
-            Reading(b"memory", b"B", 0, memory),
+            Reading(b"memory", b"B", 0, gc.mem_free),  # pyright: ignore[reportAttributeAccessIssue]
             Reading(b"signal", b"dBm", 0, self._wifi.signal),
             Reading(b"reset_cause", b"", 0, self._machine.reset_cause),
         ]

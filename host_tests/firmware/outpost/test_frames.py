@@ -29,7 +29,8 @@ MAY = {  # set-up, and what a page says allocates
     "client.py _connect",  # connecting may; the frame is given back at once
     "outbox.py format", "state_note.py _take_note", "exactly_once.py _take_note",  # once a boot
     "subscriber.py encode_filters", "subscriber.py subscribe",  # SUBSCRIBE does
-    "tls_link.py client_context", "tls_link.py read", "wifi_board.py link", "wifi_board.py pinned_blocks",  # set-up
+    "tls_link.py client_context", "tls_link.py read", "wifi_board.py _pinned_blocks",  # set-up
+    "wifi_board.py _open_link", "wifi_board.py _open_wifi",  # set-up
     "chip_sensors.py _one",  # set-up
     "dns.py _question", "dns.py begin", "dns.py _address", "wifi_board.py _set_rtc",  # once a question or answer
     "wifi_link.py _connect", "wifi_link.py _give", "tls_link.py _begin",  # once a connection
