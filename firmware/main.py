@@ -38,6 +38,7 @@ from outpost import wear
 from outpost.client import Client
 from outpost.clock import Clock
 from outpost.outbox import Outbox
+from outpost.session import Session
 from outpost.station import Station
 from outpost.telemetry import Pack
 
@@ -76,17 +77,18 @@ def build(settings):
         "keep_alive_s": settings["keep_alive_s"],
         "user": settings["user"].encode() or None,
         "password": settings["password"].encode() or None,
-        "random": board.random_bits,
         "in_flight_bytes": board.IN_FLIGHT_BYTES,
     }
-    link, outbox, client_id = board.link(settings), open_outbox(settings), settings["device_id"].encode()
+    link, outbox = board.link(settings), open_outbox(settings)
+    client_id = settings["device_id"].encode()
     if settings["mode"] == "collector":
-        from outpost.durable import DurableClient
+        from outpost.durable import DurableSession
 
-        word = (base + "/durable").encode()
-        client = DurableClient(link, outbox, client_id, word, settings["confirm_timeout_ms"], **options)
+        topic, timeout_ms = (base + "/durable").encode(), settings["confirm_timeout_ms"]
+        session = DurableSession(outbox, client_id, topic, timeout_ms, **options)
     else:
-        client = Client(link, outbox, client_id, **options)
+        session = Session(outbox, client_id, **options)
+    client = Client(link, session, board.random_bits)
     clock = Clock(now_ms)
     board.set_clock(clock, now_ms)
     topic = (base + "/data").encode()

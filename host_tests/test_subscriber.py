@@ -2,7 +2,7 @@ import unittest
 
 from bench_client import Bench, puback, split
 from outpost import status
-from outpost.subscriber import is_topic
+from outpost.subscribing import is_topic
 
 MESSAGE = b"\x32\x08\x00\x03a/b\x00\x0ax"
 
@@ -18,21 +18,21 @@ class TestSubscriptions(unittest.TestCase):
         """Connected, with three filters granted 0, 1 and refused."""
         bench = Bench()
         for topic_filter, qos in ((b"a/+", 0), (b"b/#", 1), (b"c", 1)):
-            self.assertEqual(bench.client.subscribe(topic_filter, qos), status.OK)
+            self.assertEqual(bench.session.subscribe(topic_filter, qos), status.OK)
         bench.connect()
         bench.say(b"\x90\x05\x80\x00\x00\x01\x80")
         return bench
 
     def test_several_filters_in_one_packet_and_their_granted_codes(self):
         bench = Bench()
-        bench.client.subscribe(b"a/+", 0)
-        bench.client.subscribe(b"b/#", 1)
+        bench.session.subscribe(b"a/+", 0)
+        bench.session.subscribe(b"b/#", 1)
         bench.poll(2).stream.say(b"\x20\x02\x00\x00")
         subscribes, _ = answers(bench)
         self.assertEqual(subscribes, [(0x82, b"\x80\x00" + b"\x00\x03a/+\x00" + b"\x00\x03b/#\x01")])
         bench.say(b"\x90\x04\x80\x00\x00\x80")
-        self.assertEqual(bench.client.filters, [[b"a/+", 0, 0], [b"b/#", 1, 128]])
-        self.assertEqual((bench.client.refused, bench.client.is_connected()), (1, True))
+        self.assertEqual(bench.session.filters, [[b"a/+", 0, 0], [b"b/#", 1, 128]])
+        self.assertEqual((bench.session.refused, bench.client.is_connected()), (1, True))
 
     def test_asked_again_when_the_server_has_no_session(self):
         for present in (0, 1):
@@ -45,9 +45,9 @@ class TestSubscriptions(unittest.TestCase):
 
     def test_a_request_without_an_answer_goes_again_on_the_next_connection(self):
         bench = Bench().connect()
-        bench.client.subscribe(b"x", 1)
+        bench.session.subscribe(b"x", 1)
         self.assertEqual(len(answers(bench)[0]), 1)
-        self.assertEqual(bench.client.subscribe(b"y", 1), status.BUSY)
+        self.assertEqual(bench.session.subscribe(b"y", 1), status.BUSY)
         bench.drop()
         bench.poll(60).stream.take()
         bench.stream.say(b"\x20\x02\x01\x00")
@@ -55,15 +55,15 @@ class TestSubscriptions(unittest.TestCase):
 
     def test_unsubscribe(self):
         bench = self.subscribed()
-        bench.client.unsubscribe(b"b/#")
+        bench.session.unsubscribe(b"b/#")
         self.assertEqual(answers(bench)[0], [(0xA2, b"\x80\x00\x00\x03b/#")])
         bench.say(b"\xb0\x02\x80\x00")
-        self.assertEqual([entry[0] for entry in bench.client.filters], [b"a/+", b"c"])
+        self.assertEqual([entry[0] for entry in bench.session.filters], [b"a/+", b"c"])
 
     def test_both_kinds_go_one_after_the_other(self):
         bench = self.subscribed()
-        bench.client.subscribe(b"new", 1)
-        bench.client.unsubscribe(b"c")
+        bench.session.subscribe(b"new", 1)
+        bench.session.unsubscribe(b"c")
         first, _ = answers(bench)
         bench.say(b"\xb0\x02\x80\x00")
         second, _ = answers(bench)
@@ -76,7 +76,7 @@ class TestSubscriptions(unittest.TestCase):
         ):  # fmt: skip
             bench = Bench()
             for name in (b"1", b"2", b"3"):
-                bench.client.subscribe(name, 1)
+                bench.session.subscribe(name, 1)
             bench.connect()
             bench.say(answer)
             self.assertEqual((bench.client.is_connected(), bench.client.last_error), (False, status.PROTOCOL_ERROR), answer)
@@ -88,7 +88,7 @@ class TestSubscriptions(unittest.TestCase):
 class TestMessages(unittest.TestCase):
     def test_acknowledged_after_the_handler_returned(self):
         bench, seen = Bench().connect(), []
-        bench.client.on_message = lambda message: seen.append((message.payload_length, bench.stream.length))
+        bench.session.on_message = lambda message: seen.append((message.payload_length, bench.stream.length))
         bench.say(MESSAGE)
         self.assertEqual((seen, bench.stream.take()), ([(1, 0)], puback(10)))
 
@@ -99,7 +99,7 @@ class TestMessages(unittest.TestCase):
             payload = bytes(m.buffer[m.payload_at : m.payload_at + m.payload_length])
             seen.append((bytes(m.buffer[2 : 2 + m.topic_length]), payload, m.first & 15, m.is_on(b"a/b"), m.is_on(b"a/c")))
 
-        bench.client.on_message = keep
+        bench.session.on_message = keep
         for first, body in ((0x31, b"\x00\x03a/bxy"), (0x3A, b"\x00\x03a/b\x00\x07"), (0x30, b"\x00\x03a/b")):
             bench.say(bytes([first, len(body)]) + body)
         self.assertEqual(seen, [(b"a/b", b"xy", 1, True, False), (b"a/b", b"", 10, True, False), (b"a/b", b"", 0, True, False)])
@@ -110,21 +110,21 @@ class TestMessages(unittest.TestCase):
         def broken(message):
             raise KeyError("application fault")
 
-        bench.client.on_message = broken
+        bench.session.on_message = broken
         bench.say(MESSAGE)
-        self.assertEqual((bench.stream.take(), bench.client.handler_errors, bench.client.is_connected()), (b"", 1, True))
+        self.assertEqual((bench.stream.take(), bench.session.handler_errors, bench.client.is_connected()), (b"", 1, True))
 
     def test_glued_and_dripping_packets(self):
         for chunk in (1, 2, 5, 128):
             bench = Bench(chunk=chunk).connect()
             bench.say(MESSAGE * 5, polls=120)
-            self.assertEqual((bench.client.received, bench.stream.take()), (5, puback(10) * 5))
+            self.assertEqual((bench.session.received, bench.stream.take()), (5, puback(10) * 5))
 
     def test_oversize_is_skipped_acknowledged_and_the_connection_stays(self):
         bench, seen = Bench().connect(), []
-        bench.client.on_message = lambda message: seen.append(1)
+        bench.session.on_message = lambda message: seen.append(1)
         bench.say(b"\x32\xe8\x07\x00\x03a/b\x00\x0b" + bytes(993), polls=40)
-        self.assertEqual((seen, bench.client.skipped, bench.stream.take()), ([], 1, puback(11)))
+        self.assertEqual((seen, bench.session.skipped, bench.stream.take()), ([], 1, puback(11)))
         bench.say(MESSAGE)
         self.assertEqual(seen, [1])
 

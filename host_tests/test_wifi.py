@@ -10,6 +10,7 @@ from outpost.client import Client
 from outpost.clock import Clock
 from outpost.ntp import NetTime
 from outpost.ram import RamOutbox
+from outpost.session import Session
 from outpost.wifi import Wifi, fault
 from outpost.wifi_link import WifiLink
 
@@ -37,7 +38,7 @@ class World:
         )
         dns = Dns(ask(), self.wifi, bits)
         link = WifiLink(self.wifi, dns, self.time, sockets, FakeSelect(), host, 1883, ticks.ticks_ms, secure)
-        self.client = Client(link, RamOutbox(), b"board-1")
+        self.client = Client(link, Session(RamOutbox(), b"board-1"))
         self.clock = Clock(ticks.ticks_ms())
         self.errors = []
         self.waits = []

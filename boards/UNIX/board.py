@@ -237,7 +237,7 @@ def idle(client):
 
 
 def started(client):
-    outbox = client.outbox
+    outbox = client.session.outbox
     _journal(b"boot %d %s\n" % (outbox.boot, outbox.stream))
 
 
@@ -245,7 +245,7 @@ def published(station):
     """Called after publish() returned: the ground truth, outside the simulated flash."""
     if station.status == 0:
         pack = station.pack
-        _journal(b"ok %d %s\n" % (station.client.outbox.next_seq - 1, bytes(pack.buffer[: pack.length])))
+        _journal(b"ok %d %s\n" % (station.client.session.outbox.next_seq - 1, bytes(pack.buffer[: pack.length])))
     else:
         _journal(b"refused %d\n" % station.status)
     now_ms = ticks_ms()
@@ -264,7 +264,7 @@ def stopped(client):
 
 
 def _write_counters(client):
-    outbox, flash = client.outbox, _state["flash"]
+    outbox, flash = client.session.outbox, _state["flash"]
     counters = {
         "boot": outbox.boot,
         "stream": outbox.stream.decode(),
@@ -272,12 +272,12 @@ def _write_counters(client):
         "held": outbox.oldest_seq,
         "appended": outbox.appended,
         "refused": outbox.refused,
-        "sent": client.sent,
-        "acknowledged": client.acknowledged,
-        "redelivered": client.redelivered,
-        "connects": client.connects,
+        "sent": client.session.sent,
+        "acknowledged": client.session.acknowledged,
+        "redelivered": client.session.redelivered,
+        "connects": client.session.connects,
         "last_error": client.last_error,
-        "longest_outage_ms": client.longest_outage_ms,
+        "longest_outage_ms": client.session.longest_outage_ms,
         "programs": flash.programs,
         "erases": flash.erases,
         "reads": flash.reads,
@@ -285,7 +285,7 @@ def _write_counters(client):
         "awake_ms": (ticks_ms() - _state["begin_ms"]) & 0x3FFFFFFF,
     }
     if hasattr(client, "replays"):
-        counters.update({"confirmations": client.confirmations, "replays": client.replays})
+        counters.update({"confirmations": client.session.confirmations, "replays": client.session.replays})
     with open("counters.new", "w") as file:
         json.dump(counters, file)
     os.rename("counters.new", "counters.json")

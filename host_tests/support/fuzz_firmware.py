@@ -18,8 +18,10 @@ FIRMWARE = Path(__file__).resolve().parents[2] / "firmware"
 Changes = Mapping[str, tuple[str, str]]  # module: (text, what stands there instead)
 _PLAIN = {"bytecode", "memory", "packets", "outbox", "sectors", "notes"}  # not marked: shared, or too busy
 _CLASSES = {
-    **{"reader": "Reader", "subscriber": "Subscriber", "durable": "DurableClient", "exactly_once": "ExactlyOnce"},
-    **{"streaming": "Streamer", "ram": "RamOutbox", "outbox": "Outbox", "notes": "NotedOutbox"},
+    **{"reader": "Reader", "client": "Client", "subscribing": "SubscribingSession"},
+    **{"durable": "DurableSession", "exactly_once": "ExactlyOnceSession"},
+    **{"streaming": "StreamingSession", "ram": "RamOutbox", "outbox": "Outbox"},
+    **{"notes": "NotedOutbox"},
 }
 _MARK, _CALL = "_hit_", "_hit_here_"
 

@@ -12,6 +12,7 @@ import board
 from nor_flash import BLOCK_BYTES, NorFlash
 from outpost.client import Client
 from outpost.outbox import Outbox
+from outpost.session import Session
 
 TOPIC = b"outpost/heap/data"
 PAYLOAD = bytes(64)
@@ -21,7 +22,7 @@ def build(port):
     outbox = Outbox(NorFlash(io.BytesIO(b"\xff" * (16 * BLOCK_BYTES)), 16, 256))
     outbox.format(b"01234567")
     link = board.link({"broker_host": "127.0.0.1", "broker_port": port})
-    return Client(link, outbox, b"heap", clean=True)
+    return Client(link, Session(outbox, b"heap", clean=True))
 
 
 def run(client, count):
@@ -41,7 +42,7 @@ while not client.is_connected():
 run(client, 10)
 gc.collect()
 gc.disable()
-before = client.acknowledged
+before = client.session.acknowledged
 gross = micropython.mem_total()
 net = gc.mem_alloc()
 micropython.heap_lock()
@@ -49,4 +50,4 @@ run(client, int(sys.argv[2]))
 micropython.heap_unlock()
 net = gc.mem_alloc() - net
 gross = micropython.mem_total() - gross
-print(net, gross, client.acknowledged - before)
+print(net, gross, client.session.acknowledged - before)

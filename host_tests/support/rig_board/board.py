@@ -92,7 +92,7 @@ def random_hex():
 def idle(client):
     if client.is_connected() and not _told[0]:
         _told[0] = True
-        print("connected", client.connects)
+        print("connected", client.session.connects)
     time.sleep_ms(_IDLE_MS)
 
 
@@ -108,7 +108,7 @@ def stopping():
 
 
 def started(client):
-    print("started, boot", client.outbox.boot)
+    print("started, boot", client.session.outbox.boot)
 
 
 def published(station):

@@ -69,7 +69,7 @@ class Live:
         self.client = self.station.client
         self.now = self.since = self.tick = board.ticks_ms()
         board.started(self.client)
-        self.client.outbox.erase_ahead()
+        self.client.session.outbox.erase_ahead()
 
     def passed(self, since):
         return (self.now - since) & 0x3fffffff
@@ -104,11 +104,11 @@ class Live:
             if done < count and passed >= done * seconds * 1000 // count:
                 done += 1
                 station.measure()
-            is_done = done == count and (client.acknowledged >= count or not limit)
+            is_done = done == count and (client.session.acknowledged >= count or not limit)
             if passed >= seconds * 1000 and (is_done or passed >= limit * 1000):
                 break
         print("C", first, int(client.is_connected()))
-        print("N", done, station.published, client.sent, client.acknowledged, client.outbox.refused)
+        print("N", done, station.published, client.session.sent, client.session.acknowledged, client.session.outbox.refused)
 
     def heap(self):
         found = []
@@ -130,7 +130,7 @@ def live(count, seconds, limit):
         board.link = without_link
     try:
         this.start()
-        print("H", this.client.outbox.next_seq - this.client.outbox.oldest_seq, gc.mem_free())
+        print("H", this.client.session.outbox.next_seq - this.client.session.outbox.oldest_seq, gc.mem_free())
         this.send(count, seconds, limit)
         this.heap()
         print("W", this.longest, this.turns, this.passed(this.since))

@@ -75,6 +75,7 @@ import gc
 import micropython
 from outpost.client import Client
 from outpost.outbox import Outbox
+from outpost.session import Session
 
 def copy(target, at, source, start, count):
     while count:
@@ -145,7 +146,7 @@ payload = bytearray(16)
 def heap_free(count):
     outbox = Outbox(Ram())
     outbox.format(b"00000000")
-    client = Client(Server, outbox, b"t")
+    client = Client(Server, Session(outbox, b"t"))
     while not client.is_connected():
         client.poll(0)
     send(client, count)
@@ -156,19 +157,22 @@ def heap_free(count):
         send(client, count)
     finally:
         micropython.heap_unlock()
-    print("M", client.acknowledged - count, gc.mem_alloc() - before)
+    print("M", client.session.acknowledged - count, gc.mem_alloc() - before)
 """
 _LINK = """
 from outpost.client import Client
 from outpost.clock import Clock
 from outpost.ram import RamOutbox
+from outpost.session import Session
 
 def link(limit_ms):
     who = settings["device_id"].encode()
-    options = {"random": board.random_bits, "in_flight_bytes": board.IN_FLIGHT_BYTES}
-    options["user"], options["password"] = settings["user"].encode() or None, settings["password"].encode() or None
+    options = {"in_flight_bytes": board.IN_FLIGHT_BYTES}
+    options["user"] = settings["user"].encode() or None
+    options["password"] = settings["password"].encode() or None
     try:
-        client = Client(board.link(settings), RamOutbox(1, 64), who, **options)
+        session = Session(RamOutbox(1, 64), who, **options)
+        client = Client(board.link(settings), session, board.random_bits)
     except ValueError as error:
         return print("X", error)
     since = tick = board.ticks_ms()
