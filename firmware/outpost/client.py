@@ -146,7 +146,6 @@ class Client:
         if self._stream is None:
             return False
         self._read = self._stream.readinto
-        self._rx_at = self._rx_end = 0
         session.open()
         return True
 
@@ -169,6 +168,7 @@ class Client:
             pass
         self._stream = None
         self._read = nothing
+        self._rx_at = self._rx_end = 0
         self._attempt = 1 if self.session.state == _CONNECTED else self._attempt + 1
         self.session.lost()
         self.last_error = error
