@@ -1,6 +1,6 @@
 """One MQTT session, without I/O: bytes from the server in, packets to the server out.
 
-It knows packets, numbers and the outbox's contract (`ram.py`). It must not know a stream, a socket,
+It knows packets, numbers and the outbox's contract (`ram_outbox.py`). It must not know a stream, a socket,
 a clock or a reconnect delay: those are its owner's, whose duties
 `client.py` lists. Each feature is a class of its
 own, so that boards that do not use it do not pay: `subscribing.py`, `durable.py`,
@@ -25,7 +25,7 @@ in flight share one. Allocation: construction only.
 
 from micropython import const
 
-from outpost.memory import copy, forget, put_publish
+from outpost.memory import copy, put_publish, unload
 from outpost.reader import Reader
 
 _CLOSED = const(0)
@@ -116,7 +116,7 @@ class Session(Reader):
             self.in_flight = InFlight(in_flight_bytes, len(self.tx))
         options = clean, will, user, password, level
         self.connect_packet = encode_connect(client_id, keep_alive_s, *options)
-        forget("connect_packet")
+        unload("outpost.connect_packet")
         self.keep_alive_s, self.response_ms = keep_alive_s, response_ms
         self._awaited_ms = -1  # ticks at which CONNECT or PINGREQ went out, until it is answered
         self.session_present, self.return_code = False, 0  # of the last CONNACK

@@ -1,0 +1,102 @@
+"""The time from a server (SNTP, RFC 4330), asked for from the main loop: no call waits.
+
+One question, given up after 6 s, and as long for the server's name before it. After an answer 6 h
+of rest, after a failure 8 s, doubling to 17 min. Half the round trip is added. Allocates when it
+asks and when an answer comes, not while it rests or waits.
+"""
+
+from micropython import const
+
+from outpost.session import elapsed_ms
+
+_OK = const(0)
+_NTP_FAILED = const(-45)
+_NTP_PORT = const(123)
+_REST_MS = const(21_600_000)
+_FIRST_WAIT_MS = const(8000)
+_DAY_MS = const(86_400_000)
+_DAY_S = const(86_400)
+_DAYS_1900_TO_1970 = const(25_567)
+
+
+class NetTime:
+    """ask, dns: its own ones (`dns.py`). random: callable, 16 random bits. on_time: called with day and ms, as of Clock.set()."""
+
+    def __init__(self, ask, dns, host, random, ticks_ms, on_time=None):
+        self._ask, self._dns, self._host, self._random = ask, dns, host, random
+        self._ticks_ms, self._on_time = ticks_ms, on_time
+        self._address = None
+        self._question = b""
+        self._since_ms = self._wait_ms = 0
+        self.is_set = False
+        self.failures = 0  # in a row
+        self.last_error = _OK
+        self._day = self._ms = 0
+
+    def step(self, clock, wifi, now_ms):
+        """Set the clock when it is time to and the answer is there. True when it was set."""
+        if elapsed_ms(now_ms, self._since_ms) < self._wait_ms or not wifi.is_up:
+            return False
+        found = self._try()
+        if found is None:
+            self._fail(now_ms)
+        elif found:
+            self._take(clock, now_ms)
+        return found is True
+
+    def _try(self):
+        """True: the time is there. False: not yet. None: failed. Apart, for a frame of 11 words."""
+        try:
+            return self._asked()
+        except OSError:
+            return None
+
+    def _asked(self):
+        if not self._address:
+            self._address = self._dns(self._host)
+        elif not self._question:
+            self._begin()
+        else:
+            reply = self._ask.answer()
+            return True if reply and self._check(reply) else False
+        return False
+
+    def _fail(self, now_ms):
+        self._rest(now_ms, min(_FIRST_WAIT_MS << min(self.failures, 7), 1_024_000))
+        self.failures += 1
+        self.last_error = _NTP_FAILED
+
+    def _take(self, clock, now_ms):
+        clock.set(self._day, self._ms, now_ms)
+        if self._on_time:
+            self._on_time(self._day, self._ms)
+        self.is_set = True
+        self.failures = self.last_error = _OK
+        self._rest(now_ms, _REST_MS)
+
+    def _rest(self, now_ms, wait_ms):
+        self._address, self._question = None, b""
+        self._dns.stop()
+        self._ask.stop()
+        self._since_ms, self._wait_ms = now_ms, wait_ms
+
+    def _begin(self):
+        """The server returns these 8 bytes: no answer can be made without having seen them."""
+        stamp = bytes([self._random() & 255 for _ in range(8)])
+        self._question = b"\x23" + bytes(39) + stamp
+        self._ask.begin(self._address, _NTP_PORT, self._question)
+
+    def _check(self, reply):
+        """True: a good answer, taken. None: not one, or of a server that has no time itself."""
+        if len(reply) < 48 or reply[0] & 7 != 4 or reply[0] >> 6 == 3 or not 0 < reply[1] < 16:
+            return None
+        seconds = int.from_bytes(reply[40:44], "big")
+        if reply[24:32] != self._question[40:] or not seconds:
+            return None
+        if seconds < 0x80000000:  # the counter began anew in 2036
+            seconds += 0x100000000
+        ms = (reply[44] << 8 | reply[45]) * 1000 >> 16
+        ms += seconds % _DAY_S * 1000 + elapsed_ms(self._ticks_ms(), self._ask.sent_ms) // 2
+        self._day = seconds // _DAY_S - _DAYS_1900_TO_1970 + ms // _DAY_MS
+        self._ms = ms % _DAY_MS
+        return True

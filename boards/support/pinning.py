@@ -1,0 +1,194 @@
+"""Makes, extends and gives up what `pinned.py` uses; a module of its own because a board needs it once, and RAM always.
+
+create() writes files of 4,096 bytes that begin with a marker each, and looks for the markers on the raw device. Each change of
+the folder ends with the rename of the map, which littlefs does wholly or not at all: a power cut leaves the old state or the new,
+or files without a map beside `unfinished`, where create() begins anew. Behind littlefs's back only blocks are changed (erased)
+that a file was just found to own.
+
+64 blocks take an RP2040 10 s, 7 of them flash at typical times, and a worn chip a minute: give
+say() as `tell`, and whoever waits can wait for its next line (`outpost flash` does).
+"""
+
+import os
+import struct
+from binascii import crc32
+
+from micropython import const
+
+from support.pinned import (
+    MAP_ENTRY,
+    MAP_HEAD,
+    PinnedBlocks,
+    PinnedError,
+    check_leftovers,
+    compare,
+    exists,
+    mtime_of,
+    names_in,
+    numbers_in,
+    path_of,
+)
+
+_BLOCK_BYTES = const(4096)
+_PAGE = const(256)
+_MARK = const(32)
+_BLOCK_COUNT = const(4)
+_BLOCK_SIZE = const(5)
+_ERASE = const(6)
+_MOST_BLOCKS = const(4096)
+_SPARE_BLOCKS = const(4)  # littlefs needs some to change a folder
+_TOLD_EACH = const(4)  # steps: what may pass in between is in tools/outpost_tools/device/flash_time.py
+
+
+def say(done, total):
+    """The line that `outpost flash` waits for and shows. Steps: files written, blocks erased."""
+    print("pinning", done, "of", total)
+
+
+def create(raw, folder, count, random_id, board=b"", tell=None):
+    """Pin `count` blocks (2 to 4096) and give their device, erased: Outbox.mount() says BLANK. May be repeated after a power cut.
+
+    raw: the block device under the mounted littlefs. random_id: 8 random bytes, new at each call. board: what tells this
+    board from others (machine.unique_id()). tell: callable, gets the steps done and in all, every
+    4 steps. Raises PinnedError, OSError of the filesystem.
+    """
+    if not 2 <= count <= _MOST_BLOCKS or raw.ioctl(_BLOCK_SIZE, 0) != _BLOCK_BYTES:
+        raise PinnedError("pinned: 2 to 4096 blocks of 4,096 bytes on a device with such blocks")
+    names = names_in(folder)
+    if "map" in names:
+        raise PinnedError(folder + "/map: is there already; open_blocks() it, or release() it first")
+    check_leftovers(folder, names)
+    if not exists(folder):
+        os.mkdir(folder)
+    tell = _Steps(tell, count)
+    _begin(folder, names, [], tell)
+    return _extend(PinnedBlocks(raw, folder, board, []), range(count), random_id, 0, tell)
+
+
+def grow(device, count, random_id, tell=None):
+    """Pin `count` blocks more, and give the new device. The old one refuses all from now on: make and mount a new Outbox.
+
+    They come into the ring right behind the head, because the outbox looks for older sectors in the blocks before it: every held
+    sector keeps the neighbour that it has. Power cut: the old ring or the new one. Raises as create().
+    """
+    device.check()
+    if count < 1 or len(device.entries) + count > _MOST_BLOCKS:
+        raise PinnedError(device.folder + ": can grow to 4096 blocks")
+    behind = device.newest() + 1
+    known = [number for number, _, _ in device.entries]
+    tell = _Steps(tell, count)
+    _begin(device.folder, names_in(device.folder), known, tell)
+    first = max(known) + 1
+    grown = _extend(device, range(first, first + count), random_id, behind, tell)
+    device.blocks.clear()  # an outbox may hold this very list
+    device.entries.clear()
+    return grown
+
+
+def release(folder, outbox=None, force=False):
+    """Give the blocks back to littlefs. Refuses while the mounted outbox holds messages, or none is given, unless force.
+
+    After a power cut inside: create(), or release() with force, finish it. Raises PinnedError.
+    """
+    if not force and (outbox is None or not outbox.stream or outbox.next_seq != outbox.oldest_seq):
+        raise PinnedError(folder + ": messages may be held; drain a mounted outbox and give it, or force=True")
+    if "map" in names_in(folder):
+        os.rename(folder + "/map", folder + "/unfinished")  # from here on create() may begin anew
+    for number in numbers_in(names_in(folder)):
+        os.remove(path_of(folder, number))
+    for name in ("map.new", "unfinished"):
+        if name in names_in(folder):
+            os.remove(folder + "/" + name)
+    if exists(folder) and not os.listdir(folder):
+        os.rmdir(folder)
+
+
+class _Steps:
+    """Tells every few steps how far it is."""
+
+    def __init__(self, tell, count):
+        self._tell, self._total = tell, 2 * count
+        self._done = self._cleared = 0
+
+    def step(self):
+        self._done += 1
+        if self._done % _TOLD_EACH == 0:
+            self._say()
+
+    def cleared(self):
+        """A file of an earlier attempt is removed: no step, but time."""
+        self._cleared += 1
+        if self._cleared % _TOLD_EACH == 0:
+            self._say()
+
+    def _say(self):
+        if self._tell:
+            self._tell(self._done, self._total)
+
+
+def _begin(folder, names, known, tell):
+    """Say that the folder is being changed, and clear away what an earlier attempt left."""
+    with open(folder + "/unfinished", "wb"):
+        pass
+    for number in numbers_in(names):
+        if number not in known:
+            os.remove(path_of(folder, number))
+            tell.cleared()
+
+
+def _extend(device, numbers, random_id, behind, tell):
+    """New files, their blocks found and erased, in the ring from index `behind` on; then the map."""
+    raw, folder = device.raw, device.folder
+    free = os.statvfs(folder)[3]
+    if free < len(numbers) + _SPARE_BLOCKS:
+        raise PinnedError("%s: %d blocks are free, %d are needed" % (folder, free, len(numbers) + _SPARE_BLOCKS))
+    marks = {}
+    for number in numbers:
+        marks[_write_marked(path_of(folder, number), random_id, number)] = number
+        tell.step()
+    found = _scan(raw, folder, marks)
+    for number in numbers:
+        compare(raw, path_of(folder, number), found[number], _BLOCK_BYTES)
+    for number in numbers:
+        raw.ioctl(_ERASE, found[number])
+        tell.step()
+    new = [(number, found[number], mtime_of(path_of(folder, number))) for number in numbers]
+    entries = device.entries[:behind] + new + device.entries[behind:]
+    _save_map(raw, folder, device.board, entries)
+    return PinnedBlocks(raw, folder, device.board, entries)
+
+
+def _write_marked(path, random_id, number):
+    mark = (b"%04d" % number + random_id + b" outpost pinned block           ")[:_MARK]
+    blank = b"\xff" * (_PAGE - len(mark))
+    with open(path, "wb") as file:
+        for _ in range(_BLOCK_BYTES // _PAGE):
+            file.write(mark)
+            file.write(blank)
+    return mark
+
+
+def _scan(raw, folder, marks):
+    """{file number: block} from a look at each block of the device."""
+    found, buf = {}, bytearray(_MARK)
+    for block in range(raw.ioctl(_BLOCK_COUNT, 0)):
+        raw.readblocks(block, buf, 0)
+        number = marks.get(bytes(buf), -1)
+        if number in found:
+            raise PinnedError(path_of(folder, number) + ": found in two blocks; repeat with another random id")
+        if number >= 0:
+            found[number] = block
+    for number in marks.values():
+        if number not in found:
+            raise PinnedError(path_of(folder, number) + ": not on the raw device; give the one that is mounted there")
+    return found
+
+
+def _save_map(raw, folder, board, entries):
+    data = struct.pack(MAP_HEAD, b"OPIN", 1, 0, len(entries), raw.ioctl(_BLOCK_COUNT, 0), crc32(board))
+    for number, block, mtime in entries:
+        data += struct.pack(MAP_ENTRY, number, block, mtime)
+    with open(folder + "/map.new", "wb") as file:
+        file.write(data + struct.pack("<I", crc32(data)))
+    os.rename(folder + "/map.new", folder + "/map")
+    os.remove(folder + "/unfinished")

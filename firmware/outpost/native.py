@@ -1,0 +1,123 @@
+"""Bytes moved by machine code: the same function as in `portable.py`, made by the viper emitter.
+
+Import fails where there is no native emitter (some ESP32-C3 builds, CPython); `memory.py` then takes `portable`.
+Takes no heap: every integer handed in or out stays below 2^30.
+"""
+
+# pyright: reportCallIssue=false
+
+import micropython
+
+
+@micropython.viper
+def copy(target: ptr8, at: int, source: ptr8, start: int, length: int) -> int:
+    """target[at:at+length] = source[start:start+length], byte by byte upwards; returns at + length. See `memory.py`."""
+    target = ptr8(int(target) + at)
+    source = ptr8(int(source) + start)
+    at += length
+    while length > 3:  # four a turn: half of a turn of one byte is the loop itself
+        target[0] = source[0]
+        target[1] = source[1]
+        target[2] = source[2]
+        target[3] = source[3]
+        target = ptr8(int(target) + 4)
+        source = ptr8(int(source) + 4)
+        length -= 4
+    while length:
+        target[0] = source[0]
+        target = ptr8(int(target) + 1)
+        source = ptr8(int(source) + 1)
+        length -= 1
+    return at
+
+
+@micropython.viper
+def fill(buf: ptr8, count: int):
+    """See `memory.py`."""
+    words = ptr32(buf)
+    while count > 15:
+        words[0] = -1
+        words[1] = -1
+        words[2] = -1
+        words[3] = -1
+        words = ptr32(int(words) + 16)
+        count -= 16
+    while count > 0:
+        words[0] = -1
+        words = ptr32(int(words) + 4)
+        count -= 4
+
+
+@micropython.viper
+def put_publish(tx: ptr8, head: int, source: ptr8, start: int, topic_length: int, length: int) -> int:
+    """See `memory.py`. The first three names are in registers: `tx` and `source` move, `head` counts."""
+    begin = int(tx)
+    packet_id = head >> 8
+    tx[0] = head
+    head = topic_length + length + (4 if packet_id else 2)
+    while head > 127:
+        tx[1] = head & 127 | 128
+        tx = ptr8(int(tx) + 1)
+        head >>= 7
+    tx[1] = head
+    tx[2] = topic_length >> 8
+    tx[3] = topic_length
+    tx = ptr8(int(tx) + 4)
+    source = ptr8(int(source) + start)
+    head = topic_length
+    while True:
+        while head > 3:
+            tx[0] = source[0]
+            tx[1] = source[1]
+            tx[2] = source[2]
+            tx[3] = source[3]
+            tx = ptr8(int(tx) + 4)
+            source = ptr8(int(source) + 4)
+            head -= 4
+        while head:
+            tx[0] = source[0]
+            tx = ptr8(int(tx) + 1)
+            source = ptr8(int(source) + 1)
+            head -= 1
+        if not packet_id:
+            return int(tx) - begin
+        tx[0] = packet_id >> 8
+        tx[1] = packet_id
+        tx = ptr8(int(tx) + 2)
+        head = length
+        packet_id = 0
+
+
+@micropython.viper
+def put_prefix(buf: ptr8, at: int, lengths: int, oldest: int, acked: int, boot: int) -> int:
+    """See `memory.py`."""
+    words = ptr32(buf)
+    word = at >> 2
+    words[word] = lengths
+    words[word + 1] = oldest
+    words[word + 2] = acked | boot << 16
+    return at + 12
+
+
+@micropython.viper
+def u32(buf: ptr8, at: int) -> int:
+    """See `memory.py`."""
+    return buf[at] | buf[at + 1] << 8 | buf[at + 2] << 16 | (buf[at + 3] & 0x3F) << 24
+
+
+@micropython.viper
+def put_u32(buf: ptr8, at: int, value: int) -> int:
+    """See `memory.py`."""
+    buf[at] = value
+    buf[at + 1] = value >> 8
+    buf[at + 2] = value >> 16
+    buf[at + 3] = value >> 24
+    return at + 4
+
+
+@micropython.viper
+def puback_id(rx: ptr8, at: int, end: int) -> int:
+    """See `memory.py`."""
+    if at + 4 > end or rx[at] != 0x40 or rx[at + 1] != 2:
+        return 0
+    return rx[at + 2] << 8 | rx[at + 3]

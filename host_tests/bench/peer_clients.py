@@ -1,0 +1,214 @@
+"""The peers and Outpost behind one face, for the benchmarks: connect, publish and wait, idle, reconnect.
+
+make(name, port) gives a connected client:
+    publish(qos)   one message of TOPIC and PAYLOAD; QoS 1: returns when the server has it
+    idle()         what an application calls while nothing happens
+    reconnect()    closes the connection, connects again
+    wrap(factory)  puts factory(socket) in the place of the socket
+The peers' modules are imported from the path as they came from their archives: umqtt's under MicroPython, MiniMQTT's under
+CPython; Outpost and the raw loop run under both.
+"""
+
+import socket
+import sys
+
+import board
+from board import ticks_ms
+from fake_flash import flash_in_ram
+from outpost.client import Client
+from outpost.ram_outbox import RamOutbox
+from outpost.session import Session
+from peer_chip import flash_outbox
+
+TOPIC = b"outpost/rate/0123456/dat"  # 24 bytes
+PAYLOAD = bytes(64)
+
+if sys.implementation.name == "micropython":
+    from peer_chip import RamChip
+
+    Stream = socket.socket
+else:
+    from peer_chip_cpython import RamChip
+
+    class Stream(socket.socket):
+        """A MicroPython socket's names for CPython's methods: its C code is called, with no call in Python between."""
+
+        read, readinto, write = socket.socket.recv, socket.socket.recv_into, socket.socket.send
+
+
+class Peer:
+    """umqtt: a class of blocking calls. `Nagle` is switched off by hand where the name ends in +."""
+
+    def __init__(self, name, port):
+        self.nodelay = name[-1] == "+"
+        name = name.rstrip("+")
+        module = getattr(__import__("umqtt." + name), name)
+        self.client = module.MQTTClient(("bench-" + name + "+" * self.nodelay).encode(), "127.0.0.1", port)
+        self.client.DELAY = 0
+        self.connect()
+
+    def connect(self):
+        self.client.connect(True)
+        if self.nodelay:
+            self.client.sock.setsockopt(6, 1, 1)
+
+    def publish(self, qos):
+        self.client.publish(TOPIC, PAYLOAD, False, qos)
+
+    def idle(self):
+        self.client.check_msg()
+
+    def reconnect(self):
+        self.client.sock.close()
+        self.client.sock = None
+        self.connect()
+
+    def wrap(self, factory):
+        self.client.sock = factory(self.client.sock)
+
+
+class Peer2(Peer):
+    """simple2 and robust2: publish() does not wait; check_msg() takes the PUBACK and waits up to 1 ms for one."""
+
+    def publish(self, qos):
+        client = self.client
+        client.publish(TOPIC, PAYLOAD, False, qos)
+        while client.rcv_pids:
+            client.check_msg()
+        if getattr(client, "conn_issue", None):  # robust2 hides its errors there
+            raise client.conn_issue[0]
+
+
+class MiniMqtt:
+    """adafruit_minimqtt, under CPython: calls that block, and its own reconnect(). `+` as of Peer. No idle(): its takes 1 s."""
+
+    made = 0
+
+    def __init__(self, name, port):
+        from adafruit_minimqtt.adafruit_minimqtt import MQTT
+
+        self.nodelay = name[-1] == "+"
+        self.topic = TOPIC.decode()
+        self.client = MQTT(broker="127.0.0.1", port=port, client_id="bench-" + name, socket_pool=socket)
+        MiniMqtt.made += 1
+        self.client.connect(session_id=str(self.made))  # all clients of a process share a manager: one socket a session there
+        self.no_delay()
+
+    def no_delay(self):
+        if self.nodelay:
+            self.client._sock.setsockopt(6, 1, 1)
+
+    def publish(self, qos):
+        self.client.publish(self.topic, PAYLOAD, False, qos)
+
+    def reconnect(self):
+        self.client.reconnect()
+        self.no_delay()
+
+    def wrap(self, factory):
+        self.client._sock = factory(self.client._sock)
+
+
+class Ours:
+    """window > 1: publish(1) returns when there is room in the window; drain() waits for the rest."""
+
+    def __init__(self, name, port):
+        outbox = RamOutbox(16)
+        if "nor" in name:  # the chip that takes no heap of its own
+            outbox = flash_outbox(16, flash_in_ram(16, 256))
+        elif "flash" in name:
+            outbox = flash_outbox(64, RamChip(64))
+        self.link = board.link({"broker_host": "127.0.0.1", "broker_port": port})
+        self.window = 16 if name[-2:] == "16" else 1
+        self.session = Session(outbox, name.encode(), clean=True, window=self.window)
+        self.client = Client(self.open, self.session)
+        self.factory = None
+        self.connect()
+
+    def open(self):
+        stream = self.link()
+        return self.factory(stream) if self.factory and stream else stream
+
+    def connect(self):
+        while not self.client.is_connected():
+            self.client.poll(ticks_ms())
+
+    def publish(self, qos):
+        client, outbox = self.client, self.session.outbox
+        if qos:
+            if client.publish(TOPIC, PAYLOAD, 64):
+                raise OSError("the outbox refuses: nothing to measure")
+            client.poll(ticks_ms())
+            while outbox.next_seq - outbox.oldest_seq >= self.window:
+                client.poll(ticks_ms())
+            return
+        while client.publish(TOPIC, PAYLOAD, 64, 0):
+            client.poll(ticks_ms())
+        client.poll(ticks_ms())
+
+    def drain(self):
+        while not self.client.is_drained():
+            self.client.poll(ticks_ms())
+
+    def idle(self):
+        self.client.poll(ticks_ms())
+
+    def reconnect(self):
+        """The wait before the attempt is the client's politeness, not its cost: it is left out."""
+        self.client.close()
+        self.client._wait_ms = 0
+        self.connect()
+
+    def wrap(self, factory):
+        self.factory = factory
+        self.reconnect()
+
+
+class Raw:
+    """The limit: one write, one read, nothing kept. It waits in read(), or asks again and again as a client that never blocks."""
+
+    def __init__(self, name, port):
+        self.polls = name == "raw_polling"
+        self.address = socket.getaddrinfo("127.0.0.1", port)[0][-1]
+        self.connect()
+        body = bytes([0, len(TOPIC)]) + TOPIC
+        self.packet = b"\x32" + bytes([len(body) + 66]) + body + b"\x00\x01" + PAYLOAD
+        self.packet0 = b"\x30" + bytes([len(body) + 64]) + body + PAYLOAD
+        self.answer = bytearray(4)
+
+    def connect(self):
+        self.socket = Stream()
+        self.socket.connect(self.address)
+        self.socket.setsockopt(6, 1, 1)
+        self.socket.write(b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04raw" + (b"1" if self.polls else b"0"))
+        self.socket.read(4)
+        self.socket.setblocking(not self.polls)
+
+    def reconnect(self):
+        self.socket.close()
+        self.connect()
+
+    def publish(self, qos):
+        if not qos:
+            self.socket.write(self.packet0)
+            return
+        self.socket.write(self.packet)
+        got = self.socket.readinto(self.answer)
+        while got is None:
+            got = self.socket.readinto(self.answer)
+        if got != 4:
+            raise OSError("the broker closed the connection")
+
+
+def kind_of(name):
+    if name[:3] == "raw":
+        return Raw
+    if name[:7] == "outpost":
+        return Ours
+    if name[:8] == "minimqtt":
+        return MiniMqtt
+    return Peer2 if "2" in name else Peer
+
+
+def make(name, port):
+    return kind_of(name)(name, port)

@@ -1,0 +1,131 @@
+"""A client over RAM flash and a fake stream, driven step by step: what tests of the client, the session and the heap share."""
+
+from fake_flash import flash_in_ram
+from fake_stream import FakeStream
+from outpost.client import Client
+from outpost.durable import DurableSession
+from outpost.exactly_once import ExactlyOnceSession
+from outpost.outbox import Outbox
+from outpost.state_note import NotedOutbox
+from outpost.streaming import StreamingSession
+from outpost.subscribing import SubscribingSession
+
+TOPIC = b"outpost/board-1/data"
+WORD = b"outpost/board-1/durable"
+STREAM = b"3fa9c1d2"
+CONNACK = b"\x20\x02\x00\x00"
+KINDS = {
+    "broker": SubscribingSession,
+    "collector": DurableSession,
+    "streaming": StreamingSession,
+    "exactly once": ExactlyOnceSession,
+}
+
+
+def puback(packet_id):
+    return b"\x40\x02" + bytes([packet_id >> 8, packet_id & 0xFF])
+
+
+def confirmation(seq, stream=STREAM):
+    """The collector's word as the server sends it: PUBLISH, QoS 0, RETAIN."""
+    body = b"\x00" + bytes([len(WORD)]) + WORD + stream + b" " + str(seq).encode()
+    return b"\x31" + bytes([len(body)]) + body
+
+
+def split(data):
+    """[(first byte, body)] of whole packets, for packets below 16 KiB."""
+    found, at = [], 0
+    while at < len(data):
+        length, size = data[at + 1], 2
+        if length & 0x80:
+            length, size = length & 0x7F | data[at + 2] << 7, 3
+        found.append((data[at], data[at + size : at + size + length]))
+        at += size + length
+    return found
+
+
+def publishes(data):
+    """[(packet identifier, dup, payload)] of the PUBLISH packets with QoS 1 in data."""
+    found = []
+    for first, body in split(data):
+        if first & 0xF0 == 0x30:
+            topic_end = 2 + (body[0] << 8 | body[1])
+            found.append((body[topic_end] << 8 | body[topic_end + 1], bool(first & 8), body[topic_end + 2 :]))
+    return found
+
+
+class Bench:
+    """mode: "broker", "collector", "streaming" or "exactly once" (QoS 2). now_ms moves by 10 with each poll."""
+
+    def __init__(self, mode="broker", blocks=8, flash=None, keep_alive_s=60, window=16, outbox_class=None, **stream_options):
+        self.outbox_class = outbox_class = outbox_class or (NotedOutbox if mode == "exactly once" else Outbox)
+        self.mode, self.keep_alive_s, self.window = mode, keep_alive_s, window
+        self.now_ms = 0
+        self.links = 0
+        self.early = []  # what was published while connecting
+        self.stream_options = stream_options
+        self.flash = flash or flash_in_ram(blocks, 256)
+        if not flash:
+            outbox_class(self.flash).format(STREAM)
+        self.boot()
+
+    def boot(self):
+        """Power on: everything in RAM is new."""
+        self.outbox = self.outbox_class(self.flash)
+        assert self.outbox.mount() == 0
+        kind = KINDS[self.mode]
+        arguments = (WORD, 1000) if self.mode == "collector" else ()
+        self.session = kind(
+            self.outbox, b"board-1", *arguments, keep_alive_s=self.keep_alive_s, window=self.window
+        )
+        self.client = Client(self._link, self.session)
+        self.stream = None
+
+    def _link(self):
+        self.links += 1
+        self.stream = FakeStream(65536, **self.stream_options)
+        return self.stream
+
+    def poll(self, times=1):
+        for _ in range(times):
+            self.now_ms += 10
+            self.client.poll(self.now_ms)
+        return self
+
+    def connect(self, connack=CONNACK, word=None):
+        """Through CONNACK (and SUBACK, and the retained word)."""
+        for _ in range(8000):
+            self.poll()
+            if self.stream and not self.stream.closed:
+                break
+        self.poll(40 if self.stream.room else 2)
+        self.stream.say(connack)
+        self.poll(2)
+        written = self.stream.take()
+        if self.mode == "collector":
+            subscribe = [body for first, body in split(written) if first == 0x82]
+            self.stream.say(b"\x90\x03" + subscribe[0][:2] + b"\x00")
+            if word is not None:
+                self.stream.say(confirmation(word))
+            self.poll(4)
+        self.early = publishes(written + self.stream.take())
+        return self
+
+    def publish(self, *payloads):
+        for payload in payloads:
+            assert self.client.publish(TOPIC, payload, len(payload)) == 0
+        return self
+
+    def sent(self, polls=40):
+        """What the client publishes in the next polls, after what it published since CONNACK."""
+        early, self.early = self.early, []
+        return early + publishes(self.poll(polls).stream.take())
+
+    def say(self, data, polls=6):
+        self.stream.say(data)
+        return self.poll(polls)
+
+    def drop(self):
+        """The connection breaks."""
+        self.stream.broken = True
+        self.poll(2)

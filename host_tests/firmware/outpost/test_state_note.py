@@ -1,0 +1,69 @@
+import unittest
+
+from fake_flash import flash_in_ram
+from outpost import status
+from outpost.outbox import Outbox
+from outpost.state_note import NotedOutbox
+
+
+def made(blocks=3):
+    flash = flash_in_ram(blocks, 256)
+    outbox = NotedOutbox(flash)
+    outbox.format(b"01234567")
+    return flash, outbox
+
+
+def note_of(flash):
+    outbox = NotedOutbox(flash)
+    assert outbox.mount() == status.OK
+    return bytes(outbox.note[: outbox.note_length])
+
+
+class TestNotes(unittest.TestCase):
+    def test_a_note_survives_resets_messages_and_new_sectors(self):
+        flash, outbox = made()
+        self.assertEqual(note_of(flash), b"")
+        self.assertEqual(outbox.set_note(b"remember", 8), status.OK)
+        for _ in range(200):
+            self.assertEqual(note_of(flash), b"remember")
+            self.assertEqual(outbox.append(b"t", bytes(300), 300), status.OK)
+            outbox.discard(outbox.next_seq - 1)
+        outbox.set_note(b"other", 5)
+        outbox.save_state()
+        self.assertEqual(note_of(flash), b"other")
+        outbox.set_note(b"", 0)
+        self.assertEqual(note_of(flash), b"")
+
+    def test_a_note_that_is_too_long_is_refused(self):
+        _, outbox = made()
+        self.assertEqual(outbox.set_note(bytes(73), 73), status.TOO_BIG)
+
+    def test_a_plain_outbox_reads_the_messages_beside_it(self):
+        flash, outbox = made()
+        outbox.append(b"t", b"a", 1)
+        outbox.set_note(b"remember", 8)
+        outbox.append(b"t", b"b", 1)
+        plain = Outbox(flash)
+        self.assertEqual((plain.mount(), plain.next_seq), (status.OK, 2))
+
+
+class TestEndOfNumbers(unittest.TestCase):
+    def test_after_2_to_the_30_messages_a_new_stream_begins_once_the_old_one_is_empty(self):
+        last = (1 << 30) - 1
+        flash = flash_in_ram(3, 256)
+        outbox = Outbox(flash)
+        outbox.format(b"01234567", False, last - 2)
+        outbox.append(b"t", b"a", 1)
+        outbox.append(b"t", b"b", 1)
+        self.assertEqual(outbox.append(b"t", b"c", 1), status.FULL)
+        outbox.discard_through(last - 1)
+        self.assertEqual(outbox.append(b"t", b"c", 1), status.OK)
+        for one in (outbox, Outbox(flash)):
+            if one is not outbox:
+                self.assertEqual(one.mount(), status.OK)
+            self.assertEqual((one.load(0), one.loaded_seq, one.next_seq, one.oldest_seq), (status.OK, 0, 1, 0))
+            self.assertTrue(one.stream != b"01234567" and len(one.stream) == 8)
+
+
+if __name__ == "__main__":
+    unittest.main()

