@@ -67,16 +67,20 @@ class Taking:
 
     def __init__(self, client: Any) -> None:
         self.client, self.session = client, client.session
-        self.at = self.end = 0
+        self.at = self.end = self.unread = 0
         self.is_inside = self.is_reading = False
         session = self.session
         self.receive, self.take, self.feed = session.receive, session._take, session.feed
         self.on_puback = session._on_puback
-        client._receive, session._take, session.feed = self._receive, self._take, self._feed
+        self.lost = client._lost
+        client._receive, client._lost = self._receive, self._lost
+        session._take, session.feed = self._take, self._feed
         session._on_puback = self._on_puback
 
     def left(self) -> int:
         """Bytes that were read from the stream and not yet taken."""
+        if self.client._stream is None:
+            return self.unread
         if self.is_inside:
             return self.end - self.at
         return self.client._rx_end - self.client._rx_at if self.client._rx_at >= 0 else 0
@@ -87,6 +91,11 @@ class Taking:
         found = self.receive(data, at, end)
         self.is_inside = found < 0  # the client leaves what follows the error
         return found
+
+    def _lost(self, error: int) -> None:
+        self.unread = self.left()
+        self.is_inside = False
+        self.lost(error)
 
     def _take(self, data: Any, at: int, end: int) -> int:
         self.is_reading = True
@@ -254,7 +263,6 @@ class World:
         self.model.connection = Connection()
         self.model.pieces.clear()
         self.opened_ms = self.now_ms
-        self.taking.is_inside = False
         return self.stream
 
     def sync(self) -> None:

@@ -17,7 +17,8 @@ PATH = joined(*PRODUCT)
 MOST_WORDS = 11
 WORDS_OF_A_TRY = 3
 MODULES = (
-    "outpost.in_flight outpost.aio outpost.checksum outpost.client outpost.durable outpost.exactly_once outpost.memory outpost.outbox "
+    "outpost.in_flight outpost.aio outpost.checksum "
+    "outpost.client outpost.durable outpost.exactly_once outpost.memory outpost.outbox "
     "outpost.packets outpost.policies outpost.portable outpost.ram_outbox outpost.reader outpost.sectors outpost.session "
     "outpost.state_note outpost.streaming outpost.subscribing "
     "station.clock station.flash_wear station.station "

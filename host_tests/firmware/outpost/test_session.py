@@ -3,10 +3,9 @@ goes into receive(), what next_packet() starts is what the server gets."""
 
 import unittest
 
-from outpost.ram import RamOutbox
-
 from outpost import status
 from outpost.connect_packet import encode_connect
+from outpost.ram_outbox import RamOutbox
 from outpost.session import Session, elapsed_ms, packet_id_of
 from outpost.streaming import StreamingSession
 from outpost.subscribing import SubscribingSession
