@@ -108,7 +108,7 @@ class ExactlyOnceSession(SubscribingSession):
             self._two = self._released = 0
         for gone in range(self.base, min(seq, self.base + 16)):
             self._forget(1 << (gone & 15))
-        SubscribingSession._restart_window(self, seq)
+        return SubscribingSession._restart_window(self, seq)
 
     def _forget(self, bit):
         self._two &= ~bit

@@ -7,6 +7,7 @@ it arrives. Hostile lengths end in an error, never in a growing buffer.
 Must not know what a packet means, but for which hook is its own: see `session.py`. Allocation: the
 buffer, at construction.
 """
+# pyright: reportAttributeAccessIssue=false
 
 from micropython import const
 

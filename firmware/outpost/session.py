@@ -355,7 +355,7 @@ class Session(Reader):
         """True when no acknowledgement will show what has arrived, and the bound is near."""
         return self.next_send == self.base and self.in_flight.needs_ping()
 
-    def _on_released(self, seq):
+    def _on_released(self, seq) -> bool:
         """The QoS 2 message seq is loaded. True: another packet than its PUBLISH was started."""
         return False
 
