@@ -18,7 +18,7 @@ class RamOutbox:
 
     renumbers = True  # with every boot: collector mode could not follow
     stream = b""
-    boot = acked = 0
+    boot = acked = topic_at = 0
 
     def __init__(self, slots=4, record_bytes=128):
         self.record_bytes = record_bytes
@@ -26,8 +26,7 @@ class RamOutbox:
         self._slots = slots
         self._heads = [0] * slots  # flags:7 topic_length:8 payload_length:14
         self.next_seq = self.oldest_seq = self._done = self.refused = 0
-        self.loaded_seq = self.flags = 0
-        self.topic_at = self.topic_length = self.payload_length = 0
+        self.loaded_seq = self.flags = self.topic_length = self.payload_length = 0
         self.buffer = b""
 
     def append(self, topic, payload, length, flags=0x10):
