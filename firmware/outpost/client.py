@@ -62,7 +62,7 @@ class Client:
     raises OSError. session: a Session or one of its subclasses, of this client alone. random:
     callable that returns 16 random bits; None: no jitter.
 
-    publish(), is_connected() and is_drained() are the session's.
+    publish() is the session's.
     """
 
     def __init__(self, link, session, random=None):
@@ -75,13 +75,19 @@ class Client:
         # A bound method in a field costs 16 bytes, and saves the search through the classes.
         self._receive, self._next_packet = session.receive, session.next_packet
         self.publish = session.publish
-        self.is_connected, self.is_drained = session.is_connected, session.is_drained
         self._link, self._random = link, random
         self._attempt = 0  # attempts since the last connection
         self._since_ms = 0  # ticks at which the stream was lost
         self._wait_ms = 0  # from then on, until the next attempt
         self.last_error = _OK  # status, or error number of the port, that ended the last stream
         self.failures = 0  # streams that ended in an error, or did not open
+
+    def is_connected(self):
+        return self.session.state == _CONNECTED
+
+    def is_drained(self):
+        """True when no published message awaits acknowledgement (collector mode: confirmation)."""
+        return self.session.outbox.oldest_seq == self.session.outbox.next_seq
 
     def poll(self, now_ms):
         """A bounded piece of work. True when something moved: call again soon; False: nothing to do
@@ -154,7 +160,7 @@ class Client:
     def __exit__(self, kind, error, trace):
         """An OSError in `with self` ends the stream. `except OSError as error` would need a frame
         of 13 words, which come from the heap at each turn."""
-        if kind is None or not issubclass(kind, OSError):
+        if not isinstance(error, OSError):
             return False
         self._lost(error.args[0] if error.args else _LINK_LOST)
         return True

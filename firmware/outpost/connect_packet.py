@@ -7,7 +7,7 @@ from outpost.packets import put_header
 
 
 def _field(data):
-    """UTF-8 string or binary field: two bytes of length, then the bytes (1.5.3). Raises ValueError above 65,535 bytes."""
+    """UTF-8 string or binary field: two bytes of length, then the bytes (1.5.3)."""
     if len(data) > 65535:
         raise ValueError("mqtt: a text is longer than 65,535 bytes")
     return bytes((len(data) >> 8, len(data) & 255)) + data
@@ -19,10 +19,16 @@ def _packet(first, body):
     return bytes(header[: put_header(header, first, len(body))]) + body
 
 
-def encode_connect(client_id, keep_alive_s=60, clean=False, will=None, user=None, password=None, level=4):
-    """CONNECT (3.1). will: (topic, message, qos, retain). All texts are bytes. level: 4 for MQTT 3.1.1, 3 for 3.1.
+def encode_connect(
+    client_id, keep_alive_s=60, clean=False, will=None, user=None, password=None, level=4
+):
+    """CONNECT (3.1). All texts are bytes.
 
-    Raises ValueError: a password without a user name [MQTT-3.1.2-22], a session to be kept without a client id [MQTT-3.1.3-8].
+    clean: True, the server forgets the session when the connection ends; False, it keeps it. will:
+    (topic, message, QoS 0 to 2, retain), what the server publishes when the connection breaks.
+    user, password: None, none is sent. level: 4 for MQTT 3.1.1, 3 for 3.1.
+    ValueError: a text above 65,535 bytes, a password without a user name [MQTT-3.1.2-22], a will of
+    another QoS, a session to be kept without a client id [MQTT-3.1.3-8].
     """
     if password is not None and user is None:
         raise ValueError("mqtt: a password needs a user name")
@@ -39,7 +45,8 @@ def encode_connect(client_id, keep_alive_s=60, clean=False, will=None, user=None
         if text is not None:
             flags |= flag
             fields.append(text)
-    body = _field(b"MQTT" if level == 4 else b"MQIsdp") + bytes((level, flags, keep_alive_s >> 8, keep_alive_s & 255))
+    body = _field(b"MQTT" if level == 4 else b"MQIsdp")
+    body += bytes((level, flags, keep_alive_s >> 8, keep_alive_s & 255))
     for text in fields:
         body += _field(text)
     return _packet(0x10, body)

@@ -54,8 +54,8 @@ def _decimal(buf, at, end):
 
 
 class DurableSession(SubscribingSession):
-    """topic: where the collector publishes its confirmation (bytes). timeout_ms: silence after which
-    unconfirmed messages are retransmitted. The other options: see SubscribingSession.
+    """topic: where the collector publishes its confirmation (bytes). timeout_ms: silence after
+    which unconfirmed messages are retransmitted. The other options: see SubscribingSession.
 
     ValueError when the outbox renumbers kept messages (RamOutbox, NewestPerTopic).
     """
@@ -148,8 +148,8 @@ class DurableSession(SubscribingSession):
         return SubscribingSession._on_tick(self)
 
     def _is_replay_due(self):
-        """After a connect: when the confirmation has come, or had time to. Later: when some that the
-        server acknowledged stay unconfirmed."""
+        """After a connect: when the confirmation has come, or had time to. Later: when some that
+        the server acknowledged stay unconfirmed."""
         silent_ms = elapsed_ms(self.now_ms, self._progress_ms)
         if self._is_held_up and silent_ms < self._hold(silent_ms):
             return False

@@ -1,4 +1,4 @@
-"""QoS 2 both ways, over a reset too. A class of its own, so that boards that do not use it do not pay.
+"""QoS 2 both ways, over a reset too. A class of its own, so that boards without it do not pay.
 
 Out: PUBLISH, PUBREC, PUBREL, PUBCOMP (4.3.3). Once the server has sent PUBREC, the message must
 never be published again: that it is released goes into the outbox's note before PUBREL goes out,
@@ -72,7 +72,7 @@ class ExactlyOnceSession(SubscribingSession):
         self._two = self._released
 
     def _save(self):
-        """Write the note. False when the flash did not take it: nothing may go out that relies on it.
+        """Write the note. False when the flash did not take it: nothing that relies on it may go out.
 
         In a ring without room for a note no exchange would ever end: they go on, `unnoted`, and a
         reset might repeat them.
@@ -174,8 +174,8 @@ class ExactlyOnceSession(SubscribingSession):
         return _OK
 
     def _in_flight(self, packet_id):
-        """Place in the window of the message that this identifier stands for; -1: none in flight has
-        it, which is counted."""
+        """Place in the window of the message that this identifier stands for; -1: none in flight
+        has it, which is counted."""
         place = (packet_id - packet_id_of(self.base)) % _IDS
         is_sent = packet_id and place < self.next_send - self.base
         if is_sent and not self._acked >> place & 1:

@@ -34,10 +34,12 @@ class InFlight:
         self.unproven_cost = 0  # of the packets that no answer has shown to have arrived
         self._proof_end = 0  # of it, up to the last PUBLISH that the server must acknowledge
         self._ping_end = 0  # of it, up to the PINGREQ whose answer is awaited
+        self.answers_wait = False  # answers are held back until there is room
 
     def forget(self):
         """A new connection, or its CONNACK: nothing is unproven."""
         self.unproven_cost = self._proof_end = self._ping_end = 0
+        self.answers_wait = False
 
     def has_room(self, length):
         """True when a packet with `length` bytes of topic and payload may be started: a single one
@@ -70,8 +72,10 @@ class InFlight:
         self._proof_end = max(self._proof_end - end, 0)
         self._ping_end = max(self._ping_end - end, 0)
 
-    def needs_ping(self):
-        """Nothing in flight will prove anything: true when half of the bound, or the room for the
-        longest packet, is taken."""
-        cost = self.unproven_cost
+    def needs_ping(self, is_idle):
+        """True when answers wait for room; or when no PUBLISH in flight will prove anything
+        (is_idle), and half of the bound, or the room for the longest packet, is taken."""
+        if self.answers_wait:
+            return True
+        cost = self.unproven_cost if is_idle else 0
         return cost > 0 and (cost * 2 > self.most or not self.has_room(self._longest))

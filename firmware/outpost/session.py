@@ -1,10 +1,9 @@
 """One MQTT session, without I/O: bytes from the server in, packets to the server out.
 
-It knows packets, numbers and the outbox's contract (`ram_outbox.py`). It must not know a stream, a socket,
-a clock or a reconnect delay: those are its owner's, whose duties
-`client.py` lists. Each feature is a class of its
-own, so that boards that do not use it do not pay: `subscribing.py`, `durable.py`,
-`exactly_once.py`, `streaming.py`.
+It knows packets, numbers and the outbox's contract (`ram_outbox.py`). It must not know a stream, a
+socket, a clock or a reconnect delay: those are its owner's, whose duties `client.py` lists. Each
+feature is a class of its own, so that boards that do not use it do not pay: `subscribing.py`,
+`durable.py`, `exactly_once.py`, `streaming.py`.
 
 Hooks, in the order of a connection. A subclass overrides the methods and calls its base's; no
 constructor calls one. A field on_... is the application's, and is called last.
@@ -82,7 +81,7 @@ class Session(Reader):
         from outpost.connect_packet import encode_connect
 
         if not 1 <= window <= _MOST_IN_FLIGHT:
-            raise ValueError("mqtt: window must be 1..16")
+            raise ValueError("mqtt: window")
         # What each poll() reads is made first: it then has the place that its hash names.
         self.now_ms = 0  # ticks, set by the owner
         self.check_ms = 0  # ticks from which there may be something to do other than to receive
@@ -130,13 +129,6 @@ class Session(Reader):
         # acknowledgements that nothing waits for. skipped: inbound messages that were not taken.
         self.sent = self.redelivered = self.acknowledged = self.ignored = self.skipped = 0
         self.connects = self.longest_outage_ms = 0
-
-    def is_connected(self):
-        return self.state == _CONNECTED
-
-    def is_drained(self):
-        """True when no published message awaits acknowledgement (collector mode: confirmation)."""
-        return self.outbox.oldest_seq == self.outbox.next_seq
 
     # --- Publish ---
 
@@ -254,7 +246,7 @@ class Session(Reader):
         outbox = self.outbox
         seq = self.next_send
         if self._acked or seq > outbox.next_seq:
-            seq = self._skip_acknowledged(outbox)
+            seq = self._skip_acked(outbox)
         if seq - self.base >= self.window or self.state != _CONNECTED or outbox.load(seq):
             return False
         if outbox.loaded_seq != seq:
@@ -286,7 +278,7 @@ class Session(Reader):
         self.high = seq if seq > self.high else self.high
         return True
 
-    def _skip_acknowledged(self, outbox):
+    def _skip_acked(self, outbox):
         """next_send, past what was acknowledged out of order before the link broke."""
         if self.next_send > outbox.next_seq:  # its numbers were used up, and begin again at 0
             self.high = self.maybe_sent = 0
@@ -343,17 +335,14 @@ class Session(Reader):
             return False
         silent_ms = elapsed_ms(self.now_ms, self._sent_ms)
         is_due = self.keep_alive_s and silent_ms >= self.keep_alive_s * 750
-        if is_due or (self.in_flight and self._awaited_ms < 0 and self._needs_ping()):
+        in_flight, is_idle = self.in_flight, self.next_send == self.base
+        if is_due or (in_flight and self._awaited_ms < 0 and in_flight.needs_ping(is_idle)):
             self._start(b"\xc0\x00", 2)
             if self._awaited_ms < 0:
                 self._awaited_ms = self.now_ms
-                if self.in_flight:
-                    self.in_flight.add_ping()
+                if in_flight:
+                    in_flight.add_ping()
         return self.out_end > 0
-
-    def _needs_ping(self):
-        """True when no acknowledgement will show what has arrived, and the bound is near."""
-        return self.next_send == self.base and self.in_flight.needs_ping()
 
     def _on_released(self, seq) -> bool:
         """The QoS 2 message seq is loaded. True: another packet than its PUBLISH was started."""

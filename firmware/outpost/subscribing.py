@@ -28,8 +28,8 @@ _HELD_ANSWERS = const(32)
 
 
 def is_topic(buf, at, end):
-    """True when buf[at:end] is a topic: well-formed UTF-8 without NUL, shortest forms, no surrogates,
-    up to U+10FFFF (1.5.3), and no wildcard (3.3.2)."""
+    """True when buf[at:end] is a topic: well-formed UTF-8 without NUL, shortest forms, no
+    surrogates, up to U+10FFFF (1.5.3), and no wildcard (3.3.2)."""
     more = least = code = 0
     while at < end:
         byte = buf[at]
@@ -138,20 +138,20 @@ class SubscribingSession(Session):
                 return True
         return Session._on_tick(self)
 
-    def _needs_ping(self):
-        return self._answers_end > 0 or Session._needs_ping(self)
-
     def _start_answers(self):
-        """PUBACK, PUBREC, PUBREL, PUBCOMP (3.4 to 3.7): all that wait go in one write, when there is
-        room for them or no more can wait. True when they were started."""
+        """PUBACK, PUBREC, PUBREL, PUBCOMP (3.4 to 3.7): all that wait go in one write, when there
+        is room for them or no more can wait. True when they were started."""
         answers, end = self._answers, self._answers_end
         if self._answer:
             answers[end] = self._answer >> 16
             answers[end + 1] = 2
             self._answers_end = end = packets.put_u16(answers, end + 2, self._answer & 0xFFFF)
             self._answer = 0
-        if end < len(answers) and not self.in_flight.has_room(end):
-            return False
+        in_flight = self.in_flight
+        if in_flight:
+            in_flight.answers_wait = end < len(answers) and not in_flight.has_room(end)
+            if in_flight.answers_wait:
+                return False
         self._answers_end = 0
         self._start(answers, end)
         return True
@@ -204,8 +204,8 @@ class SubscribingSession(Session):
     # --- Messages ---
 
     def _on_publish(self, qos):
-        """3.3. A message that is too long is acknowledged and skipped, or it would come forever; one
-        that was not taken is not acknowledged."""
+        """3.3. A message that is too long is acknowledged and skipped, or it would come forever;
+        one that was not taken is not acknowledged."""
         packet_id = self._parse(2 if qos else 0)
         size = len(self.buffer)
         if packet_id < 0 and self.payload_at > size and self.payload_length >= 0:
