@@ -21,7 +21,7 @@ def _packet(first, body):
 
 def encode_connect(
     client_id, keep_alive_s=60, clean=False, will=None, user=None, password=None, level=4
-):
+):  # fmt: skip
     """CONNECT (3.1). All texts are bytes.
 
     clean: True, the server forgets the session when the connection ends; False, it keeps it. will:

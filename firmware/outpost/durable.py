@@ -10,7 +10,8 @@ The confirmation is a retained message on the device's topic: `<stream: 8 hex di
 up to number seq is durable. One that is stale, foreign, garbled or from the future is ignored and
 counted. Must not know a stream or a clock. Allocation: SUBSCRIBE, beside construction.
 
-Its hook, beside those of `subscribing.py`:
+Its hooks, beside those of `subscribing.py`:
+    _on_acknowledged(seq)  PUBACK: the place in the window is free; stands in for `_release`
     _on_confirmation(seq)  a confirmation arrived; -1: a garbled or foreign one
 """
 
@@ -94,9 +95,7 @@ class DurableSession(SubscribingSession):
         if not self.is_on(self.topic):
             return SubscribingSession._on_message(self)
         stream = self.outbox.stream
-        self._on_confirmation(
-            parse_confirmation(self.buffer, self.payload_at, self.payload_length, stream)
-        )
+        self._on_confirmation(parse_confirmation(self.buffer, self.payload_at, self.payload_length, stream))
         return True
 
     def _on_confirmation(self, seq):

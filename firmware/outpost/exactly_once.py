@@ -16,6 +16,10 @@ again: rather twice than never.
 
 Note: base:4 released:2 identifiers:2 each; bit (seq & 15) of released belongs to the one message in
 base..base+15 that it fits. Must not know a stream or a clock. Allocation: construction only.
+
+Its hooks, beside those of `subscribing.py`:
+    _on_progress(first, packet_id)  PUBREC or PUBCOMP of a message that went out
+    _on_pubrel(packet_id)           PUBREL of a message that came in
 """
 
 from micropython import const
@@ -72,7 +76,7 @@ class ExactlyOnceSession(SubscribingSession):
         self._two = self._released
 
     def _save(self):
-        """Write the note. False when the flash did not take it: nothing that relies on it may go out.
+        """Write the note. False: flash did not take it, and nothing that relies on it may go out.
 
         In a ring without room for a note no exchange would ever end: they go on, `unnoted`, and a
         reset might repeat them.

@@ -75,9 +75,7 @@ def journeys() -> dict[str, list[tuple[str, str]]]:
 
 def report(words: list[str] | None = None) -> dict[str, tuple[int, int]]:
     """Prints and returns {journey: (calls, switches)}."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hops", action="store_true", help="print each call")
     options = parser.parse_args(words)
     counts = {}

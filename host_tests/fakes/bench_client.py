@@ -75,9 +75,7 @@ class Bench:
         assert self.outbox.mount() == 0
         kind = KINDS[self.mode]
         arguments = (WORD, 1000) if self.mode == "collector" else ()
-        self.session = kind(
-            self.outbox, b"board-1", *arguments, keep_alive_s=self.keep_alive_s, window=self.window
-        )
+        self.session = kind(self.outbox, b"board-1", *arguments, keep_alive_s=self.keep_alive_s, window=self.window)
         self.client = Client(self._link, self.session)
         self.stream = None
 

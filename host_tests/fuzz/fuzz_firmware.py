@@ -82,7 +82,7 @@ def copy_within_bounds(target: Any, at: int, source: Any, start: int, length: in
 
 
 class Firmware:
-    """`classes`: Reader, Subscriber and so on by name. `hits`: a byte a mark, of which the first `marks` are in use; the
+    """`classes`: Reader, Client and so on by name. `hits`: a byte a mark, of which the first `marks` are in use; the
     rest is for those who want to tell states apart."""
 
     SPARE = 1024

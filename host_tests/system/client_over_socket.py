@@ -38,9 +38,7 @@ def build(orders, told):
     kind = StreamingSession if orders["streaming"] else SubscribingSession
     if orders["qos"] == 2:
         kind = ExactlyOnceSession
-    session = kind(
-        outbox, b"socket", keep_alive_s=orders["keep_alive_s"], response_ms=orders["response_ms"]
-    )
+    session = kind(outbox, b"socket", keep_alive_s=orders["keep_alive_s"], response_ms=orders["response_ms"])
     client = Client(link, session)
     session.on_message = lambda m: told.append(m.payload_length)
     if orders["streaming"]:

@@ -112,8 +112,7 @@ class TestConnection(unittest.TestCase):
             self.assertEqual(found, (bool(flag), 1, status.CONNECTED))
 
     def test_reserved_types_and_flags_are_protocol_errors(self):
-        reserved = (0x00, 0xF0, 0x10, 0x41, 0x91, 0xD1, 0x50, 0x62, 0x70, 0xC0, 0xE0, 0x90, 0xB0, 0x20)
-        for first in reserved:
+        for first in b"\x00\xf0\x10\x41\x91\xd1\x50\x62\x70\xc0\xe0\x90\xb0\x20":
             data = bytes([first]) + b"\x02\x00\x01"
             self.assertEqual(say(connected(), data), status.PROTOCOL_ERROR)
 
@@ -209,8 +208,8 @@ class TestWindow(unittest.TestCase):
         one = connected(window=4)
         publish(one, 2)
         written(one)
-        strange = b"\x40\x02\x00\x00", b"\x40\x02\x00\x09", b"\x40\x02\xff\xff", puback(1), puback(1)
-        for data in strange:
+        strange = b"\x40\x02\x00\x00", b"\x40\x02\x00\x09", b"\x40\x02\xff\xff"
+        for data in (*strange, puback(1), puback(1)):
             self.assertEqual(say(one, data), status.OK)
         self.assertEqual((one.ignored, one.base, one.told), (4, 0, [1]))
 
@@ -251,7 +250,12 @@ class TestInAndOut(unittest.TestCase):
         CONNACK + b"\x32\x08\x00\x01a\x00\x07one" + b"\x30\x05\x00\x01btw" + puback(0)
         + b"\x32\x08\x00\x01a\x00\x08two" + b"\xd0\x00" + puback(1)
     )  # fmt: skip
-    OUT = (b"\x32\x05\x00\x01t\x00\x01", b"\x32\x05\x00\x01t\x00\x02", b"\x40\x02\x00\x07", b"\x40\x02\x00\x08")
+    OUT = (
+        b"\x32\x05\x00\x01t\x00\x01",
+        b"\x32\x05\x00\x01t\x00\x02",
+        b"\x40\x02\x00\x07",
+        b"\x40\x02\x00\x08",
+    )
 
     def driven(self, size):
         one, got, out, at = make(SubscribingSession), [], [], 0

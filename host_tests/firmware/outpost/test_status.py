@@ -77,7 +77,10 @@ def test_copies_were_compared():
     assert sum(len(copies(f"_{name}")) for name in STATUSES if f"_{name}" in CONSTANTS) >= 60
 
 
-@pytest.mark.parametrize("name", sorted(name for name, files in CONSTANTS.items() if len(files) > 1))
+SHARED = sorted(name for name, files in CONSTANTS.items() if len(files) > 1)
+
+
+@pytest.mark.parametrize("name", SHARED)
 def test_a_name_stands_for_one_number(name):
     found = copies(name)
     assert len(set(found.values())) <= 1, f"{name}: {found}; list it in HOMONYMS if it is meant"
