@@ -19,7 +19,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 import run_micropython  # puts tools/ on the path
-from outpost_tools import interpreters
+from outpost_tools.common import interpreters
 
 CUTS_OF_A_LOAD = 600  # per geometry and seed; what is held then reaches round the ring more than once
 

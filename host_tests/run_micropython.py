@@ -33,8 +33,9 @@ HOST_TESTS = Path(__file__).resolve().parent
 REPOSITORY = HOST_TESTS.parent
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
-from outpost_tools import firmware_build, interpreters  # noqa: E402 - the path must be set first
-from outpost_tools.errors import ToolError  # noqa: E402
+from outpost_tools.common import interpreters  # noqa: E402 - the path must be set first
+from outpost_tools.common.errors import ToolError  # noqa: E402
+from outpost_tools.device import firmware_build  # noqa: E402 - the path must be set first
 
 _PRODUCT = ("firmware", "boards/UNIX")
 _TESTS = ("host_tests", "host_tests/support", "host_tests/support/unittest_lite")

@@ -22,7 +22,7 @@ sys.path[:0] = [str(REPOSITORY / "tools")]
 
 from tqdm import tqdm  # noqa: E402 - the path must be set first
 
-from outpost_tools import interpreters  # noqa: E402
+from outpost_tools.common import interpreters  # noqa: E402
 
 MODES = ("broker", "collector")
 _PATHS = ("firmware", "boards/UNIX", "host_tests/support")

@@ -20,7 +20,7 @@ import run_bench
 import fake_flash
 import peer_cells_cpython
 import peer_chip_cpython
-from outpost_tools import interpreters
+from outpost_tools.common import interpreters
 
 COUNT = 20
 

@@ -15,7 +15,7 @@ import fetch_peers
 import loopback
 import peers
 
-from outpost_tools import interpreters
+from outpost_tools.common import interpreters
 
 COUNT = 50
 

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from outpost_tools import segments
 from outpost_tools.collect.log import Log, LogBusyError
+from outpost_tools.common import segments
 
 STREAM = "0badcafe"
 

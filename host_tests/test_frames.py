@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from outpost_tools import interpreters
+from outpost_tools.common import interpreters
 
 FIRMWARE = Path(__file__).resolve().parent.parent / "firmware"
 MOST_WORDS = 11

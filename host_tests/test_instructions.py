@@ -16,7 +16,7 @@ import peers
 
 import instruction_count
 import instruction_count_arm
-from outpost_tools.interpreters import find_micropython
+from outpost_tools.common.interpreters import find_micropython
 
 PROGRAM = """
 marks = open("/dev/null", "wb")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outpost_tools import message
+from outpost_tools.common import message
 
 HEAD = {"bn": "board-1/", "bt": 1763694000.123, "sid": "3fa9c1d2", "seq": 1234, "boot": 3, "held": 1200, "ver": 1}
 TOPIC = "outpost/board-1/data"

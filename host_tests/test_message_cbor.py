@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outpost_tools import message
+from outpost_tools.common import message
 from test_message import HEAD, TOPIC, pack
 
 try:

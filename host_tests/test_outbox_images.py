@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outpost_tools.interpreters import REQUIRED_ARCHITECTURES, find_micropython
+from outpost_tools.common.interpreters import REQUIRED_ARCHITECTURES, find_micropython
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PATHS = [str(REPOSITORY / part) for part in ("firmware", "boards/UNIX", "host_tests/support")]

@@ -17,7 +17,7 @@ from outpost import status
 from outpost.notes import NotedOutbox
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest
-from outpost_tools import segments
+from outpost_tools.common import segments
 from outpost_tools.outbox import layout
 from outpost_tools.outbox.export import write_segment
 from outpost_tools.outbox.faults import examine

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from outpost_tools import segments
+from outpost_tools.common import segments
 from support.ground_truth import SEED
 from test_message import BAD_BYTES, BAD_LABELS, HEAD, pack
 from test_message_cbor import CBOR, cbor_pack

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
 from support.ground_truth import SEED, START_MS, Board, Log, assert_exact
 
 try:

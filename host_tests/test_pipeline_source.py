@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from outpost_tools import segments
+from outpost_tools.common import segments
 from support.ground_truth import SEED, Board, Log
 
 try:

@@ -9,8 +9,8 @@ from pathlib import Path
 import paho.mqtt.client as mqtt
 import pytest
 
-from outpost_tools.broker import Broker
-from outpost_tools.interpreters import find_micropython
+from outpost_tools.common.broker import Broker
+from outpost_tools.common.interpreters import find_micropython
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 README = (REPOSITORY / "README.md").read_text()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from outpost import status
-from outpost_tools.interpreters import REQUIRED_ARCHITECTURES, find_micropython
+from outpost_tools.common.interpreters import REQUIRED_ARCHITECTURES, find_micropython
 from scripted_server import Connection, ScriptedServer, answer, encode
 
 HOST_TESTS = Path(__file__).resolve().parent

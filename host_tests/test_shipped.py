@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from outpost_tools.common.interpreters import find_micropython
 from outpost_tools.device import kinds, payload
-from outpost_tools.interpreters import find_micropython
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SUPPORT = REPOSITORY / "host_tests" / "support"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from outpost_tools.interpreters import find_micropython
+from outpost_tools.common.interpreters import find_micropython
 
 REPORT = Path(__file__).resolve().parent / "bench" / "size_report.py"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import soak
-from outpost_tools.interpreters import find_micropython
+from outpost_tools.common.interpreters import find_micropython
 
 HOST_TESTS = Path(__file__).resolve().parent
 

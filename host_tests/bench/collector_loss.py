@@ -22,10 +22,9 @@ from pathlib import Path
 HOST_TESTS = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(HOST_TESTS.parent / "tools")]
 
-from outpost_tools import segments  # noqa: E402 - the path must be set first
-from outpost_tools.broker import ANY_USER, Broker  # noqa: E402
 from outpost_tools.collect.log import frame_key  # noqa: E402
-from outpost_tools.simulate import children  # noqa: E402
+from outpost_tools.common import children, segments  # noqa: E402
+from outpost_tools.common.broker import ANY_USER, Broker  # noqa: E402
 from outpost_tools.simulate.fleet import Fleet  # noqa: E402
 from outpost_tools.simulate.journal import read_journal  # noqa: E402
 

@@ -27,9 +27,8 @@ REPOSITORY = HOST_TESTS.parent
 sys.path[:0] = [str(REPOSITORY / "tools"), str(HOST_TESTS / "support")]
 
 import collector_load as load  # noqa: E402 - the path must be set first
-from outpost_tools import segments  # noqa: E402
-from outpost_tools.broker import Broker  # noqa: E402
-from outpost_tools.simulate import children  # noqa: E402
+from outpost_tools.common import children, segments  # noqa: E402
+from outpost_tools.common.broker import Broker  # noqa: E402
 
 LIMIT_S = 300.0
 # The collector without its word to the boards, for the comparison.

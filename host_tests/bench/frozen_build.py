@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(REPOSITORY / "tools")]
 
 from debian_packages import PrivateApt, Unobtainable, unpack_source  # noqa: E402 - the path must be set first
-from outpost_tools import interpreters  # noqa: E402
+from outpost_tools.common import interpreters  # noqa: E402
 
 _NEEDS = ("gcc", "make", "git")
 _LIBRARIES = ("libc6-dev", "libgcc-14-dev")

@@ -41,8 +41,8 @@ import size_report  # noqa: E402
 import spread  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
-from outpost_tools import interpreters  # noqa: E402
-from outpost_tools.errors import ToolError  # noqa: E402
+from outpost_tools.common import interpreters  # noqa: E402
+from outpost_tools.common.errors import ToolError  # noqa: E402
 
 _COLUMNS = {  # field: (heading, format)
     "store": ("store", "<34"),

@@ -44,8 +44,9 @@ sys.path[:0] = [str(REPOSITORY / "tools"), str(Path(__file__).resolve().parent)]
 import bench_readme  # noqa: E402 - the path must be set first
 import frozen_build  # noqa: E402
 
-from outpost_tools import firmware_build, interpreters  # noqa: E402
-from outpost_tools.errors import ToolError  # noqa: E402
+from outpost_tools.common import interpreters  # noqa: E402
+from outpost_tools.common.errors import ToolError  # noqa: E402
+from outpost_tools.device import firmware_build  # noqa: E402
 
 ARCHITECTURE = "x86"
 TOLERANCE = 1.02  # of the baseline, before the report fails

@@ -26,7 +26,7 @@ sys.path[:0] = [str(REPOSITORY / part) for part in ("host_tests", "host_tests/be
 
 import fetch_peers  # noqa: E402 - the path must be set first
 
-from outpost_tools.errors import ToolError  # noqa: E402
+from outpost_tools.common.errors import ToolError  # noqa: E402
 from rp2040 import compiled, counter, image  # noqa: E402
 from rp2040.clock import CYCLES_PER_MS  # noqa: E402
 

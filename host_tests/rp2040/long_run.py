@@ -21,7 +21,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 _PATHS = ("host_tests", "host_tests/bench", "tools", "tools/cpython_stubs", "firmware")
 sys.path[:0] = [str(REPOSITORY / part) for part in _PATHS]
 
-from outpost_tools.errors import ToolError  # noqa: E402 - the paths must be set first
+from outpost_tools.common.errors import ToolError  # noqa: E402 - the paths must be set first
 from rp2040 import core, cuts, cycles, flashing, installed  # noqa: E402
 from rp2040.mqtt_peer import Violation  # noqa: E402
 

@@ -10,8 +10,8 @@ from collections import Counter
 
 import pytest
 
-from outpost_tools import segments
-from outpost_tools.errors import ToolError
+from outpost_tools.common import segments
+from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline import compact, consumed, job, quarantine, status, tables
 from support.ground_truth import START_MS
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import paho.mqtt.client as mqtt
 import pytest
 
-from outpost_tools.interpreters import ARCHITECTURES, REQUIRED_ARCHITECTURES, find_micropython, find_mosquitto
-from outpost_tools.simulate import children
+from outpost_tools.common import children
+from outpost_tools.common.interpreters import ARCHITECTURES, REQUIRED_ARCHITECTURES, find_micropython, find_mosquitto
 from outpost_tools.simulate.proxy import Proxy
 
 SUPPORT = Path(__file__).resolve().parent

@@ -18,7 +18,11 @@ class Pacing:
 
     def due(self, now: float, *, everything: bool = False) -> list[str]:
         """Devices to confirm now; each is marked done. `everything` ignores the interval (at the end of a run)."""
-        devices = [d for d in self._waiting if everything or now - self._last.get(d, float("-inf")) >= self._interval_s]
+        devices = [
+            d
+            for d in self._waiting
+            if everything or now - self._last.get(d, float("-inf")) >= self._interval_s
+        ]
         for device in devices:
             del self._waiting[device]
             self._last[device] = now

@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from outpost_tools import message
-from outpost_tools.collect.ranges import Ranges, cover, following, trim
-from outpost_tools.message import MAX_SEQ
+from outpost_tools.common import message
+from outpost_tools.common.message import MAX_SEQ
+from outpost_tools.common.ranges import Ranges, cover, following, trim
 
 _DEVICE = re.compile(rb"[A-Za-z0-9_.-]{1,32}\Z")
 _STREAM = re.compile(r"[0-9a-f]{8}\Z")
@@ -67,12 +67,16 @@ class Stream:
 
     base: int = 0
     own: Ranges = field(default_factory=list)
-    others: dict[str, Ranges] | None = None  # None, most of the time: there are thousands of streams
+    others: dict[str, Ranges] | None = (
+        None  # None, most of the time: there are thousands of streams
+    )
 
     @property
     def next(self) -> int:
         """The first number that is not durable anywhere."""
-        return following(self.base, [self.own, *self.others.values()] if self.others else [self.own])
+        return following(
+            self.base, [self.own, *self.others.values()] if self.others else [self.own]
+        )
 
     def add(self, seq: int, held: int) -> None:
         """A message that is in our log."""
@@ -155,7 +159,10 @@ class Durable:
     def take_news(self) -> list[News]:
         """What changed since the last call."""
         changed, self._news = self._news or {}, {}
-        return [News(device, stream, self._streams[device][stream].base, ranges) for (device, stream), ranges in changed.items()]
+        return [
+            News(device, stream, self._streams[device][stream].base, ranges)
+            for (device, stream), ranges in changed.items()
+        ]
 
     def everything(self) -> Iterator[News]:
         """All that is known here at first hand: bases, and our own ranges. Take the news before, they are in it."""
@@ -186,14 +193,22 @@ class Durable:
 
     def unconfirmed(self) -> int:
         """How many numbers in our own log wait for a word, over all streams."""
-        return sum(last - first + 1 for streams in self._streams.values() for s in streams.values() for first, last in s.own)
+        return sum(
+            last - first + 1
+            for streams in self._streams.values()
+            for s in streams.values()
+            for first, last in s.own
+        )
 
     def stream_count(self) -> int:
         return sum(len(streams) for streams in self._streams.values())
 
     def to_json(self) -> dict[str, Any]:
         """Only what our own log can stand for: bases and our own ranges."""
-        streams = {d: {s: [state.base, state.own] for s, state in of.items()} for d, of in self._streams.items()}
+        streams = {
+            d: {s: [state.base, state.own] for s, state in of.items()}
+            for d, of in self._streams.items()
+        }
         return {"streams": streams, "latest": self._latest}
 
     @classmethod
@@ -202,7 +217,8 @@ class Durable:
         durable = cls(keep_news=keep_news)
         for device, streams in data["streams"].items():
             durable._streams[device] = {
-                stream: Stream(int(base), [[int(a), int(b)] for a, b in ranges]) for stream, (base, ranges) in streams.items()
+                stream: Stream(int(base), [[int(a), int(b)] for a, b in ranges])
+                for stream, (base, ranges) in streams.items()
             }
         for device, stream in data["latest"].items():
             if stream not in durable._streams[device]:

@@ -40,7 +40,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outpost_tools.collect.durable import Durable, News
-from outpost_tools.message import MAX_SEQ
+from outpost_tools.common.message import MAX_SEQ
 
 INTERVAL_S = 0.2
 HEARTBEAT_S = 2.0
@@ -84,7 +84,9 @@ class Exchange:
         self._number = 0
         self._others: dict[str, Other] = {}
         self._living: tuple[str, ...] = (me,)
-        self._speakers: dict[str, str] = {}  # device -> who confirms; made anew when the living change
+        self._speakers: dict[
+            str, str
+        ] = {}  # device -> who confirms; made anew when the living change
         self._say_everything = True
         self._said_at = float("-inf")
         self._settled_at: float | None = None
@@ -114,7 +116,9 @@ class Exchange:
         changes.everybody = self.look_round(now)
         return changes
 
-    def _take_in(self, collector: str, other: Other, said: dict[str, Any], changes: Changes) -> None:
+    def _take_in(
+        self, collector: str, other: Other, said: dict[str, Any], changes: Changes
+    ) -> None:
         if said["life"] != other.life:
             self._say_everything = True  # it has just begun, and knows nothing of us
         if said["life"] != other.life or said["begins"]:
@@ -131,7 +135,18 @@ class Exchange:
 
     def look_round(self, now: float) -> bool:
         """Who lives; True when that changed, so that somebody may have to confirm other devices than before."""
-        living = tuple(sorted([self._me, *(name for name, other in self._others.items() if now - other.heard_at < LIVE_S)]))
+        living = tuple(
+            sorted(
+                [
+                    self._me,
+                    *(
+                        name
+                        for name, other in self._others.items()
+                        if now - other.heard_at < LIVE_S
+                    ),
+                ]
+            )
+        )
         is_new = living != self._living
         if is_new:
             self._living = living
@@ -169,7 +184,9 @@ class Exchange:
             return
         self._said_at = now
         for at in range(0, max(len(news), 1), STREAMS_AT_ONCE):
-            yield self._statement(news[at : at + STREAMS_AT_ONCE], begins=full and at == 0, fresh=not full, ask=ask)
+            yield self._statement(
+                news[at : at + STREAMS_AT_ONCE], begins=full and at == 0, fresh=not full, ask=ask
+            )
 
     def wait_s(self, now: float) -> float:
         """Seconds until due() may have something to say."""
@@ -177,14 +194,21 @@ class Exchange:
 
     def _ask(self, now: float) -> list[str]:
         """Collectors that we missed something of."""
-        names = [n for n, o in self._others.items() if o.is_incomplete and n in self._living and now - o.asked_at >= ASK_AGAIN_S]
+        names = [
+            n
+            for n, o in self._others.items()
+            if o.is_incomplete and n in self._living and now - o.asked_at >= ASK_AGAIN_S
+        ]
         for name in names:
             self._others[name].asked_at = now
         return names
 
     def _statement(self, news: list[News], **more: Any) -> bytes:
         """begins: takes the place of all said before. fresh: of messages that came just now."""
-        streams = [[n.device, n.stream, n.base, [number for pair in n.ranges for number in pair]] for n in news]
+        streams = [
+            [n.device, n.stream, n.base, [number for pair in n.ranges for number in pair]]
+            for n in news
+        ]
         number, self._number = self._number, self._number + 1
         return _encode({"life": self._life, "number": number, **more, "streams": streams})
 

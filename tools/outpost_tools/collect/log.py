@@ -1,7 +1,7 @@
 """The collector's directory `<log>/<id>/`: a lock, the segments, and a snapshot of what they hold.
 
     .lock                  held (flock) by the collector that writes here
-    segment-*.seg, .open   see outpost_tools.segments
+    segment-*.seg, .open   see outpost_tools.common.segments
     state.json             {"version": 1, "collector": id, "sealed_through": n, "streams": ..., "latest": ...}
 
 The snapshot only saves time: it holds the keys of segments 0..n, replaced as a whole at each seal. After a kill the
@@ -18,8 +18,8 @@ import sys
 import time
 from pathlib import Path
 
-from outpost_tools import segments
 from outpost_tools.collect.durable import Durable, Key, key_of
+from outpost_tools.common import segments
 
 STATE_VERSION = 1
 
@@ -90,7 +90,9 @@ class Writer(segments.SegmentWriter):
 class Log:
     """Opens the directory of one collector; `durable` is what its segments hold."""
 
-    def __init__(self, root: Path, collector: str, *, segment_bytes: int, keep_news: bool = False) -> None:
+    def __init__(
+        self, root: Path, collector: str, *, segment_bytes: int, keep_news: bool = False
+    ) -> None:
         """keep_news: see Durable. Raises LogBusyError, OSError, or ValueError (a file in the directory that is no segment)."""
         self.directory = root / collector
         self.collector = collector
@@ -183,7 +185,9 @@ class Log:
     def _check_owner(self) -> None:
         owner = _read_state(self.directory).get("collector", self.collector)
         if owner != self.collector:
-            raise LogBusyError(f"{self.directory} was written by collector {owner!r}; use --id {owner} or another --log")
+            raise LogBusyError(
+                f"{self.directory} was written by collector {owner!r}; use --id {owner} or another --log"
+            )
 
     def _load(self) -> Durable:
         """The snapshot and the segments above it."""
@@ -205,7 +209,10 @@ class Log:
         except (LookupError, TypeError, ValueError, AttributeError):
             pass
         if state:
-            print(f"{self.directory / 'state.json'}: not usable, reading all segments", file=sys.stderr)
+            print(
+                f"{self.directory / 'state.json'}: not usable, reading all segments",
+                file=sys.stderr,
+            )
         return Durable(keep_news=self._keep_news)
 
 
@@ -230,7 +237,9 @@ def _lock(directory: Path) -> int:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(handle)
-        raise LogBusyError(f"{directory} is in use by another collector; stop it, or give this one another --id") from None
+        raise LogBusyError(
+            f"{directory} is in use by another collector; stop it, or give this one another --id"
+        ) from None
     return handle
 
 

@@ -90,7 +90,9 @@ class Collector:
         if self._question is None:
             return
         remembered = self._question.ask(self._stopping)
-        if not self._stopping.is_set() and (warning := check(self._log.directory, self._log.stored_through, remembered)):
+        if not self._stopping.is_set() and (
+            warning := check(self._log.directory, self._log.stored_through, remembered)
+        ):
             self._say(warning)
 
     def _tell_place(self) -> None:
@@ -109,7 +111,9 @@ class Collector:
             return INTERVAL_S
         now = time.monotonic()
         wait_s = self._pacing.wait_s(now)
-        return wait_s if self._exchange is None else min(wait_s, max(self._exchange.wait_s(now), 0.01))
+        return (
+            wait_s if self._exchange is None else min(wait_s, max(self._exchange.wait_s(now), 0.01))
+        )
 
     def _step(self, wait_s: float) -> bool:
         """Take what has arrived and deal with it; False when it could not be stored and the end was asked for."""
@@ -134,7 +138,9 @@ class Collector:
             complained = True
             self._metrics.unstored.set(len(frames))
             if self._stopping.wait(DISK_RETRY_S):
-                self._say(f"{len(frames)} messages neither stored nor acknowledged; the broker keeps them")
+                self._say(
+                    f"{len(frames)} messages neither stored nor acknowledged; the broker keeps them"
+                )
                 return False
             self._link.idle()
         if complained:
@@ -149,7 +155,9 @@ class Collector:
         except OSError as error:
             self._metrics.errors.labels("write").inc()
             if not complained:
-                self._say(f"cannot write {self._log.directory}: {error}; acknowledging nothing until it can be written")
+                self._say(
+                    f"cannot write {self._log.directory}: {error}; acknowledging nothing until it can be written"
+                )
             return False
         self._metrics.stored(len(frames), sum(map(len, frames)), time.monotonic() - began)
         return True
@@ -215,8 +223,13 @@ class Collector:
             self._tell_place()
             self._metrics.connections.inc()
             self._mark_all()
-        words = [(d, self._log.durable.confirmation(d)) for d in self._pacing.due(time.monotonic(), everything=everything)]
-        words = [(f"{self._prefix}/{device}/durable", word) for device, word in words if word is not None]
+        words = [
+            (d, self._log.durable.confirmation(d))
+            for d in self._pacing.due(time.monotonic(), everything=everything)
+        ]
+        words = [
+            (f"{self._prefix}/{device}/durable", word) for device, word in words if word is not None
+        ]
         self._link.publish(words)
         self._metrics.confirmations.inc(len(words))
         self._speak(everything=everything)
@@ -225,7 +238,9 @@ class Collector:
         """The last confirmations, then a clean end. What arrives meanwhile is stored like all else."""
         until = time.monotonic() + DRAIN_S
         self._confirm(everything=True)
-        while self._link.connected and not self._link.everything_written and time.monotonic() < until:
+        while (
+            self._link.connected and not self._link.everything_written and time.monotonic() < until
+        ):
             if not self._step(0.05):
                 return 1
         if self._exchange is not None and self._link.connected:

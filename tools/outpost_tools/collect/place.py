@@ -18,8 +18,8 @@ import time
 
 import paho.mqtt.client as mqtt
 
-from outpost_tools.errors import ToolError
-from outpost_tools.mqtt_connection import Client, Connection, Limits
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.mqtt_connection import Client, Connection, Limits
 
 ANSWER_S = 10.0
 _LIMITS = Limits(messages=1, seconds=1.0, bytes=1)
@@ -56,7 +56,9 @@ class Question(Connection[None]):
         while not stopping.is_set() and not self._is_answered:
             self.take(0.2)
             if self.connected and time.monotonic() - self._asked_at > ANSWER_S:
-                self._say(f"no answer on {self._topic}: may this user read and write it? going on without")
+                self._say(
+                    f"no answer on {self._topic}: may this user read and write it? going on without"
+                )
                 break
         self.close()
         return self._number

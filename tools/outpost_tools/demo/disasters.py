@@ -37,7 +37,10 @@ def plan(seed: int, *, seconds: float, boards: int) -> list[Disaster]:
     if rng.random() < 0.5:
         disasters += _broker_with_backlog(rng, second)
     else:
-        disasters += [Disaster(second, "kill_collector"), Disaster(second + rng.uniform(0.1, 0.5), "start_collector")]
+        disasters += [
+            Disaster(second, "kill_collector"),
+            Disaster(second + rng.uniform(0.1, 0.5), "start_collector"),
+        ]
     return sorted(disasters, key=lambda d: d.at_s)
 
 

@@ -30,7 +30,9 @@ class Progress:
             from tqdm import tqdm
 
             form = "{desc} {bar} {n:.0f}/{total:.0f} s {postfix}"
-            self._bar = tqdm(total=total_s, desc=title.split(":")[0], bar_format=form, file=sys.stderr)
+            self._bar = tqdm(
+                total=total_s, desc=title.split(":")[0], bar_format=form, file=sys.stderr
+            )
 
     def step(self, elapsed_s: float, text: str) -> None:
         """`elapsed_s` since measure()."""

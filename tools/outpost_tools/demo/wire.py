@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from outpost_tools import segments
 from outpost_tools.collect.log import frame_key
+from outpost_tools.common import segments
 
 
 def redelivered(log: Path) -> Counter[str]:

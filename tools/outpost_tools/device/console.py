@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
 
 if TYPE_CHECKING:
     from mpremote.transport_serial import SerialTransport
@@ -28,7 +28,9 @@ _KNOCK_S = 0.5
 _OPEN_PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 _RESTART_S = 3.0
 _DRAIN_BYTES = 4096
-_CHUNK_BYTES = 1024  # a write of that size is 4 KB of source at most, which every board has room for
+_CHUNK_BYTES = (
+    1024  # a write of that size is 4 KB of source at most, which every board has room for
+)
 _EOT = b"\x04"
 _PROMPT = b">>> "
 
@@ -40,11 +42,17 @@ def check_port(port: str) -> None:
     try:
         mode = os.stat(port).st_mode
     except OSError:
-        raise ToolError(f"{port}: no such port; `outpost devices` names those that are there") from None
+        raise ToolError(
+            f"{port}: no such port; `outpost devices` names those that are there"
+        ) from None
     if not stat.S_ISCHR(mode):
-        raise ToolError(f"{port}: is not a serial port; `outpost devices` names those that are there")
+        raise ToolError(
+            f"{port}: is not a serial port; `outpost devices` names those that are there"
+        )
     if not os.access(port, os.R_OK | os.W_OK):
-        raise ToolError(f"{port}: not permitted; add yourself to the group that owns it (often dialout)")
+        raise ToolError(
+            f"{port}: not permitted; add yourself to the group that owns it (often dialout)"
+        )
 
 
 def printable(text: bytes) -> str:
@@ -64,7 +72,9 @@ def _explained(port: str, answer_s: float) -> Iterator[None]:
         raise ToolError(f"{port}: {what}") from None
     except (TransportError, struct.error) as error:
         text = printable(str(error).encode())
-        raise ToolError(f"{port}: what answers is no MicroPython ({text}); reset the board and try again") from None
+        raise ToolError(
+            f"{port}: what answers is no MicroPython ({text}); reset the board and try again"
+        ) from None
     except OSError as error:
         raise ToolError(f"{port}: connection lost ({error}); try again") from None
 
@@ -145,7 +155,9 @@ class Console:
         self._limited.allow(self.answer_s)
         for patience in range(_ENTER_TRIES, 0, -1):
             try:
-                with contextlib.redirect_stdout(io.StringIO()):  # it prints what it did not understand
+                with contextlib.redirect_stdout(
+                    io.StringIO()
+                ):  # it prints what it did not understand
                     self._transport.enter_raw_repl(timeout_overall=self.answer_s)
                 return
             except TransportError:  # a board that is just starting swallows the first keys
@@ -200,7 +212,9 @@ class Console:
         self._end(behind)
         return others
 
-    def write(self, path: str, data: bytes, show: Callable[[int], None] = lambda count: None) -> None:
+    def write(
+        self, path: str, data: bytes, show: Callable[[int], None] = lambda count: None
+    ) -> None:
         """As mpremote's `cp` does: not atomic. show: called with the bytes that went over since the last call."""
         from mpremote.transport import TransportExecError
 
@@ -217,10 +231,14 @@ class Console:
             self._transport.fs_writefile(path, data, _CHUNK_BYTES, progress)
         except TransportExecError as error:
             said = error.error_output.strip().splitlines()[-1:] or ["no reason given"]
-            raise ToolError(f"{self._port.port}: the board cannot write {path}: {printable(said[0].encode())}") from None
+            raise ToolError(
+                f"{self._port.port}: the board cannot write {path}: {printable(said[0].encode())}"
+            ) from None
         except OSError as error:
             if error.strerror == path:  # so mpremote tells what the board's filesystem said
-                raise ToolError(f"{self._port.port}: the board cannot write {path}: {os.strerror(error.errno or 0)}") from None
+                raise ToolError(
+                    f"{self._port.port}: the board cannot write {path}: {os.strerror(error.errno or 0)}"
+                ) from None
             raise
 
     def _some(self) -> bytes:
@@ -232,7 +250,9 @@ class Console:
             rest += self._some()
         complaint, _, self._limited.unread = rest.partition(_EOT)
         if complaint.strip():
-            raise ToolError(f"{self._port.port}: the board failed: {printable(complaint.strip().splitlines()[-1])}")
+            raise ToolError(
+                f"{self._port.port}: the board failed: {printable(complaint.strip().splitlines()[-1])}"
+            )
 
     def leave(self) -> None:
         """Start the board's program anew, as far as the board still listens."""
@@ -253,4 +273,7 @@ class Console:
             while b"soft reboot" not in answer:
                 answer = answer[-20:] + self._limited.read(1)
         except OSError:
-            print(f"note: {self._port.port}: the board's program did not start again: reset the board", file=sys.stderr)
+            print(
+                f"note: {self._port.port}: the board's program did not start again: reset the board",
+                file=sys.stderr,
+            )

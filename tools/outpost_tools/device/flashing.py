@@ -11,11 +11,11 @@ from pathlib import Path
 
 from outpost import settings as firmware_settings
 from outpost import status
+from outpost_tools.common.errors import ToolError
 from outpost_tools.device import install, inventory, kinds, payload, plan, selftest
 from outpost_tools.device.connection import Board, Show, connected
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.settings_file import Settings
-from outpost_tools.errors import ToolError
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ast
 
+from outpost_tools.common.errors import ToolError
 from outpost_tools.device import inventory
 from outpost_tools.device.connection import Board, Show
 from outpost_tools.device.plan import KEPT, MAIN, MAIN_ASIDE, STAGED, Plan, digest
-from outpost_tools.errors import ToolError
 
 _FOLDERS = (inventory.PACKAGE, inventory.SECRETS)
 _MAKE_FOLDER = """

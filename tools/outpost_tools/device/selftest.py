@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from outpost import status
+from outpost_tools.common.errors import ToolError
 from outpost_tools.device import flash_time
 from outpost_tools.device.connection import Board
-from outpost_tools.errors import ToolError
 
 LINK_S = 60.0
 _MESSAGES = 8

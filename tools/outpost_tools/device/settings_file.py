@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from outpost import settings as firmware_settings
+from outpost_tools.common.errors import ToolError
 from outpost_tools.device import certificates
 from outpost_tools.device.inventory import SECRETS
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.plan import SETTINGS
-from outpost_tools.errors import ToolError
 
 SECRET_KEYS = ("password", "wifi_password")
 _MOST_TOPIC_BYTES = 255  # the outbox has a byte for it

@@ -14,9 +14,10 @@ live.py       durable output: a put under syncpoint through `ibmmq`, if that is 
 sources.py    input: an MQTT subscription, or the collector's segments
 bridge.py     the loop: take, put, commit, acknowledge
 form.py       what build, parse and check read and print
-cli.py        `outpost mq`; make.py the options of build, serve.py those of bridge
+make.py       from the arguments of build to a message
+faults.py     every fault of the messages in a file
+serve.py      from the arguments of bridge to a running bridge
+arguments/    `outpost mq build`, parse, check, bridge
 
 All but sources.py, serve.py and live.py need only Python itself. `tools/MQ.md` is the manual.
 """
-
-from outpost_tools.mq.cli import add_parser as add_parser

@@ -50,7 +50,15 @@ class Source(Protocol):
 class Bridge:
     """Runs until stop(), until the source is finished, or until nothing came for `until_idle_s`."""
 
-    def __init__(self, source: Source, sink: Sink, refused: Lines, options: Options, *, until_idle_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        source: Source,
+        sink: Sink,
+        refused: Lines,
+        options: Options,
+        *,
+        until_idle_s: float = 0.0,
+    ) -> None:
         self._source = source
         self._sink = sink
         self._refused = refused
@@ -87,7 +95,9 @@ class Bridge:
                 messages.append((incoming, self._map(incoming)))
             except MqError as error:
                 refused.append((incoming, error))
-        if not self._persist(lambda: self._put(messages, refused)) or not self._persist(lambda: self._refuse(refused)):
+        if not self._persist(lambda: self._put(messages, refused)) or not self._persist(
+            lambda: self._refuse(refused)
+        ):
             self._say(f"{len(received)} messages not acknowledged; their source keeps them")
             return False
         self._source.ack(received)
@@ -100,7 +110,9 @@ class Bridge:
             raise incoming.fault
         return to_mq(incoming.publication, self._options, incoming.received_ms)
 
-    def _put(self, messages: list[tuple[Incoming, Outgoing]], refused: list[tuple[Incoming, MqError]]) -> None:
+    def _put(
+        self, messages: list[tuple[Incoming, Outgoing]], refused: list[tuple[Incoming, MqError]]
+    ) -> None:
         """Put all; a message that the queue manager will never take moves to `refused`. Raises SinkError."""
         while messages:
             try:
@@ -112,7 +124,10 @@ class Bridge:
     def _refuse(self, refused: list[tuple[Incoming, MqError]]) -> None:
         if refused:
             self._refused.append([_refusal(incoming, error) for incoming, error in refused])
-            self._say(f"refused: {refused[-1][1]}" + (f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""))
+            self._say(
+                f"refused: {refused[-1][1]}"
+                + (f" (and {len(refused) - 1} more)" if len(refused) > 1 else "")
+            )
 
     def _persist(self, action: Callable[[], None]) -> bool:
         """Try until it works; False when the end was asked for first. Says each new complaint once."""

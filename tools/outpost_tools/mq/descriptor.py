@@ -55,7 +55,10 @@ class Descriptor:
         """With IBM's names."""
         record = {name: getattr(self, attribute) for attribute, name in _NAMES.items()}
         record["Format"] = pad_format(self.format).decode()
-        return {name: value.hex() if isinstance(value, bytes) else value for name, value in record.items()}
+        return {
+            name: value.hex() if isinstance(value, bytes) else value
+            for name, value in record.items()
+        }
 
 
 def from_json(record: Any) -> Descriptor:
@@ -63,9 +66,16 @@ def from_json(record: Any) -> Descriptor:
     attributes = {name: attribute for attribute, name in _NAMES.items()}
     if not isinstance(record, dict) or not record.keys() <= attributes.keys():
         known = ", ".join(attributes)
-        raise MqError("descriptor", 2334, f"md: an object with none but these fields is due: {known}")
+        raise MqError(
+            "descriptor", 2334, f"md: an object with none but these fields is due: {known}"
+        )
     kinds = {field.name: field.type for field in fields(Descriptor)}
-    return Descriptor(**{attributes[name]: _value(name, value, kinds[attributes[name]]) for name, value in record.items()})
+    return Descriptor(
+        **{
+            attributes[name]: _value(name, value, kinds[attributes[name]])
+            for name, value in record.items()
+        }
+    )
 
 
 def _value(name: str, value: Any, kind: str) -> Any:
@@ -80,5 +90,9 @@ def _value(name: str, value: Any, kind: str) -> Any:
             identifier = b""
         if len(identifier) == 24:
             return identifier
-    wanted = {"int": "a 32-bit number", "str": "a string of at most 48 characters", "bytes": "48 hex digits"}[kind]
+    wanted = {
+        "int": "a 32-bit number",
+        "str": "a string of at most 48 characters",
+        "bytes": "48 hex digits",
+    }[kind]
     raise MqError("descriptor", 2334, f"md: {name} is {value!r}; {wanted} is due")

@@ -19,7 +19,9 @@ _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _REFERENCE = re.compile(r"&(?:#([0-9]{1,7});|#x([0-9A-Fa-f]{1,6});|([A-Za-z]{1,8});)?")
 _NAME = r"[^\W\d][\w.:-]*+"
 # An attribute value holds no '<', so one pattern reads a whole tag. Possessive (*+): no backtracking, linear time.
-_TAG = re.compile(rf"""<(/?)({_NAME})((?:\s++{_NAME}\s*+=\s*+(?:"[^"<]*+"|'[^'<]*+'))*+)\s*+(/?)>""")
+_TAG = re.compile(
+    rf"""<(/?)({_NAME})((?:\s++{_NAME}\s*+=\s*+(?:"[^"<]*+"|'[^'<]*+'))*+)\s*+(/?)>"""
+)
 _ATTRIBUTE = re.compile(rf"""({_NAME})\s*=\s*("[^"]*"|'[^']*')""")
 # XML 1.0 section 2.2: what may not stand in a document. Surrogates cannot come out of a strict decoder.
 _ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
@@ -61,7 +63,9 @@ class _Open:
         self.children: list[Element] = []
 
     def close(self, end: int) -> Element:
-        return Element(self.name, "".join(self.text), tuple(self.children), self.attributes, (self.begin, end))
+        return Element(
+            self.name, "".join(self.text), tuple(self.children), self.attributes, (self.begin, end)
+        )
 
 
 def parse(text: str) -> Element:
@@ -129,10 +133,16 @@ class _Reader:
             self._end(tag)
             return
         if self._root is not None and not self._open:
-            raise _error("second-folder", f"<{name}> after </{self._root.name}>: one folder per NameValueData", tag.start())
+            raise _error(
+                "second-folder",
+                f"<{name}> after </{self._root.name}>: one folder per NameValueData",
+                tag.start(),
+            )
         self._count += 1
         if self._count > MAX_ELEMENTS or len(self._open) >= MAX_DEPTH:
-            limit = f"{MAX_ELEMENTS} elements" if self._count > MAX_ELEMENTS else f"{MAX_DEPTH} levels"
+            limit = (
+                f"{MAX_ELEMENTS} elements" if self._count > MAX_ELEMENTS else f"{MAX_DEPTH} levels"
+            )
             raise _error("too-large", f"more than {limit} in one folder", tag.start())
         self._open.append(_Open(name, _attributes(attributes, tag.start(3)), tag.start()))
         if is_empty:
@@ -172,10 +182,16 @@ def _resolve(match: re.Match[str], at: int) -> str:
     if name:
         if name in _NAMED:
             return _NAMED[name]
-        raise _error("reference", f"&{name}; is unknown: a folder has no entities but {', '.join(_NAMED)}", at + match.start())
+        raise _error(
+            "reference",
+            f"&{name}; is unknown: a folder has no entities but {', '.join(_NAMED)}",
+            at + match.start(),
+        )
     number = int(decimal) if decimal else int(hexadecimal, 16) if hexadecimal else -1
     if number < 0 or number > 0x10FFFF or 0xD800 <= number < 0xE000 or _ILLEGAL.match(chr(number)):
-        raise _error("reference", f"{match[0]!r} is no character: write '&' as &amp;", at + match.start())
+        raise _error(
+            "reference", f"{match[0]!r} is no character: write '&' as &amp;", at + match.start()
+        )
     return chr(number)
 
 
@@ -203,7 +219,9 @@ def write(element: Element) -> str:
         if part.raw is not None:
             pieces.append(part.raw)
             continue
-        is_layout = bool(part.children) and not part.text.strip(_BLANK)  # blanks between tags mean nothing
+        is_layout = bool(part.children) and not part.text.strip(
+            _BLANK
+        )  # blanks between tags mean nothing
         pieces.append(f"<{start(part)}>{'' if is_layout else escape(part.text)}")
         waiting.append(f"</{part.name}>")
         waiting.extend(reversed(part.children))
@@ -215,7 +233,9 @@ def start(element: Element) -> str:
     for name in (element.name, *(name for name, _ in element.attributes)):
         if not re.fullmatch(_NAME, name):
             raise MqError("element-name", 2335, f"{name!r} is no name for an element or attribute")
-    return element.name + "".join(f' {name}="{escape(value, quotes=True)}"' for name, value in element.attributes)
+    return element.name + "".join(
+        f' {name}="{escape(value, quotes=True)}"' for name, value in element.attributes
+    )
 
 
 def write_pretty(element: Element, indent: str = "  ") -> str:
@@ -225,4 +245,8 @@ def write_pretty(element: Element, indent: str = "  ") -> str:
 
 
 def _error(name: str, text: str, at: int) -> MqError:
-    return MqError(f"folder-{name}" if not name.startswith("folder") else name, 2335, f"{text} (character {at} of the folder)")
+    return MqError(
+        f"folder-{name}" if not name.startswith("folder") else name,
+        2335,
+        f"{text} (character {at} of the folder)",
+    )

@@ -37,7 +37,11 @@ def is_big_endian(encoding: int) -> bool:
     """True for 273 and 785 (S/390), False for 546. Raises MqError for an encoding that says neither."""
     order = encoding & 0xF
     if order not in (1, 2):
-        raise MqError("encoding", 2112, f"Encoding {encoding}: the low 4 bits are 1 (big endian) or 2 (little), not {order}")
+        raise MqError(
+            "encoding",
+            2112,
+            f"Encoding {encoding}: the low 4 bits are 1 (big endian) or 2 (little), not {order}",
+        )
     return order == 1
 
 
@@ -54,10 +58,16 @@ class Folder:
         try:
             text = self.data.decode(self.codec)
         except UnicodeDecodeError as error:
-            raise MqError("folder-characters", 2335, f"not {self.codec} at byte {error.start} of the folder") from None
+            raise MqError(
+                "folder-characters", 2335, f"not {self.codec} at byte {error.start} of the folder"
+            ) from None
         text, _, tail = text.partition("\0")
         if tail.strip("\0 "):
-            raise MqError("folder-text-outside", 2335, f"text after the NUL that ends the folder: {tail.strip(chr(0))[:20]!r}")
+            raise MqError(
+                "folder-text-outside",
+                2335,
+                f"text after the NUL that ends the folder: {tail.strip(chr(0))[:20]!r}",
+            )
         return text.rstrip(" ")
 
     def root(self) -> xml.Element:
@@ -80,7 +90,9 @@ class Header:
     @property
     def format(self) -> str:
         """Without its blanks."""
-        return self.format_bytes.decode("cp500" if self.struc_id == STRUC_ID_EBCDIC else "latin-1").rstrip(" \0")
+        return self.format_bytes.decode(
+            "cp500" if self.struc_id == STRUC_ID_EBCDIC else "latin-1"
+        ).rstrip(" \0")
 
     @property
     def length(self) -> int:
@@ -114,13 +126,19 @@ def _refuse_unsupported(text: str) -> None:
     """What MQ's reader cannot take, in any of the four CCSIDs."""
     for character in text:
         if character > "\uffff" or "\ud800" <= character <= "\udfff" or character == "\0":
-            raise MqError("character", 2335, f"U+{ord(character):04X} cannot stand in NameValueData: MQ takes U+0001 to U+FFFF")
+            raise MqError(
+                "character",
+                2335,
+                f"U+{ord(character):04X} cannot stand in NameValueData: MQ takes U+0001 to U+FFFF",
+            )
 
 
 def _codec(name_value_ccsid: int, big: bool) -> str:
     if name_value_ccsid not in CODECS:
         known = ", ".join(str(number) for number in sorted(CODECS))
-        raise MqError("name-value-ccsid", 2111, f"NameValueCCSID {name_value_ccsid} is none of {known}")
+        raise MqError(
+            "name-value-ccsid", 2111, f"NameValueCCSID {name_value_ccsid} is none of {known}"
+        )
     return CODECS[name_value_ccsid][0 if big else 1]
 
 
@@ -138,7 +156,9 @@ def build(message: Message) -> bytes:
         follows = index + 1 < len(message.headers)
         if (header.format == FORMAT_RFH2) != follows:
             what = "another MQRFH2 follows" if follows else "no MQRFH2 follows"
-            raise MqError("format", 2421, f"header {index}: Format is {header.format!r}, but {what}")
+            raise MqError(
+                "format", 2421, f"header {index}: Format is {header.format!r}, but {what}"
+            )
         pieces.append(_pack(header, encoding))
         encoding = header.encoding
     return b"".join([*pieces, message.body])
@@ -162,7 +182,9 @@ def _pack(header: Header, encoding: int) -> bytes:
 def parse(data: bytes, *, encoding: int = BIG_ENDIAN, format: str = FORMAT_RFH2) -> Message:
     """The message in `data`, whose MQMD had this Encoding and Format. Raises MqError; folders' text is not read yet."""
     if len(data) > MAX_MESSAGE_BYTES:
-        raise MqError("message-length", 2030, f"{len(data)} bytes; a message has at most {MAX_MESSAGE_BYTES}")
+        raise MqError(
+            "message-length", 2030, f"{len(data)} bytes; a message has at most {MAX_MESSAGE_BYTES}"
+        )
     headers, offset, preceding = [], 0, encoding
     while format.rstrip(" ") == FORMAT_RFH2:  # not every blank: a form feed is another format
         header = _unpack(data, offset, preceding)
@@ -175,16 +197,24 @@ def parse(data: bytes, *, encoding: int = BIG_ENDIAN, format: str = FORMAT_RFH2)
 def _unpack(data: bytes, offset: int, encoding: int) -> Header:
     big = is_big_endian(encoding)
     if len(data) - offset < FIXED_BYTES:
-        raise MqError("short", 2334, f"{len(data) - offset} bytes at offset {offset}; an MQRFH2 has at least {FIXED_BYTES}")
+        raise MqError(
+            "short",
+            2334,
+            f"{len(data) - offset} bytes at offset {offset}; an MQRFH2 has at least {FIXED_BYTES}",
+        )
     struc_id, version, length = struct.unpack_from(">4sii" if big else "<4sii", data, offset)
     if struc_id not in (STRUC_ID, STRUC_ID_EBCDIC):
-        raise MqError("struc-id", 2334, f"StrucId {struc_id!r} at offset {offset} is not {STRUC_ID!r}")
+        raise MqError(
+            "struc-id", 2334, f"StrucId {struc_id!r} at offset {offset} is not {STRUC_ID!r}"
+        )
     _check_version(version, offset, big)
     if length < FIXED_BYTES or length % 4 or offset + length > len(data):
         text = f"StrucLength {length}: no multiple of 4 from {FIXED_BYTES} to the {len(data) - offset} that are there"
         raise MqError("struc-length", 2334, text)
     order = ">" if big else "<"
-    following, ccsid, format_bytes, flags, name_value_ccsid = struct.unpack_from(f"{order}ii8sIi", data, offset + 12)
+    following, ccsid, format_bytes, flags, name_value_ccsid = struct.unpack_from(
+        f"{order}ii8sIi", data, offset + 12
+    )
     codec = _codec(name_value_ccsid, big)
     folders = tuple(_pairs(data, offset + FIXED_BYTES, offset + length, codec, f"{order}i"))
     return Header(folders, following, ccsid, format_bytes, flags, name_value_ccsid, struc_id)
@@ -201,10 +231,14 @@ def _check_version(version: int, offset: int, big: bool) -> None:
 
 def _pairs(data: bytes, at: int, end: int, codec: str, length_format: str) -> Iterable[Folder]:
     while at < end:
-        (length,) = struct.unpack_from(length_format, data, at)  # StrucLength is a multiple of 4, so 4 bytes are there
+        (length,) = struct.unpack_from(
+            length_format, data, at
+        )  # StrucLength is a multiple of 4, so 4 bytes are there
         at += 4
         if length < 0 or length % 4 or at + length > end:
-            text = f"NameValueLength {length}: no multiple of 4 from 0 to the {end - at} that are left"
+            text = (
+                f"NameValueLength {length}: no multiple of 4 from 0 to the {end - at} that are left"
+            )
             raise MqError("name-value-length", 2334, text)
         yield Folder(data[at : at + length], codec)
         at += length

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
 from outpost_tools.mq.header import pad_format
 from outpost_tools.mq.mapping import Outgoing
 from outpost_tools.mq.reasons import MqError
@@ -41,9 +41,13 @@ def load() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "ibmmq":
             raise ToolError(f"ibmmq cannot be used: {error}") from None
-        raise ToolError("ibmmq is not installed; install it with: pip install ibmmq==2.1.2, and IBM's MQ client") from None
+        raise ToolError(
+            "ibmmq is not installed; install it with: pip install ibmmq==2.1.2, and IBM's MQ client"
+        ) from None
     except (ImportError, OSError) as error:  # the loader does not find libmqm
-        raise ToolError(f"IBM's MQ client cannot be loaded ({error}); install it, or set LD_LIBRARY_PATH to it") from None
+        raise ToolError(
+            f"IBM's MQ client cannot be loaded ({error}); install it, or set LD_LIBRARY_PATH to it"
+        ) from None
     return ibmmq
 
 
@@ -81,15 +85,26 @@ class QueueManager:
             self._manager.commit()
         except self._mq.Error as error:
             self._give_up()
-            raise SinkError(f"queue manager {self._connection.queue_manager}: commit: {error}") from None
+            raise SinkError(
+                f"queue manager {self._connection.queue_manager}: commit: {error}"
+            ) from None
 
     def _connect(self) -> Any:
         mq, with_ = self._mq, self._connection
         manager = mq.QueueManager(None)
         if with_.channel:
-            manager.connect_tcp_client(with_.queue_manager, mq.CD(), with_.channel, with_.address, with_.user, with_.password)
+            manager.connect_tcp_client(
+                with_.queue_manager,
+                mq.CD(),
+                with_.channel,
+                with_.address,
+                with_.user,
+                with_.password,
+            )
         else:
-            manager.connect_with_options(with_.queue_manager, user=with_.user, password=with_.password)
+            manager.connect_with_options(
+                with_.queue_manager, user=with_.user, password=with_.password
+            )
         return manager
 
     def _queue(self, name: str) -> Any:
@@ -101,7 +116,11 @@ class QueueManager:
     def _put_one(self, message: Outgoing) -> None:
         constants = self._mq.CMQC
         queue = self._queue(message.queue)
-        options = self._mq.PMO(Options=constants.MQPMO_SYNCPOINT | constants.MQPMO_FAIL_IF_QUIESCING | constants.MQPMO_NEW_MSG_ID)
+        options = self._mq.PMO(
+            Options=constants.MQPMO_SYNCPOINT
+            | constants.MQPMO_FAIL_IF_QUIESCING
+            | constants.MQPMO_NEW_MSG_ID
+        )
         try:
             queue.put(message.data, self._descriptor(message), options)
         except self._mq.MQMIError as error:
@@ -135,6 +154,9 @@ class QueueManager:
         """MQDISC commits a unit of work that is open: so backout() comes before it, always."""
         manager, self._manager = self._manager, None
         queues, self._queues = self._queues, {}
-        for close in [*(queue.close for queue in queues.values()), *([manager.disconnect] if manager else [])]:
+        for close in [
+            *(queue.close for queue in queues.values()),
+            *([manager.disconnect] if manager else []),
+        ]:
             with contextlib.suppress(self._mq.Error):
                 close()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from outpost_tools import message as outpost
+from outpost_tools.common import message as outpost
 from outpost_tools.mq import folder as xml
 from outpost_tools.mq import psc, service
 from outpost_tools.mq.check import check_topic, refuse
@@ -86,13 +86,21 @@ def to_mq(publication: Publication, options: Options, received_ms: int = 0) -> O
         texts.append(xml.write(service.mcd(options.domain)))
     if options.usr:
         texts.append(xml.write(service.usr({USR_QOS: publication.qos, USR_DUP: publication.dup})))
-    return Outgoing(options.queue, md, encode(texts, publication.payload, md, options.name_value_ccsid))
+    return Outgoing(
+        options.queue, md, encode(texts, publication.payload, md, options.name_value_ccsid)
+    )
 
 
-def encode(texts: list[str], body: bytes, md: Descriptor, name_value_ccsid: int, *, is_text: bool = False) -> bytes:
+def encode(
+    texts: list[str], body: bytes, md: Descriptor, name_value_ccsid: int, *, is_text: bool = False
+) -> bytes:
     """One MQRFH2 with these folders, then the body: bytes, or UTF-8 text. Raises MqError."""
-    format_bytes, ccsid = (pad_format(FORMAT_STRING), 1208) if is_text else (pad_format(FORMAT_NONE), CCSID_INHERIT)
-    folders = tuple(make_folder(text, name_value_ccsid=name_value_ccsid, encoding=md.encoding) for text in texts)
+    format_bytes, ccsid = (
+        (pad_format(FORMAT_STRING), 1208) if is_text else (pad_format(FORMAT_NONE), CCSID_INHERIT)
+    )
+    folders = tuple(
+        make_folder(text, name_value_ccsid=name_value_ccsid, encoding=md.encoding) for text in texts
+    )
     header = Header(folders, md.encoding, ccsid, format_bytes, 0, name_value_ccsid)
     return build(Message((header,), body, md.encoding))
 
@@ -109,8 +117,16 @@ def _command(publication: Publication, topic: str, options: Options, received_ms
     if publication.retain and not publication.payload:
         if options.on_clear == "delete":
             return psc.delete([topic])
-        raise MqError("retained-empty", 0, "RETAIN with an empty payload clears in MQTT; MQ needs DeletePub (--on-clear delete)")
-    reading = _outpost_message(publication, topic) if options.seq_num or options.pub_time == "reading" else None
+        raise MqError(
+            "retained-empty",
+            0,
+            "RETAIN with an empty payload clears in MQTT; MQ needs DeletePub (--on-clear delete)",
+        )
+    reading = (
+        _outpost_message(publication, topic)
+        if options.seq_num or options.pub_time == "reading"
+        else None
+    )
     return psc.publish(
         [topic],
         options=[psc.RETAIN_PUB] if publication.retain else [],
@@ -153,10 +169,16 @@ def to_mqtt(md: Descriptor, data: bytes) -> tuple[list[Publication], list[str]]:
     usr = xml.parse(texts.pop("usr")) if "usr" in texts else xml.Element("usr")
     qos, dup = _quality(usr, md)
     is_delete = command.name == psc.DELETE
-    retain = is_delete or psc.RETAIN_PUB in command.options or psc.IS_RETAINED_PUB in command.options
+    retain = (
+        is_delete or psc.RETAIN_PUB in command.options or psc.IS_RETAINED_PUB in command.options
+    )
     payload = b"" if is_delete else message.body
-    packets = [Publication(_mqtt_topic(topic), payload, qos, retain, dup) for topic in command.topics]
-    others = [f"<usr> {child.name}" for child in usr.children if child.name not in (USR_QOS, USR_DUP)]
+    packets = [
+        Publication(_mqtt_topic(topic), payload, qos, retain, dup) for topic in command.topics
+    ]
+    others = [
+        f"<usr> {child.name}" for child in usr.children if child.name not in (USR_QOS, USR_DUP)
+    ]
     return packets, [*_dropped(command), *others, *(f"<{name}>" for name in texts)]
 
 
@@ -175,8 +197,16 @@ def _quality(usr: xml.Element, md: Descriptor) -> tuple[int, bool]:
 
 def _dropped(command: Command) -> list[str]:
     named = [element.name for element in command.properties if element.name in _NO_PLACE]
-    unknown = [e.name for e in command.properties if e.name not in psc.PUBLISH_PROPERTIES and e.name != "DelOpt"]
-    options = [f"PubOpt {o}" for o in command.options if o not in (psc.RETAIN_PUB, psc.IS_RETAINED_PUB)]
+    unknown = [
+        e.name
+        for e in command.properties
+        if e.name not in psc.PUBLISH_PROPERTIES and e.name != "DelOpt"
+    ]
+    options = [
+        f"PubOpt {o}" for o in command.options if o not in (psc.RETAIN_PUB, psc.IS_RETAINED_PUB)
+    ]
     options += [f"DelOpt {o}" for o in command.values("DelOpt") if o != psc.NONE]
-    several = [f"that {len(command.topics)} topics were one message"] if len(command.topics) > 1 else []
+    several = (
+        [f"that {len(command.topics)} topics were one message"] if len(command.topics) > 1 else []
+    )
     return named + options + unknown + several

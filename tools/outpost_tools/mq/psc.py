@@ -115,21 +115,31 @@ def publish(
 
 def delete(topics: Sequence[str], *, local: bool = False) -> Command:
     """A Delete Publication command: the queue manager forgets its retained copies."""
-    values = [("Command", DELETE), *(("Topic", topic) for topic in topics), *([("DelOpt", LOCAL)] if local else [])]
+    values = [
+        ("Command", DELETE),
+        *(("Topic", topic) for topic in topics),
+        *([("DelOpt", LOCAL)] if local else []),
+    ]
     return Command(tuple(Element(name, value) for name, value in values))
 
 
 def pub_time(seconds: float) -> str:
     """YYYYMMDDHHMMSSTH, Universal Time, of seconds since 1970; hundredths are cut, not rounded. Raises MqError."""
-    hundredths = int(seconds * 1000 + 0.5) // 10  # through milliseconds: 0.29 is 0.28999… as a float
+    hundredths = (
+        int(seconds * 1000 + 0.5) // 10
+    )  # through milliseconds: 0.29 is 0.28999… as a float
     try:
         moment = datetime.datetime.fromtimestamp(hundredths // 100, datetime.UTC)
     except (ValueError, OverflowError, OSError):
-        raise MqError("pub-time", 0, f"{seconds!r} seconds since 1970 is no time of the years 1 to 9999") from None
+        raise MqError(
+            "pub-time", 0, f"{seconds!r} seconds since 1970 is no time of the years 1 to 9999"
+        ) from None
     return f"{moment.year:04}{moment:%m%d%H%M%S}{hundredths % 100:02}"
 
 
-def subscriber_queue(command: Command, md: Descriptor, queue_manager: str) -> tuple[str, str, bytes]:
+def subscriber_queue(
+    command: Command, md: Descriptor, queue_manager: str
+) -> tuple[str, str, bytes]:
     """The publisher's subscriber queue: queue manager, queue, CorrelId (zeros unless CorrelAsId). Queue may be blank."""
     manager = command.first("QMgrName") or md.reply_to_q_mgr or queue_manager
     queue = command.first("QName") or md.reply_to_q

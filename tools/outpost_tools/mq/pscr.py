@@ -40,13 +40,20 @@ class Response:
     def refused_topics(self) -> list[str]:
         """The topics that were not published for want of authority."""
         refused = [problem for problem in self.problems if problem.reason == 3081]
-        return [element.text for problem in refused for element in problem.properties if element.name == "Topic"]
+        return [
+            element.text
+            for problem in refused
+            for element in problem.properties
+            if element.name == "Topic"
+        ]
 
     def element(self) -> Element:
         children = [Element("Completion", self.completion)]
         for problem in self.problems:
             reason = "????" if problem.reason is None else str(problem.reason)
-            children.append(Element("Response", children=(Element("Reason", reason), *problem.properties)))
+            children.append(
+                Element("Response", children=(Element("Reason", reason), *problem.properties))
+            )
         return Element(FOLDER, children=tuple(children))
 
 
@@ -62,10 +69,16 @@ def read(text: str) -> Response:
         raise MqError("pscr-missing", 2334, f"the folder is <{root.name}>, not <pscr>")
     completions = root.values("Completion")
     if len(completions) != 1 or completions[0] not in (OK, WARNING, ERROR):
-        raise MqError("pscr-completion", 2334, f"Completion {completions}: one of ok, warning, error is due")
+        raise MqError(
+            "pscr-completion", 2334, f"Completion {completions}: one of ok, warning, error is due"
+        )
     problems = tuple(_problem(child) for child in root.children if child.name == "Response")
     if (completions[0] == OK and problems) or (completions[0] == ERROR and len(problems) != 1):
-        raise MqError("pscr-responses", 2334, f"{len(problems)} times <Response> with Completion {completions[0]}")
+        raise MqError(
+            "pscr-responses",
+            2334,
+            f"{len(problems)} times <Response> with Completion {completions[0]}",
+        )
     return Response(completions[0], problems)
 
 
@@ -83,5 +96,7 @@ def reply(response: Response, command: str | None, md: Descriptor) -> tuple[Desc
     if response.completion != OK and command is not None:
         texts.append(command)
     header = Header(tuple(make_folder(text, encoding=md.encoding) for text in texts), md.encoding)
-    descriptor = Descriptor(msg_type=REPLY, encoding=md.encoding, correl_id=md.msg_id, persistence=md.persistence)
+    descriptor = Descriptor(
+        msg_type=REPLY, encoding=md.encoding, correl_id=md.msg_id, persistence=md.persistence
+    )
     return descriptor, build(Message((header,), b"", md.encoding))

@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.segments import sync_directory
 from outpost_tools.mq.descriptor import from_json
 from outpost_tools.mq.mapping import Outgoing
 from outpost_tools.mq.reasons import MqError
-from outpost_tools.segments import sync_directory
 
 
 class SinkError(Exception):
@@ -46,14 +46,22 @@ class Sink(Protocol):
 
 
 def to_json(message: Outgoing) -> dict[str, Any]:
-    return {"queue": message.queue, "md": message.md.to_json(), "data": base64.b64encode(message.data).decode()}
+    return {
+        "queue": message.queue,
+        "md": message.md.to_json(),
+        "data": base64.b64encode(message.data).decode(),
+    }
 
 
 def from_line(line: str | bytes) -> Outgoing:
     """The message in one JSON line. Raises MqError."""
     try:
         record = json.loads(line)
-        queue, md, data = str(record["queue"]), record["md"], base64.b64decode(record["data"], validate=True)
+        queue, md, data = (
+            str(record["queue"]),
+            record["md"],
+            base64.b64decode(record["data"], validate=True),
+        )
     except (ValueError, TypeError, LookupError, RecursionError, binascii.Error):
         raise MqError("json", 2334, 'no {"queue", "md", "data"} with data in base64') from None
     return Outgoing(queue, from_json(md), data)
@@ -120,7 +128,10 @@ class Files:
         try:
             for number, message in enumerate(messages, self._last + 1):
                 description = {"queue": message.queue, "md": message.md.to_json()}
-                _write_file(self._path(number, ".md.json"), json.dumps(description, indent=2).encode() + b"\n")
+                _write_file(
+                    self._path(number, ".md.json"),
+                    json.dumps(description, indent=2).encode() + b"\n",
+                )
                 _write_file(self._path(number, ".part"), message.data)
                 names.append(number)
             for number in names:  # in order: a kill leaves the first ones, never a gap
@@ -147,7 +158,9 @@ def _open_locked(path: Path) -> int:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(handle)
-        raise ToolError(f"{path} is in use by another bridge; stop it, or give this one another output") from None
+        raise ToolError(
+            f"{path} is in use by another bridge; stop it, or give this one another output"
+        ) from None
     return handle
 
 

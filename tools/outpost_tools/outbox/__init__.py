@@ -7,7 +7,7 @@ faults.py    what is wrong with an image, by name
 show.py      text and JSON for people and programs
 export.py    messages out: JSON lines, or a sealed segment for the pipeline
 wear.py      the model of wear; pure
-cli.py       `outpost outbox`
+live.py      the image of a board that is alive, over its serial port
+source.py    the image that the arguments name, examined
+arguments/   `outpost outbox show`, check, export, wear
 """
-
-from outpost_tools.outbox.cli import add_parser as add_parser

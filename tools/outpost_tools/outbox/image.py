@@ -33,7 +33,9 @@ class State(StrEnum):
     HELD = "held"
     ACKED = "acked"  # done with, out of order: an older one is held
     FREED = "freed"
-    SUPERSEDED = "superseded"  # given up after a failed program: a later sector uses its number again
+    SUPERSEDED = (
+        "superseded"  # given up after a failed program: a later sector uses its number again
+    )
     STRAY = "stray"  # of another stream, or of a second copy of a sector
 
 
@@ -90,7 +92,9 @@ class Image:
     status: Status
     chain: list[Block] = field(default_factory=list)
     stream: str = ""
-    told_oldest: int = 0  # as the newest record says; `oldest` may be later, when what was older is gone
+    told_oldest: int = (
+        0  # as the newest record says; `oldest` may be later, when what was older is gone
+    )
     oldest: int = 0
     acked: frozenset[int] = frozenset()
     next_seq: int = 0
@@ -108,8 +112,16 @@ class Image:
     @property
     def unreadable(self) -> int:
         """Numbers from `oldest` on that are neither done with nor readable."""
-        readable = {m.seq for m in self.messages if m.state in (State.HELD, State.ACKED) and m.seq >= self.oldest}
-        return self.next_seq - self.oldest - len(readable | {seq for seq in self.acked if self.oldest <= seq < self.next_seq})
+        readable = {
+            m.seq
+            for m in self.messages
+            if m.state in (State.HELD, State.ACKED) and m.seq >= self.oldest
+        }
+        return (
+            self.next_seq
+            - self.oldest
+            - len(readable | {seq for seq in self.acked if self.oldest <= seq < self.next_seq})
+        )
 
 
 def read_image(data: bytes) -> Image:
@@ -134,13 +146,20 @@ def _assembled(data: bytes, *, deep: bool) -> Image:
 
 
 def _split(data: bytes) -> list[bytes]:
-    return [data[at : at + BLOCK_BYTES].ljust(BLOCK_BYTES, b"\xff") for at in range(0, len(data), BLOCK_BYTES)]
+    return [
+        data[at : at + BLOCK_BYTES].ljust(BLOCK_BYTES, b"\xff")
+        for at in range(0, len(data), BLOCK_BYTES)
+    ]
 
 
 def _block(number: int, text: bytes, repair: bool) -> Block:
     header = layout.read_header(text)
     if header is not None:
-        return Block(number, Kind.NEWER) if header.version > layout.VERSION else _sector(number, Kind.SECTOR, text, header)
+        return (
+            Block(number, Kind.NEWER)
+            if header.version > layout.VERSION
+            else _sector(number, Kind.SECTOR, text, header)
+        )
     if layout.is_erased(text):
         return Block(number, Kind.ERASED)
     repaired = salvage.repair_header(text) if repair else None
@@ -154,7 +173,14 @@ def _block(number: int, text: bytes, repair: bool) -> Block:
 def _sector(number: int, kind: Kind, text: bytes, header: Header) -> Block:
     found = salvage.walk_on(text, header)
     rest_bytes = len(text[found.end :].rstrip(b"\xff"))
-    return Block(number, kind, header, found, rest_bytes, min(rest_bytes, layout.stated_bytes(text, found.end)))
+    return Block(
+        number,
+        kind,
+        header,
+        found,
+        rest_bytes,
+        min(rest_bytes, layout.stated_bytes(text, found.end)),
+    )
 
 
 def _status(data: bytes, blocks: list[Block], sectors: list[Block], deep: bool) -> Status:
@@ -187,7 +213,11 @@ def age(block: Block, head: Block) -> int:
 
 def _chain(head: Block, sectors: list[Block]) -> list[Block]:
     """Every sector of the head's stream, wherever it stands, oldest first; of two with one number the first."""
-    by_age = {age(block, head): block for block in reversed(sectors) if block.header.stream == head.header.stream}
+    by_age = {
+        age(block, head): block
+        for block in reversed(sectors)
+        if block.header.stream == head.header.stream
+    }
     by_age[0] = head
     return [by_age[key] for key in sorted(by_age, reverse=True)]
 
@@ -197,7 +227,11 @@ def _unbroken_chain(head: Block, blocks: list[Block]) -> list[Block]:
     chain, oldest = [head], _told(head)[0]
     while chain[0].header.first_seq > oldest and len(chain) < len(blocks):
         before = blocks[(chain[0].number - 1) % len(blocks)]
-        if not before.is_sector or age(before, head) != len(chain) or before.header.stream != head.header.stream:
+        if (
+            not before.is_sector
+            or age(before, head) != len(chain)
+            or before.header.stream != head.header.stream
+        ):
             break
         chain.insert(0, before)
     return chain
@@ -224,11 +258,18 @@ def _take_messages(image: Image, sectors: list[Block]) -> None:
     in_chain = {block.number for block in image.chain}
     others = [block for block in sectors if block.number not in in_chain]
     for block in others:
-        image.messages += [_message(block, record, State.STRAY) for record in _message_records(block)]
+        image.messages += [
+            _message(block, record, State.STRAY) for record in _message_records(block)
+        ]
     # A number at which a later sector begins was given up by the earlier one.
     found, limit = [], image.next_seq
     for block in reversed(image.chain):
-        found.append([_message(block, record, _state(image, record.seq, limit)) for record in _message_records(block)])
+        found.append(
+            [
+                _message(block, record, _state(image, record.seq, limit))
+                for record in _message_records(block)
+            ]
+        )
         limit = min(limit, block.header.first_seq)
     image.messages += [message for group in reversed(found) for message in group]
 
@@ -238,7 +279,9 @@ def _message_records(block: Block) -> list[Record]:
 
 
 def _message(block: Block, record: Record, state: State) -> Message:
-    return Message(record, block.number, block.header.stream.decode("ascii", "backslashreplace"), state)
+    return Message(
+        record, block.number, block.header.stream.decode("ascii", "backslashreplace"), state
+    )
 
 
 def _state(image: Image, seq: int, limit: int) -> State:

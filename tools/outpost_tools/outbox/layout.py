@@ -142,7 +142,9 @@ def read_record(block: bytes, offset: int, header: Header, seq: int) -> Record |
     kind = prefix.kind
     state = (prefix.oldest & _MASK, prefix.acked, prefix.boot)
     texts = (block[topic_at:payload_at], block[payload_at:crc_at], block[crc_at + _CRC.size : end])
-    return Record(offset, end - offset, kind & 0x0F, kind >> 4 & 3, bool(kind & 0x40), seq, *state, *texts)
+    return Record(
+        offset, end - offset, kind & 0x0F, kind >> 4 & 3, bool(kind & 0x40), seq, *state, *texts
+    )
 
 
 def walk(block: bytes, header: Header) -> Walk:

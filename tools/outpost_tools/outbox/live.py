@@ -14,8 +14,8 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 
+from outpost_tools.common.errors import ToolError
 from outpost_tools.device import console
-from outpost_tools.errors import ToolError
 from outpost_tools.outbox.layout import BLOCK_BYTES
 
 # The device is built as firmware/main.py builds it, and only read. A block goes without the erased bytes at its end; its number

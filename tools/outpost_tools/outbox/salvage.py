@@ -56,7 +56,11 @@ def _next_record(block: bytes, header: Header, damaged_at: int, seq: int) -> Rec
     """The first valid record behind the one at `damaged_at`, which had (or, as a state record, had not) the number `seq`."""
     if is_erased(block[damaged_at:]):
         return None
-    for offset in range(damaged_at + padded(OVERHEAD_BYTES, header.align), BLOCK_BYTES - OVERHEAD_BYTES + 1, header.align):
+    for offset in range(
+        damaged_at + padded(OVERHEAD_BYTES, header.align),
+        BLOCK_BYTES - OVERHEAD_BYTES + 1,
+        header.align,
+    ):
         for number in _numbers(block, header, offset, damaged_at, seq):
             record = read_record(block, offset, header, number)
             if record is not None and is_erased(record.padding):

@@ -19,7 +19,12 @@ DEFAULT_ENDURANCE = 100_000  # erases of a block that makers of NOR flash promis
 QUIET_S = 600  # without a record: then the client saves the acknowledgements
 _FILLED_BLOCKS = 200
 TABLE_BLOCKS = (16, 64, 256)
-TABLE_LOADS = ((60.0, 20, 200), (10.0, 20, 200), (1.0, 20, 200), (1.0, 24, 64))  # seconds between, topic, payload
+TABLE_LOADS = (
+    (60.0, 20, 200),
+    (10.0, 20, 200),
+    (1.0, 20, 200),
+    (1.0, 24, 64),
+)  # seconds between, topic, payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,11 @@ def _opened(image: Image, number: int) -> int:
 
 def span(seconds: float) -> str:
     """How long, for people: 45 min, 5.2 h, 12 days."""
-    for limit, unit, name in ((5400, 60, "min"), (2 * 86_400, 3600, "h"), (2 * SECONDS_A_YEAR, 86_400, "days")):
+    for limit, unit, name in (
+        (5400, 60, "min"),
+        (2 * 86_400, 3600, "h"),
+        (2 * SECONDS_A_YEAR, 86_400, "days"),
+    ):
         if seconds < limit:
             return f"{rounded(seconds / unit)} {name}"
     return f"{rounded(seconds / SECONDS_A_YEAR)} years"
@@ -128,7 +137,14 @@ def table(endurance: int, align: int) -> list[str]:
     ]
     for interval_s, topic_bytes, payload_bytes in TABLE_LOADS:
         for blocks in TABLE_BLOCKS:
-            lines.append(_row(Load(blocks, interval_s, topic_bytes, payload_bytes, align, saves_of(interval_s)), endurance))
+            lines.append(
+                _row(
+                    Load(
+                        blocks, interval_s, topic_bytes, payload_bytes, align, saves_of(interval_s)
+                    ),
+                    endurance,
+                )
+            )
     return lines
 
 
@@ -136,7 +152,13 @@ def _row(load: Load, endurance: int) -> str:
     every = f"{rounded(load.interval_s)} s"
     size = f"{load.topic_bytes} + {load.payload_bytes} B"
     held = span(load.messages_held * load.interval_s)
-    wear = (rounded(load.messages_per_block), str(load.blocks), rounded(load.erases_a_year), rounded(load.years(endurance)), held)
+    wear = (
+        rounded(load.messages_per_block),
+        str(load.blocks),
+        rounded(load.erases_a_year),
+        rounded(load.years(endurance)),
+        held,
+    )
     return "| " + " | ".join((every, size, *wear)) + " |"
 
 

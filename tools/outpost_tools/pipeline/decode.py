@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from outpost_tools import message, segments
+from outpost_tools.common import message, segments
 from outpost_tools.pipeline import schemas
 
 _FRAMES_PER_BATCH = 4096
@@ -63,10 +63,14 @@ def segment_batches(
     """All rows of one segment, in no promised order."""
     end = len(segments.MAGIC)
     if data[:end] != segments.MAGIC:
-        yield from arrow_batches(iter([_damage_row(data, 0, collector, number, "not a segment: wrong magic")]))
+        yield from arrow_batches(
+            iter([_damage_row(data, 0, collector, number, "not a segment: wrong magic")])
+        )
         return
     reader = _Reader(data, collector, number, versions)
-    while ends := segments.frame_ends(data, end, most=_FRAMES_PER_BATCH, most_bytes=_BYTES_PER_BATCH):
+    while ends := segments.frame_ends(
+        data, end, most=_FRAMES_PER_BATCH, most_bytes=_BYTES_PER_BATCH
+    ):
         yield from reader.read(end, ends)
         end = ends[-1]
     if end != len(data):  # a sealed segment is whole, so this is the disk's doing
@@ -121,7 +125,12 @@ class _Reader:
     """Sorts the frames of a chunk into plain messages and rows of the exact reader, and packs both into batches."""
 
     def __init__(self, data: bytes, collector: str, number: int, versions: tuple[int, ...]) -> None:
-        self._data, self._collector, self._number, self._versions = data, collector, number, versions
+        self._data, self._collector, self._number, self._versions = (
+            data,
+            collector,
+            number,
+            versions,
+        )
         self._bytes = np.frombuffer(data, np.uint8)
         self._devices: dict[tuple[bytes, str | None, str | None], str] = {}
 
@@ -153,12 +162,16 @@ class _Reader:
         payload_at = np.minimum(topic_at + headers["topic_length"], end)
         columns = {name: headers[name] for name in _HEADER.names or ()}
         columns |= {"begin": begins, "end": end, "topic_at": topic_at, "payload_at": payload_at}
-        packs = _decoded([data[place:end] for place, end in zip(payload_at.tolist(), ends, strict=True)])
+        packs = _decoded(
+            [data[place:end] for place, end in zip(payload_at.tolist(), ends, strict=True)]
+        )
         return _Chunk(columns, packs, [""] * len(packs))
 
     def _exact_rows(self, chunk: _Chunk, index: int) -> list[tuple]:
         begin, end = (int(chunk.columns[name][index]) for name in ("begin", "end"))
-        return frame_rows(segments.frame(self._data, begin, end), self._collector, self._number, self._versions)
+        return frame_rows(
+            segments.frame(self._data, begin, end), self._collector, self._number, self._versions
+        )
 
     @staticmethod
     def _undecided(chunk: _Chunk) -> np.ndarray:
@@ -173,8 +186,14 @@ class _Reader:
         columns["boot"] = np.array([head.boot for head in heads], np.int64)
         columns["ver"] = np.array([head.ver for head in heads], np.int64)
         fits = (columns["held"] >= 0) & (columns["held"] <= columns["seq"])
-        fits &= (columns["boot"] >= 0) & (columns["boot"] <= message.MAX_BOOT) & np.isin(columns["ver"], self._versions)
-        fits &= (columns["flags"] & segments.FLAG_RETAIN == 0) & (columns["original_length"] <= message.MAX_PAYLOAD_BYTES)
+        fits &= (
+            (columns["boot"] >= 0)
+            & (columns["boot"] <= message.MAX_BOOT)
+            & np.isin(columns["ver"], self._versions)
+        )
+        fits &= (columns["flags"] & segments.FLAG_RETAIN == 0) & (
+            columns["original_length"] <= message.MAX_PAYLOAD_BYTES
+        )
         chunk.names = self._names(chunk, heads)
         if not all(chunk.names):
             fits &= np.array(list(map(bool, chunk.names)))
@@ -183,13 +202,19 @@ class _Reader:
     def _names(self, chunk: _Chunk, heads: list[_Record]) -> list[str]:
         """The device of each, that topic and base name tell; empty when they don't, or when the stream is none."""
         data, devices, columns = self._data, self._devices, chunk.columns
-        spans = zip(columns["topic_at"].tolist(), columns["payload_at"].tolist(), heads, strict=True)
+        spans = zip(
+            columns["topic_at"].tolist(), columns["payload_at"].tolist(), heads, strict=True
+        )
         keys = [(data[begin:end], head.bn, head.sid) for begin, end, head in spans]
         names = [devices.get(key) for key in keys]
         if None not in names:
             return names
         for topic, base_name, stream in set(keys) - devices.keys():
-            device = message.device_of(topic.decode("utf-8", "replace"), base_name) if message.is_stream(stream) else None
+            device = (
+                message.device_of(topic.decode("utf-8", "replace"), base_name)
+                if message.is_stream(stream)
+                else None
+            )
             devices[topic, base_name, stream] = device or ""
         return [devices[key] for key in keys]
 
@@ -199,9 +224,13 @@ class _Reader:
         self._records = list(chain.from_iterable(chunk.packs))
         pack_of = np.repeat(np.arange(len(chunk.packs)), self._counts)
         self._shifts = np.array([record.t or 0.0 for record in self._records])
-        base = np.array([pack[0].bt for pack in chunk.packs], dtype=np.float64)[pack_of]  # None becomes NaN
+        base = np.array([pack[0].bt for pack in chunk.packs], dtype=np.float64)[
+            pack_of
+        ]  # None becomes NaN
         self._times = base + self._shifts
-        wrong = ~((self._times >= message.MIN_TIME_S) & (self._times < message.MAX_TIME_S)) & ~np.isnan(base)
+        wrong = ~(
+            (self._times >= message.MIN_TIME_S) & (self._times < message.MAX_TIME_S)
+        ) & ~np.isnan(base)
         if not all([record.n for record in self._records]):
             wrong |= np.array([not record.n for record in self._records])
         return np.unique(pack_of[wrong])
@@ -219,7 +248,9 @@ class _Reader:
             "device": each(chunk.names, pa.string()),
             "stream": each([head.sid for head in heads], pa.string()),
             "seq": each(chunk.columns["seq"]),
-            "record": pa.array(np.arange(len(records)) - np.repeat(np.cumsum(counts) - counts, counts)),
+            "record": pa.array(
+                np.arange(len(records)) - np.repeat(np.cumsum(counts) - counts, counts)
+            ),
             "boot": each(chunk.columns["boot"]),
             "held": each(chunk.columns["held"]),
             "uptime_s": each([head.up for head in heads], pa.float64()),
@@ -235,13 +266,17 @@ class _Reader:
             "offset": each(chunk.columns["begin"]),
         }
         arrays = [
-            columns[field.name].cast(field.type) if field.name in columns else pa.nulls(len(records), field.type)
+            columns[field.name].cast(field.type)
+            if field.name in columns
+            else pa.nulls(len(records), field.type)
             for field in schemas.FRAME
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schemas.FRAME)
 
 
-def segment_rows(data: bytes, collector: str, number: int, versions: tuple[int, ...] = message.VERSIONS) -> Iterator[tuple]:
+def segment_rows(
+    data: bytes, collector: str, number: int, versions: tuple[int, ...] = message.VERSIONS
+) -> Iterator[tuple]:
     """The rows of one segment by the exact reader alone, in the order of schemas.FRAME."""
     end = len(segments.MAGIC)
     if data[:end] != segments.MAGIC:
@@ -251,26 +286,54 @@ def segment_rows(data: bytes, collector: str, number: int, versions: tuple[int, 
         yield from frame_rows(frame, collector, number, versions)
         end = frame.end
     if end != len(data):
-        yield _damage_row(data, end, collector, number, f"damaged segment: {len(data) - end} bytes unreadable")
+        yield _damage_row(
+            data, end, collector, number, f"damaged segment: {len(data) - end} bytes unreadable"
+        )
 
 
 def _damage_row(data: bytes, offset: int, collector: str, number: int, reason: str) -> tuple:
     payload = data[offset : offset + segments.MAX_PAYLOAD_BYTES]
-    return (*_NO_MESSAGE, 0, collector, number, offset, reason, "", payload, False, len(data) - offset)
+    return (
+        *_NO_MESSAGE,
+        0,
+        collector,
+        number,
+        offset,
+        reason,
+        "",
+        payload,
+        False,
+        len(data) - offset,
+    )
 
 
-def frame_rows(frame: segments.Frame, collector: str, number: int, versions: tuple[int, ...] = message.VERSIONS) -> list[tuple]:
+def frame_rows(
+    frame: segments.Frame, collector: str, number: int, versions: tuple[int, ...] = message.VERSIONS
+) -> list[tuple]:
     """One row per reading, or the one row of a frame that is no message."""
     topic = frame.topic.decode("utf-8", "replace")
     origin = (frame.received_ms * 1000, collector, number, frame.offset)
     length = frame.original_length
     try:
-        pack = message.decode(topic, frame.payload, retained=frame.retained, original_length=length, versions=versions)
+        pack = message.decode(
+            topic, frame.payload, retained=frame.retained, original_length=length, versions=versions
+        )
     except message.Malformed as error:
         return [(*_NO_MESSAGE, *origin, str(error), topic, frame.payload, frame.retained, length)]
     head = (pack.device, pack.stream, pack.seq)
     return [
-        (*head, r.index, pack.boot, pack.held, pack.uptime_s, r.shift_s, pack.version, r.name, r.unit, r.value)
+        (
+            *head,
+            r.index,
+            pack.boot,
+            pack.held,
+            pack.uptime_s,
+            r.shift_s,
+            pack.version,
+            r.name,
+            r.unit,
+            r.value,
+        )
         + (_micros(r.time_s), None, *origin, *_NOT_REFUSED)
         for r in pack.readings
     ]
@@ -296,5 +359,7 @@ def arrow_batches(rows: Iterator[tuple]) -> Iterator[pa.RecordBatch]:
 
 def _record_batch(rows: list[tuple]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schemas.FRAME, strict=True)]
+    arrays = [
+        pa.array(column, field.type) for column, field in zip(columns, schemas.FRAME, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=schemas.FRAME)

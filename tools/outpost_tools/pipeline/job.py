@@ -17,8 +17,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter
 
-from outpost_tools import message
-from outpost_tools.pipeline import consumed, days, gold, parts, schemas, summaries, tables, transforms
+from outpost_tools.common import message
+from outpost_tools.pipeline import (
+    consumed,
+    days,
+    gold,
+    parts,
+    schemas,
+    summaries,
+    tables,
+    transforms,
+)
 from outpost_tools.pipeline.consumed import CHECKPOINT
 from outpost_tools.pipeline.session import SetupError
 from outpost_tools.pipeline.source import DEFAULT_BATCH_BYTES, available
@@ -44,14 +53,20 @@ def run(
     done = []
     options = {"path": log, "replay": tables_dir / tables.REPLAY, "maxBytesPerBatch": batch_bytes}
     options |= {"versions": " ".join(map(str, versions)), "buckets": _buckets(spark)}
-    frames = spark.readStream.format("outpost").options(**{name: str(value) for name, value in options.items()}).load()
+    frames = (
+        spark.readStream.format("outpost")
+        .options(**{name: str(value) for name, value in options.items()})
+        .load()
+    )
 
     def take(batch: DataFrame, number: int) -> None:
         write_batch(spark, tables_dir, batch, number)
         done.append(number)
         progress(_batch_line(tables_dir, number))
 
-    writer = frames.writeStream.foreachBatch(take).option("checkpointLocation", str(tables_dir / CHECKPOINT))
+    writer = frames.writeStream.foreachBatch(take).option(
+        "checkpointLocation", str(tables_dir / CHECKPOINT)
+    )
     _run_to_the_end(writer.trigger(availableNow=True), progress)
     consumed.prune_replay(tables_dir)
     write_gold(spark, tables_dir, window_s, again=bool(done), progress=progress)
@@ -75,17 +90,28 @@ def check_directories(log: Path, tables_dir: Path) -> None:
     if not log.is_dir():
         raise SetupError(f"{log}: no such directory; give the collector's log directory as --log")
     if not available(log):
-        raise SetupError(f"{log}: no sealed segment in any <collector>/ below it; has the collector run?")
-    known = max((tables.newest_batch(tables_dir, name) or 0 for name in ("readings", "streams")), default=0)
+        raise SetupError(
+            f"{log}: no sealed segment in any <collector>/ below it; has the collector run?"
+        )
+    known = max(
+        (tables.newest_batch(tables_dir, name) or 0 for name in ("readings", "streams")), default=0
+    )
     planned = [int(path.name) for path in (tables_dir / CHECKPOINT / "offsets").glob("[0-9]*")]
     if tables.newest_batch(tables_dir, "readings") is not None and known > max(planned, default=-1):
-        raise SetupError(f"{tables_dir}: tables without their {CHECKPOINT}; remove the whole directory and run again")
+        raise SetupError(
+            f"{tables_dir}: tables without their {CHECKPOINT}; remove the whole directory and run again"
+        )
 
 
 def write_batch(spark: SparkSession, tables_dir: Path, batch: DataFrame, number: int) -> None:
     """One micro-batch, idempotent in `number`."""
-    folders = {name: parts.begin(tables_dir, name, number) for name in ("readings", "quarantine", "streams")}
-    states = transforms.mark(batch, read_streams(spark, tables_dir, number), _buckets(spark), folders).toArrow()
+    folders = {
+        name: parts.begin(tables_dir, name, number)
+        for name in ("readings", "quarantine", "streams")
+    }
+    states = transforms.mark(
+        batch, read_streams(spark, tables_dir, number), _buckets(spark), folders
+    ).toArrow()
     parts.write(folders["streams"], 0, states)
     for name, folder in folders.items():
         parts.finish(tables_dir, name, number, folder)
@@ -105,7 +131,9 @@ def read_streams(spark: SparkSession, tables_dir: Path, number: int | None) -> D
     return spark.read.schema(schemas.spark(schemas.STREAM)).parquet(str(path))
 
 
-def read_readings(spark: SparkSession, tables_dir: Path, files: list[Path] | None = None) -> DataFrame:
+def read_readings(
+    spark: SparkSession, tables_dir: Path, files: list[Path] | None = None
+) -> DataFrame:
     """Silver (or those files of it), with the times that became known later."""
     files = tables.counted_files(tables_dir, "readings") if files is None else files
     schema = schemas.spark(schemas.READING)
@@ -117,7 +145,9 @@ def read_readings(spark: SparkSession, tables_dir: Path, files: list[Path] | Non
     return gold.placed(rows, spark.createDataFrame(known)) if known.num_rows else rows
 
 
-def write_gold(spark: SparkSession, tables_dir: Path, window_s: float, *, again: bool, progress: Progress) -> None:
+def write_gold(
+    spark: SparkSession, tables_dir: Path, window_s: float, *, again: bool, progress: Progress
+) -> None:
     """Gold of the newest batch; nothing to do when it stands already for this window length."""
     number = tables.newest_batch(tables_dir, "streams")
     complete = all(tables.newest_batch(tables_dir, name) == number for name in tables.GOLD_TABLES)
@@ -128,19 +158,34 @@ def write_gold(spark: SparkSession, tables_dir: Path, window_s: float, *, again:
     progress(f"computing {plan.summary}, then gaps, latency, devices and boots")
     readings = read_readings(spark, tables_dir, plan.files)
     readings = readings.filter(plan.condition) if plan.condition is not None else readings
-    pieces = {"days": gold.days(readings), "windows": gold.windows(readings, window_s).withColumn("day", F.to_date("start"))}
-    with ThreadPoolExecutor(len(pieces)) as pool:  # the one is planned and compiled, which takes one core, while the other runs
-        list(pool.map(lambda name: _write_pieces(pieces[name], tables_dir, name, number, plan), pieces))
+    pieces = {
+        "days": gold.days(readings),
+        "windows": gold.windows(readings, window_s).withColumn("day", F.to_date("start")),
+    }
+    with ThreadPoolExecutor(
+        len(pieces)
+    ) as pool:  # the one is planned and compiled, which takes one core, while the other runs
+        list(
+            pool.map(
+                lambda name: _write_pieces(pieces[name], tables_dir, name, number, plan), pieces
+            )
+        )
     summaries.write(tables_dir, number)
     days.finish(tables_dir, number, window_s)
     for name in (*tables.GOLD_PIECES, *tables.GOLD_TABLES):
         tables.prune(tables_dir, name)
 
 
-def _write_pieces(frame: DataFrame, tables_dir: Path, name: str, number: int, plan: days.Plan) -> None:
+def _write_pieces(
+    frame: DataFrame, tables_dir: Path, name: str, number: int, plan: days.Plan
+) -> None:
     """Days made anew beside the others' files of the snapshot before; complete only with both."""
     directory = tables.open_batch(tables_dir, name, number)
-    writer = frame.coalesce(1).write.mode("overwrite").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    writer = (
+        frame.coalesce(1)
+        .write.mode("overwrite")
+        .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    )
     writer.partitionBy("day").parquet(str(directory))
     days.carry_over(tables_dir, name, number, plan)
 

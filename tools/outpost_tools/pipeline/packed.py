@@ -38,20 +38,38 @@ def pack(batches: Iterable[pa.RecordBatch], buckets: int) -> Iterator[pa.RecordB
 
 
 def _packed(rows: pa.Table, buckets: int) -> pa.RecordBatch:
-    readings, refused = rows.select(schemas.READING.names), rows.slice(0, 0).select(schemas.QUARANTINE)
+    readings, refused = (
+        rows.select(schemas.READING.names),
+        rows.slice(0, 0).select(schemas.QUARANTINE),
+    )
     if rows["reason"].null_count < rows.num_rows:
         is_reading = pc.is_null(rows["reason"])
-        readings, refused = readings.filter(is_reading), rows.select(schemas.QUARANTINE).filter(pc.invert(is_reading))
-    found = [(bucket, False, _bytes(part)) for bucket, part in _split(readings.combine_chunks(), buckets)]
+        readings, refused = (
+            readings.filter(is_reading),
+            rows.select(schemas.QUARANTINE).filter(pc.invert(is_reading)),
+        )
+    found = [
+        (bucket, False, _bytes(part)) for bucket, part in _split(readings.combine_chunks(), buckets)
+    ]
     if refused.num_rows:
-        found.append((zlib.crc32(str(refused["segment"][0]).encode()) % buckets, True, _bytes(refused)))
+        found.append(
+            (zlib.crc32(str(refused["segment"][0]).encode()) % buckets, True, _bytes(refused))
+        )
     columns = zip(*found, strict=True)
-    return pa.RecordBatch.from_arrays([pa.array(c, f.type) for c, f in zip(columns, PACKED, strict=True)], schema=PACKED)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, PACKED, strict=True)], schema=PACKED
+    )
 
 
 def _split(readings: pa.Table, buckets: int) -> Iterator[tuple[int, pa.Table]]:
-    names = pc.binary_join_element_wise(*(readings[name] for name in schemas.KEY), "/").combine_chunks().dictionary_encode()
-    of_name = np.array([zlib.crc32(name.encode()) % buckets for name in names.dictionary.to_pylist()], np.int64)
+    names = (
+        pc.binary_join_element_wise(*(readings[name] for name in schemas.KEY), "/")
+        .combine_chunks()
+        .dictionary_encode()
+    )
+    of_name = np.array(
+        [zlib.crc32(name.encode()) % buckets for name in names.dictionary.to_pylist()], np.int64
+    )
     of_row = of_name[names.indices.to_numpy()]
     for bucket in np.unique(of_row).tolist():
         yield bucket, readings.take(np.flatnonzero(of_row == bucket))

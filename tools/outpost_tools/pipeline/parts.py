@@ -51,7 +51,11 @@ def _days(readings: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     days = readings["time"].cast(pa.date32())
     distinct = days.unique().to_pylist()
     for day in distinct:
-        rows = readings if len(distinct) == 1 else readings.filter(pc.is_null(days) if day is None else pc.equal(days, day))
+        rows = (
+            readings
+            if len(distinct) == 1
+            else readings.filter(pc.is_null(days) if day is None else pc.equal(days, day))
+        )
         yield (tables.NO_DAY if day is None else day.isoformat()), rows
 
 

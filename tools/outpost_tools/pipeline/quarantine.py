@@ -13,7 +13,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from outpost_tools import message, segments
+from outpost_tools.common import message, segments
 from outpost_tools.pipeline import tables
 
 
@@ -24,7 +24,9 @@ def reasons(tables_dir: Path) -> Counter[str]:
     return Counter(tables.read_table(tables_dir, "quarantine", ["reason"])["reason"].to_pylist())
 
 
-def replay(tables_dir: Path, reason: str, *, versions: tuple[int, ...] = message.VERSIONS) -> tuple[int, int]:
+def replay(
+    tables_dir: Path, reason: str, *, versions: tuple[int, ...] = message.VERSIONS
+) -> tuple[int, int]:
     """(frames on their way to silver, frames that are still no message) of those whose reason begins with `reason`."""
     folder = tables_dir / tables.REPLAY
     _finish(folder)
@@ -47,7 +49,9 @@ def _is_message(row: dict, versions: tuple[int, ...]) -> bool:
     if length is not None and length > len(row["payload"]):  # it was cut: the rest is nowhere
         return False
     try:
-        message.decode(row["topic"], row["payload"], retained=bool(row["retained"]), versions=versions)
+        message.decode(
+            row["topic"], row["payload"], retained=bool(row["retained"]), versions=versions
+        )
     except message.Malformed:
         return False
     return True
@@ -64,7 +68,10 @@ def _write(folder: Path, rows: list[dict], origins: list[tuple]) -> None:
     number = _next_number(folder)
     making = folder / f"segment-{number:012d}.making"
     _write_durably(making, json.dumps(origins).encode())
-    frames = [segments.encode_frame(_ms(row["received"]), row["topic"].encode(), row["payload"]) for row in rows]
+    frames = [
+        segments.encode_frame(_ms(row["received"]), row["topic"].encode(), row["payload"])
+        for row in rows
+    ]
     unsealed = folder / f"segment-{number:012d}.open"
     _write_durably(unsealed, segments.MAGIC + b"".join(frames))
     unsealed.rename(unsealed.with_suffix(".seg"))

@@ -47,7 +47,9 @@ class Ranges:
 
     def add(self, seq: int) -> bool:
         """Put `seq` in; True when it was not there."""
-        if self._lasts and seq == self._lasts[-1] + 1:  # the usual case: the next number of a live board
+        if (
+            self._lasts and seq == self._lasts[-1] + 1
+        ):  # the usual case: the next number of a live board
             self._lasts[-1] = seq
             return True
         if seq in self:

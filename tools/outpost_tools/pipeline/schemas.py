@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from outpost_tools import message
+from outpost_tools.common import message
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _TIME = pa.timestamp("us", "UTC")
 TIME_LIMITS = tuple(
-    datetime.datetime.fromtimestamp(second, datetime.UTC) for second in (message.MIN_TIME_S, message.MAX_TIME_S - 1)
+    datetime.datetime.fromtimestamp(second, datetime.UTC)
+    for second in (message.MIN_TIME_S, message.MAX_TIME_S - 1)
 )
 
 # Where a row came from: the frame's place in the log is its identity for good.
@@ -41,7 +42,10 @@ READING = pa.schema(
         ("name", pa.string()),
         ("unit", pa.string()),
         ("value", pa.float64()),
-        ("time", _TIME),  # null: the board's clock was not set, and not yet known from another message of that boot
+        (
+            "time",
+            _TIME,
+        ),  # null: the board's clock was not set, and not yet known from another message of that boot
         ("placed", pa.bool_()),  # the time comes from another message of that boot
         *_ORIGIN,
     ]
@@ -76,6 +80,8 @@ STREAM = pa.schema([*(READING.field(name) for name in KEY), *STREAM_STATE])
 
 
 def spark(schema: pa.Schema) -> StructType:
-    from pyspark.sql.pandas.types import from_arrow_schema  # late: the tables are read without Spark
+    from pyspark.sql.pandas.types import (
+        from_arrow_schema,
+    )  # late: the tables are read without Spark
 
     return from_arrow_schema(schema)

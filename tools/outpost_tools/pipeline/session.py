@@ -22,7 +22,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline.source import OutpostSource
 
 JAVA_MINIMUM = 17
@@ -43,7 +43,9 @@ def check_java() -> None:
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     found = re.search(r'version "(\d+)', answer)
     if not found or int(found[1]) < JAVA_MINIMUM:
-        raise SetupError(f"{java} is Java {found[1] if found else '?'}, Spark needs {JAVA_MINIMUM}: {_INSTALL}")
+        raise SetupError(
+            f"{java} is Java {found[1] if found else '?'}, Spark needs {JAVA_MINIMUM}: {_INSTALL}"
+        )
 
 
 def start(master: str, log_file: Path, *, shuffle_partitions: int = 2) -> SparkSession:
@@ -92,7 +94,9 @@ def _put_package_on_path() -> None:
 
 def _ship_package(spark: SparkSession) -> None:
     """The executors of a cluster get this package from the driver; its libraries they must have (README.md)."""
-    folder = tempfile.mkdtemp(prefix="outpost-")  # executors fetch from it, also one that comes late
+    folder = tempfile.mkdtemp(
+        prefix="outpost-"
+    )  # executors fetch from it, also one that comes late
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     root = Path(__file__).resolve().parents[2]
     archive = shutil.make_archive(str(Path(folder, "outpost_tools")), "zip", root, "outpost_tools")
@@ -124,5 +128,7 @@ def _lock(log: int, path: Path) -> None:
             return
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise SetupError(f"{path.parent}: another pipeline run is using it; wait for its end") from None
+                raise SetupError(
+                    f"{path.parent}: another pipeline run is using it; wait for its end"
+                ) from None
             time.sleep(0.2)

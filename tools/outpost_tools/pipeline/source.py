@@ -17,10 +17,15 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import StructType
 
-from outpost_tools import message, segments
+from outpost_tools.common import message, segments
 from outpost_tools.pipeline import decode, packed, schemas, tables
 
 DEFAULT_BATCH_BYTES = 128 << 20  # some 800,000 small messages: bounds the memory of one micro-batch
@@ -79,22 +84,38 @@ class SegmentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: dict[str, int] | None = None
 
     def initialOffset(self) -> dict:  # noqa: N802
-        return {name: numbers[0] - 1 for name, numbers in available(self._log, self._replay).items()}
+        return {
+            name: numbers[0] - 1 for name, numbers in available(self._log, self._replay).items()
+        }
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadMaxBytes(self._batch_bytes)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = {name: numbers[-1] for name, numbers in available(self._log, self._replay).items()}
+        self._target = {
+            name: numbers[-1] for name, numbers in available(self._log, self._replay).items()
+        }
 
     def reportLatestOffset(self) -> dict:  # noqa: N802
-        return dict(sorted((name, numbers[-1]) for name, numbers in available(self._log, self._replay).items()))
+        return dict(
+            sorted(
+                (name, numbers[-1]) for name, numbers in available(self._log, self._replay).items()
+            )
+        )
 
     def latestOffset(self, start: dict, limit: ReadLimit) -> dict:  # noqa: N802
         _check_not_behind(available(self._log, self._replay), start)
-        pending = [item for item in waiting(self._log, start, self._replay) if self._target is None or self._wanted(item)]
+        pending = [
+            item
+            for item in waiting(self._log, start, self._replay)
+            if self._target is None or self._wanted(item)
+        ]
         end = dict(start)
-        budget = None if isinstance(limit, ReadAllAvailable) else getattr(limit, "max_bytes", self._batch_bytes)
+        budget = (
+            None
+            if isinstance(limit, ReadAllAvailable)
+            else getattr(limit, "max_bytes", self._batch_bytes)
+        )
         taken = 0
         for collector, number in pending:
             if budget is not None and taken >= budget:
@@ -133,12 +154,16 @@ def segment_path(log: Path, collector: str, number: int, replay: Path | None = N
 
 def available(log: Path, replay: Path | None = None) -> dict[str, list[int]]:
     """The numbers of the sealed segments of each collector, ascending; collectors without any are left out."""
-    folders = {path.name: path for path in log.iterdir() if path.is_dir() and not path.name.startswith(".")}
+    folders = {
+        path.name: path for path in log.iterdir() if path.is_dir() and not path.name.startswith(".")
+    }
     if replay is not None:
         folders[REPLAY] = replay
     found = {}
     for name in sorted(folders):
-        numbers = [segments.segment_number(path) for path in segments.sealed_segments(folders[name])]
+        numbers = [
+            segments.segment_number(path) for path in segments.sealed_segments(folders[name])
+        ]
         if numbers:
             found[name] = numbers
     return found
@@ -168,7 +193,14 @@ def _check_not_behind(present: dict[str, list[int]], start: dict) -> None:
 def _check_complete(bundles: list[list[tuple[str, int]]], start: dict, end: dict) -> None:
     present = {item for bundle in bundles for item in bundle}
     for collector, last in end.items():
-        first = start.get(collector, min((n for c, n in present if c == collector), default=last + 1) - 1) + 1
+        first = (
+            start.get(
+                collector, min((n for c, n in present if c == collector), default=last + 1) - 1
+            )
+            + 1
+        )
         for number in range(first, last + 1):
             if (collector, number) not in present:
-                raise FileNotFoundError(f"segment {number} of collector {collector} is missing from the log directory")
+                raise FileNotFoundError(
+                    f"segment {number} of collector {collector} is missing from the log directory"
+                )

@@ -21,7 +21,10 @@ from pyspark.sql import DataFrame
 from outpost_tools.pipeline import clocks, packed, parts, schemas
 
 BUCKETS_PER_PARTITION = 2  # bounds what one call holds in memory; each is a file
-_ORDER = [(name, "ascending") for name in ("code", "seq", "received", "collector", "segment", "offset", "record")]
+_ORDER = [
+    (name, "ascending")
+    for name in ("code", "seq", "received", "collector", "segment", "offset", "record")
+]
 _SEQ_BITS = 31  # one more than a number has, so that the ranges of two streams never touch
 
 
@@ -49,7 +52,9 @@ def mark_streams(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
     key = (code << _SEQ_BITS) + seq
     fresh = first_copy & ~in_ranges(key, old)
     readings = rows.filter(pa.array(fresh)).select(schemas.READING.names).cast(schemas.READING)
-    known = clocks.lowest(pa.concat_tables([clocks.from_state(state), clocks.from_readings(readings)]))
+    known = clocks.lowest(
+        pa.concat_tables([clocks.from_state(state), clocks.from_readings(readings)])
+    )
     counts = np.bincount(code[copies], minlength=len(names))
     after = _next_state(names, grown(old, key[fresh]), known)
     after |= _sums(state, state_codes, code, rows["held"].to_numpy(), counts)
@@ -59,14 +64,22 @@ def mark_streams(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 def _coded(rows: pa.Table, state: pa.Table) -> tuple[pa.Array, pa.Array, np.ndarray]:
     """(distinct "device/stream", their index for each row, for each state)."""
-    all_names = pa.chunked_array([*_names(rows).chunks, *_names(state).chunks], pa.string()).combine_chunks()
+    all_names = pa.chunked_array(
+        [*_names(rows).chunks, *_names(state).chunks], pa.string()
+    ).combine_chunks()
     encoded = all_names.dictionary_encode()
     codes = encoded.indices.cast(pa.int64())
-    return encoded.dictionary, codes[: rows.num_rows], codes[rows.num_rows :].to_numpy(zero_copy_only=False)
+    return (
+        encoded.dictionary,
+        codes[: rows.num_rows],
+        codes[rows.num_rows :].to_numpy(zero_copy_only=False),
+    )
 
 
 def _names(table: pa.Table) -> pa.ChunkedArray:
-    return pc.binary_join_element_wise(*(table[name] for name in schemas.KEY), "/")  # neither has a slash
+    return pc.binary_join_element_wise(
+        *(table[name] for name in schemas.KEY), "/"
+    )  # neither has a slash
 
 
 def first_copies(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
@@ -117,21 +130,34 @@ def grown(bounds: tuple[np.ndarray, np.ndarray], keys: np.ndarray) -> tuple[np.n
     order = np.argsort(firsts, kind="stable")
     firsts, lasts = firsts[order], lasts[order]
     apart = firsts[1:] != lasts[:-1] + 1
-    return np.concatenate([firsts[:1], firsts[1:][apart]]), np.concatenate([lasts[:-1][apart], lasts[-1:]])
+    return np.concatenate([firsts[:1], firsts[1:][apart]]), np.concatenate(
+        [lasts[:-1][apart], lasts[-1:]]
+    )
 
 
-def _next_state(names: pa.Array, bounds: tuple[np.ndarray, np.ndarray], known: pa.Table) -> dict[str, pa.Array]:
+def _next_state(
+    names: pa.Array, bounds: tuple[np.ndarray, np.ndarray], known: pa.Table
+) -> dict[str, pa.Array]:
     keys = np.stack(bounds, axis=1).ravel()
     codes = bounds[0] >> _SEQ_BITS
     offsets = np.concatenate([[0], np.cumsum(2 * np.bincount(codes, minlength=len(names)))])
-    ranges = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(keys & ((1 << _SEQ_BITS) - 1)))
+    ranges = pa.ListArray.from_arrays(
+        pa.array(offsets, pa.int32()), pa.array(keys & ((1 << _SEQ_BITS) - 1))
+    )
     clock_codes = pc.index_in(_names(known), value_set=names).to_numpy().astype(np.int64)
     parts = pc.split_pattern(names, "/")
     device, stream = (pc.list_element(parts, index) for index in (0, 1))
-    return {"device": device, "stream": stream, "ranges": ranges, "clocks": clocks.to_state(known, len(names), clock_codes)}
+    return {
+        "device": device,
+        "stream": stream,
+        "ranges": ranges,
+        "clocks": clocks.to_state(known, len(names), clock_codes),
+    }
 
 
-def _sums(state: pa.Table, state_codes: np.ndarray, code: np.ndarray, held: np.ndarray, counts: np.ndarray) -> dict:
+def _sums(
+    state: pa.Table, state_codes: np.ndarray, code: np.ndarray, held: np.ndarray, counts: np.ndarray
+) -> dict:
     """copies, held_min and held_max of every stream, old and new together."""
     lowest, highest = np.full(len(counts), np.iinfo(np.int64).max), np.full(len(counts), -1)
     np.minimum.at(lowest, code, held)

@@ -51,7 +51,10 @@ def _content(report: Report, binned: Binned, index: dict[str, int]) -> dict[str,
         "fleet": _dense(binned.delays, ["p50", "p99", "max"], 1.0),
         "outages": [_outage(outage, index) for outage in report.outages],
         "gaps": {
-            index[device]: rows[["stream", "first", "last", "state"]].head(_GAPS_OF_DEVICE).to_numpy().tolist()
+            index[device]: rows[["stream", "first", "last", "state"]]
+            .head(_GAPS_OF_DEVICE)
+            .to_numpy()
+            .tolist()
             for device, rows in report.gaps.groupby("device")
             if device in index
         },
@@ -76,12 +79,18 @@ def _values(binned: Binned, index: dict[str, int]) -> dict[int, dict[int, list]]
         for device, own in rows.groupby("device"):
             if device in index:  # silver may be a batch ahead of gold while a run goes on
                 first, mean, low, high = _dense(own, ["mean", "min", "max"], step)
-                found[index[device]][number] = [first, mean, *((None, None) if mean == low == high else (low, high))]
+                found[index[device]][number] = [
+                    first,
+                    mean,
+                    *((None, None) if mean == low == high else (low, high)),
+                ]
     return found
 
 
 def _step(extent: float) -> float:
-    return 10.0 ** np.floor(np.log10(extent / _STEPS)) if np.isfinite(extent) and extent > 0 else 0.0
+    return (
+        10.0 ** np.floor(np.log10(extent / _STEPS)) if np.isfinite(extent) and extent > 0 else 0.0
+    )
 
 
 def _dense(rows: pd.DataFrame, columns: list[str], step: float) -> list:
@@ -93,7 +102,10 @@ def _dense(rows: pd.DataFrame, columns: list[str], step: float) -> list:
 def _rounded(column: pd.Series, step: float) -> list:
     """None where there is nothing; whole numbers without a fraction, which is half of the JSON."""
     digits = max(0, -int(np.floor(np.log10(step)))) if step else 15
-    return [None if not np.isfinite(v) else _short(round(v, digits) if step else v) for v in column.tolist()]
+    return [
+        None if not np.isfinite(v) else _short(round(v, digits) if step else v)
+        for v in column.tolist()
+    ]
 
 
 def _short(value: float) -> float | int:

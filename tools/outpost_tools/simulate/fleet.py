@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from outpost_tools.common import source_tree
 from outpost_tools.simulate import interpreter
 from outpost_tools.simulate.board import Board
 from outpost_tools.simulate.orders import Orders
@@ -60,7 +61,7 @@ class Fleet:
     ) -> None:
         """`cuts` power cuts of each board, spread over `seconds`; `settings` for settings.json. Raises ToolError."""
         self.command, self.interpreter = interpreter.choose()
-        self.root = interpreter.repository()
+        self.root = source_tree.repository()
         self.directory = directory.resolve()
         self.events = events or Events()
         self._stop_file = self.directory / "stop"
@@ -68,7 +69,8 @@ class Fleet:
         self._settings = {**_FAST, "interval_ms": interval_ms, **(settings or {})}
         plan = {"cuts": cuts, "seconds": seconds, "interval_ms": interval_ms}
         self.boards = [
-            self._board(f"board-{n}", Proxy(*broker), Orders(f"{seed}/board-{n}", **plan)) for n in range(1, count + 1)
+            self._board(f"board-{n}", Proxy(*broker), Orders(f"{seed}/board-{n}", **plan))
+            for n in range(1, count + 1)
         ]
 
     def _board(self, device: str, proxy: Proxy, orders: Orders) -> Board:

@@ -96,7 +96,9 @@ class Proxy:
             self._writers.discard(broker_writer)
             broker_writer.close()  # not abort: what the board sent last still goes out
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool = False) -> None:
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool = False
+    ) -> None:
         while data := await reader.read(_CHUNK):
             await self._flowing.wait()
             if answers and not self._refusing and writer not in self._answering:

@@ -6,6 +6,7 @@ start children from the main thread. They run in their own session: Ctrl-C reach
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import os
@@ -33,7 +34,9 @@ def tools_environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, **more}
 
 
-def start(arguments: list[str], *, log: Path, cwd: Path | None = None, env: dict[str, str] | None = None) -> subprocess.Popen:
+def start(
+    arguments: list[str], *, log: Path, cwd: Path | None = None, env: dict[str, str] | None = None
+) -> subprocess.Popen:
     """Start a child whose output is appended to the file `log`."""
     with log.open("ab") as output:
         return subprocess.Popen(
@@ -66,6 +69,14 @@ def kill(process: subprocess.Popen | None) -> int | None:
     if process.poll() is None:
         process.kill()
     return process.wait()
+
+
+def end_on_signals() -> None:
+    """SIGTERM and SIGINT cancel the current task: `finally` and `async with` end its children."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(number, task.cancel)
 
 
 def free_port() -> int:

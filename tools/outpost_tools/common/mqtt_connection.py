@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeVar
 
 import paho.mqtt.client as mqtt
 
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
 
 KEEP_ALIVE_S = 30
 CONNACK_TIMEOUT_S = 10.0
@@ -55,7 +55,9 @@ class Client(mqtt.Client):
     def has_read_ahead(self) -> bool:
         """Bytes wait here, or in the TLS layer, which select() does not see."""
         socket = self.socket()
-        return self._at < len(self._ahead) or (isinstance(socket, ssl.SSLSocket) and socket.pending() > 0)
+        return self._at < len(self._ahead) or (
+            isinstance(socket, ssl.SSLSocket) and socket.pending() > 0
+        )
 
     def reconnect(self) -> mqtt.MQTTErrorCode:
         self._ahead, self._at = b"", 0
@@ -98,7 +100,9 @@ class Client(mqtt.Client):
 
     def _send(self, packets: list[bytes]) -> None:
         if packets:
-            self._packet_queue(mqtt.PUBACK, b"".join(packets), 0, 1)  # to paho one packet, of a kind that it only writes
+            self._packet_queue(
+                mqtt.PUBACK, b"".join(packets), 0, 1
+            )  # to paho one packet, of a kind that it only writes
 
 
 def _publish(topic: bytes, payload: bytes) -> bytes:
@@ -112,17 +116,23 @@ def _publish(topic: bytes, payload: bytes) -> bytes:
     return b"\x31" + length + body
 
 
-def tls_context(ca_file: Path | None, certificate: Path | None = None, key: Path | None = None) -> ssl.SSLContext:
+def tls_context(
+    ca_file: Path | None, certificate: Path | None = None, key: Path | None = None
+) -> ssl.SSLContext:
     """Verifies certificate and host name, always. ca_file None: the system's authorities. Raises ToolError."""
     try:
         context = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
     except (OSError, ssl.SSLError) as error:
-        raise ToolError(f"--ca-file {ca_file}: {error}; a file of PEM certificates is needed") from None
+        raise ToolError(
+            f"--ca-file {ca_file}: {error}; a file of PEM certificates is needed"
+        ) from None
     if certificate is not None:
         try:
             context.load_cert_chain(certificate, key)
         except (OSError, ssl.SSLError) as error:
-            raise ToolError(f"--cert {certificate}: {error}; a PEM certificate, and its key by --key, are needed") from None
+            raise ToolError(
+                f"--cert {certificate}: {error}; a PEM certificate, and its key by --key, are needed"
+            ) from None
     return context
 
 
@@ -157,8 +167,16 @@ class Connection(Generic[T]):
             self._client.tls_set_context(tls)
 
     def _make_client(self, client_id: str) -> Client:
-        session = {} if self._version == mqtt.MQTTv5 else {"clean_session": False}  # version 5 says it in connect()
-        client = Client(mqtt.CallbackAPIVersion.VERSION2, client_id=client_id, protocol=self._version, manual_ack=True, **session)
+        session = (
+            {} if self._version == mqtt.MQTTv5 else {"clean_session": False}
+        )  # version 5 says it in connect()
+        client = Client(
+            mqtt.CallbackAPIVersion.VERSION2,
+            client_id=client_id,
+            protocol=self._version,
+            manual_ack=True,
+            **session,
+        )
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_subscribe = self._on_subscribe
@@ -209,14 +227,24 @@ class Connection(Generic[T]):
     def _read(self) -> None:
         """Packets until the socket is dry (a read that brings no message), or a limit."""
         limits, client, until = self._limits, self._client, time.monotonic() + self._limits.seconds
-        while len(self._taken) < limits.messages and self._taken_bytes < limits.bytes and time.monotonic() < until:
+        while (
+            len(self._taken) < limits.messages
+            and self._taken_bytes < limits.bytes
+            and time.monotonic() < until
+        ):
             before = len(self._taken)
-            if client.loop_read() != mqtt.MQTT_ERR_SUCCESS or (len(self._taken) == before and not client.has_read_ahead):
+            if client.loop_read() != mqtt.MQTT_ERR_SUCCESS or (
+                len(self._taken) == before and not client.has_read_ahead
+            ):
                 return
 
     def _keep(self) -> None:
         self._client.loop_misc()
-        if not self.connected and self._client.socket() is not None and time.monotonic() > self._connack_by:
+        if (
+            not self.connected
+            and self._client.socket() is not None
+            and time.monotonic() > self._connack_by
+        ):
             self._say("no CONNACK, trying again")
             self._drop()
 
@@ -231,7 +259,9 @@ class Connection(Generic[T]):
         self._connack_by = time.monotonic() + CONNACK_TIMEOUT_S
         try:
             self._client.connect(*self._address, keepalive=KEEP_ALIVE_S, **self._session())
-        except OSError as error:  # ssl.SSLError too: a certificate that does not verify is no connection
+        except (
+            OSError
+        ) as error:  # ssl.SSLError too: a certificate that does not verify is no connection
             self._say(f"{error}; trying again")
 
     def _session(self) -> dict[str, Any]:
@@ -260,7 +290,11 @@ class Connection(Generic[T]):
         self.connected = False
 
     def _say(self, text: str) -> None:
-        print(f"{self._speaker()}broker {self._address[0]}:{self._address[1]}: {text}", file=sys.stderr, flush=True)
+        print(
+            f"{self._speaker()}broker {self._address[0]}:{self._address[1]}: {text}",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def _speaker(self) -> str:
         return ""

@@ -3,7 +3,7 @@
     with Broker("mosquitto", directory) as broker: ...        # broker.port; broker.kill(); broker.start()
 
 The same object, killed and started again, keeps port and directory, so mosquitto finds its saved sessions.
-`python -m outpost_tools.broker amqtt PORT` is the process behind kind "amqtt".
+`python -m outpost_tools.common.broker amqtt PORT` is the process behind kind "amqtt".
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ import time
 from pathlib import Path
 from typing import Self
 
-from outpost_tools import interpreters
-from outpost_tools.errors import ToolError
-from outpost_tools.simulate import children
+from outpost_tools.common import children, interpreters
+from outpost_tools.common.errors import ToolError
 
 KINDS = ("mosquitto", "amqtt")
 # amqtt gives a persistent session only to a client with a user name; any name will do (see _amqtt_config).
@@ -85,7 +84,9 @@ class Broker:
     def spawn(self) -> None:
         """Start (again) without waiting, for callers that have something else to do (see wait_until_ready())."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._process = children.start(self._command(), log=self.log, env=children.tools_environment())
+        self._process = children.start(
+            self._command(), log=self.log, env=children.tools_environment()
+        )
 
     def stop(self) -> None:
         """Orderly end: mosquitto saves its state."""
@@ -102,15 +103,19 @@ class Broker:
         deadline = time.monotonic() + timeout_s
         while not _accepts_connect(self.port):
             if self._process.poll() is not None:
-                raise BrokerError(f"{self.kind} ended with status {self._process.returncode}:\n{children.tail(self.log)}")
+                raise BrokerError(
+                    f"{self.kind} ended with status {self._process.returncode}:\n{children.tail(self.log)}"
+                )
             if time.monotonic() > deadline:
                 self.kill()
-                raise BrokerError(f"{self.kind} does not answer on port {self.port}:\n{children.tail(self.log)}")
+                raise BrokerError(
+                    f"{self.kind} does not answer on port {self.port}:\n{children.tail(self.log)}"
+                )
             time.sleep(0.05)
 
     def _command(self) -> list[str]:
         if self.kind == "amqtt":
-            return [sys.executable, "-m", "outpost_tools.broker", "amqtt", str(self.port)]
+            return [sys.executable, "-m", "outpost_tools.common.broker", "amqtt", str(self.port)]
         config = self.directory / "mosquitto.conf"
         listeners = self.more_listeners + _LISTENERS.format(port=self.port)
         text = configuration(listeners, self.directory)
@@ -125,7 +130,9 @@ def configuration(listeners: str, directory: Path) -> str:
     limits = rest[rest.index("# --- limits\n") :]
     text = f"{before}{listeners}{limits}"
     for key, value in (("persistence_location", f"{directory}/"), ("user", getpass.getuser())):
-        text = re.sub(rf"^{key} .*$", lambda _, line=f"{key} {value}": line, text, flags=re.MULTILINE)
+        text = re.sub(
+            rf"^{key} .*$", lambda _, line=f"{key} {value}": line, text, flags=re.MULTILINE
+        )
     return text
 
 
@@ -140,7 +147,13 @@ def _accepts_connect(port: int) -> bool:
     """MQTT 3.1.1 CONNECT with a clean session and a user name, answered by CONNACK 0."""
     name = ANY_USER.encode()
     client_id = b"outpost-ready"
-    body = b"\0\4MQTT\4\x82\0\x0a" + len(client_id).to_bytes(2, "big") + client_id + len(name).to_bytes(2, "big") + name
+    body = (
+        b"\0\4MQTT\4\x82\0\x0a"
+        + len(client_id).to_bytes(2, "big")
+        + client_id
+        + len(name).to_bytes(2, "big")
+        + name
+    )
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1.0) as link:
             link.sendall(bytes((0x10, len(body))) + body)
@@ -165,7 +178,9 @@ async def _serve_amqtt(port: int) -> None:
     try:
         from amqtt.broker import Broker as Amqtt
     except ModuleNotFoundError:
-        raise BrokerError("amqtt is not installed; install it with: pip install amqtt==0.12.1") from None
+        raise BrokerError(
+            "amqtt is not installed; install it with: pip install amqtt==0.12.1"
+        ) from None
     await Amqtt(_amqtt_config(port)).start()
     # Until SIGTERM, without its shutdown(): that has nothing to save, and was seen to hang for longer than 10 s.
     await asyncio.Event().wait()
@@ -173,7 +188,7 @@ async def _serve_amqtt(port: int) -> None:
 
 def main(arguments: list[str]) -> int:
     if len(arguments) != 2 or arguments[0] != "amqtt" or not arguments[1].isdigit():
-        print("usage: python -m outpost_tools.broker amqtt PORT", file=sys.stderr)
+        print("usage: python -m outpost_tools.common.broker amqtt PORT", file=sys.stderr)
         return 2
     logging.basicConfig(level=os.environ.get("OUTPOST_BROKER_LOG", "WARNING"))
     try:

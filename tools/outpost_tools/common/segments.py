@@ -61,7 +61,9 @@ class Frame:
         return bool(self.flags & FLAG_TRUNCATED)
 
 
-def encode_frame(received_ms: int, topic: bytes, payload: bytes, *, retain: bool = False, dup: bool = False) -> bytes:
+def encode_frame(
+    received_ms: int, topic: bytes, payload: bytes, *, retain: bool = False, dup: bool = False
+) -> bytes:
     """One frame; a payload longer than MAX_PAYLOAD_BYTES is cut and flagged."""
     flags = (FLAG_RETAIN if retain else 0) | (FLAG_DUP if dup else 0)
     original_length = len(payload)
@@ -72,18 +74,30 @@ def encode_frame(received_ms: int, topic: bytes, payload: bytes, *, retain: bool
     return _FRAME.pack(len(body), zlib.crc32(body)) + body
 
 
-def frame_ends(data: bytes, offset: int = len(MAGIC), *, most: int = sys.maxsize, most_bytes: int = sys.maxsize) -> list[int]:
+def frame_ends(
+    data: bytes, offset: int = len(MAGIC), *, most: int = sys.maxsize, most_bytes: int = sys.maxsize
+) -> list[int]:
     """Where each valid frame from `offset` on ends, which is where the next one begins; stops at the first torn or damaged one.
 
     At most so many frames, and none that begins after so many bytes. The cheap form of scan(): nothing is copied.
     """
-    view, unpack, crc32, size, full_at = memoryview(data), _FRAME.unpack_from, zlib.crc32, len(data), offset + most_bytes
+    view, unpack, crc32, size, full_at = (
+        memoryview(data),
+        _FRAME.unpack_from,
+        zlib.crc32,
+        len(data),
+        offset + most_bytes,
+    )
     ends = []
     while offset + _FRAME.size <= size and offset < full_at and len(ends) < most:
         length, crc = unpack(data, offset)
         begin = offset + _FRAME.size
         offset = begin + length
-        if not _BODY.size <= length <= _MAX_BODY_BYTES or offset > size or crc32(view[begin:offset]) != crc:
+        if (
+            not _BODY.size <= length <= _MAX_BODY_BYTES
+            or offset > size
+            or crc32(view[begin:offset]) != crc
+        ):
             break
         ends.append(offset)
     return ends
@@ -101,7 +115,15 @@ def frame(data: bytes, begin: int, end: int) -> Frame:
     received_ms, flags, original_length, topic_length = _BODY.unpack_from(data, begin + _FRAME.size)
     topic_at = begin + _FRAME.size + _BODY.size
     payload_at = min(topic_at + topic_length, end)
-    return Frame(received_ms, flags, original_length, data[topic_at:payload_at], data[payload_at:end], begin, end)
+    return Frame(
+        received_ms,
+        flags,
+        original_length,
+        data[topic_at:payload_at],
+        data[payload_at:end],
+        begin,
+        end,
+    )
 
 
 def read_segment(path: Path) -> Iterator[Frame]:
@@ -167,7 +189,9 @@ class SegmentWriter:
     def append(self, frame: bytes) -> None:
         """Write one encoded frame; not durable before commit()."""
         if self._file is None:
-            self._file = (self.directory / f"segment-{self._number:012d}.open").open("xb")  # never over what is there
+            self._file = (self.directory / f"segment-{self._number:012d}.open").open(
+                "xb"
+            )  # never over what is there
             self._file.write(MAGIC)
             self._length = len(MAGIC)
             self._new = True

@@ -16,12 +16,17 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
 
 ARCHITECTURES = ("amd64", "i386", "armhf")
-REQUIRED_ARCHITECTURES = ("amd64", "i386")  # armhf needs qemu, so it is checked where it was asked for
+REQUIRED_ARCHITECTURES = (
+    "amd64",
+    "i386",
+)  # armhf needs qemu, so it is checked where it was asked for
 OLDEST_MICROPYTHON = (1, 25)
-_PROBE_TIMEOUT_S = 20  # an interpreter starts in 10 ms; under qemu on a busy machine in less than 2 s
+_PROBE_TIMEOUT_S = (
+    20  # an interpreter starts in 10 ms; under qemu on a busy machine in less than 2 s
+)
 
 # `sys.implementation._mpy` bits 10 to 13 name the native-code architecture (MicroPython: tools/mpy-tool.py).
 _PROBE = """
@@ -60,14 +65,22 @@ def cache_folder() -> Path:
 def _probe(command: tuple[str, ...]) -> Interpreter | str:
     """Runs the interpreter and returns what it is, or the reason why that failed."""
     try:
-        done = subprocess.run([*command, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=True)
+        done = subprocess.run(
+            [*command, "-c", _PROBE],
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_TIMEOUT_S,
+            check=True,
+        )
         name, version, bits, mpy = done.stdout.split()
     except subprocess.CalledProcessError as error:
         return (error.stderr.strip().splitlines() or [f"exit status {error.returncode}"])[-1]
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
         return str(error)
     architecture = _MPY_ARCHITECTURES.get(int(mpy), "")
-    return Interpreter(name, tuple(int(part) for part in version.split(".")), int(bits), architecture)
+    return Interpreter(
+        name, tuple(int(part) for part in version.split(".")), int(bits), architecture
+    )
 
 
 def probe(command: list[str]) -> Interpreter:
@@ -106,7 +119,9 @@ def find_micropython(architecture: str) -> list[str] | None:
     Raises ToolError for an unknown architecture, and for a `MICROPYTHON` that does not run.
     """
     if architecture not in ARCHITECTURES:
-        raise ToolError(f"unknown architecture {architecture!r}: choose one of {', '.join(ARCHITECTURES)}")
+        raise ToolError(
+            f"unknown architecture {architecture!r}: choose one of {', '.join(ARCHITECTURES)}"
+        )
     chosen = os.environ.get("MICROPYTHON")
     if chosen:
         probe([chosen])  # a mistyped override must not be passed over in silence
@@ -117,7 +132,9 @@ def find_micropython(architecture: str) -> list[str] | None:
 
 def find_mosquitto() -> list[str] | None:
     """The command that starts the broker: from PATH, /usr/sbin (often not on a user's PATH) or the cache, or None."""
-    search_path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"])
+    search_path = os.pathsep.join(
+        [os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"]
+    )
     cached = cache_folder() / "bin" / "mosquitto"
     found = shutil.which("mosquitto", path=search_path) or shutil.which(str(cached))
     return [found] if found else None

@@ -1,13 +1,14 @@
-"""`outpost build`: the firmware as .mpy files, as `outpost flash` copies them, and a table of what they weigh."""
+"""`outpost build`: the firmware as .mpy files, as `outpost flash` copies them, and their sizes."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from outpost_tools import firmware_build
-from outpost_tools.errors import ToolError
+from outpost_tools.common.command_line import add_command
+from outpost_tools.common.errors import ToolError
 
+SUMMARY = "compile the firmware to .mpy files, as flash copies them"
 _DESCRIPTION = """\
 Compile firmware/outpost/*.py to .mpy files for an architecture, with mpy-cross, as `outpost flash`
 does. Names and line numbers are those of the source: a traceback from a board names file, line and
@@ -15,31 +16,38 @@ function as they stand in the repository.
 """
 _EXAMPLES = """\
 examples:
-  outpost build --arch armv6m                      Raspberry Pi Pico; armv7emsp: Pico 2; xtensawin: ESP32, S3; rv32imc: C3
-  outpost build --arch x86 --board UNIX            with main.py and the board's modules
+  outpost build --arch armv6m                 Raspberry Pi Pico
+                                              (Pico 2 armv7emsp; ESP32, S3 xtensawin; C3 rv32imc)
+  outpost build --arch x86 --board UNIX       with main.py and the board's modules
 """
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    parser = subparsers.add_parser(
-        "build", help="the firmware as .mpy files", description=_DESCRIPTION, epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    known = firmware_build.ARCHITECTURES
-    what = f"one of {', '.join(known)}, or `boards`: all that a supported board has (default)"
-    parser.add_argument("--arch", metavar="ARCH", choices=[*known, "boards"], default="boards", help=what)
+    from outpost_tools.device.firmware_build import ARCHITECTURES
+
+    parser = add_command(
+        subparsers, "build", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
+    )
+    parser.add_argument(
+        "--arch",
+        metavar="ARCH",
+        choices=[*ARCHITECTURES, "boards"],
+        default="boards",
+        help=f"one of {', '.join(ARCHITECTURES)}, or `boards`: those of the supported boards (default)",
+    )
     parser.add_argument("--out", type=Path, help="folder to write to; default build/firmware/ARCH")
     parser.add_argument("--source", type=Path, help="the folder with outpost/; default firmware/")
     parser.add_argument("--board", metavar="BOARD", help="with main.py and boards/BOARD/*.py")
-    parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """0. Raises ToolError."""
-    from outpost_tools.simulate.interpreter import repository
+    from outpost_tools.common import source_tree
+    from outpost_tools.device import firmware_build
 
-    root = repository()
-    architectures = firmware_build.BOARD_ARCHITECTURES if args.arch == "boards" else (args.arch,)
+    root = source_tree.repository()
+    every = args.arch == "boards"
+    architectures = firmware_build.BOARD_ARCHITECTURES if every else (args.arch,)
     if args.out and len(architectures) > 1:
         raise ToolError("--out takes the files of one architecture: name it with --arch")
     firmware = args.source or root / "firmware"

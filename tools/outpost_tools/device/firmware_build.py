@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
 
 # mpy-cross's own words for -march. Boards: RP2040 armv6m, RP2350 armv7emsp, ESP32 and S3 xtensawin, C3 rv32imc.
 ARCHITECTURES = (
