@@ -11,54 +11,12 @@ State grows with the gaps, not with the messages.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from outpost_tools.common import message
-from outpost_tools.common.message import MAX_SEQ
+from outpost_tools.common.message import Key
 from outpost_tools.common.ranges import Ranges, cover, following, trim
-
-_DEVICE = re.compile(rb"[A-Za-z0-9_.-]{1,32}\Z")
-_STREAM = re.compile(r"[0-9a-f]{8}\Z")
-
-
-class Key(NamedTuple):
-    """Where a message stands: who, which stream, which number, and the oldest number its board still held."""
-
-    device: str
-    stream: str
-    seq: int
-    held: int
-
-
-def key_of(topic: bytes, payload: bytes) -> Key | None:
-    """The key in a payload (JSON or CBOR) on `<prefix>/<device>/data`; None when there is none to confirm.
-
-    Looser than message.decode() on purpose: a message with a good key and a bad reading goes to quarantine with its
-    bytes, and its board must be told that it is durable, or it sends that message for ever.
-    """
-    parts = topic.split(b"/")
-    if len(parts) < 2 or not _DEVICE.match(parts[-2]):
-        return None
-    try:
-        first = _first_record(payload)
-        stream, seq, held = first["sid"], first["seq"], first["held"]
-    except (ValueError, TypeError, LookupError, RecursionError):
-        return None
-    if not isinstance(stream, str) or not _STREAM.match(stream):
-        return None
-    if type(seq) is not int or type(held) is not int or not 0 <= held <= seq <= MAX_SEQ:
-        return None
-    return Key(parts[-2].decode("ascii"), stream, seq, held)
-
-
-def _first_record(payload: bytes) -> Any:
-    """Raises ValueError (Malformed is one), TypeError, LookupError or RecursionError when there is none."""
-    # The pipeline's own reader, slower than cbor2 alone: what it calls no CBOR must have no key here.
-    return (message.from_cbor(payload) if message.is_cbor(payload) else json.loads(payload))[0]
 
 
 @dataclass(slots=True)

@@ -40,7 +40,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outpost_tools.collect.durable import Durable, News
-from outpost_tools.common.message import MAX_SEQ
+from outpost_tools.common.labels import MAX_SEQ
 
 INTERVAL_S = 0.2
 HEARTBEAT_S = 2.0

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import paho.mqtt.client as mqtt
 
-from outpost_tools.collect.durable import Key, key_of
+from outpost_tools.common.message import Key, key_of
 from outpost_tools.common.mqtt_connection import Connection, Limits
 from outpost_tools.common.segments import MAX_PAYLOAD_BYTES, encode_frame
 

@@ -18,8 +18,9 @@ import sys
 import time
 from pathlib import Path
 
-from outpost_tools.collect.durable import Durable, Key, key_of
+from outpost_tools.collect.durable import Durable
 from outpost_tools.common import segments
+from outpost_tools.common.message import Key, key_of
 
 STATE_VERSION = 1
 

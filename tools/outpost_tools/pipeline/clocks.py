@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outpost_tools.common import message
+from outpost_tools.common import labels
 from outpost_tools.pipeline import schemas
 
 BOOT = [*schemas.KEY, "boot"]
@@ -103,9 +103,7 @@ def place(rows: pa.Table, clocks: pa.Table) -> pa.Table:
         np.int64
     )
     known &= open_rows["seq"].to_numpy() < clocks["clock_seq"].to_numpy()[index]
-    known &= (time >= message.MIN_TIME_S * 1_000_000) & (
-        time <= (message.MAX_TIME_S - 1) * 1_000_000
-    )
+    known &= (time >= labels.MIN_TIME_S * 1_000_000) & (time <= (labels.MAX_TIME_S - 1) * 1_000_000)
     return _with_times(rows, where[known], time[known])
 
 

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from outpost_tools.common import message, segments
+from outpost_tools.common import labels, message, segments
 from outpost_tools.pipeline import schemas
 
 _FRAMES_PER_BATCH = 4096
@@ -34,31 +34,27 @@ _HEADER = np.dtype(list(segments.HEADER))
 _UNDECIDED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-_Count = Annotated[int, msgspec.Meta(ge=0, le=message.MAX_SEQ)]
+_ABSENT = -1  # an integer that the pack does not have
 
 
-class _Record(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """The labels of a plain record; those of the pack stand in the first one."""
-
-    n: str
-    v: float
-    u: str | None = None
-    t: float | None = None
-    bn: str | None = None
-    bt: float | None = None
-    up: float | None = None
-    sid: str | None = None
-    seq: _Count = -1
-    held: _Count = -1
-    boot: _Count = -1
-    ver: _Count = -1
+def _record_type() -> type[msgspec.Struct]:
+    """A plain record, by labels.py: whatever is not there, or not of its kind, is refused."""
+    kinds = dict.fromkeys(labels.TEXTS, str) | dict.fromkeys(labels.NUMBERS, float)
+    optional = [
+        (label, kind | None, None) for label, kind in kinds.items() if label not in labels.REQUIRED
+    ]
+    for label, maximum in labels.INTEGERS.items():
+        optional.append((label, Annotated[int, msgspec.Meta(ge=0, le=maximum)], _ABSENT))
+    required = [(label, kinds[label]) for label in labels.REQUIRED]
+    return msgspec.defstruct("_Record", required + optional, gc=False, forbid_unknown_fields=True)
 
 
+_Record = _record_type()
 _decode_pack = msgspec.json.Decoder(list[_Record]).decode
 
 
 def segment_batches(
-    data: bytes, collector: str, number: int, versions: tuple[int, ...] = message.VERSIONS
+    data: bytes, collector: str, number: int, versions: tuple[int, ...] = labels.VERSIONS
 ) -> Iterator[pa.RecordBatch]:
     """All rows of one segment, in no promised order."""
     end = len(segments.MAGIC)
@@ -181,19 +177,12 @@ class _Reader:
     def _odd_labels(self, chunk: _Chunk) -> np.ndarray:
         """Places of the packs whose own labels, or whose frames, are not as they should be."""
         heads, columns = [pack[0] for pack in chunk.packs], chunk.columns
-        columns["seq"] = np.array([head.seq for head in heads], np.int64)
-        columns["held"] = np.array([head.held for head in heads], np.int64)
-        columns["boot"] = np.array([head.boot for head in heads], np.int64)
-        columns["ver"] = np.array([head.ver for head in heads], np.int64)
+        for label in labels.INTEGERS:
+            columns[label] = np.array([getattr(head, label) for head in heads], np.int64)
         fits = (columns["held"] >= 0) & (columns["held"] <= columns["seq"])
-        fits &= (
-            (columns["boot"] >= 0)
-            & (columns["boot"] <= message.MAX_BOOT)
-            & np.isin(columns["ver"], self._versions)
-        )
-        fits &= (columns["flags"] & segments.FLAG_RETAIN == 0) & (
-            columns["original_length"] <= message.MAX_PAYLOAD_BYTES
-        )
+        fits &= (columns["boot"] >= 0) & np.isin(columns["ver"], self._versions)
+        fits &= columns["flags"] & segments.FLAG_RETAIN == 0
+        fits &= columns["original_length"] <= labels.MAX_PAYLOAD_BYTES
         chunk.names = self._names(chunk, heads)
         if not all(chunk.names):
             fits &= np.array(list(map(bool, chunk.names)))
@@ -211,8 +200,8 @@ class _Reader:
             return names
         for topic, base_name, stream in set(keys) - devices.keys():
             device = (
-                message.device_of(topic.decode("utf-8", "replace"), base_name)
-                if message.is_stream(stream)
+                labels.device_of(topic.decode("utf-8", "replace"), base_name)
+                if labels.is_stream(stream)
                 else None
             )
             devices[topic, base_name, stream] = device or ""
@@ -229,7 +218,7 @@ class _Reader:
         ]  # None becomes NaN
         self._times = base + self._shifts
         wrong = ~(
-            (self._times >= message.MIN_TIME_S) & (self._times < message.MAX_TIME_S)
+            (self._times >= labels.MIN_TIME_S) & (self._times < labels.MAX_TIME_S)
         ) & ~np.isnan(base)
         if not all([record.n for record in self._records]):
             wrong |= np.array([not record.n for record in self._records])
@@ -275,7 +264,7 @@ class _Reader:
 
 
 def segment_rows(
-    data: bytes, collector: str, number: int, versions: tuple[int, ...] = message.VERSIONS
+    data: bytes, collector: str, number: int, versions: tuple[int, ...] = labels.VERSIONS
 ) -> Iterator[tuple]:
     """The rows of one segment by the exact reader alone, in the order of schemas.FRAME."""
     end = len(segments.MAGIC)
@@ -308,7 +297,7 @@ def _damage_row(data: bytes, offset: int, collector: str, number: int, reason: s
 
 
 def frame_rows(
-    frame: segments.Frame, collector: str, number: int, versions: tuple[int, ...] = message.VERSIONS
+    frame: segments.Frame, collector: str, number: int, versions: tuple[int, ...] = labels.VERSIONS
 ) -> list[tuple]:
     """One row per reading, or the one row of a frame that is no message."""
     topic = frame.topic.decode("utf-8", "replace")

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter
 
-from outpost_tools.common import message
+from outpost_tools.common import labels
 from outpost_tools.pipeline import (
     consumed,
     days,
@@ -43,7 +43,7 @@ def run(
     *,
     window_s: float = 10.0,
     batch_bytes: int = DEFAULT_BATCH_BYTES,
-    versions: tuple[int, ...] = message.VERSIONS,
+    versions: tuple[int, ...] = labels.VERSIONS,
     progress: Progress = lambda text: None,
 ) -> int:
     """Take in all segments that are sealed now; the number of batches that ran. `versions`: message versions that count

@@ -13,7 +13,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from outpost_tools.common import message, segments
+from outpost_tools.common import labels, message, segments
 from outpost_tools.pipeline import tables
 
 
@@ -25,7 +25,7 @@ def reasons(tables_dir: Path) -> Counter[str]:
 
 
 def replay(
-    tables_dir: Path, reason: str, *, versions: tuple[int, ...] = message.VERSIONS
+    tables_dir: Path, reason: str, *, versions: tuple[int, ...] = labels.VERSIONS
 ) -> tuple[int, int]:
     """(frames on their way to silver, frames that are still no message) of those whose reason begins with `reason`."""
     folder = tables_dir / tables.REPLAY

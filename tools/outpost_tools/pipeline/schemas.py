@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from outpost_tools.common import message
+from outpost_tools.common import labels
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _TIME = pa.timestamp("us", "UTC")
 TIME_LIMITS = tuple(
     datetime.datetime.fromtimestamp(second, datetime.UTC)
-    for second in (message.MIN_TIME_S, message.MAX_TIME_S - 1)
+    for second in (labels.MIN_TIME_S, labels.MAX_TIME_S - 1)
 )
 
 # Where a row came from: the frame's place in the log is its identity for good.

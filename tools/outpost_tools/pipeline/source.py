@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from outpost_tools.common import message, segments
+from outpost_tools.common import labels, segments
 from outpost_tools.pipeline import decode, packed, schemas, tables
 
 DEFAULT_BATCH_BYTES = 128 << 20  # some 800,000 small messages: bounds the memory of one micro-batch
@@ -55,7 +55,7 @@ class OutpostSource(DataSource):
             Path(self.options["path"]),
             int(self.options.get("maxbytesperbatch", DEFAULT_BATCH_BYTES)),
             replay=Path(replay) if replay else None,
-            versions=message.VERSIONS if versions is None else tuple(map(int, versions.split())),
+            versions=labels.VERSIONS if versions is None else tuple(map(int, versions.split())),
             buckets=self._buckets(),
         )
 
@@ -73,7 +73,7 @@ class SegmentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         batch_bytes: int,
         *,
         replay: Path | None = None,
-        versions: tuple[int, ...] = message.VERSIONS,
+        versions: tuple[int, ...] = labels.VERSIONS,
         buckets: int = 0,
     ) -> None:
         self._log = log

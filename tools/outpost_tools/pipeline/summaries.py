@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
+from outpost_tools.common import ranges
 from outpost_tools.pipeline import schemas, tables
-from outpost_tools.pipeline.ranges import Ranges
 
 _US = pa.timestamp("us", "UTC")
 _LAST = pa.struct(
@@ -128,8 +128,8 @@ def gaps(streams: pa.Table) -> pa.Table:
 
 def stream_gaps(stream: dict) -> list[tuple]:
     """The gaps of one row of `streams`; one that straddles `held_max` is cut there in two."""
-    found = []
-    for first, last in Ranges(stream["ranges"]).missing(stream["held_min"]):
+    found, stored = [], ranges.of_pairs(stream["ranges"])
+    for first, last in ranges.missing(stored, stream["held_min"]):
         limit = stream["held_max"]
         parts = [(first, min(last, limit - 1), "closed"), (max(first, limit), last, "open")]
         found += [
@@ -212,7 +212,9 @@ def _copies(streams: pa.Table) -> pd.DataFrame:
     rows = pd.DataFrame(
         {"device": streams["device"].to_pylist(), "received": streams["copies"].to_numpy()}
     )
-    rows["messages"] = [Ranges(flat).count() for flat in streams["ranges"].to_pylist()]
+    rows["messages"] = [
+        ranges.count(ranges.of_pairs(flat)) for flat in streams["ranges"].to_pylist()
+    ]
     found = rows.groupby("device").agg(
         streams=("received", "size"), received=("received", "sum"), messages=("messages", "sum")
     )
