@@ -8,7 +8,8 @@
 
 Needs Python 3.11 with nothing installed, no root, and installs nothing on the system: `.venv` in the work tree, the
 rest under `${XDG_CACHE_HOME:-~/.cache}/outpost`. What is there already is left alone. Runs at the same time wait for
-each other; a run cut off leaves nothing half made. Python packages are pinned in pyproject.toml.
+each other; a run cut off leaves nothing half made. Python packages are those
+of tools/requirements.lock, checked by hash; `make lock` writes it from pyproject.toml.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ from outpost_tools.common import interpreters  # noqa: E402
 from outpost_tools.common.errors import ToolError  # noqa: E402
 
 VENV = REPOSITORY / ".venv"
+LOCK = REPOSITORY / "tools" / "requirements.lock"
+BUILDER = "setuptools"  # the build backend of the project and of PySpark
 JAVA_VERSION = 17  # Spark 4 runs on nothing older
 MICROPYTHON_HINT = (
     "let this machine reach its Debian archive, or name a build of 1.25 or newer in MICROPYTHON"
@@ -63,11 +66,8 @@ EMULATOR = Program("qemu-arm", "qemu-user", "amd64", "/usr/bin/qemu-arm", is_sta
 
 def _stamp() -> str:
     """Changes when the pinned packages, the interpreter or the work tree's place change."""
-    parts = [
-        (REPOSITORY / "pyproject.toml").read_bytes(),
-        sys.version.encode(),
-        str(REPOSITORY).encode(),
-    ]
+    files = [REPOSITORY / "pyproject.toml", LOCK]
+    parts = [*(file.read_bytes() for file in files), sys.version.encode(), str(REPOSITORY).encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
@@ -87,30 +87,46 @@ def _make_venv() -> None:
         )
 
 
-def _pip_install() -> None:
-    """Installs the project and its pinned packages; shows what pip collects, and all it said when it fails."""
-    pip = [
-        str(VENV / "bin" / "python"),
-        "-m",
-        "pip",
-        "install",
-        "--disable-pip-version-check",
-        "--progress-bar",
-        "off",
-    ]
+def _pip(*arguments: str) -> None:
+    """Shows what pip collects, and all it said when it fails. Raises Unobtainable."""
+    pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
     process = subprocess.Popen(
-        [*pip, "--editable", ".[dev,pipeline]"],
-        cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        [*pip, "--progress-bar", "off", *arguments],
+        cwd=REPOSITORY,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     output = []
     for line in process.stdout:
         output.append(line)
         if line.startswith(("Collecting", "Installing collected")):
             say(f"pip: {line.strip()[:100]}")
     if process.wait():
-        raise Unobtainable(
-            f"pip could not install the packages of pyproject.toml:\n{''.join(output[-15:])}"
-        )
+        said = "".join(output[-15:])
+        raise Unobtainable(f"pip could not install what {LOCK.name} lists:\n{said}")
+
+
+def lock_entry(text: str, package: str) -> str:
+    """The lines of one package in the lock file. Raises Unobtainable."""
+    found = re.search(rf"^{re.escape(package)}==.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
+    if not found:
+        raise Unobtainable(f"{LOCK.name} does not list {package}: run `make lock`")
+    return found[0]
+
+
+def _pip_install() -> None:
+    """Installs the project and the packages of the lock file, each checked by its hash.
+
+    What builds (PySpark comes as a source archive, and the project itself) comes first: pip would
+    fetch it without a hash otherwise. Raises Unobtainable.
+    """
+    with tempfile.NamedTemporaryFile("w", suffix=".lock") as first:
+        first.write(lock_entry(LOCK.read_text(encoding="utf-8"), BUILDER))
+        first.flush()
+        _pip("--require-hashes", "--requirement", first.name)
+    _pip("--require-hashes", "--no-build-isolation", "--requirement", str(LOCK))
+    _pip("--no-index", "--no-deps", "--no-build-isolation", "--editable", ".")
 
 
 def ensure_venv() -> str:

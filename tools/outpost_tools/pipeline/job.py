@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,6 +23,7 @@ from outpost_tools.pipeline import (
     consumed,
     days,
     gold,
+    packed,
     parts,
     schemas,
     summaries,
@@ -109,10 +111,9 @@ def write_batch(spark: SparkSession, tables_dir: Path, batch: DataFrame, number:
         name: parts.begin(tables_dir, name, number)
         for name in ("readings", "quarantine", "streams")
     }
-    states = transforms.mark(
-        batch, read_streams(spark, tables_dir, number), _buckets(spark), folders
-    ).toArrow()
-    parts.write(folders["streams"], 0, states)
+    before = packed.pack_state(read_streams(tables_dir, number), _buckets(spark))
+    after = transforms.mark(batch, spark.createDataFrame(before), folders).toArrow()
+    parts.write(folders["streams"], 0, after)
     for name, folder in folders.items():
         parts.finish(tables_dir, name, number, folder)
     tables.prune(tables_dir, "streams")
@@ -122,13 +123,13 @@ def _buckets(spark: SparkSession) -> int:
     return int(spark.conf.get("spark.sql.shuffle.partitions")) * transforms.BUCKETS_PER_PARTITION
 
 
-def read_streams(spark: SparkSession, tables_dir: Path, number: int | None) -> DataFrame:
-    """The state before batch `number` (None: the newest)."""
+def read_streams(tables_dir: Path, number: int) -> pa.Table:
+    """The states before batch `number`."""
     before = tables.newest_batch(tables_dir, "streams", below=number)
     if before is None:
-        return spark.createDataFrame([], schemas.spark(schemas.STREAM))
-    path = tables.batch_directory(tables_dir, "streams", before)
-    return spark.read.schema(schemas.spark(schemas.STREAM)).parquet(str(path))
+        return schemas.STREAM.empty_table()
+    folder = tables.batch_directory(tables_dir, "streams", before)
+    return tables.read_files(sorted(folder.glob("part-*.parquet")), schemas.STREAM)
 
 
 def read_readings(

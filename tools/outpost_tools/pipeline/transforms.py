@@ -28,17 +28,20 @@ _ORDER = [
 _SEQ_BITS = 31  # one more than a number has, so that the ranges of two streams never touch
 
 
-def mark(batch: DataFrame, streams: DataFrame, buckets: int, folders: dict[str, Path]) -> DataFrame:
-    """The state of every stream after the batch (rows of packed.PACKED); its tasks write what is new into `folders`."""
+def mark(batch: DataFrame, states: DataFrame, folders: dict[str, Path]) -> DataFrame:
+    """The state of every stream after the batch; its tasks write what is new into `folders`.
+
+    batch: rows of packed.PACKED. states: those before, rows of packed.PACKED_STATE.
+    """
 
     def take(key: tuple[pa.Scalar, ...], rows: pa.Table, state: pa.Table) -> pa.Table:
         readings, refused = packed.unpack(rows)
         parts.write(folders["quarantine"], key[0].as_py(), refused)
-        fresh, after = mark_streams(readings, state)
+        fresh, after = mark_streams(readings, packed.unpack_state(state))
         parts.write_by_day(folders["readings"], key[0].as_py(), fresh)
         return after
 
-    grouped = batch.groupBy("bucket").cogroup(streams.groupBy(packed.bucket_of_stream(buckets)))
+    grouped = batch.groupBy("bucket").cogroup(states.groupBy("bucket"))
     return grouped.applyInArrow(take, schemas.spark(schemas.STREAM))
 
 
