@@ -25,7 +25,7 @@ from rp2040.board import Board, flash_image
 from rp2040.uart_link import CRASH, HANG, Network
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-ROOTS = [REPOSITORY / part for part in ("firmware", "boards/RPI_PICO_W", "host_tests/rp2040/on_chip")]
+ROOTS = [REPOSITORY / part for part in ("firmware", "boards", "boards/RPI_PICO_W", "host_tests/rp2040/on_chip")]
 WATCHDOG_S = 8
 TURNS = 400
 BLOCKS = 16
@@ -187,7 +187,7 @@ def test_a_traceback_names_file_line_and_function(scene):
     assert not board.chip.resets[0].by_timeout
     found = tracebacks.frames(board.text)
     assert found[0].file == "main.py"
-    assert len([frame for frame in found if frame.file.startswith("outpost/")]) >= 2
+    assert len([frame for frame in found if frame.file.startswith(("outpost/", "support/"))]) >= 2
     assert [problem for frame in found if (problem := tracebacks.misplaced(frame, ROOTS))] == []
     before = len(scene.stored())
     board.run_for(30, lambda: len(scene.stored()) >= before + 2)

@@ -26,7 +26,10 @@ TYPINGS = REPOSITORY / "build" / "typings"
 STDLIB_STUBS = "micropython-stdlib-stubs==1.25.0"
 PORTS = {  # port: (its stubs, the board folders that run on it)
     "rp2": ("micropython-rp2-rpi-pico-w-stubs==1.25.0.post4", ("RPI_PICO_W", "RPI_PICO2_W")),
-    "esp32": ("micropython-esp32-stubs==1.25.0.post5", ("ESP32_GENERIC", "ESP32_GENERIC_S3", "ESP32_GENERIC_C3")),
+    "esp32": (
+        "micropython-esp32-stubs==1.25.0.post5",
+        ("ESP32_GENERIC", "ESP32_GENERIC_S3", "ESP32_GENERIC_C3"),
+    ),
     "unix": ("micropython-unix-stubs==1.25.0.post1", ("UNIX",)),
 }
 # Names that viper code may use without an import; the stubs' own __builtins__.pyi knows only `const`. Any buffer may be
@@ -57,10 +60,21 @@ def stubs_folder(port: str) -> Path:
         return folder
     TYPINGS.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix="unfinished-", dir=TYPINGS))
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+    ]
     try:
         done = subprocess.run(
-            [*pip, "--target", str(work / "stubs"), package, STDLIB_STUBS], capture_output=True, text=True, check=False
+            [*pip, "--target", str(work / "stubs"), package, STDLIB_STUBS],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
             raise OSError(f"pip cannot get {package}: {done.stderr.strip()[-300:]}")
@@ -77,10 +91,13 @@ def configuration(port: str, files: list[str]) -> dict:
     """basedpyright's settings. main.py imports the port's first board; the functions of all are the same (test_boards.py)."""
     stubs = str(stubs_folder(port))
     boards = [REPOSITORY / "boards" / name for name in PORTS[port][1]]
-    firmware = [REPOSITORY / "firmware" / "outpost", REPOSITORY / "firmware" / "main.py", *boards]
+    rooms = [
+        REPOSITORY / place for place in ("firmware/outpost", "firmware/station", "boards/support")
+    ]
+    firmware = [*rooms, REPOSITORY / "firmware" / "main.py", *boards]
     return {
         "include": files or [str(path) for path in firmware],
-        "extraPaths": [str(REPOSITORY / "firmware"), str(boards[0])],
+        "extraPaths": [str(REPOSITORY / "firmware"), str(REPOSITORY / "boards"), str(boards[0])],
         "stubPath": stubs,
         "typeshedPath": stubs,
         "pythonVersion": "3.11",
@@ -102,7 +119,13 @@ def check(port: str, files: list[str]) -> int:
         file.flush()
         checker = Path(sys.executable).parent / "basedpyright"
         # An interpreter that says nothing: else modules that the stubs lack are taken from CPython's library.
-        command = [str(checker), "-p", file.name, "--pythonpath", shutil.which("true") or "/bin/true"]
+        command = [
+            str(checker),
+            "-p",
+            file.name,
+            "--pythonpath",
+            shutil.which("true") or "/bin/true",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     last = (done.stdout + done.stderr).strip().splitlines()[-1:]
     print(f"{port} ({PORTS[port][0]}): {''.join(last)}", flush=True)

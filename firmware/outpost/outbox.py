@@ -12,8 +12,8 @@ Allocation: construction, mount() and format() only. Not for use from interrupts
 
 from micropython import const
 
-from outpost.crc import crc30, skip_records
-from outpost.memory import forget, u32
+from outpost.checksum import crc30, skip_records
+from outpost.memory import u32, unload
 from outpost.sectors import Sectors
 
 _OK = const(0)
@@ -48,7 +48,7 @@ class Outbox(Sectors):
 
     renumbers = False  # True where a kept message may get a new number (collector mode cannot follow that)
 
-    # What each state record carries: see `notes.py`.
+    # What each state record carries: see `state_note.py`.
     note: "bytes | bytearray" = b""
     note_length = 0
 
@@ -65,7 +65,7 @@ class Outbox(Sectors):
         from outpost import outbox_setup
 
         status = outbox_setup.mount(self)
-        forget("outbox_setup")
+        unload("outpost.outbox_setup")
         return status
 
     def format(self, stream, force=False, first_seq=0):
@@ -73,7 +73,7 @@ class Outbox(Sectors):
         from outpost import outbox_setup
 
         status = outbox_setup.make(self, stream, force, first_seq)
-        forget("outbox_setup")
+        unload("outpost.outbox_setup")
         return status or self.mount()
 
     # --- The next block ---

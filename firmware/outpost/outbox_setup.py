@@ -1,4 +1,4 @@
-"""What an outbox needs once, or once a boot: its fields, mount, format. The module is let go afterwards (`memory.forget`).
+"""What an outbox needs once, or once a boot: its fields, mount, format. Unloaded after use (`memory.unload`).
 
 Mount reads only. Allocation: as much as it takes; all of it but the fields is given back.
 """
@@ -8,7 +8,7 @@ from struct import unpack_from
 
 from micropython import const
 
-from outpost.crc import crc30
+from outpost.checksum import crc30
 from outpost.memory import fill, u32
 
 _OK = const(0)

@@ -16,7 +16,7 @@ from struct import pack_into
 
 from micropython import const
 
-from outpost.crc import crc30, is_blank
+from outpost.checksum import crc30, is_blank
 from outpost.memory import copy, fill, put_prefix, put_u32, u32
 
 _FORMAT_VERSION = const(1)

@@ -8,11 +8,11 @@ import sys
 import time
 
 import board
+from outpost.checksum import crc30
 from outpost.client import Client
-from outpost.crc import crc30
 from outpost.memory import copy, fill
 from outpost.outbox import Outbox
-from outpost.ram import RamOutbox
+from outpost.ram_outbox import RamOutbox
 from peer_chip import RamChip
 
 TOPIC = b"outpost/rate/0123456/dat"  # 24 bytes

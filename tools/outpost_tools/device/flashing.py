@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from outpost import settings as firmware_settings
 from outpost import status
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device import install, inventory, kinds, payload, plan, selftest
 from outpost_tools.device.connection import Board, Show, connected
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.settings_file import Settings
+from station import settings as firmware_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def provision(job: Job) -> Report:
         kinds.check(job.kind, facts, job.port)
         report.add("board", f"{job.kind.name}, {facts}")
         found = _look(board, {}, settings)
-        todo = plan.make(settings.files, found, (inventory.SECRETS,))
+        todo = plan.make(settings.files, found, (inventory.SECRETS,), plan.Record())
         plan.check_room(todo, found, 0, job.port)
         _tell(report, job, todo)
         if not job.dry_run:
@@ -84,21 +84,24 @@ def _needed(settings: Settings | None) -> Settings:
     return settings
 
 
-def _look(board: Board, firmware: dict[str, bytes], settings: Settings | None) -> inventory.Inventory:
+def _look(
+    board: Board, firmware: dict[str, bytes], settings: Settings | None
+) -> inventory.Inventory:
     paths = payload.to_look_at([*firmware, *(settings.files if settings else ())])
     names = [*paths, *(path + plan.STAGED for path in paths), plan.SETTINGS, inventory.OUTBOX_MAP]
     return inventory.take(board, dict.fromkeys(names))
 
 
-def _plan_firmware(job: Job, board: Board, firmware: dict[str, bytes], found: inventory.Inventory) -> plan.Plan:
+def _plan_firmware(
+    job: Job, board: Board, firmware: dict[str, bytes], found: inventory.Inventory
+) -> plan.Plan:
     wanted = firmware | (job.settings.files if job.settings else {})
-    stale_in = (inventory.PACKAGE, inventory.SECRETS) if job.settings else (inventory.PACKAGE,)
-    todo = plan.make(wanted, found, stale_in)
-    known = payload.sources(job.root, job.kind)
-    for path, hashes in plan.read_record(install.read_text(board, plan.RECORD)).items():
-        known.setdefault(path, set()).update(hashes)
+    stale_in = (*inventory.ROOMS, inventory.SECRETS) if job.settings else inventory.ROOMS
+    record = plan.read_record(install.read_text(board, plan.RECORD))
+    todo = plan.make(wanted, found, stale_in, record)
+    known = plan.known_files(record, found, payload.sources(job.root, job.kind))
     plan.respect_users_files(todo, found, wanted, known, job.port, job.replace)
-    plan.add_record(todo, wanted, found, job.kind.name)
+    plan.add_record(todo, wanted, found, job.kind.name, record)
     plan.check_room(todo, found, _blocks_to_pin(job, board, found), job.port)
     return todo
 
@@ -110,7 +113,9 @@ def _blocks_to_pin(job: Job, board: Board, found: inventory.Inventory) -> int:
     if job.settings:
         return job.settings.full["outbox_blocks"]
     try:
-        return firmware_settings.check(json.loads(install.read_text(board, plan.SETTINGS)))["outbox_blocks"]
+        return firmware_settings.check(json.loads(install.read_text(board, plan.SETTINGS)))[
+            "outbox_blocks"
+        ]
     except ValueError:  # none, or bad ones: the board says so later
         return 0
 
@@ -122,7 +127,11 @@ def _tell(report: Report, job: Job, todo: plan.Plan) -> None:
     size = sum(len(todo.copy.get(path, b"")) for path in code)
     if code or same:
         moved = f"{len(code)} {'to copy' if job.dry_run else 'copied'} ({size:,} bytes)"
-        gone = f", {len(todo.remove)} old ones {'to remove' if job.dry_run else 'removed'}" if todo.remove else ""
+        gone = (
+            f", {len(todo.remove)} old ones {'to remove' if job.dry_run else 'removed'}"
+            if todo.remove
+            else ""
+        )
         report.add("files", f"{moved}, {len(same)} unchanged{gone}")
     if todo.aside:
         report.add("kept", ", ".join(f"{path} as {path}{plan.KEPT}" for path in todo.aside))
@@ -131,9 +140,13 @@ def _tell(report: Report, job: Job, todo: plan.Plan) -> None:
         verb = "to write" if job.dry_run else "written"
         report.add("settings", f"{verb}: {', '.join(changed)}" if changed else "unchanged")
     if job.dry_run:
-        report.rows += [("", f"copy {path}, {len(data):,} bytes") for path, data in todo.copy.items()]
+        report.rows += [
+            ("", f"copy {path}, {len(data):,} bytes") for path, data in todo.copy.items()
+        ]
         report.rows += [("", f"remove {path}") for path in todo.remove]
-        report.add("dry run", "nothing was changed; the board's program was interrupted, and starts anew")
+        report.add(
+            "dry run", "nothing was changed; the board's program was interrupted, and starts anew"
+        )
 
 
 def _is_settings(path: str) -> bool:
@@ -152,7 +165,15 @@ def _progress(total: int) -> Iterator[Show]:
     """A bar on stderr when that is a terminal."""
     from tqdm import tqdm
 
-    with tqdm(total=total, desc="copying", unit="B", unit_scale=True, disable=None, leave=False, file=sys.stderr) as bar:
+    with tqdm(
+        total=total,
+        desc="copying",
+        unit="B",
+        unit_scale=True,
+        disable=None,
+        leave=False,
+        file=sys.stderr,
+    ) as bar:
         yield lambda count: bar.update(count) and None
 
 
@@ -161,7 +182,13 @@ def _pinning() -> Iterator[selftest.ShowSteps]:
     """The same for the first start of a stock board: 10 s, a minute on worn flash."""
     from tqdm import tqdm
 
-    with tqdm(desc="pinning the outbox's blocks", unit=" steps", disable=None, leave=False, file=sys.stderr) as bar:
+    with tqdm(
+        desc="pinning the outbox's blocks",
+        unit=" steps",
+        disable=None,
+        leave=False,
+        file=sys.stderr,
+    ) as bar:
 
         def show(done: int, total: int) -> None:
             bar.total = total
@@ -176,7 +203,9 @@ def _pinning() -> Iterator[selftest.ShowSteps]:
 def _test(report: Report, job: Job, board: Board, found: inventory.Inventory) -> None:
     report.add("heap", selftest.heap_free(board))
     if not job.settings and plan.SETTINGS not in found.hashes:
-        report.add("settings", f"none yet: outpost provision --board {job.kind.name} --port {job.port}")
+        report.add(
+            "settings", f"none yet: outpost provision --board {job.kind.name} --port {job.port}"
+        )
         return
     with _pinning() as show:
         outbox = selftest.outbox(board, show)

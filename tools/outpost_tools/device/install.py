@@ -14,7 +14,7 @@ from outpost_tools.device import inventory
 from outpost_tools.device.connection import Board, Show
 from outpost_tools.device.plan import KEPT, MAIN, MAIN_ASIDE, STAGED, Plan, digest
 
-_FOLDERS = (inventory.PACKAGE, inventory.SECRETS)
+_FOLDERS = (*inventory.ROOMS, inventory.SECRETS)
 _MAKE_FOLDER = """
 import os
 try:
@@ -80,14 +80,18 @@ def _commit(board: Board, plan: Plan) -> None:
         renames=renames, staged=STAGED, remove=remove,
     )  # fmt: skip
     if board.run(script)[-1:] != ["done"]:
-        raise ToolError(f"{board.port}: the board did not say that its files are in place; flash again")
+        raise ToolError(
+            f"{board.port}: the board did not say that its files are in place; flash again"
+        )
 
 
 def _verify(board: Board, files: dict[str, bytes]) -> None:
     """By the board's own reading of its flash."""
     wrong = differing(board, files)
     if wrong:
-        raise ToolError(f"{board.port}: {wrong[0]} did not arrive as it was sent; try again, with a shorter cable")
+        raise ToolError(
+            f"{board.port}: {wrong[0]} did not arrive as it was sent; try again, with a shorter cable"
+        )
 
 
 def differing(board: Board, files: dict[str, bytes]) -> list[str]:
@@ -98,7 +102,9 @@ def differing(board: Board, files: dict[str, bytes]) -> list[str]:
 
 def read_text(board: Board, path: str, most: int = 4000) -> str:
     """A small file; "" where it is not there."""
-    script = f"try:\n    print(repr(open({path!r}).read({most})))\nexcept OSError:\n    print(repr(''))"
+    script = (
+        f"try:\n    print(repr(open({path!r}).read({most})))\nexcept OSError:\n    print(repr(''))"
+    )
     try:
         return str(ast.literal_eval("".join(board.run(script))))
     except (ValueError, SyntaxError):

@@ -19,8 +19,12 @@ from outpost_tools.device.connection import Board
 
 LINK_S = 60.0
 _MESSAGES = 8
-_NAMES = {value: name for name, value in vars(status).items() if name.isupper() and isinstance(value, int) and value < 0}
-_STEP = re.compile(r"pinning (\d+) of (\d+)")  # outpost/pinning.py prints it
+_NAMES = {
+    value: name
+    for name, value in vars(status).items()
+    if name.isupper() and isinstance(value, int) and value < 0
+}
+_STEP = re.compile(r"pinning (\d+) of (\d+)")  # boards/support/pinning.py prints it
 ShowSteps = Callable[[int, int], None]
 _HINTS = {
     "REFUSED": ": the broker does not take 'user' and 'password', or not this 'device_id'",
@@ -36,7 +40,7 @@ _HINTS = {
 _BEGIN = """
 import board
 from outpost.outbox import Outbox
-from outpost.settings import load
+from station.settings import load
 
 def opened():
     try:
@@ -62,7 +66,7 @@ def blocks():
     except OSError:
         pass
     try:
-        from outpost.settings import load
+        from station.settings import load
         return max(count, load("settings.json")["outbox_blocks"])
     except ValueError:
         return count
@@ -160,8 +164,8 @@ def heap_free(count):
 """
 _LINK = """
 from outpost.client import Client
-from outpost.clock import Clock
-from outpost.ram import RamOutbox
+from station.clock import Clock
+from outpost.ram_outbox import RamOutbox
 
 def link(limit_ms):
     who = settings["device_id"].encode()
@@ -203,7 +207,9 @@ class Outbox:
     stream: str
 
 
-def outbox(board: Board, show: ShowSteps = lambda done, total: None, answer_s: float = 0.0) -> Outbox | str:
+def outbox(
+    board: Board, show: ShowSteps = lambda done, total: None, answer_s: float = 0.0
+) -> Outbox | str:
     """Opens it, which pins it if need be; or the reason why it cannot be opened. Raises ToolError.
 
     show: gets pinning's steps, done and in all. answer_s: to wait for each; 0: as `flash_time.py`
@@ -234,7 +240,9 @@ def heap_free(board: Board) -> str:
     """What to report. Raises ToolError when the board needs heap for it, or loses a message."""
     found = _answer(board, board.run(f"{_HEAP}\nheap_free({_MESSAGES})"), "M")
     if [*found] != [str(_MESSAGES), "0"]:
-        raise ToolError(f"{board.port}: self-test: {_MESSAGES} messages published under a locked heap: {' '.join(found)}")
+        raise ToolError(
+            f"{board.port}: self-test: {_MESSAGES} messages published under a locked heap: {' '.join(found)}"
+        )
     return f"{_MESSAGES} messages stored, sent, acknowledged with the heap locked"
 
 
@@ -245,11 +253,16 @@ def link(board: Board, limit_s: float = LINK_S) -> tuple[bool, str]:
     found = _answer(board, lines, "L")
     if isinstance(found, str):
         return False, found
-    seen = [name_of(int(line[2:])) for line in lines if re.fullmatch(r"E -?\d+", line) and line != "E 0"]
+    seen = [
+        name_of(int(line[2:])) for line in lines if re.fullmatch(r"E -?\d+", line) and line != "E 0"
+    ]
     if found[0] == "1":
         return True, f"the broker answered after {time.monotonic() - since:.1f} s"
     hint = _HINTS.get(seen[-1].split()[0], "") if seen else ""
-    return False, f"not let in within {limit_s:g} s: {', then '.join(seen) or 'nothing heard'}{hint}"
+    return (
+        False,
+        f"not let in within {limit_s:g} s: {', then '.join(seen) or 'nothing heard'}{hint}",
+    )
 
 
 def name_of(number: int) -> str:

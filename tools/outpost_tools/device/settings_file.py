@@ -1,6 +1,6 @@
 """A settings file (TOML) to what a board gets: settings.json and certificates. All is checked before a board is touched.
 
-Keys, types and limits are the firmware's own (`outpost/settings.py`); here is what only the desktop can check, or
+Keys, types and limits are the firmware's own (`firmware/station/settings.py`); here is what only the desktop can check, or
 who knows the kind of board. Values of secret keys never leave this module but in the files for the board.
 """
 
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outpost import settings as firmware_settings
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device import certificates
 from outpost_tools.device.inventory import SECRETS
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.plan import SETTINGS
+from station import settings as firmware_settings
 
 SECRET_KEYS = ("password", "wifi_password")
 _MOST_TOPIC_BYTES = 255  # the outbox has a byte for it
@@ -73,7 +73,10 @@ class Settings:
 
     def lines(self) -> list[str]:
         """For people: no secrets."""
-        return [f"{key} = {_HIDDEN if key in SECRET_KEYS else json.dumps(self.given[key])}" for key in sorted(self.given)]
+        return [
+            f"{key} = {_HIDDEN if key in SECRET_KEYS else json.dumps(self.given[key])}"
+            for key in sorted(self.given)
+        ]
 
 
 def load(path: Path, kind: Kind | None = None) -> Settings:
@@ -86,7 +89,9 @@ def load(path: Path, kind: Kind | None = None) -> Settings:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         place = re.search(r"\((at .*)\)", str(error))
-        raise ToolError(f'{path}: no TOML {place[1] if place else ""}; text stands in "quotes", a key stands once') from None
+        raise ToolError(
+            f'{path}: no TOML {place[1] if place else ""}; text stands in "quotes", a key stands once'
+        ) from None
     return check(given, path.name, path.parent, kind)
 
 
@@ -110,8 +115,13 @@ def check(given: dict[str, Any], name: str, folder: Path, kind: Kind | None) -> 
 
 
 def _faults(full: dict[str, Any], kind: Kind | None) -> list[tuple[str, str]]:
-    found = [(key, _character_fault(value)) for key, value in full.items() if isinstance(value, str)]
-    found += [("topic_prefix", _topic_fault(full)), ("broker_host", _host_fault(full["broker_host"]))]
+    found = [
+        (key, _character_fault(value)) for key, value in full.items() if isinstance(value, str)
+    ]
+    found += [
+        ("topic_prefix", _topic_fault(full)),
+        ("broker_host", _host_fault(full["broker_host"])),
+    ]
     if kind is None:
         return found
     if full["sensors"] is not None:
@@ -120,14 +130,23 @@ def _faults(full: dict[str, Any], kind: Kind | None) -> list[tuple[str, str]]:
         found += [
             ("wifi_ssid", _ssid_fault(full["wifi_ssid"])),
             ("wifi_password", _password_fault(full["wifi_password"])),
-            ("wifi_country", "" if re.fullmatch("([A-Z]{2})?", full["wifi_country"]) else 'must be two capital letters, as "DE"'),
+            (
+                "wifi_country",
+                ""
+                if re.fullmatch("([A-Z]{2})?", full["wifi_country"])
+                else 'must be two capital letters, as "DE"',
+            ),
             ("broker_host", _wifi_host_fault(full["broker_host"])),
         ]
     return found
 
 
 def _character_fault(text: str) -> str:
-    return "" if all(ord(one) >= 32 and ord(one) != 127 for one in text) else "holds a control character; type it anew"
+    return (
+        ""
+        if all(ord(one) >= 32 and ord(one) != 127 for one in text)
+        else "holds a control character; type it anew"
+    )
 
 
 def _topic_fault(full: dict[str, Any]) -> str:
@@ -159,7 +178,11 @@ def _wifi_host_fault(host: str) -> str:
 def _ssid_fault(ssid: str) -> str:
     if not ssid:
         return "is missing; this board reaches the broker by Wi-Fi"
-    return "" if len(ssid.encode()) <= _MOST_SSID_BYTES else f"must be of at most {_MOST_SSID_BYTES} bytes"
+    return (
+        ""
+        if len(ssid.encode()) <= _MOST_SSID_BYTES
+        else f"must be of at most {_MOST_SSID_BYTES} bytes"
+    )
 
 
 def _password_fault(password: str) -> str:
@@ -175,8 +198,12 @@ def _sensor_fault(sensor: Any, kind: Kind) -> str:
         return f"must hold names in quotes; known: {known}"
     driver, _, pin = sensor.partition("@")
     if kind.adc_pins and driver == "adc" and pin.isdecimal() and int(pin) not in kind.adc_pins:
-        return f"names {sensor!r}; the pins that can measure are {', '.join(map(str, kind.adc_pins))}"
-    if sensor in kind.sensors or (kind.adc_pins and driver in ("adc", "ds18b20") and pin.isdecimal()):
+        return (
+            f"names {sensor!r}; the pins that can measure are {', '.join(map(str, kind.adc_pins))}"
+        )
+    if sensor in kind.sensors or (
+        kind.adc_pins and driver in ("adc", "ds18b20") and pin.isdecimal()
+    ):
         return ""
     return f"names {sensor!r}, which this board has not; known: {known}"
 
@@ -195,13 +222,17 @@ def _files(given: dict[str, Any], name: str, folder: Path) -> dict[str, tuple[st
         certificate = _read("client_cert_file", given, name, folder, certificates.certificate)
         key = _read("client_key_file", given, name, folder, certificates.private_key)
         if not certificates.belong_together(certificate, key):
-            raise ToolError(f"{name}: key 'client_key_file' names a key that is not the one of 'client_cert_file'; give its own")
+            raise ToolError(
+                f"{name}: key 'client_key_file' names a key that is not the one of 'client_cert_file'; give its own"
+            )
         found["client_cert_file"] = _named("client", certificates.der_of_certificate(certificate))
         found["client_key_file"] = _named("key", certificates.der_of_key(key))
     return found
 
 
-def _read(key: str, given: dict[str, Any], name: str, folder: Path, parse: Callable[[bytes], Any]) -> Any:
+def _read(
+    key: str, given: dict[str, Any], name: str, folder: Path, parse: Callable[[bytes], Any]
+) -> Any:
     path = folder / given[key]
     try:
         return parse(path.read_bytes())

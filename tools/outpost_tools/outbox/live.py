@@ -27,7 +27,10 @@ def find():
     global board
     try:
         import board
-        from outpost.settings import load
+        try:
+            from station.settings import load
+        except ImportError:  # a board that was flashed when all modules were in one package
+            from outpost.settings import load
     except ImportError as error:
         return print("outpost:", error)
     try:
@@ -64,7 +67,9 @@ _REFUSALS = {
 
 
 def read_outbox(
-    port: str, answer_s: float = console.ANSWER_S, show: Callable[[int, int], None] = lambda done, total: None
+    port: str,
+    answer_s: float = console.ANSWER_S,
+    show: Callable[[int, int], None] = lambda done, total: None,
 ) -> bytes:
     """The bytes of the region. `show` is called with (blocks so far, blocks). Raises ToolError."""
     if importlib.util.find_spec("mpremote") is None:
@@ -80,7 +85,9 @@ def progress_bar() -> Iterator[Callable[[int, int], None]]:
     """What `show` may be: a bar on stderr when that is a terminal."""
     from tqdm import tqdm
 
-    with tqdm(desc="reading the board", unit="block", disable=None, leave=False, file=sys.stderr) as bar:
+    with tqdm(
+        desc="reading the board", unit="block", disable=None, leave=False, file=sys.stderr
+    ) as bar:
 
         def show(done: int, total: int) -> None:
             bar.total = total
@@ -127,7 +134,9 @@ def _count_of(port: str, line: bytes) -> int | None:
     if found is None or zlib.crc32(b"%s %s" % found.group(1, 2)) != int(found[3], 16):
         return None
     if int(found[2]) != BLOCK_BYTES:
-        raise ToolError(f"{port}: the board's blocks have {int(found[2])} bytes, not {BLOCK_BYTES}: that is no outbox device")
+        raise ToolError(
+            f"{port}: the board's blocks have {int(found[2])} bytes, not {BLOCK_BYTES}: that is no outbox device"
+        )
     return int(found[1])
 
 
@@ -142,4 +151,8 @@ def _block_of(line: bytes) -> tuple[int, bytes] | None:
         return None
     data = data.ljust(BLOCK_BYTES, b"\xff")
     number = int(found[1])
-    return (number, data) if len(data) == BLOCK_BYTES and zlib.crc32(data, number) == int(found[2], 16) else None
+    return (
+        (number, data)
+        if len(data) == BLOCK_BYTES and zlib.crc32(data, number) == int(found[2], 16)
+        else None
+    )

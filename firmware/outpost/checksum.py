@@ -7,10 +7,10 @@ skip_records(buf, at, end, align, count): passes over records of the outbox by t
 """
 
 try:
-    from outpost.viper_crc import crc30, is_blank, skip_records
+    from outpost.native_checksum import crc30, is_blank, skip_records
 
     # MicroPython 1.25 freezes machine code for ARMv6-M (RP2040) at odd half-words too, where it reads wrong constants.
     if crc30(0, b"123456789", 0, 9) != 0x0BF43926:
         raise ValueError
 except (ImportError, AttributeError, SyntaxError, ValueError):  # no native emitter, or an .mpy of another architecture
-    from outpost.bytecode import crc30, is_blank, skip_records  # noqa: F401 - handed on
+    from outpost.portable import crc30, is_blank, skip_records  # noqa: F401 - handed on

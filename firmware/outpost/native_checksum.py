@@ -1,4 +1,7 @@
-"""Bytes checked by machine code: the same functions as in `bytecode.py`, by the viper emitter. See `viper.py` and `crc.py`."""
+"""Bytes checked by machine code: the same functions as in `portable.py`, by the viper emitter.
+
+See `native.py` and `checksum.py`.
+"""
 
 # pyright: reportCallIssue=false
 
@@ -17,7 +20,7 @@ _TABLE = array(
 
 @micropython.viper
 def crc30(seed: int, buf: ptr8, at: int, end: int) -> int:
-    """See `crc.py`. The first three names are in registers, so `seed` becomes the CRC."""
+    """See `checksum.py`. The first three names are in registers, so `seed` becomes the CRC."""
     table = ptr32(_TABLE)
     seed = int(uint(seed ^ 0x3FFFFFFF) | uint(3) << 30)  # its complement in 32 bits; no constant above 2^30
     while at < end:
@@ -30,7 +33,7 @@ def crc30(seed: int, buf: ptr8, at: int, end: int) -> int:
 
 @micropython.viper
 def is_blank(buf: ptr8, at: int, end: int) -> bool:
-    """See `crc.py`."""
+    """See `checksum.py`."""
     while at < end and buf[at] == 0xFF:
         at += 1
     return at == end
@@ -38,7 +41,7 @@ def is_blank(buf: ptr8, at: int, end: int) -> bool:
 
 @micropython.viper
 def skip_records(buf: ptr8, at: int, end: int, align: int, count: int) -> int:
-    """See `crc.py`."""
+    """See `checksum.py`."""
     start = at
     passed = 0
     while passed < count and at + 4 <= end:
