@@ -2,8 +2,8 @@
 
 Keeps about a fifth of what the packages hold: no C++ library, no C library for other processors, no
 documentation. Every program becomes a script that starts it through the unpacked `ld-linux`, so the
-compilers of one suite run on older and newer machines, and the folder may be moved. Knows nothing of
-MicroPython.
+compilers of one suite run on older and newer machines, and the folder may be moved. Knows nothing
+of MicroPython.
 """
 
 from __future__ import annotations

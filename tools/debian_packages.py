@@ -1,10 +1,13 @@
-"""Runs programs from Debian packages out of a private folder: no root, nothing installed, no service started.
+"""Runs programs from Debian packages out of a private folder: no root, nothing installed, no
+service started.
 
-Apt itself fetches and checks the packages, with the machine's own archive address, proxies and keys, but with private
-state: an empty dpkg status makes it resolve the whole closure down to libc, so that the programs of one suite run on
-any older or newer machine. They are started through the unpacked `ld-linux`.
+Apt itself fetches and checks the packages, with the machine's own archive address, proxies and
+keys, but with private state: an empty dpkg status makes it resolve the whole closure down to libc,
+so that the programs of one suite run on any older or newer machine. They are started through the
+unpacked `ld-linux`.
 
-`OUTPOST_DEBIAN_ARCHIVE` names an archive address where the machine's apt has none for Debian (Ubuntu, for instance).
+`OUTPOST_DEBIAN_ARCHIVE` names an archive address where the machine's apt has none for Debian
+(Ubuntu, for instance).
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ class Unobtainable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program of a Debian package: `name` is the command made in the cache, `path` the file inside the package."""
+    """A program of a Debian package: `name` is the command made in the cache, `path` the file
+    inside the package."""
 
     name: str
     package: str
@@ -43,7 +47,8 @@ class Program:
         return f"{SUITE}-{self.architecture}-{self.package}"
 
     def wrapper(self) -> str:
-        """The shell script that starts it; finds its folder from its own place, so that the cache may be moved."""
+        """The shell script that starts it; finds its folder from its own place, so that the cache
+        may be moved."""
         lines = ["#!/bin/sh", f'root="${{0%/*}}/../roots/{self.folder}"']
         if self.is_static:
             lines += [f'exec "$root{self.path}" "$@"']
@@ -62,7 +67,8 @@ class Program:
         return "\n".join(lines) + "\n"
 
     def is_in(self, cache: Path) -> bool:
-        """Whether the cache holds it whole: the wrapper is written last, the root appears by one rename."""
+        """Whether the cache holds it whole: the wrapper is written last, the root appears by one
+        rename."""
         wrapper = cache / "bin" / self.name
         return (
             (cache / "roots" / self.folder).is_dir()
@@ -93,7 +99,10 @@ def _run(
 
 
 def archive_address() -> str:
-    """Where this machine's apt gets Debian (not its security updates). Raises Unobtainable where it has none."""
+    """Where this machine's apt gets Debian (not its security updates).
+
+    Raises Unobtainable where it has none.
+    """
     if given := os.environ.get("OUTPOST_DEBIAN_ARCHIVE"):
         return given
     for tool in _TOOLS:
@@ -102,7 +111,8 @@ def archive_address() -> str:
                 f"{tool} is not on this machine (Debian packages need apt and dpkg to be unpacked)"
             )
     addresses = _run(["apt-get", "indextargets", "--format", "$(REPO_URI)"]).split()
-    # A fresh container has no lists yet, then indextargets is silent; what an update would fetch is still known.
+    # A fresh container has no lists yet, then indextargets is silent; what an update would fetch is
+    # still known.
     fetches = _run(["apt-get", "-o", "Debug::NoLocking=1", "update", "--print-uris"])
     addresses += re.findall(r"^'([^']+?)/dists/", fetches, re.MULTILINE)
     for address in addresses:
@@ -114,7 +124,10 @@ def archive_address() -> str:
 
 
 class PrivateApt:
-    """Apt for one architecture with all its state in `folder`, which the caller removes. sources: source packages too."""
+    """Apt for one architecture with all its state in `folder`, which the caller removes.
+
+    sources: source packages too.
+    """
 
     def __init__(self, architecture: str, folder: Path, sources: bool = False) -> None:
         self._folder = folder
@@ -171,7 +184,10 @@ class PrivateApt:
         return ["apt-get", *self._options, "install", "-qq", "--no-install-recommends", *packages]
 
     def fetch_alone(self, package: str, folder: Path) -> Path:
-        """Downloads one package without what it depends on, into an existing folder. Raises Unobtainable."""
+        """Downloads one package without what it depends on, into an existing folder.
+
+        Raises Unobtainable.
+        """
         _run(["apt-get", *self._options, "download", "-qq", package], folder)
         return next(folder.glob(f"{package}_*.deb"))
 
@@ -182,7 +198,10 @@ class PrivateApt:
 
 
 def unpack_source(files: list[Path], target: Path) -> Path:
-    """Unpacks a source package with Debian's patches applied. Returns its folder in `target`. Raises Unobtainable."""
+    """Unpacks a source package with Debian's patches applied.
+
+    Returns its folder in `target`. Raises Unobtainable.
+    """
     for path in sorted(files, reverse=True):  # .orig before .debian
         if ".tar." in path.name:
             with tarfile.open(path) as archive:
@@ -229,7 +248,8 @@ def _keep_only(path: str, work: Path) -> None:
 
 
 def obtain(program: Program, apt: PrivateApt, cache: Path, work: Path) -> int:
-    """Puts the program into the cache. Returns the bytes downloaded. `work` is an empty folder on the same disk.
+    """Puts the program into the cache. Returns the bytes downloaded. `work` is an empty folder on
+    the same disk.
 
     Raises Unobtainable. A run cut off at any point leaves either nothing or the whole program.
     """

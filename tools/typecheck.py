@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Checks the firmware against the MicroPython stubs of each port, with basedpyright. Run with .venv's Python.
+"""Checks the firmware against the MicroPython stubs of each port, with basedpyright. Run with
+.venv's Python.
 
     .venv/bin/python tools/typecheck.py               rp2, esp32 and unix, each with its board folders
     .venv/bin/python tools/typecheck.py FILE ...      these files instead of firmware/
 
-The stubs replace Python's own standard library, so they must not be in `.venv`: pip puts each port's into
-`build/typings/` once (micropython-stubs' documentation asks for the same). Versions are those of the oldest
-MicroPython supported, so that nothing newer is used by accident. Known gap: the stubs give `str`, `bytes` and `os`
-some methods that only CPython has; the dual tests catch those.
+The stubs replace Python's own standard library, so they must not be in `.venv`: pip puts each
+port's into `build/typings/` once (micropython-stubs' documentation asks for the same). Versions are
+those of the oldest MicroPython supported, so that nothing newer is used by accident. Known gap: the
+stubs give `str`, `bytes` and `os` some methods that only CPython has; the dual tests catch those.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ PORTS = {  # port: (its stubs, the board folders that run on it)
     ),
     "unix": ("micropython-unix-stubs==1.25.0.post1", ("UNIX",)),
 }
-# Names that viper code may use without an import; the stubs' own __builtins__.pyi knows only `const`. Any buffer may be
-# passed for a pointer, so pointers are not checked: ptr8 serves in annotations, ptr16 and ptr32 in calls. `Anything` is for
-# fields that the program gives (`typing` is not on the board).
+# Names that viper code may use without an import; the stubs' own __builtins__.pyi knows only
+# `const`. Any buffer may be passed for a pointer, so pointers are not checked: ptr8 serves in
+# annotations, ptr16 and ptr32 in calls. `Anything` is for fields that the program gives (`typing`
+# is not on the board).
 _MORE_BUILTINS = """
 from typing import Any
 
@@ -53,7 +55,10 @@ class ptr32:
 
 
 def stubs_folder(port: str) -> Path:
-    """Where the port's stubs are; fetches them at the first call. Raises OSError where pip cannot."""
+    """Where the port's stubs are; fetches them at the first call.
+
+    Raises OSError where pip cannot.
+    """
     package = PORTS[port][0]
     folder = TYPINGS / f"{package}+{zlib.crc32(_MORE_BUILTINS.encode()):08x}"
     if folder.exists():
@@ -88,7 +93,8 @@ def stubs_folder(port: str) -> Path:
 
 
 def configuration(port: str, files: list[str]) -> dict:
-    """basedpyright's settings. main.py imports the port's first board; the functions of all are the same (test_boards.py)."""
+    """basedpyright's settings. main.py imports the port's first board; the functions of all are the
+    same (test_boards.py)."""
     stubs = str(stubs_folder(port))
     boards = [REPOSITORY / "boards" / name for name in PORTS[port][1]]
     rooms = [
@@ -104,7 +110,8 @@ def configuration(port: str, files: list[str]) -> dict:
         "pythonPlatform": "Linux",
         "typeCheckingMode": "standard",
         "reportMissingModuleSource": False,  # stubs without source are the rule here
-        # "None while disconnected" is a state of the client's fields; unannotated code cannot tell the checker when.
+        # "None while disconnected" is a state of the client's fields; unannotated code cannot tell
+        # the checker when.
         "reportOptionalMemberAccess": False,
         "reportOptionalSubscript": False,
         "reportOptionalCall": False,
@@ -118,7 +125,8 @@ def check(port: str, files: list[str]) -> int:
         json.dump(settings, file)
         file.flush()
         checker = Path(sys.executable).parent / "basedpyright"
-        # An interpreter that says nothing: else modules that the stubs lack are taken from CPython's library.
+        # An interpreter that says nothing: else modules that the stubs lack are taken from
+        # CPython's library.
         command = [
             str(checker),
             "-p",
@@ -137,7 +145,8 @@ def check(port: str, files: list[str]) -> int:
 def main() -> int:
     files = [os.path.abspath(name) for name in sys.argv[1:]]
     try:
-        # A configuration that includes nothing passes in silence, so every file named must be there.
+        # A configuration that includes nothing passes in silence, so every file named must be
+        # there.
         for name in files:
             if not os.path.exists(name):
                 raise FileNotFoundError(f"no such file: {name}")

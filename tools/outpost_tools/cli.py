@@ -1,9 +1,11 @@
-"""The `outpost` command: lists the subcommands, loads the chosen one, turns errors into exit statuses.
+"""The `outpost` command: lists the subcommands, loads the chosen one, turns errors into exit
+statuses.
 
-Only the arguments of the chosen subcommand are made, and its libraries are imported when it runs: `outpost
-simulate` does not wait for Spark. How a subcommand is written: common/command_line.py.
+Only the arguments of the chosen subcommand are made, and its libraries are imported when it runs:
+`outpost simulate` does not wait for Spark. How a subcommand is written: common/command_line.py.
 
-Exit status: what the subcommand returns; 2 for bad input (one line on stderr); 130 when interrupted.
+Exit status: what the subcommand returns; 2 for bad input (one line on stderr); 130 when
+interrupted.
 """
 
 from __future__ import annotations
@@ -77,7 +79,8 @@ def module_of(name: str) -> ModuleType:
 
 
 def build_parser(chosen: str | None) -> argparse.ArgumentParser:
-    """The parser: with the arguments of `chosen` and the other names, or with all names and their summaries."""
+    """The parser: with the arguments of `chosen` and the other names, or with all names and their
+    summaries."""
     parser = argparse.ArgumentParser(
         prog="outpost",
         description=_DESCRIPTION,

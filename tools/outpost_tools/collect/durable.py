@@ -1,12 +1,14 @@
-"""What is durable of each stream, and the confirmation that follows from it. Pure: no files, no network, no clock.
+"""What is durable of each stream, and the confirmation that follows from it. Pure: no files, no
+network, no clock.
 
-A stream has a `base`: all below it was confirmed to the board, by us or by another collector of our group. Above the base
-stand ranges, for each collector apart: the numbers of the messages in its log, and what their `held` says (a board that
-says held=100 will not send 0..99 any more). "Durable up to N": base..N lie in the union of all these ranges.
+A stream has a `base`: all below it was confirmed to the board, by us or by another collector of our
+group. Above the base stand ranges, for each collector apart: the numbers of the messages in its
+log, and what their `held` says (a board that says held=100 will not send 0..99 any more). "Durable
+up to N": base..N lie in the union of all these ranges.
 
-Why apart, and not one union: a collector that comes back with an older disk takes back what it said (see exchange.py), and
-in a union nobody could tell which numbers those were. What was confirmed stays: nobody can take a word back from a board.
-State grows with the gaps, not with the messages.
+Why apart, and not one union: a collector that comes back with an older disk takes back what it said
+(see exchange.py), and in a union nobody could tell which numbers those were. What was confirmed
+stays: nobody can take a word back from a board. State grows with the gaps, not with the messages.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from outpost_tools.common.ranges import Ranges, cover, following, trim
 
 @dataclass(slots=True)
 class Stream:
-    """The durable numbers of one stream: `own` are those in our log, `others` those that other collectors say they have."""
+    """The durable numbers of one stream: `own` are those in our log, `others` those that other
+    collectors say they have."""
 
     base: int = 0
     own: Ranges = field(default_factory=list)
@@ -66,7 +69,8 @@ class Stream:
 
 
 class News(NamedTuple):
-    """What one statement says of a stream: all below `base` is confirmed, and these numbers are in the speaker's log."""
+    """What one statement says of a stream: all below `base` is confirmed, and these numbers are in
+    the speaker's log."""
 
     device: str
     stream: str
@@ -75,7 +79,8 @@ class News(NamedTuple):
 
 
 class Durable:
-    """All streams of all devices. The stream that a device sent on last is the one that gets confirmed.
+    """All streams of all devices. The stream that a device sent on last is the one that gets
+    confirmed.
 
     keep_news: remember what changed until take_news(), for the other collectors.
     """
@@ -109,7 +114,10 @@ class Durable:
         return stream.next > stream.base
 
     def forget(self, collector: str) -> None:
-        """It speaks anew: what it said before counts no longer. What was confirmed stays confirmed."""
+        """It speaks anew: what it said before counts no longer.
+
+        What was confirmed stays confirmed.
+        """
         for streams in self._streams.values():
             for stream in streams.values():
                 stream.forget(collector)
@@ -123,7 +131,10 @@ class Durable:
         ]
 
     def everything(self) -> Iterator[News]:
-        """All that is known here at first hand: bases, and our own ranges. Take the news before, they are in it."""
+        """All that is known here at first hand: bases, and our own ranges.
+
+        Take the news before, they are in it.
+        """
         for device, streams in self._streams.items():
             for stream, state in streams.items():
                 if state.base or state.own:
@@ -134,7 +145,8 @@ class Durable:
         return list(self._latest)
 
     def confirmation(self, device: str) -> bytes | None:
-        """`<stream> <n>`: every seq <= n is durable or will never come. None before there is such a number.
+        """`<stream> <n>`: every seq <= n is durable or will never come. None before there is such a
+        number.
 
         Who asks gives the word: from now on all up to n counts as confirmed.
         """
@@ -171,7 +183,10 @@ class Durable:
 
     @classmethod
     def from_json(cls, data: dict[str, Any], *, keep_news: bool = False) -> Durable:
-        """The reverse of to_json(). Raises LookupError, TypeError or ValueError when `data` is something else."""
+        """The reverse of to_json().
+
+        Raises LookupError, TypeError or ValueError when `data` is something else.
+        """
         durable = cls(keep_news=keep_news)
         for device, streams in data["streams"].items():
             durable._streams[device] = {

@@ -1,17 +1,21 @@
-"""Several collectors on one shared subscription: each sees a part of every stream, so each tells the others what it stored.
+"""Several collectors on one shared subscription: each sees a part of every stream, so each tells
+the others what it stored.
 
-The rule. A *statement* of collector C says of a stream: "these numbers are in my log, fsynced" (or below a `held` in it),
-and "all below `base` was confirmed". "Durable up to N" goes out when base..N lie in the union of what all said (durable.py).
+The rule. A *statement* of collector C says of a stream: "these numbers are in my log, fsynced" (or
+below a `held` in it), and "all below `base` was confirmed". "Durable up to N" goes out when base..N
+lie in the union of what all said (durable.py).
 
-Why a word is true: by induction over the words. The base was confirmed by an earlier word, or is 0. Each number from there to
-N is in the log of the collector that said so, for it spoke after its fsync, and its log keeps what it fsynced. So each number
-up to N is in a log. Delay, repetition and loss of statements, two collectors that both confirm, a killed
-collector: none can add a number that is in no log; they only delay a word, or send it twice.
+Why a word is true: by induction over the words. The base was confirmed by an earlier word, or is 0.
+Each number from there to N is in the log of the collector that said so, for it spoke after its
+fsync, and its log keeps what it fsynced. So each number up to N is in a log. Delay, repetition and
+loss of statements, two collectors that both confirm, a killed collector: none can add a number that
+is in no log; they only delay a word, or send it twice.
 
-Why everything is confirmed in the end: statements are numbered. Who finds one missing asks, and the speaker says everything
-anew; an empty statement at least each HEARTBEAT_S shows that the last one was lost. One collector speaks for a device (the
-highest hash among the living), another takes over when that one is gone (its will) or silent for LIVE_S. And what nobody
-knows of any more (a collector that never came back, its neighbours restarted) a board still has in flash: it is
+Why everything is confirmed in the end: statements are numbered. Who finds one missing asks, and the
+speaker says everything anew; an empty statement at least each HEARTBEAT_S shows that the last one
+was lost. One collector speaks for a device (the highest hash among the living), another takes over
+when that one is gone (its will) or silent for LIVE_S. And what nobody knows of any more (a
+collector that never came back, its neighbours restarted) a board still has in flash: it is
 unconfirmed, so it is sent again.
 
 Failure cases:
@@ -24,7 +28,8 @@ Failure cases:
   segment numbers a second time.
 - It cannot write: it takes no more, says nothing, and falls silent; another one confirms.
 
-Trust: who may publish on these topics, or on `durable`, can make boards forget messages. mosquitto.conf keeps others off.
+Trust: who may publish on these topics, or on `durable`, can make boards forget messages.
+mosquitto.conf keeps others off.
 
 Pure: statements as bytes in and out, time as an argument.
 """
@@ -45,7 +50,8 @@ from outpost_tools.common.labels import MAX_SEQ
 INTERVAL_S = 0.2
 HEARTBEAT_S = 2.0
 LIVE_S = 7.0
-# After the start: so long the others have to say what they know, before we confirm less than they did.
+# After the start: so long the others have to say what they know, before we confirm less than they
+# did.
 SETTLE_S = 1.0
 ASK_AGAIN_S = 1.0
 # Of streams in one statement; some 100 KB, below the broker's limit for a message.
@@ -57,7 +63,8 @@ _STREAM = re.compile(r"[0-9a-f]{8}\Z")
 
 @dataclass(slots=True)
 class Other:
-    """What is known of another collector: its life, the number of its last statement, when it came."""
+    """What is known of another collector: its life, the number of its last statement, when it
+    came."""
 
     life: str = ""
     number: int = -1
@@ -68,7 +75,8 @@ class Other:
 
 @dataclass(slots=True)
 class Changes:
-    """What a statement changed: devices with news; `everybody` when another collector came or went."""
+    """What a statement changed: devices with news; `everybody` when another collector came or
+    went."""
 
     devices: set[str] = field(default_factory=set)
     everybody: bool = False
@@ -134,7 +142,8 @@ class Exchange:
                 changes.devices.add(news.device)
 
     def look_round(self, now: float) -> bool:
-        """Who lives; True when that changed, so that somebody may have to confirm other devices than before."""
+        """Who lives; True when that changed, so that somebody may have to confirm other devices
+        than before."""
         living = tuple(
             sorted(
                 [
@@ -170,7 +179,10 @@ class Exchange:
         return speaker == self._me
 
     def due(self, now: float, *, everything: bool = False) -> Iterator[bytes]:
-        """Statements to publish now. `everything`: the news at once, without waiting for the interval (at the end of a run)."""
+        """Statements to publish now.
+
+        `everything`: the news at once, without waiting for the interval (at the end of a run).
+        """
         if self._settled_at is None:
             self._settled_at = now + SETTLE_S
         if now - self._said_at < INTERVAL_S and not everything:
@@ -221,7 +233,8 @@ _TYPES = {"life": str, "number": int, "begins": bool, "fresh": bool, "ask": list
 
 
 def _parse(data: bytes) -> dict[str, Any]:
-    """Raises ValueError, TypeError, LookupError or RecursionError when it is no statement: a word must not stand on rubbish."""
+    """Raises ValueError, TypeError, LookupError or RecursionError when it is no statement: a word
+    must not stand on rubbish."""
     said = json.loads(data)
     if type(said) is not dict:
         raise TypeError("no object")

@@ -1,7 +1,8 @@
 """The collector's MQTT connection: what arrived, acknowledge it, publish.
 
-Which topics: `<prefix>/+/data`, on a shared subscription when `share` names a group; then also what the group's other
-collectors say (see exchange.py), as QoS 0, because a queue of old statements would help nobody.
+Which topics: `<prefix>/+/data`, on a shared subscription when `share` names a group; then also what
+the group's other collectors say (see exchange.py), as QoS 0, because a queue of old statements
+would help nobody.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ GROUP = Limits(messages=1000, seconds=0.1, bytes=4 << 20)
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One PUBLISH, ready for the log. `connection` counts connections: an id means nothing on a later one."""
+    """One PUBLISH, ready for the log.
+
+    `connection` counts connections: an id means nothing on a later one.
+    """
 
     mid: int
     qos: int
@@ -50,7 +54,10 @@ class Link(Connection[Received]):
         share: str | None = None,
         retiring: bool = False,
     ) -> None:
-        """share: the group of a shared subscription. retiring: give the subscription up, take what the broker still holds."""
+        """share: the group of a shared subscription.
+
+        retiring: give the subscription up, take what the broker still holds.
+        """
         super().__init__((host, port), client_id, GROUP, credentials=credentials, tls=tls)
         self._filter = f"$share/{share}/{prefix}/+/data" if share else f"{prefix}/+/data"
         self._ours = re.compile(re.escape(prefix.encode()) + rb"/[^/]*/data\Z")
@@ -60,7 +67,8 @@ class Link(Connection[Received]):
         self._statements: list[tuple[str, bytes]] = []
         self._client_id, self._credentials, self._tls = client_id, credentials, tls
         self._retiring = retiring
-        self.fresh = False  # set at each connection; the loop clears it when it has confirmed everything again
+        # set at each connection; the loop clears it when it has confirmed everything again
+        self.fresh = False
 
     def set_farewell(self, statement: bytes) -> None:
         """What the broker says to the group when our connection breaks. Before the first take()."""
@@ -86,7 +94,8 @@ class Link(Connection[Received]):
         return count[0]
 
     def give_up_session(self) -> None:
-        """After close(): a clean session takes the place of ours, so that the broker keeps nothing for us. Raises OSError."""
+        """After close(): a clean session takes the place of ours, so that the broker keeps nothing
+        for us. Raises OSError."""
         client = mqtt.Client(
             mqtt.CallbackAPIVersion.VERSION2, client_id=self._client_id, clean_session=True
         )
@@ -108,8 +117,8 @@ class Link(Connection[Received]):
     def publish(self, words: list[tuple[str, bytes]]) -> None:
         """(topic, payload) of each, retained. Only while connected.
 
-        QoS 0, without an answer for each: what is lost, is lost with the connection, and after each new one everything is
-        published again (`fresh`).
+        QoS 0, without an answer for each: what is lost, is lost with the connection, and after each
+        new one everything is published again (`fresh`).
         """
         self._client.publish_all([(topic.encode(), payload) for topic, payload in words])
 
@@ -146,7 +155,8 @@ class Link(Connection[Received]):
                 self._statements.append(
                     (topic[len(self._table) :].decode("utf-8", "replace"), message.payload)
                 )
-            # amqtt gives a session that comes back the retained messages of everybody's topics: our own confirmations.
+            # amqtt gives a session that comes back the retained messages of everybody's topics: our
+            # own confirmations.
             client.ack(message.mid, message.qos)
             return
         frame = encode_frame(

@@ -4,8 +4,9 @@
     segment-*.seg, .open   see outpost_tools.common.segments
     state.json             {"version": 1, "collector": id, "sealed_through": n, "streams": ..., "latest": ...}
 
-The snapshot only saves time: it holds the keys of segments 0..n, replaced as a whole at each seal. After a kill the
-segments above n are read again; without a snapshot, or with a damaged one, all are.
+The snapshot only saves time: it holds the keys of segments 0..n, replaced as a whole at each seal.
+After a kill the segments above n are read again; without a snapshot, or with a damaged one, all
+are.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Writer(segments.SegmentWriter):
         return self._number if self._file is not None and self._committed else self.sealed_through
 
     def begin_after(self, number: int) -> None:
-        """Never give a number twice: segments up to `number` existed, also when readers have deleted them since."""
+        """Never give a number twice: segments up to `number` existed, also when readers have
+        deleted them since."""
         self._number = max(self._number, number + 1)
 
     @property
@@ -74,8 +76,9 @@ class Writer(segments.SegmentWriter):
     def abandon(self) -> None:
         """Close the open segment without what was not committed.
 
-        After a failed write or fsync the kernel may call pages clean that never reached the disk, so a second fsync on
-        the same file proves nothing: the caller makes a new Writer and writes its frames again.
+        After a failed write or fsync the kernel may call pages clean that never reached the disk,
+        so a second fsync on the same file proves nothing: the caller makes a new Writer and writes
+        its frames again.
         """
         if self._file is None:
             return
@@ -94,7 +97,10 @@ class Log:
     def __init__(
         self, root: Path, collector: str, *, segment_bytes: int, keep_news: bool = False
     ) -> None:
-        """keep_news: see Durable. Raises LogBusyError, OSError, or ValueError (a file in the directory that is no segment)."""
+        """keep_news: see Durable.
+
+        Raises LogBusyError, OSError, or ValueError (a file in the directory that is no segment).
+        """
         self.directory = root / collector
         self.collector = collector
         self._segment_bytes = segment_bytes
@@ -133,7 +139,10 @@ class Log:
         os.close(self._lock)
 
     def store(self, frames: list[bytes]) -> None:
-        """Append and make durable, with ONE fsync. Raises OSError: then none of `frames` counts as stored."""
+        """Append and make durable, with ONE fsync.
+
+        Raises OSError: then none of `frames` counts as stored.
+        """
         try:
             writer = self._open_writer()
             for frame in frames:
@@ -144,7 +153,10 @@ class Log:
             raise
 
     def seal_when_older(self, seconds: float) -> None:
-        """Seal the open segment when it is at least so old, and save the snapshot after any seal. Raises OSError."""
+        """Seal the open segment when it is at least so old, and save the snapshot after any seal.
+
+        Raises OSError.
+        """
         try:
             if self._writer is not None and self._writer.age_s >= seconds:
                 self._writer.seal()
@@ -176,7 +188,8 @@ class Log:
         return self._writer
 
     def _leave_writer(self) -> None:
-        """After an error no file is written to again; its committed frames are sealed by the next writer."""
+        """After an error no file is written to again; its committed frames are sealed by the next
+        writer."""
         writer, self._sealed_through = self._writer, self.sealed_through
         self._writer = None
         if writer is not None:
@@ -227,7 +240,8 @@ def _add_keys(path: Path, durable: Durable) -> None:
 def frame_key(frame: segments.Frame) -> Key | None:
     """The key of a stored frame that counts for confirmation; None for the others.
 
-    A retained or truncated one does not count: the tables will not hold it, so a board must not forget it for that.
+    A retained or truncated one does not count: the tables will not hold it, so a board must not
+    forget it for that.
     """
     return None if frame.retained or frame.truncated else key_of(frame.topic, frame.payload)
 

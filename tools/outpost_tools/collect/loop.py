@@ -1,7 +1,9 @@
-"""The collector's one thread, and the order that its promise stands on: append, fsync, PUBACK, confirm.
+"""The collector's one thread, and the order that its promise stands on: append, fsync, PUBACK,
+confirm.
 
-Nothing is acknowledged before it is durable. When the disk refuses (full, or broken) the collector keeps what it has
-taken, takes no more, and tries again: the broker's queue, and behind it the boards' flash, hold the rest.
+Nothing is acknowledged before it is durable. When the disk refuses (full, or broken) the collector
+keeps what it has taken, takes no more, and tries again: the broker's queue, and behind it the
+boards' flash, hold the rest.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from outpost_tools.collect.metrics import Metrics
 from outpost_tools.collect.place import Question, check, topic_of
 
 DISK_RETRY_S = 1.0
-# At the end: how long the last acknowledgements and confirmations may wait for a broker that does not read.
+# At the end: how long the last acknowledgements and confirmations may wait for a broker that does
+# not read.
 DRAIN_S = 2.0
 # A session that is given up is empty when nothing came for so long.
 RETIRE_QUIET_S = 2.0
@@ -63,9 +66,11 @@ class Collector:
         self._stopping.set()
 
     def run(self) -> int:
-        """0 after an orderly end; 1 when messages that were taken could not be stored (the broker has them still).
+        """0 after an orderly end; 1 when messages that were taken could not be stored (the broker
+        has them still).
 
-        Raises ToolError, before anything was taken, when the log is an older one than the broker remembers.
+        Raises ToolError, before anything was taken, when the log is an older one than the broker
+        remembers.
         """
         self._check_place()
         while not self._stopping.is_set():
@@ -76,7 +81,8 @@ class Collector:
         return self._drain()
 
     def retire(self) -> int:
-        """As run(), but take no new messages, and end by itself when the broker holds none for us any more."""
+        """As run(), but take no new messages, and end by itself when the broker holds none for us
+        any more."""
         self._check_place()
         while not self._stopping.is_set() and not self._is_empty():
             if not self._step(INTERVAL_S):
@@ -116,7 +122,8 @@ class Collector:
         )
 
     def _step(self, wait_s: float) -> bool:
-        """Take what has arrived and deal with it; False when it could not be stored and the end was asked for."""
+        """Take what has arrived and deal with it; False when it could not be stored and the end was
+        asked for."""
         received = self._link.take(wait_s)
         if received:
             self._last_message_at = time.monotonic()
@@ -204,7 +211,8 @@ class Collector:
         try:
             self._log.seal_when_older(self._segment_seconds)
         except OSError as error:
-            # Nothing is lost: the messages are durable, only not yet visible to readers. The next step tries again.
+            # Nothing is lost: the messages are durable, only not yet visible to readers. The next
+            # step tries again.
             self._metrics.errors.labels("seal").inc()
             if not self._cannot_seal:
                 self._say(f"cannot seal in {self._log.directory}: {error}")
@@ -217,7 +225,8 @@ class Collector:
         if not self._link.connected:
             return
         if self._link.fresh:
-            # A broker that was killed may have forgotten retained messages, or gone back to older ones.
+            # A broker that was killed may have forgotten retained messages, or gone back to older
+            # ones.
             self._link.fresh = False
             self._told = -1
             self._tell_place()
@@ -235,7 +244,10 @@ class Collector:
         self._speak(everything=everything)
 
     def _drain(self) -> int:
-        """The last confirmations, then a clean end. What arrives meanwhile is stored like all else."""
+        """The last confirmations, then a clean end.
+
+        What arrives meanwhile is stored like all else.
+        """
         until = time.monotonic() + DRAIN_S
         self._confirm(everything=True)
         while (

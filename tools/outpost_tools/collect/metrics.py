@@ -1,4 +1,5 @@
-"""What the collector counts: a line on stderr now and then, and Prometheus' text format on loopback when a port is given."""
+"""What the collector counts: a line on stderr now and then, and Prometheus' text format on loopback
+when a port is given."""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
-"""Is this disk the newest under its id? Segment numbers must not be given twice: the pipeline would skip the second ones.
+"""Is this disk the newest under its id? Segment numbers must not be given twice: the pipeline would
+skip the second ones.
 
-A disk cannot know that it is an old copy, so the broker remembers: a retained message holds the highest number whose segment
-has stored messages. It is published after their fsync and before their PUBACK, and again at each connection (loop.py).
-At a start it is asked for, before anything is taken, on a connection and a clean session of its own: on the collector's
-own session the answer would stand behind the whole backlog. A log that ends below it is refused.
+A disk cannot know that it is an old copy, so the broker remembers: a retained message holds the
+highest number whose segment has stored messages. It is published after their fsync and before their
+PUBACK, and again at each connection (loop.py). At a start it is asked for, before anything is
+taken, on a connection and a clean session of its own: on the collector's own session the answer
+would stand behind the whole backlog. A log that ends below it is refused.
 
-What remains: a broker that lost its retained messages (or never had this one) remembers nothing. The collector says so
-when its log is not new, and goes on; then an old disk is seen by nobody here.
+What remains: a broker that lost its retained messages (or never had this one) remembers nothing.
+The collector says so when its log is not new, and goes on; then an old disk is seen by nobody here.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ def topic_of(prefix: str, collector: str) -> str:
 
 
 class Question(Connection[None]):
-    """Asks the broker once. Our own marker, sent to the same topic, comes back behind the retained number: no need to wait
-    for what may not be there."""
+    """Asks the broker once. Our own marker, sent to the same topic, comes back behind the retained
+    number: no need to wait for what may not be there."""
 
     def __init__(
         self,

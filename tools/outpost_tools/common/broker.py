@@ -1,9 +1,10 @@
-"""An MQTT broker on loopback for tests and the demo: mosquitto, or amqtt embedded in a process of its own.
+"""An MQTT broker on loopback for tests and the demo: mosquitto, or amqtt embedded in a process of
+its own.
 
     with Broker("mosquitto", directory) as broker: ...        # broker.port; broker.kill(); broker.start()
 
-The same object, killed and started again, keeps port and directory, so mosquitto finds its saved sessions.
-`python -m outpost_tools.common.broker amqtt PORT` is the process behind kind "amqtt".
+The same object, killed and started again, keeps port and directory, so mosquitto finds its saved
+sessions. `python -m outpost_tools.common.broker amqtt PORT` is the process behind kind "amqtt".
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from outpost_tools.common import children, interpreters
 from outpost_tools.common.errors import ToolError
 
 KINDS = ("mosquitto", "amqtt")
-# amqtt gives a persistent session only to a client with a user name; any name will do (see _amqtt_config).
+# amqtt gives a persistent session only to a client with a user name; any name will do (see
+# _amqtt_config).
 ANY_USER = "outpost"
 READY_TIMEOUT_S = 15.0
 
@@ -43,7 +45,8 @@ class BrokerError(ToolError):
 class Broker:
     """One broker process. `directory` holds its configuration, its saved state and `broker.log`.
 
-    more_listeners: mosquitto's configuration of listeners beside the plain one on `port` (TLS, passwords).
+    more_listeners: mosquitto's configuration of listeners beside the plain one on `port` (TLS,
+    passwords).
     """
 
     def __init__(
@@ -82,7 +85,8 @@ class Broker:
         self.wait_until_ready()
 
     def spawn(self) -> None:
-        """Start (again) without waiting, for callers that have something else to do (see wait_until_ready())."""
+        """Start (again) without waiting, for callers that have something else to do (see
+        wait_until_ready())."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._process = children.start(
             self._command(), log=self.log, env=children.tools_environment()
@@ -124,7 +128,8 @@ class Broker:
 
 
 def configuration(listeners: str, directory: Path) -> str:
-    """The recommended configuration, with other listeners, our own user, and `directory` for what mosquitto saves."""
+    """The recommended configuration, with other listeners, our own user, and `directory` for what
+    mosquitto saves."""
     text = RECOMMENDED.read_text(encoding="utf-8")
     before, rest = text.split("# --- listeners\n", 1)
     limits = rest[rest.index("# --- limits\n") :]
@@ -168,8 +173,8 @@ def _amqtt_config(port: int) -> dict:
     return {
         # amqtt binds every interface unless told.
         "listeners": {"default": {"type": "tcp", "bind": f"127.0.0.1:{port}"}},
-        # An anonymous client's persistent session is dropped at disconnect, so a user name is asked for.
-        # No other plugins: the default ones log every packet and publish $SYS.
+        # An anonymous client's persistent session is dropped at disconnect, so a user name is asked
+        # for. No other plugins: the default ones log every packet and publish $SYS.
         "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": False}},
     }
 
@@ -182,7 +187,8 @@ async def _serve_amqtt(port: int) -> None:
             "amqtt is not installed; install it with: pip install amqtt==0.12.1"
         ) from None
     await Amqtt(_amqtt_config(port)).start()
-    # Until SIGTERM, without its shutdown(): that has nothing to save, and was seen to hang for longer than 10 s.
+    # Until SIGTERM, without its shutdown(): that has nothing to save, and was seen to hang for
+    # longer than 10 s.
     await asyncio.Event().wait()
 
 

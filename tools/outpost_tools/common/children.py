@@ -1,7 +1,8 @@
 """Child processes that never outlive us, and free loopback ports.
 
-A child gets SIGKILL from the kernel when the thread that started it ends (Linux; elsewhere only stop() ends it), so
-start children from the main thread. They run in their own session: Ctrl-C reaches only us, and we end them in order.
+A child gets SIGKILL from the kernel when the thread that started it ends (Linux; elsewhere only
+stop() ends it), so start children from the main thread. They run in their own session: Ctrl-C
+reaches only us, and we end them in order.
 """
 
 from __future__ import annotations
@@ -80,10 +81,11 @@ def end_on_signals() -> None:
 
 
 def free_port() -> int:
-    """A loopback port nobody uses now; it lies below the kernel's range for outgoing connections where it can.
+    """A loopback port nobody uses now; it lies below the kernel's range for outgoing connections
+    where it can.
 
-    A server that is restarted needs the same port again: one inside that range may be taken by an outgoing
-    connection in the meantime.
+    A server that is restarted needs the same port again: one inside that range may be taken by an
+    outgoing connection in the meantime.
     """
     for _ in range(50):
         port = 10000 + int.from_bytes(os.urandom(2), "little") % 20000

@@ -1,13 +1,15 @@
 """The parser of a subcommand, and the types of its arguments. Knows argparse only.
 
-A subcommand is one module, `JOB/arguments.py` (or `JOB/arguments/SUBCOMMAND.py` when the job has several):
+A subcommand is one module, `JOB/arguments.py` (or `JOB/arguments/SUBCOMMAND.py` when the job has
+several):
 
     SUMMARY = "one line for the list of subcommands"
     def add_parser(subparsers): ...    adds the parser by add_command() below
     def run(args) -> int: ...          checks the arguments, calls the job, returns the exit status
 
-It holds nothing else that another module could want, and it imports its job inside these functions: the help of
-`outpost` reads the summaries of all subcommands, and must not wait for the libraries of any.
+It holds nothing else that another module could want, and it imports its job inside these functions:
+the help of `outpost` reads the summaries of all subcommands, and must not wait for the libraries of
+any.
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ def add_command(
     description: str | None = None,
     examples: str | None = None,
 ) -> argparse.ArgumentParser:
-    """The parser of `name`, which calls `run`. description: what --help says; default: the summary."""
+    """The parser of `name`, which calls `run`.
+
+    description: what --help says; default: the summary.
+    """
     parser = _added(subparsers, name, summary, description, examples)
     parser.set_defaults(func=run)
     return parser

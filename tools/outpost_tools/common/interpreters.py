@@ -1,10 +1,12 @@
-"""Finds the MicroPython builds and the broker that `tools/setup.py` fetched, or that the machine has.
+"""Finds the MicroPython builds and the broker that `tools/setup.py` fetched, or that the machine
+has.
 
-Knows names, folders and how to ask an interpreter what it is. Fetches nothing. Standard library only, because
-set-up uses it before there is a virtual environment.
+Knows names, folders and how to ask an interpreter what it is. Fetches nothing. Standard library
+only, because set-up uses it before there is a virtual environment.
 
-Order: `MICROPYTHON` in the environment, then the cache, then PATH. Each candidate is run once and must prove that it
-is new enough and of the architecture asked for: a 64-bit build in the place of a 32-bit one hides allocations.
+Order: `MICROPYTHON` in the environment, then the cache, then PATH. Each candidate is run once and
+must prove that it is new enough and of the architecture asked for: a 64-bit build in the place of a
+32-bit one hides allocations.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _PROBE_TIMEOUT_S = (
     20  # an interpreter starts in 10 ms; under qemu on a busy machine in less than 2 s
 )
 
-# `sys.implementation._mpy` bits 10 to 13 name the native-code architecture (MicroPython: tools/mpy-tool.py).
+# `sys.implementation._mpy` bits 10 to 13 name the native-code architecture (MicroPython:
+# tools/mpy-tool.py).
 _PROBE = """
 import sys
 m = sys.implementation
@@ -42,7 +45,10 @@ _NAMES = {"micropython": "MicroPython", "cpython": "CPython"}
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """What a command said about itself when it was run. `architecture` is "" where it does not say (CPython)."""
+    """What a command said about itself when it was run.
+
+    `architecture` is "" where it does not say (CPython).
+    """
 
     name: str
     version: tuple[int, ...]
@@ -56,7 +62,8 @@ class Interpreter:
 
 
 def cache_folder() -> Path:
-    """`${XDG_CACHE_HOME:-~/.cache}/outpost`; a relative XDG_CACHE_HOME is ignored, as its specification asks."""
+    """`${XDG_CACHE_HOME:-~/.cache}/outpost`; a relative XDG_CACHE_HOME is ignored, as its
+    specification asks."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     return (base if base.is_absolute() else Path("~/.cache").expanduser()) / "outpost"
 
@@ -102,7 +109,10 @@ def why_not(path: Path) -> str:
 
 
 def describe(command: list[str]) -> str:
-    """For example "MicroPython 1.25.0 32-bit x86 (i386)". Raises ToolError where it does not run."""
+    """For example "MicroPython 1.25.0 32-bit x86 (i386)".
+
+    Raises ToolError where it does not run.
+    """
     return str(probe(command))
 
 
@@ -131,7 +141,8 @@ def find_micropython(architecture: str) -> list[str] | None:
 
 
 def find_mosquitto() -> list[str] | None:
-    """The command that starts the broker: from PATH, /usr/sbin (often not on a user's PATH) or the cache, or None."""
+    """The command that starts the broker: from PATH, /usr/sbin (often not on a user's PATH) or the
+    cache, or None."""
     search_path = os.pathsep.join(
         [os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"]
     )

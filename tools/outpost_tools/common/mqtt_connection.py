@@ -1,13 +1,14 @@
-"""One MQTT connection driven by one thread: paho-mqtt, persistent session, QoS 1, acknowledged by hand, back by itself.
+"""One MQTT connection driven by one thread: paho-mqtt, persistent session, QoS 1, acknowledged by
+hand, back by itself.
 
-take() waits, reads what has arrived and returns it; nothing is acknowledged before the caller says so. A subclass gives
-_subscribe() and _on_message(), which appends to `_taken`. Back-pressure is not reading: who does not call take() leaves
-the rest to the kernel's buffers and the broker's queue.
+take() waits, reads what has arrived and returns it; nothing is acknowledged before the caller says
+so. A subclass gives _subscribe() and _on_message(), which appends to `_taken`. Back-pressure is not
+reading: who does not call take() leaves the rest to the kernel's buffers and the broker's queue.
 
-`Client` is paho with three habits changed: it asked the kernel three times for each packet, wrote each PUBACK by itself, and
-read as many packets at once as it had messages of its own in flight, whatever the limit (host_tests/bench/collector_rate.py:
-57 -> 46 ms of CPU for 1,000 messages). They hang on paho's private names, so paho is pinned, and
-host_tests/test_mqtt_connection.py holds them.
+`Client` is paho with three habits changed: it asked the kernel three times for each packet, wrote
+each PUBACK by itself, and read as many packets at once as it had messages of its own in flight,
+whatever the limit (host_tests/bench/collector_rate.py: 57 -> 46 ms of CPU for 1,000 messages). They
+hang on paho's private names, so paho is pinned, and host_tests/test_mqtt_connection.py holds them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When take() stops reading: they bound the memory of what is taken and the wait for its PUBACKs."""
+    """When take() stops reading: they bound the memory of what is taken and the wait for its
+    PUBACKs."""
 
     messages: int
     seconds: float
@@ -46,7 +48,8 @@ class Limits:
 
 
 class Client(mqtt.Client):
-    """paho's client with a read buffer, one packet for each loop_read(), and one write for many PUBACKs."""
+    """paho's client with a read buffer, one packet for each loop_read(), and one write for many
+    PUBACKs."""
 
     _ahead = b""
     _at = 0
@@ -81,7 +84,10 @@ class Client(mqtt.Client):
         self._send([b"\x40\x02" + packet_id.to_bytes(2, "big") for packet_id in packet_ids])
 
     def publish_all(self, messages: list[tuple[bytes, bytes]]) -> None:
-        """(topic, payload) of each, QoS 0, retained, in one write. MQTT 3.1.1 only: version 5 has properties here."""
+        """(topic, payload) of each, QoS 0, retained, in one write.
+
+        MQTT 3.1.1 only: version 5 has properties here.
+        """
         self._send([_publish(topic, payload) for topic, payload in messages])
 
     def say_goodbye(self) -> None:
@@ -119,7 +125,10 @@ def _publish(topic: bytes, payload: bytes) -> bytes:
 def tls_context(
     ca_file: Path | None, certificate: Path | None = None, key: Path | None = None
 ) -> ssl.SSLContext:
-    """Verifies certificate and host name, always. ca_file None: the system's authorities. Raises ToolError."""
+    """Verifies certificate and host name, always. ca_file None: the system's authorities.
+
+    Raises ToolError.
+    """
     try:
         context = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
     except (OSError, ssl.SSLError) as error:
@@ -184,7 +193,8 @@ class Connection(Generic[T]):
         return client
 
     def take(self, wait_s: float) -> list[T]:
-        """What has arrived, after at most `wait_s` (or one connection attempt); empty when nothing has."""
+        """What has arrived, after at most `wait_s` (or one connection attempt); empty when nothing
+        has."""
         self._taken, self._taken_bytes = [], 0
         socket = self._client.socket()
         if socket is None:
@@ -209,8 +219,8 @@ class Connection(Generic[T]):
     def close(self) -> None:
         """DISCONNECT; the broker keeps the session and what is not acknowledged.
 
-        Then what the broker still sends is read away until it closes: a socket closed with unread bytes in it is reset, and a
-        reset may overtake the last PUBACKs.
+        Then what the broker still sends is read away until it closes: a socket closed with unread
+        bytes in it is reset, and a reset may overtake the last PUBACKs.
         """
         self.connected = False  # an end that was asked for is not reported as a loss
         until = time.monotonic() + CLOSE_S
@@ -269,7 +279,8 @@ class Connection(Generic[T]):
         return {}
 
     def _drop(self) -> None:
-        """Close without DISCONNECT; paho has no public way but a new connection, which _reconnect() makes."""
+        """Close without DISCONNECT; paho has no public way but a new connection, which _reconnect()
+        makes."""
         self._client._sock_close()
         self.connected = False
 
@@ -280,7 +291,8 @@ class Connection(Generic[T]):
         self.connected = True
         self._connection += 1
         self._backoff_s = BACKOFF_FIRST_S
-        # Also into a session that is there: it may have been made by a process that died before it subscribed.
+        # Also into a session that is there: it may have been made by a process that died before it
+        # subscribed.
         self._subscribe(client)
         self._say("connected" + (", session resumed" if flags.session_present else ", new session"))
 

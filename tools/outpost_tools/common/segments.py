@@ -1,14 +1,16 @@
 """Durable log of received messages: append-only segments of CRC-framed messages.
 
-A directory holds one collector's segments, numbered without gaps: `segment-000000000007.open` grows, a sealed one
-is renamed to `.seg` and never changes again. Layout, all integers little endian:
+A directory holds one collector's segments, numbered without gaps: `segment-000000000007.open`
+grows, a sealed one is renamed to `.seg` and never changes again. Layout, all integers little
+endian:
 
     file    magic "OUTSEG01", then frames
     frame   body_length:u32  crc32(body):u32  body
     body    received_ms:u64  flags:u8  original_length:u32  topic_length:u16  topic  payload
 
-flags: bit 0 the PUBLISH had RETAIN set, bit 1 DUP, bit 2 the payload was cut to `MAX_PAYLOAD_BYTES` (original_length
-tells its true length). received_ms counts from 1970. Knows files only: no MQTT, no message format.
+flags: bit 0 the PUBLISH had RETAIN set, bit 1 DUP, bit 2 the payload was cut to `MAX_PAYLOAD_BYTES`
+(original_length tells its true length). received_ms counts from 1970. Knows files only: no MQTT, no
+message format.
 """
 
 from __future__ import annotations
@@ -42,7 +44,10 @@ _MAX_BODY_BYTES = _BODY.size + 65535 + MAX_PAYLOAD_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One received PUBLISH. `offset` is where its frame begins in the file, `end` where the next one begins."""
+    """One received PUBLISH.
+
+    `offset` is where its frame begins in the file, `end` where the next one begins.
+    """
 
     received_ms: int
     flags: int
@@ -77,9 +82,11 @@ def encode_frame(
 def frame_ends(
     data: bytes, offset: int = len(MAGIC), *, most: int = sys.maxsize, most_bytes: int = sys.maxsize
 ) -> list[int]:
-    """Where each valid frame from `offset` on ends, which is where the next one begins; stops at the first torn or damaged one.
+    """Where each valid frame from `offset` on ends, which is where the next one begins; stops at
+    the first torn or damaged one.
 
-    At most so many frames, and none that begins after so many bytes. The cheap form of scan(): nothing is copied.
+    At most so many frames, and none that begins after so many bytes. The cheap form of scan():
+    nothing is copied.
     """
     view, unpack, crc32, size, full_at = (
         memoryview(data),
@@ -104,7 +111,8 @@ def frame_ends(
 
 
 def scan(data: bytes, offset: int = len(MAGIC)) -> Iterator[Frame]:
-    """The valid frames of a segment's bytes from `offset`; stops at the first torn or damaged one."""
+    """The valid frames of a segment's bytes from `offset`; stops at the first torn or damaged
+    one."""
     for end in frame_ends(data, offset):
         yield frame(data, offset, end)
         offset = end
@@ -171,7 +179,8 @@ class SegmentWriter:
         self._length = 0
 
     def _recover(self) -> None:
-        """Cut the torn tail of what a killed collector left open, and seal it (an empty one goes away)."""
+        """Cut the torn tail of what a killed collector left open, and seal it (an empty one goes
+        away)."""
         for path in open_segments(self.directory):
             data = path.read_bytes()
             end = len(MAGIC)
@@ -199,7 +208,10 @@ class SegmentWriter:
         self._length += len(frame)
 
     def commit(self) -> None:
-        """fsync what was appended; seal when the segment has reached its size. Raises OSError (disk full)."""
+        """fsync what was appended; seal when the segment has reached its size.
+
+        Raises OSError (disk full).
+        """
         if self._file is None:
             return
         self._file.flush()

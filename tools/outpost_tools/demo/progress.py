@@ -9,7 +9,8 @@ _LINE_EVERY_S = 3.0
 
 
 class Progress:
-    """say() for one-time events; measure() .. step() .. done() for something with a length in seconds."""
+    """say() for one-time events; measure() .. step() .. done() for something with a length in
+    seconds."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()

@@ -41,7 +41,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def claim(out: Path) -> TextIO:
-    """Empty our folder and hold it. Raises ToolError rather than empty a folder that is not ours."""
+    """Empty our folder and hold it.
+
+    Raises ToolError rather than empty a folder that is not ours.
+    """
     mark = out / _MARK
     if out.exists() and not mark.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ToolError(

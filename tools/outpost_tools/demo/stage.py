@@ -97,7 +97,10 @@ class Stage:
         self._progress.done()
 
     async def drain(self) -> None:
-        """Until every board has got everything confirmed; then the collector seals. Raises DemoError."""
+        """Until every board has got everything confirmed; then the collector seals.
+
+        Raises DemoError.
+        """
         self._progress.say("draining: boards send what they hold, the collector confirms it")
         late = await self.fleet.drain(_DRAIN_S)
         self._check()
@@ -198,7 +201,8 @@ class Stage:
 
 @contextlib.asynccontextmanager
 async def subprocess_group(command: list[str], log: Path):
-    """A child with its own process group, which is ended as a whole: Spark's JVM must not stay behind."""
+    """A child with its own process group, which is ended as a whole: Spark's JVM must not stay
+    behind."""
     import os
     import signal
 

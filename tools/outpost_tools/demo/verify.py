@@ -1,8 +1,9 @@
 """Ground truth against the silver table, row for row. Pure: lists in, figures out.
 
-Every `ok` line of a journal is a message that must be in the table: all its readings, each exactly once, with the
-values that were published. A message without an `ok` line is allowed only where the power went inside publish():
-at most one for each cut, and only the next number (the board was cut before it could say that the message is stored).
+Every `ok` line of a journal is a message that must be in the table: all its readings, each exactly
+once, with the values that were published. A message without an `ok` line is allowed only where the
+power went inside publish(): at most one for each cut, and only the next number (the board was cut
+before it could say that the message is stored).
 
     lost             messages with an `ok` line of which a reading is missing, or stands there with another value
     duplicate_rows   rows beyond the first of the same (device, stream, seq, record)
@@ -19,7 +20,8 @@ from typing import NamedTuple
 from outpost_tools.common.message import decode
 from outpost_tools.simulate.journal import Entry
 
-# What of a reading is compared: name, unit, value, time in ms since 1970 (None: not known when it was taken).
+# What of a reading is compared: name, unit, value, time in ms since 1970 (None: not known when it
+# was taken).
 Reading = tuple[str, str | None, float, int | None]
 MessageKey = tuple[str, int]
 
@@ -62,7 +64,10 @@ class Result:
 
 
 def verify(journals: dict[str, list[Entry]], rows: Iterable[Row]) -> list[Result]:
-    """One Result a device, those without a journal included (all that they have is invented). Raises Malformed."""
+    """One Result a device, those without a journal included (all that they have is invented).
+
+    Raises Malformed.
+    """
     by_device: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_device[row.device].append(row)
@@ -154,12 +159,14 @@ def _compare(
 
 
 def _same(published: Reading, stored: Reading) -> bool:
-    """A reading taken before the clock was set has no time of its own: the pipeline may have placed it."""
+    """A reading taken before the clock was set has no time of its own: the pipeline may have placed
+    it."""
     return published[:3] == stored[:3] and published[3] in (None, stored[3])
 
 
 def _explained_by_cuts(journal: list[Entry], extra: set[MessageKey]) -> set[MessageKey]:
-    """Which of `extra` a cut explains: between two `ok` lines with n cuts, the first n numbers after the first line."""
+    """Which of `extra` a cut explains: between two `ok` lines with n cuts, the first n numbers
+    after the first line."""
     explained: set[MessageKey] = set()
     following: dict[str, int] = defaultdict(int)  # stream: number after the last that is known
     for entry in journal:

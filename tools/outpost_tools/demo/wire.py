@@ -10,7 +10,10 @@ from outpost_tools.common import segments
 
 
 def redelivered(log: Path) -> Counter[str]:
-    """Copies beyond the first, by device, over all collectors in `log`. Raises ValueError for a foreign file."""
+    """Copies beyond the first, by device, over all collectors in `log`.
+
+    Raises ValueError for a foreign file.
+    """
     copies: Counter[tuple[str, str, int]] = Counter()
     for directory in sorted(path for path in log.iterdir() if path.is_dir()):
         for path in segments.sealed_segments(directory):

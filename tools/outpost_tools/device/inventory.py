@@ -1,4 +1,5 @@
-"""What is on the board: SHA-256 of its files, computed there from the bytes in its flash, and the room that is left."""
+"""What is on the board: SHA-256 of its files, computed there from the bytes in its flash, and the
+room that is left."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ class Inventory:
 def take(
     board: Board, paths: Iterable[str], folders: Iterable[str] = (*ROOMS, SECRETS)
 ) -> Inventory:
-    """The files named, as far as they are there, and all files of the folders (not of folders inside them). Raises ToolError."""
+    """The files named, as far as they are there, and all files of the folders (not of folders
+    inside them). Raises ToolError."""
     calls = [f"tell({path!r})" for path in paths] + [f"tell_all({folder!r})" for folder in folders]
     room = "s = os.statvfs('/')\nprint('S', s[0] * s[3])"
     hashes, free = {}, 0

@@ -1,4 +1,5 @@
-"""Kinds of boards (`boards/*/board.json`), and whether the thing on the port is one of that kind."""
+"""Kinds of boards (`boards/*/board.json`), and whether the thing on the port is one of that
+kind."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ print((i.name, tuple(i.version[:3]), getattr(i, "_machine", ""), getattr(i, "_mp
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """folder: with board.py. platform, chip: what its MicroPython says of itself. pins: its outbox is in pinned blocks.
+    """folder: with board.py. platform, chip: what its MicroPython says of itself. pins: its outbox
+    is in pinned blocks.
 
     sensors, adc_pins: what its settings may name."""
 
@@ -43,7 +45,10 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the interpreter on the port is. architecture: mpy-cross's word; "" where it takes no machine code."""
+    """What the interpreter on the port is.
+
+    architecture: mpy-cross's word; "" where it takes no machine code.
+    """
 
     name: str
     version: tuple[int, ...]
@@ -102,7 +107,10 @@ def ask(board: Board) -> Facts:
 
 
 def check(kind: Kind, facts: Facts, port: str) -> None:
-    """That this firmware, built for this kind, will run on it. Raises ToolError: one line with the remedy."""
+    """That this firmware, built for this kind, will run on it.
+
+    Raises ToolError: one line with the remedy.
+    """
     page = f"https://micropython.org/download/{kind.name}/"
     if facts.name != "micropython":
         raise ToolError(f"{port}: runs {facts}; install MicroPython from {page}")

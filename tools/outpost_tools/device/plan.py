@@ -1,8 +1,10 @@
-"""What has to be done so that the board has the files it should have: found out before anything is changed. Knows no port.
+"""What has to be done so that the board has the files it should have: found out before anything is
+changed. Knows no port.
 
-Ours on the board: all of /outpost; the files of /tls; and what `outpost flash` wrote into the root (main.py and the board's
-modules), /station and /support, which may hold files of the user's, too. /outpost/installed.json says which those are: for the
-root with hashes, so that a main.py that was changed since is not overwritten; for the two folders by name.
+Ours on the board: all of /outpost; the files of /tls; and what `outpost flash` wrote into the root
+(main.py and the board's modules), /station and /support, which may hold files of the user's, too.
+/outpost/installed.json says which those are: for the root with hashes, so that a main.py that was
+changed since is not overwritten; for the two folders by name.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ def digest(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What `outpost flash` wrote: files in the root, path -> hashes; modules in the shared folders, paths."""
+    """What `outpost flash` wrote: files in the root, path -> hashes; modules in the shared folders,
+    paths."""
 
     files: dict[str, list[str]] = field(default_factory=dict)
     modules: frozenset[str] = frozenset()
@@ -50,9 +53,11 @@ class Record:
 
 @dataclass
 class Plan:
-    """copy: path -> bytes that must go over. staged: arrived in an earlier attempt. remove: ours, and of no more use.
+    """copy: path -> bytes that must go over. staged: arrived in an earlier attempt. remove: ours,
+    and of no more use.
 
-    aside: the user's own, in the way. unchanged: paths. All of copy and staged are renamed into place together.
+    aside: the user's own, in the way. unchanged: paths. All of copy and staged are renamed into
+    place together.
     """
 
     copy: dict[str, bytes] = field(default_factory=dict)
@@ -71,7 +76,8 @@ class Plan:
 
     @property
     def renames(self) -> list[str]:
-        """In the order in which they are done: what says what is ours, the code, certificates, settings, main.py."""
+        """In the order in which they are done: what says what is ours, the code, certificates,
+        settings, main.py."""
         return sorted([*self.copy, *self.staged], key=lambda path: (_rank(path), path))
 
     @property
@@ -89,7 +95,10 @@ def _rank(path: str) -> int:
 def make(
     wanted: dict[str, bytes], inventory: Inventory, stale_in: tuple[str, ...], record: Record
 ) -> Plan:
-    """wanted: path -> bytes. stale_in: the folders where files of ours that are not wanted go. record: of the last flash."""
+    """wanted: path -> bytes.
+
+    stale_in: the folders where files of ours that are not wanted go. record: of the last flash.
+    """
     plan = Plan()
     for path, data in wanted.items():
         if inventory.hashes.get(path) == digest(data):
@@ -137,8 +146,8 @@ def _is_shared(path: str) -> bool:
 
 def respect_users_files(plan: Plan, inventory: Inventory, wanted: dict[str, bytes], known: dict[str, set[str]], port: str,
                         replace: bool) -> None:  # fmt: skip
-    """Files in the root and the shared folders that are in the way: ours go, the user's stay, or are put
-    aside. known: path -> hashes of what is ours. Raises ToolError.
+    """Files in the root and the shared folders that are in the way: ours go, the user's stay, or
+    are put aside. known: path -> hashes of what is ours. Raises ToolError.
     """
     for path in [path for path in wanted if _is_in_root(path) or _is_shared(path)]:
         source = (
@@ -162,7 +171,8 @@ def respect_users_files(plan: Plan, inventory: Inventory, wanted: dict[str, byte
 def add_record(
     plan: Plan, wanted: dict[str, bytes], inventory: Inventory, name: str, former: Record
 ) -> None:
-    """Until the next change the files may be those on the board or the new ones: a power cut may leave either."""
+    """Until the next change the files may be those on the board or the new ones: a power cut may
+    leave either."""
     if not plan.touches_code:
         return
     files = {}

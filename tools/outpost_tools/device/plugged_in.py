@@ -15,7 +15,10 @@ _MAKERS = {
 
 
 def rows(answer_s: float | None) -> list[tuple[str, str]]:
-    """A row or more for each port. answer_s: ask each board, and wait that long; None: do not ask."""
+    """A row or more for each port.
+
+    answer_s: ask each board, and wait that long; None: do not ask.
+    """
     from serial.tools import list_ports
 
     ports = [port for port in list_ports.comports() if port.vid is not None]

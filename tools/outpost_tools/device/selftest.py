@@ -1,7 +1,9 @@
-"""A board tests itself: its outbox opens, messages are stored and sent without heap, the broker answers.
+"""A board tests itself: its outbox opens, messages are stored and sent without heap, the broker
+answers.
 
-The outbox is opened as main.py opens it (a stock board pins its blocks at that, if need be) and only read. The messages go
-into an outbox in RAM, to a server that is a few lines of the script. The link is asked for as main.py asks for it.
+The outbox is opened as main.py opens it (a stock board pins its blocks at that, if need be) and
+only read. The messages go into an outbox in RAM, to a server that is a few lines of the script. The
+link is asked for as main.py asks for it.
 """
 
 from __future__ import annotations
@@ -266,7 +268,8 @@ def link(board: Board, limit_s: float = LINK_S) -> tuple[bool, str]:
 
 
 def name_of(number: int) -> str:
-    """A status of the firmware; an error number of the port (those of POSIX); or one of mbedTLS's, which are below -256."""
+    """A status of the firmware; an error number of the port (those of POSIX); or one of mbedTLS's,
+    which are below -256."""
     name = _NAMES.get(number) or errno.errorcode.get(number, "error")
     return f"{name} ({number})"
 

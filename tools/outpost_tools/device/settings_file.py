@@ -1,7 +1,9 @@
-"""A settings file (TOML) to what a board gets: settings.json and certificates. All is checked before a board is touched.
+"""A settings file (TOML) to what a board gets: settings.json and certificates. All is checked
+before a board is touched.
 
-Keys, types and limits are the firmware's own (`firmware/station/settings.py`); here is what only the desktop can check, or
-who knows the kind of board. Values of secret keys never leave this module but in the files for the board.
+Keys, types and limits are the firmware's own (`firmware/station/settings.py`); here is what only
+the desktop can check, or who knows the kind of board. Values of secret keys never leave this module
+but in the files for the board.
 """
 
 from __future__ import annotations
@@ -65,7 +67,10 @@ interval_ms = 60000              # a measurement every minute
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """files: path on the board -> bytes, the certificates before settings.json, which names them. given: without defaults."""
+    """files: path on the board -> bytes, the certificates before settings.json, which names them.
+
+    given: without defaults.
+    """
 
     given: dict[str, Any]
     full: dict[str, Any]
@@ -212,7 +217,10 @@ def _sensor_fault(sensor: Any, kind: Kind) -> str:
 
 
 def _files(given: dict[str, Any], name: str, folder: Path) -> dict[str, tuple[str, bytes]]:
-    """{key: (path on the board, DER)}. A name tells the content: old settings have the old file while they stand."""
+    """{key: (path on the board, DER)}.
+
+    A name tells the content: old settings have the old file while they stand.
+    """
     found: dict[str, tuple[str, bytes]] = {}
     certificate = key = None
     if given.get("ca_file"):

@@ -1,4 +1,5 @@
-"""The three ways to watch a board: listen to its port, stop it and look, or follow its messages at the broker."""
+"""The three ways to watch a board: listen to its port, stop it and look, or follow its messages at
+the broker."""
 
 from __future__ import annotations
 
@@ -64,7 +65,10 @@ def _printable(line: bytes) -> str:
 
 
 def probe(port: str, answer_s: float) -> list[tuple[str, str]]:
-    """What the board is, and whether Outpost is on it. The program is stopped, and started anew. Raises ToolError."""
+    """What the board is, and whether Outpost is on it.
+
+    The program is stopped, and started anew. Raises ToolError.
+    """
     with connected(port, answer_s) as board:
         return _who(board)
 
@@ -114,7 +118,10 @@ def _fill(outbox: selftest.Outbox) -> str:
 
 
 def follow(settings: dict[str, Any], folder: Path, until: float | None, tell: Say = say) -> None:
-    """A line for each message of the board: what its counters say. settings: of the board, checked. Raises ToolError."""
+    """A line for each message of the board: what its counters say.
+
+    settings: of the board, checked. Raises ToolError.
+    """
     import paho.mqtt.client as mqtt
 
     topic = f"{settings['topic_prefix']}/{settings['device_id']}/data"

@@ -1,4 +1,5 @@
-"""IBM MQ Publish command messages: MQRFH2 headers with a `<psc>` folder, and the bridge that makes them from MQTT.
+"""IBM MQ Publish command messages: MQRFH2 headers with a `<psc>` folder, and the bridge that makes
+them from MQTT.
 
 reasons.py    IBM's reason codes, and the faults and errors that carry them
 folder.py     one NameValueData folder: XML as MQ uses it, read and written; no DTD, no entities, no recursion

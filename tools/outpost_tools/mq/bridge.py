@@ -1,7 +1,9 @@
-"""The loop: take, map, put (durable), acknowledge. In this order, so that a stop at any moment loses nothing.
+"""The loop: take, map, put (durable), acknowledge. In this order, so that a stop at any moment
+loses nothing.
 
-What MQ cannot hold is written to the list of refused messages, durable as well, before it is acknowledged: it would
-come again for ever. When the output fails, the batch is kept and tried again; nothing new is taken meanwhile.
+What MQ cannot hold is written to the list of refused messages, durable as well, before it is
+acknowledged: it would come again for ever. When the output fails, the batch is kept and tried
+again; nothing new is taken meanwhile.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ RETRY_LAST_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """One publication and what acknowledges it. `fault` is set when the source already knows that it is not whole."""
+    """One publication and what acknowledges it.
+
+    `fault` is set when the source already knows that it is not whole.
+    """
 
     publication: Publication
     received_ms: int
@@ -34,7 +39,10 @@ class Incoming:
 
 
 class Source(Protocol):
-    """take() waits for some `wait_s` at most. `is_finished`: nothing will come any more. idle() keeps it alive."""
+    """take() waits for some `wait_s` at most.
+
+    `is_finished`: nothing will come any more. idle() keeps it alive.
+    """
 
     is_finished: bool
 
@@ -113,7 +121,10 @@ class Bridge:
     def _put(
         self, messages: list[tuple[Incoming, Outgoing]], refused: list[tuple[Incoming, MqError]]
     ) -> None:
-        """Put all; a message that the queue manager will never take moves to `refused`. Raises SinkError."""
+        """Put all; a message that the queue manager will never take moves to `refused`.
+
+        Raises SinkError.
+        """
         while messages:
             try:
                 self._sink.put([message for _, message in messages])
@@ -130,7 +141,10 @@ class Bridge:
             )
 
     def _persist(self, action: Callable[[], None]) -> bool:
-        """Try until it works; False when the end was asked for first. Says each new complaint once."""
+        """Try until it works; False when the end was asked for first.
+
+        Says each new complaint once.
+        """
         wait_s, complaint = RETRY_FIRST_S, ""
         while True:
             try:

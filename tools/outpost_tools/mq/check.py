@@ -1,7 +1,9 @@
-"""Everything that is wrong with a command message, with the reason code that a queue manager would give.
+"""Everything that is wrong with a command message, with the reason code that a queue manager would
+give.
 
-Nothing stops at the first fault: check() returns all of them, errors and warnings. A warning (reason 0) is for what a
-queue manager does not check (PubTime, SeqNum) or what another reader may stumble over.
+Nothing stops at the first fault: check() returns all of them, errors and warnings. A warning
+(reason 0) is for what a queue manager does not check (PubTime, SeqNum) or what another reader may
+stumble over.
 """
 
 from __future__ import annotations
@@ -29,7 +31,10 @@ _DIGITS = re.compile(r"[0-9]+\Z")
 def check(
     message: Message, md: Descriptor | None = None, *, sub_points: Collection[str] | None = None
 ) -> list[Fault]:
-    """All faults. Without `md` what depends on it is only a warning; without `sub_points` any name may be one."""
+    """All faults.
+
+    Without `md` what depends on it is only a warning; without `sub_points` any name may be one.
+    """
     faults = list(_check_headers(message)) + (list(_check_descriptor(md)) if md is not None else [])
     roots, texts = [], []
     for folder in message.folders():
@@ -282,7 +287,8 @@ def _check_time_and_number(command: Command) -> Iterator[Fault]:
 
 
 def is_pub_time(value: str) -> bool:
-    """16 digits that are a moment: year 1 or later, month, day, hour, minute, second, hundredths."""
+    """16 digits that are a moment: year 1 or later, month, day, hour, minute, second,
+    hundredths."""
     if not _PUB_TIME.match(value):
         return False
     try:
@@ -293,7 +299,8 @@ def is_pub_time(value: str) -> bool:
 
 
 def check_sequence(commands: Iterable[Command]) -> list[Fault]:
-    """SeqNum "must be incremented by 1 with each publication": a warning for each step that is another, by topic.
+    """SeqNum "must be incremented by 1 with each publication": a warning for each step that is
+    another, by topic.
 
     The same number again is a repetition (delivery is at least once), not a fault.
     """

@@ -1,4 +1,5 @@
-"""The MQMD fields that belong to a command message: half of the contract, and not in the message's bytes.
+"""The MQMD fields that belong to a command message: half of the contract, and not in the message's
+bytes.
 
 As JSON they have IBM's names; MsgId and CorrelId are 48 hex digits, Format has its 8 characters.
 """
@@ -36,7 +37,10 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """Defaults are those of a Publish command that wants no response. `expiry` is in tenths of a second."""
+    """Defaults are those of a Publish command that wants no response.
+
+    `expiry` is in tenths of a second.
+    """
 
     report: int = 0
     msg_type: int = DATAGRAM

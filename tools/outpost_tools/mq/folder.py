@@ -1,8 +1,9 @@
 """One folder of NameValueData: the XML that MQ uses, read and written.
 
-Elements, attributes, text, comments, the five named character references and numeric ones. Everything else of XML is
-refused by name: DTD, CDATA sections, processing instructions. Nothing is expanded, nothing is fetched, there is no
-recursion, and the number of elements and their depth are limited, so memory is bounded by the length of the text.
+Elements, attributes, text, comments, the five named character references and numeric ones.
+Everything else of XML is refused by name: DTD, CDATA sections, processing instructions. Nothing is
+expanded, nothing is fetched, there is no recursion, and the number of elements and their depth are
+limited, so memory is bounded by the length of the text.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ MAX_DEPTH = 32  # psc has 2, pscr 3
 _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _REFERENCE = re.compile(r"&(?:#([0-9]{1,7});|#x([0-9A-Fa-f]{1,6});|([A-Za-z]{1,8});)?")
 _NAME = r"[^\W\d][\w.:-]*+"
-# An attribute value holds no '<', so one pattern reads a whole tag. Possessive (*+): no backtracking, linear time.
+# An attribute value holds no '<', so one pattern reads a whole tag. Possessive (*+): no
+# backtracking, linear time.
 _TAG = re.compile(
     rf"""<(/?)({_NAME})((?:\s++{_NAME}\s*+=\s*+(?:"[^"<]*+"|'[^'<]*+'))*+)\s*+(/?)>"""
 )
 _ATTRIBUTE = re.compile(rf"""({_NAME})\s*=\s*("[^"]*"|'[^']*')""")
-# XML 1.0 section 2.2: what may not stand in a document. Surrogates cannot come out of a strict decoder.
+# XML 1.0 section 2.2: what may not stand in a document. Surrogates cannot come out of a strict
+# decoder.
 _ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _BLANK = " \t\r\n"
 
@@ -32,7 +35,8 @@ _BLANK = " \t\r\n"
 class Element:
     """`text` is all character data directly inside, references resolved.
 
-    `span` is where it stood in the text, `raw` how it is to be written (both only for elements that were read).
+    `span` is where it stood in the text, `raw` how it is to be written (both only for elements that
+    were read).
     """
 
     name: str
@@ -69,7 +73,10 @@ class _Open:
 
 
 def parse(text: str) -> Element:
-    """The root element of a folder's text. Raises MqError (2335) that says what is wrong and where."""
+    """The root element of a folder's text.
+
+    Raises MqError (2335) that says what is wrong and where.
+    """
     illegal = _ILLEGAL.search(text)
     if illegal:
         raise _error("character", f"U+{ord(illegal[0]):04X} may not stand in XML", illegal.start())
@@ -171,7 +178,10 @@ def _attributes(text: str, at: int) -> tuple[tuple[str, str], ...]:
 
 
 def unescape(text: str, at: int = 0) -> str:
-    """Resolve the five named references and numeric ones. Raises MqError for others and for a bare '&'."""
+    """Resolve the five named references and numeric ones.
+
+    Raises MqError for others and for a bare '&'.
+    """
     if "&" not in text:
         return text
     return _REFERENCE.sub(lambda match: _resolve(match, at), text)
@@ -196,7 +206,8 @@ def _resolve(match: re.Match[str], at: int) -> str:
 
 
 def escape(text: str, *, quotes: bool = False) -> str:
-    """`& < >` as references, and quotes in attributes; tab, CR and LF as numbers, since XML readers normalise them."""
+    """`& < >` as references, and quotes in attributes; tab, CR and LF as numbers, since XML readers
+    normalise them."""
     illegal = _ILLEGAL.search(text)
     if illegal or any("\ud800" <= c <= "\udfff" for c in text):
         code = f"U+{ord(illegal[0]):04X}" if illegal else "half a surrogate pair"
@@ -239,7 +250,10 @@ def start(element: Element) -> str:
 
 
 def write_pretty(element: Element, indent: str = "  ") -> str:
-    """As IBM prints examples: a child per line. Only for folders whose children have no children."""
+    """As IBM prints examples: a child per line.
+
+    Only for folders whose children have no children.
+    """
     lines = [f"{indent}{write(child)}" for child in element.children]
     return "\n".join([f"<{start(element)}>", *lines, f"</{element.name}>"])
 

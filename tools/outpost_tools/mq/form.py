@@ -1,4 +1,5 @@
-"""What `outpost mq` reads and prints: message bytes, their hex digits, or JSON lines with queue and MQMD."""
+"""What `outpost mq` reads and prints: message bytes, their hex digits, or JSON lines with queue and
+MQMD."""
 
 from __future__ import annotations
 
@@ -39,7 +40,10 @@ def read_messages(name: str, form: str, encoding: int) -> list[Outgoing | MqErro
 
 
 def messages(data: bytes, form: str, encoding: int) -> Iterator[Outgoing | MqError]:
-    """The messages in `data`; `auto` looks at it. Bytes and hex have no MQMD, so its Encoding is an argument."""
+    """The messages in `data`; `auto` looks at it.
+
+    Bytes and hex have no MQMD, so its Encoding is an argument.
+    """
     chosen = _guess(data) if form == "auto" else form
     if chosen == "json":
         for line in data.splitlines():
@@ -74,7 +78,10 @@ def write(message: Outgoing, form: str) -> bytes:
 
 
 def describe(outgoing: Outgoing) -> dict[str, Any]:
-    """Everything in a message, as JSON. A folder that cannot be read has `error`. Raises MqError for bad headers."""
+    """Everything in a message, as JSON.
+
+    A folder that cannot be read has `error`. Raises MqError for bad headers.
+    """
     message = parse(outgoing.data, encoding=outgoing.md.encoding, format=outgoing.md.format)
     headers = [_header(header) for header in message.headers]
     return {

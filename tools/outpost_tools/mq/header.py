@@ -4,8 +4,9 @@
        12  Encoding           16 CodedCharSetId   20 Format    - these three are about what FOLLOWS this header
        28  Flags              32 NameValueCCSID   36 (NameValueLength, NameValueData) 0..n times
 
-The byte order of a header's own integers, and of UTF-16 NameValueData, comes from what PRECEDES it: the Encoding of
-the MQMD or of the header before. After a header with Format "MQHRF2  " another one follows; anything else is body.
+The byte order of a header's own integers, and of UTF-16 NameValueData, comes from what PRECEDES it:
+the Encoding of the MQMD or of the header before. After a header with Format "MQHRF2  " another one
+follows; anything else is body.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ FORMAT_STRING = "MQSTR"
 BIG_ENDIAN = 273  # MQENC_INTEGER_NORMAL | DECIMAL_NORMAL | FLOAT_IEEE_NORMAL
 LITTLE_ENDIAN = 546  # the same, reversed
 CCSID_INHERIT = -2
-# 13488 and 17584 are older editions of UTF-16 without surrogates; MQ takes no character above U+FFFF in any of the four.
+# 13488 and 17584 are older editions of UTF-16 without surrogates; MQ takes no character above
+# U+FFFF in any of the four.
 CODECS = {1208: ("utf-8", "utf-8"), 1200: ("utf-16-be", "utf-16-le")}
 CODECS[13488] = CODECS[17584] = CODECS[1200]
 RESTRICTED_FLAGS = 0xFFFF0000
@@ -34,7 +36,10 @@ MAX_MESSAGE_BYTES = 100 << 20  # the largest MAXMSGL that MQ allows
 
 
 def is_big_endian(encoding: int) -> bool:
-    """True for 273 and 785 (S/390), False for 546. Raises MqError for an encoding that says neither."""
+    """True for 273 and 785 (S/390), False for 546.
+
+    Raises MqError for an encoding that says neither.
+    """
     order = encoding & 0xF
     if order not in (1, 2):
         raise MqError(
@@ -54,7 +59,10 @@ class Folder:
 
     @property
     def text(self) -> str:
-        """Decoded, without the filler: blanks at the end, and what follows a NUL. Raises MqError (2335)."""
+        """Decoded, without the filler: blanks at the end, and what follows a NUL.
+
+        Raises MqError (2335).
+        """
         try:
             text = self.data.decode(self.codec)
         except UnicodeDecodeError as error:
@@ -102,7 +110,10 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Headers in order, and what follows them. `encoding` is the MQMD's: it gives the first header's byte order."""
+    """Headers in order, and what follows them.
+
+    `encoding` is the MQMD's: it gives the first header's byte order.
+    """
 
     headers: tuple[Header, ...] = field(default=())
     body: bytes = b""
@@ -114,7 +125,10 @@ class Message:
 
 
 def make_folder(text: str, *, name_value_ccsid: int = 1208, encoding: int = BIG_ENDIAN) -> Folder:
-    """A folder, padded with blanks to a multiple of 4. `encoding` is that of the preceding structure. Raises MqError."""
+    """A folder, padded with blanks to a multiple of 4.
+
+    `encoding` is that of the preceding structure. Raises MqError.
+    """
     codec = _codec(name_value_ccsid, is_big_endian(encoding))
     _refuse_unsupported(text)
     while len(data := text.encode(codec)) % 4:
@@ -150,7 +164,10 @@ def pad_format(text: str) -> bytes:
 
 
 def build(message: Message) -> bytes:
-    """The message's bytes. Raises MqError for a message that contradicts itself, so that it could not be read back."""
+    """The message's bytes.
+
+    Raises MqError for a message that contradicts itself, so that it could not be read back.
+    """
     pieces, encoding = [], message.encoding
     for index, header in enumerate(message.headers):
         follows = index + 1 < len(message.headers)
@@ -180,7 +197,10 @@ def _pack(header: Header, encoding: int) -> bytes:
 
 
 def parse(data: bytes, *, encoding: int = BIG_ENDIAN, format: str = FORMAT_RFH2) -> Message:
-    """The message in `data`, whose MQMD had this Encoding and Format. Raises MqError; folders' text is not read yet."""
+    """The message in `data`, whose MQMD had this Encoding and Format.
+
+    Raises MqError; folders' text is not read yet.
+    """
     if len(data) > MAX_MESSAGE_BYTES:
         raise MqError(
             "message-length", 2030, f"{len(data)} bytes; a message has at most {MAX_MESSAGE_BYTES}"

@@ -1,8 +1,10 @@
-"""A live put through IBM's `ibmmq`: under syncpoint, one commit a batch. The only module that knows `ibmmq`.
+"""A live put through IBM's `ibmmq`: under syncpoint, one commit a batch. The only module that knows
+`ibmmq`.
 
-`ibmmq` needs IBM's client library, so it is imported only when a put is asked for. Order of things: put all, commit,
-and only then may the caller acknowledge. Any failure: back out what can be backed out, and the batch is tried again
-(when the commit's answer was lost, messages may be there twice: at least once).
+`ibmmq` needs IBM's client library, so it is imported only when a put is asked for. Order of things:
+put all, commit, and only then may the caller acknowledge. Any failure: back out what can be backed
+out, and the batch is tried again (when the commit's answer was lost, messages may be there twice:
+at least once).
 """
 
 from __future__ import annotations
@@ -18,14 +20,16 @@ from outpost_tools.mq.mapping import Outgoing
 from outpost_tools.mq.reasons import MqError
 from outpost_tools.mq.storage import SinkError, Unputtable
 
-# The message itself is the reason; no later try will help: MQRC_DATA_LENGTH_ERROR, MSG_TOO_BIG_FOR_Q, _Q_MGR, _CHANNEL.
+# The message itself is the reason; no later try will help: MQRC_DATA_LENGTH_ERROR,
+# MSG_TOO_BIG_FOR_Q, _Q_MGR, _CHANNEL.
 _NEVER = (2010, 2030, 2031, 2218)
 _TOO_BIG = 2030
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """`channel` and `address` ("host(1414)") for a client connection; both empty: bindings, or MQSERVER and the CCDT."""
+    """`channel` and `address` ("host(1414)") for a client connection; both empty: bindings, or
+    MQSERVER and the CCDT."""
 
     queue_manager: str
     channel: str = ""
@@ -35,7 +39,10 @@ class Connection:
 
 
 def load() -> Any:
-    """The module `ibmmq`. Raises ToolError that says what is missing: the package, or IBM's client library."""
+    """The module `ibmmq`.
+
+    Raises ToolError that says what is missing: the package, or IBM's client library.
+    """
     try:
         import ibmmq
     except ModuleNotFoundError as error:
@@ -61,7 +68,10 @@ class QueueManager:
         self._queues: dict[str, Any] = {}
 
     def put(self, messages: Sequence[Outgoing]) -> None:
-        """All of them put and committed. Raises SinkError or Unputtable; then nothing of the batch was committed."""
+        """All of them put and committed.
+
+        Raises SinkError or Unputtable; then nothing of the batch was committed.
+        """
         done = 0
         try:
             if self._manager is None:
@@ -80,7 +90,8 @@ class QueueManager:
         self._disconnect()
 
     def _commit(self) -> None:
-        """Any completion code but OK means that the unit of work was backed out, or that nobody knows yet."""
+        """Any completion code but OK means that the unit of work was backed out, or that nobody
+        knows yet."""
         try:
             self._manager.commit()
         except self._mq.Error as error:

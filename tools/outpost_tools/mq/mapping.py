@@ -6,9 +6,10 @@
     payload          body, untouched; Format blank
     RETAIN, empty    refused, or DeletePub when asked for: MQ does not document that an empty publication clears
 
-SeqNum and PubTime come from an Outpost message when asked for. QoS 1 or 2, and DUP, have no place in MQ; `usr` puts
-them into `<usr>` (mqttQos, mqttDup: our names), and then the way back gives the same packet. Its packet identifier
-belongs to one connection and is not kept. Raises MqError for what MQ cannot hold; `tools/MQ.md` has the list.
+SeqNum and PubTime come from an Outpost message when asked for. QoS 1 or 2, and DUP, have no place
+in MQ; `usr` puts them into `<usr>` (mqttQos, mqttDup: our names), and then the way back gives the
+same packet. Its packet identifier belongs to one connection and is not kept. Raises MqError for
+what MQ cannot hold; `tools/MQ.md` has the list.
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to map. `pub_time`: none, reading (the first reading's time) or receive; `on_clear`: refuse or delete."""
+    """How to map.
+
+    `pub_time`: none, reading (the first reading's time) or receive; `on_clear`: refuse or delete.
+    """
 
     queue: str = DEFAULT_QUEUE
     descriptor: Descriptor = field(default_factory=Descriptor)
@@ -154,7 +158,10 @@ def _pub_time(reading: outpost.Message | None, wanted: str, received_ms: int) ->
 
 
 def to_mqtt(md: Descriptor, data: bytes) -> tuple[list[Publication], list[str]]:
-    """The PUBLISH packets for one command message, one per Topic, and what had no place in them. Raises MqError."""
+    """The PUBLISH packets for one command message, one per Topic, and what had no place in them.
+
+    Raises MqError.
+    """
     message = parse(data, encoding=md.encoding, format=md.format)
     texts = {}
     for folder in message.folders():

@@ -1,4 +1,5 @@
-"""The response folder `<pscr>`: ok, warning (with one Response per warning) or error (with one, the first).
+"""The response folder `<pscr>`: ok, warning (with one Response per warning) or error (with one, the
+first).
 
 A queue manager repeats the command's `<psc>` in the second NameValueData of a warning or an error.
 """
@@ -22,7 +23,10 @@ OK, WARNING, ERROR = "ok", "warning", "error"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One `<Response>`. `reason` is None where the queue manager wrote `????` (it could not read the data)."""
+    """One `<Response>`.
+
+    `reason` is None where the queue manager wrote `????` (it could not read the data).
+    """
 
     reason: int | None
     properties: tuple[Element, ...] = ()
@@ -63,7 +67,10 @@ def partly_authorised(topics: Sequence[str]) -> Response:
 
 
 def read(text: str) -> Response:
-    """The response in a folder's text. Raises MqError (2334) for what a queue manager would not write."""
+    """The response in a folder's text.
+
+    Raises MqError (2334) for what a queue manager would not write.
+    """
     root = xml.parse(text)
     if root.name != FOLDER:
         raise MqError("pscr-missing", 2334, f"the folder is <{root.name}>, not <pscr>")
@@ -91,7 +98,8 @@ def _problem(element: Element) -> Problem:
 
 
 def reply(response: Response, command: str | None, md: Descriptor) -> tuple[Descriptor, bytes]:
-    """The message that answers a command (the text of its `<psc>`) which came with `md`: no body, CorrelId = its MsgId."""
+    """The message that answers a command (the text of its `<psc>`) which came with `md`: no body,
+    CorrelId = its MsgId."""
     texts = [xml.write(response.element())]
     if response.completion != OK and command is not None:
         texts.append(command)

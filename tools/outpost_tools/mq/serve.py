@@ -16,7 +16,10 @@ from outpost_tools.mq.storage import Files, JsonLines, Lines, Sink
 
 
 def serve(args: argparse.Namespace) -> int:
-    """0 after an orderly end, 1 when messages that were taken could not be put. Raises ToolError."""
+    """0 after an orderly end, 1 when messages that were taken could not be put.
+
+    Raises ToolError.
+    """
     source = _source(args)
     sink, refused = _sink(args), Lines(args.refused or _folder(args) / "refused.jsonl")
     bridge = Bridge(source, sink, refused, _options(args), until_idle_s=args.until_idle)

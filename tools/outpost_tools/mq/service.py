@@ -1,4 +1,5 @@
-"""The folders `<mcd>`, which describes the body, and `<usr>`, which holds an application's own named values."""
+"""The folders `<mcd>`, which describes the body, and `<usr>`, which holds an application's own
+named values."""
 
 from __future__ import annotations
 

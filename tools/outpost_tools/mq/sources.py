@@ -1,8 +1,10 @@
-"""Where publications come from: an MQTT subscription with acknowledgement by hand, or the collector's segments.
+"""Where publications come from: an MQTT subscription with acknowledgement by hand, or the
+collector's segments.
 
-MQTT 5 is asked for because of one option, Retain As Published: an MQTT 3.1.1 server clears RETAIN in what it forwards
-to a subscription that is already there, so that a bridge could not tell which publications are to be retained.
-QoS 1 and not 2: paho takes a QoS 2 message over (PUBREC) before anyone could make it durable.
+MQTT 5 is asked for because of one option, Retain As Published: an MQTT 3.1.1 server clears RETAIN
+in what it forwards to a subscription that is already there, so that a bridge could not tell which
+publications are to be retained. QoS 1 and not 2: paho takes a QoS 2 message over (PUBREC) before
+anyone could make it durable.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ FOLLOW_S = 0.2
 
 
 class Subscription(Connection[Incoming]):
-    """A persistent session at a broker; connects by itself, with backoff, whenever take() finds no connection."""
+    """A persistent session at a broker; connects by itself, with backoff, whenever take() finds no
+    connection."""
 
     is_finished = False
     refused_hint = "check --user and --password-file, or try --mqtt 3.1.1"
@@ -69,7 +72,8 @@ class Subscription(Connection[Incoming]):
 
     def _subscribe(self, client: mqtt.Client) -> None:
         if self._version == mqtt.MQTTv5:
-            # Retained messages once, when the subscription is made: sent again they would come after newer ones.
+            # Retained messages once, when the subscription is made: sent again they would come
+            # after newer ones.
             options = SubscribeOptions(
                 qos=1,
                 retainAsPublished=True,
@@ -102,7 +106,8 @@ class Subscription(Connection[Incoming]):
 
 
 class Segments:
-    """The sealed segments of one collector, in order; `position` is a file that remembers how far we have put.
+    """The sealed segments of one collector, in order; `position` is a file that remembers how far
+    we have put.
 
     The collector subscribes with QoS 1 and does not store a packet's QoS: 1 is assumed.
     """
@@ -151,7 +156,8 @@ class Segments:
         """Nothing to close."""
 
     def _frames(self, path: Path, number: int, begin: int) -> list[Incoming]:
-        """Raises ToolError for a file that is no segment, or is damaged: what follows the damage cannot be read."""
+        """Raises ToolError for a file that is no segment, or is damaged: what follows the damage
+        cannot be read."""
         if self._loaded[0] != number:
             self._loaded = number, path.read_bytes()
         data = self._loaded[1]

@@ -1,8 +1,10 @@
-"""Where messages go when no queue manager is at hand: JSON lines, or a file each. put() returns when they are durable.
+"""Where messages go when no queue manager is at hand: JSON lines, or a file each. put() returns
+when they are durable.
 
-JSON lines: {"queue", "md", "data"} a message, data in base64. A line without its newline is a torn write and is cut at
-the next start. Files: `000000000001.mq` has the message's bytes, `000000000001.md.json` queue and MQMD; the `.mq` gets
-its name last, so a reader who looks for `*.mq` sees whole pairs.
+JSON lines: {"queue", "md", "data"} a message, data in base64. A line without its newline is a torn
+write and is cut at the next start. Files: `000000000001.mq` has the message's bytes,
+`000000000001.md.json` queue and MQMD; the `.mq` gets its name last, so a reader who looks for
+`*.mq` sees whole pairs.
 """
 
 from __future__ import annotations
@@ -38,7 +40,10 @@ class Unputtable(Exception):
 
 
 class Sink(Protocol):
-    """put(): all of them durable and in order, or SinkError, or Unputtable. After SinkError it may be called again."""
+    """put(): all of them durable and in order, or SinkError, or Unputtable.
+
+    After SinkError it may be called again.
+    """
 
     def put(self, messages: Sequence[Outgoing]) -> None: ...
 
@@ -68,7 +73,10 @@ def from_line(line: str | bytes) -> Outgoing:
 
 
 class Lines:
-    """A file of JSON lines that only grows. One process at a time: raises ToolError when another holds it."""
+    """A file of JSON lines that only grows.
+
+    One process at a time: raises ToolError when another holds it.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,4 +1,5 @@
-"""Reads a copy of an outbox's flash without a board: a second implementation of `firmware/OUTBOX_FORMAT.md`.
+"""Reads a copy of an outbox's flash without a board: a second implementation of
+`firmware/OUTBOX_FORMAT.md`.
 
 layout.py    the bytes: header, record, CRC; one block at a time; pure
 salvage.py   what stands behind damage, where a CRC proves it; pure

@@ -1,4 +1,5 @@
-"""Messages out of an image: as JSON lines, or as one sealed segment that the pipeline reads like a collector's.
+"""Messages out of an image: as JSON lines, or as one sealed segment that the pipeline reads like a
+collector's.
 
 Frames are the same for the same image and time, so that exporting twice changes nothing.
 """
@@ -43,8 +44,12 @@ def write_new(path: Path, text: str) -> None:
 
 
 def write_segment(messages: list[Message], directory: Path, received_ms: int) -> bool:
-    """Seal them as the one segment of `directory`. False: it is there, with just these messages. Raises ToolError."""
-    # One whose number was given up has the key of another message: it must not meet it in the tables.
+    """Seal them as the one segment of `directory`.
+
+    False: it is there, with just these messages. Raises ToolError.
+    """
+    # One whose number was given up has the key of another message: it must not meet it in the
+    # tables.
     frames = [
         _frame(message, received_ms)
         for message in messages
@@ -66,12 +71,14 @@ def write_segment(messages: list[Message], directory: Path, received_ms: int) ->
 
 
 def _frame(message: Message, received_ms: int) -> bytes:
-    # Never RETAIN: a broker passes a new message on without it, and one with it is a stale copy for the pipeline.
+    # Never RETAIN: a broker passes a new message on without it, and one with it is a stale copy for
+    # the pipeline.
     return segments.encode_frame(received_ms, message.record.topic, message.record.payload)
 
 
 def _check_same(directory: Path, frames: list[bytes]) -> None:
-    """Raises ToolError unless the directory holds one sealed segment with these messages, at whatever time received."""
+    """Raises ToolError unless the directory holds one sealed segment with these messages, at
+    whatever time received."""
     wanted = [
         (frame.topic, frame.payload) for frame in segments.scan(b"".join([segments.MAGIC, *frames]))
     ]

@@ -1,4 +1,5 @@
-"""What is wrong with an image, each fault by its name; and what is not wrong but worth a note: traces of power cuts."""
+"""What is wrong with an image, each fault by its name; and what is not wrong but worth a note:
+traces of power cuts."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ def write(findings: Findings, stream: TextIO) -> None:
 
 
 def examine(data: bytes, image: Image, align: int | None = None) -> Findings:
-    """align: what the board's settings say; another one in the image is then a fault, as for the board's mount()."""
+    """align: what the board's settings say; another one in the image is then a fault, as for the
+    board's mount()."""
     found = Findings([], [])
     _size(image, found)
     if image.status is not Status.OUTBOX:
@@ -183,7 +185,8 @@ def _sector_end(image: Image, block: Block, later: Block | None, found: Findings
 
 
 def _is_half_erased(image: Image, block: Block, missing: int) -> bool:
-    """It is the next block to be used, and what is left behind the torn record has not the room of the others that were there."""
+    """It is the next block to be used, and what is left behind the torn record has not the room of
+    the others that were there."""
     if not _is_next(image, block):
         return False
     left = block.rest_bytes - block.torn_bytes

@@ -1,7 +1,8 @@
 """The ring in an image: which block is the head, what belongs to it, and which messages are held.
 
-read_image() makes of it what can be made: damaged records are stepped over, headers with one wrong bit repaired, missing sectors
-are gaps. board_view() is what a board's mount() would make of it: no such header, nothing beyond a gap.
+read_image() makes of it what can be made: damaged records are stepped over, headers with one wrong
+bit repaired, missing sectors are gaps. board_view() is what a board's mount() would make of it: no
+such header, nothing beyond a gap.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class Status(StrEnum):
 
 @dataclass(slots=True)
 class Block:
-    """One block. header and walk are those of a SECTOR or a REPAIRED one; `wrong_byte` is that of a repaired header."""
+    """One block. header and walk are those of a SECTOR or a REPAIRED one; `wrong_byte` is that of a
+    repaired header."""
 
     number: int
     kind: Kind
@@ -85,7 +87,10 @@ class Message:
 
 @dataclass(slots=True)
 class Image:
-    """What was found. `chain`: the head's stream, oldest sector first; `messages`: in order, stray ones first."""
+    """What was found.
+
+    `chain`: the head's stream, oldest sector first; `messages`: in order, stray ones first.
+    """
 
     blocks: list[Block]
     odd_bytes: int
@@ -194,7 +199,8 @@ def _status(data: bytes, blocks: list[Block], sectors: list[Block], deep: bool) 
 
 
 def _is_later(sector_no: int, other: int) -> bool:
-    """Counted modulo 2^30; equal counts as later, because the firmware takes the last one that it meets."""
+    """Counted modulo 2^30; equal counts as later, because the firmware takes the last one that it
+    meets."""
     return (sector_no - other) % NUMBERS < NUMBERS // 2
 
 
@@ -212,7 +218,8 @@ def age(block: Block, head: Block) -> int:
 
 
 def _chain(head: Block, sectors: list[Block]) -> list[Block]:
-    """Every sector of the head's stream, wherever it stands, oldest first; of two with one number the first."""
+    """Every sector of the head's stream, wherever it stands, oldest first; of two with one number
+    the first."""
     by_age = {
         age(block, head): block
         for block in reversed(sectors)

@@ -1,7 +1,7 @@
 """The outbox of a live board, over its serial port: an image as a flash reader would give it.
 
-It stops the board's program (`device/console.py`), lets the board send its outbox block by block, each with a CRC, and starts the
-program anew. Nothing is written to the flash.
+It stops the board's program (`device/console.py`), lets the board send its outbox block by block,
+each with a CRC, and starts the program anew. Nothing is written to the flash.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.device import console
 from outpost_tools.outbox.layout import BLOCK_BYTES
 
-# The device is built as firmware/main.py builds it, and only read. A block goes without the erased bytes at its end; its number
-# is in the CRC (as the start value), so that a block with a damaged number is not taken for another one.
+# The device is built as firmware/main.py builds it, and only read. A block goes without the erased
+# bytes at its end; its number is in the CRC (as the start value), so that a block with a damaged
+# number is not taken for another one.
 _SCRIPT = """
 from binascii import b2a_base64, crc32
 

@@ -1,7 +1,9 @@
-"""What stands behind damage. Nothing is guessed: a record counts only where its own CRC proves text, place and number.
+"""What stands behind damage. Nothing is guessed: a record counts only where its own CRC proves
+text, place and number.
 
-A power cut leaves nothing behind a torn record, so on sound flash there is nothing to find here. Bits that flip later can hide
-good records behind one damaged record, or a whole sector behind its header.
+A power cut leaves nothing behind a torn record, so on sound flash there is nothing to find here.
+Bits that flip later can hide good records behind one damaged record, or a whole sector behind its
+header.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from outpost_tools.outbox.layout import (
 
 
 def repair_header(block: bytes) -> tuple[Header, int] | None:
-    """(header, byte) when the header is valid but for one bit of that byte, and the record behind it proves it so."""
+    """(header, byte) when the header is valid but for one bit of that byte, and the record behind
+    it proves it so."""
     for bit in range(HEADER_BYTES * 8):
         trial = bytearray(block[:HEADER_BYTES])
         trial[bit // 8] ^= 1 << bit % 8
@@ -53,7 +56,8 @@ def walk_on(block: bytes, header: Header) -> Walk:
 
 
 def _next_record(block: bytes, header: Header, damaged_at: int, seq: int) -> Record | None:
-    """The first valid record behind the one at `damaged_at`, which had (or, as a state record, had not) the number `seq`."""
+    """The first valid record behind the one at `damaged_at`, which had (or, as a state record, had
+    not) the number `seq`."""
     if is_erased(block[damaged_at:]):
         return None
     for offset in range(
@@ -71,7 +75,8 @@ def _next_record(block: bytes, header: Header, damaged_at: int, seq: int) -> Rec
 def _numbers(block: bytes, header: Header, offset: int, damaged_at: int, seq: int) -> Iterator[int]:
     """The numbers that a record at `offset` can have: none where its prefix makes no sense.
 
-    The narrower, the better: each number tried is one more chance in 2^30 to take noise for a record.
+    The narrower, the better: each number tried is one more chance in 2^30 to take noise for a
+    record.
     """
     prefix = read_prefix(block, offset)
     if prefix is None or prefix.kind & 0x30 == 0x30 or prefix.kind & 0x0F not in (MESSAGE, STATE):

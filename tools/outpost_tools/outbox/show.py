@@ -1,4 +1,7 @@
-"""An image for people (text) and for programs (JSON). Everything from the flash is escaped: it may be anything."""
+"""An image for people (text) and for programs (JSON).
+
+Everything from the flash is escaped: it may be anything.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ def text_fields(name: str, data: bytes) -> dict[str, str]:
 
 
 def _shown(data: bytes) -> str:
-    """As it is when every character can be printed; control characters would play with the terminal."""
+    """As it is when every character can be printed; control characters would play with the
+    terminal."""
     text = data.decode("utf-8", "replace")
     return text if text.isprintable() and "\ufffd" not in text else f"hex {data.hex()}"
 

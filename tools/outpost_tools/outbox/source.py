@@ -21,7 +21,8 @@ def examined(args: argparse.Namespace) -> tuple[Image, faults.Findings]:
 
 
 def arrived_ms(args: argparse.Namespace) -> int:
-    """The time of arrival to give the messages: for a live board now, for a file its last change."""
+    """The time of arrival to give the messages: for a live board now, for a file its last
+    change."""
     if args.live is not None:
         return time.time_ns() // 1_000_000
     return os.stat(args.image).st_mtime_ns // 1_000_000

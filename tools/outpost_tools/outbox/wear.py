@@ -1,10 +1,12 @@
-"""The model of wear: how many erases a year, how many years. Pure arithmetic on the sizes of the format.
+"""The model of wear: how many erases a year, how many years. Pure arithmetic on the sizes of the
+format.
 
-A message is one record, sectors are filled from end to end and used in a ring, each block is erased once before each use. So
-with r messages to a block, a block of n is erased once in n * r messages. Acknowledgements ride on records and cost nothing, but
-where messages are rare (or a board sleeps between them) they are saved in a state record of their own, at most one a message.
-Not in it: retries after a failed program; an erase ahead that a reset made forgotten, at most one each boot; a note (QoS 2), one
-state record a block; the policy NewestPerTopic, which writes messages again.
+A message is one record, sectors are filled from end to end and used in a ring, each block is erased
+once before each use. So with r messages to a block, a block of n is erased once in n * r messages.
+Acknowledgements ride on records and cost nothing, but where messages are rare (or a board sleeps
+between them) they are saved in a state record of their own, at most one a message. Not in it:
+retries after a failed program; an erase ahead that a reset made forgotten, at most one each boot; a
+note (QoS 2), one state record a block; the policy NewestPerTopic, which writes messages again.
 """
 
 from __future__ import annotations
@@ -29,7 +31,10 @@ TABLE_LOADS = (
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A message every interval_s seconds, into `blocks` blocks. saves: state records a message, 0 to 1."""
+    """A message every interval_s seconds, into `blocks` blocks.
+
+    saves: state records a message, 0 to 1.
+    """
 
     blocks: int
     interval_s: float
@@ -49,7 +54,8 @@ class Load:
 
     @property
     def messages_per_block(self) -> float:
-        """On average; found by filling blocks, because a record is not split between two. 0 when none fits."""
+        """On average; found by filling blocks, because a record is not split between two. 0 when
+        none fits."""
         if self.record_bytes > self.room_bytes:
             return 0.0
         messages, left, owed = 0, self.room_bytes * _FILLED_BLOCKS, 0.0
@@ -61,7 +67,8 @@ class Load:
         return messages / _FILLED_BLOCKS
 
     def _behind(self, left: int, record_bytes: int) -> int:
-        """Bytes left of all blocks after one more record: what a block has not room for stays empty."""
+        """Bytes left of all blocks after one more record: what a block has not room for stays
+        empty."""
         room = left % self.room_bytes or self.room_bytes
         return left - record_bytes if record_bytes <= room else left - room - record_bytes
 
@@ -71,7 +78,8 @@ class Load:
 
     @property
     def messages_held(self) -> int:
-        """How many fit without a connection, at least: in the oldest block all but the last message may be freed."""
+        """How many fit without a connection, at least: in the oldest block all but the last message
+        may be freed."""
         return (self.blocks - 1) * (self.room_bytes // self.record_bytes)
 
     @property
@@ -89,7 +97,8 @@ def saves_of(interval_s: float) -> float:
 
 
 def erases_so_far(image: Image) -> tuple[int, int]:
-    """(fewest, most) erases of a block since the outbox was formatted: every sector opened was one."""
+    """(fewest, most) erases of a block since the outbox was formatted: every sector opened was
+    one."""
     opened = [_opened(image, block) for block in range(len(image.blocks))]
     return min(opened), max(opened)
 

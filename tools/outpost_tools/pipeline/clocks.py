@@ -1,16 +1,19 @@
 """The time of readings that were taken before their board's clock was set.
 
-Such a message carries `up`, seconds since boot, and no `bt`. Once the clock is set, the firmware sends both for the rest
-of that boot: `bt - up` is when the board booted, and gives the earlier readings of the same (device, stream, boot) their
-time. Of several such messages the one with the lowest number counts: it is nearest to the readings before it, and the
-result does not depend on what arrived first. It places only lower numbers than its own, so a boot number that comes
-again after 65,536 boots places nothing wrongly.
+Such a message carries `up`, seconds since boot, and no `bt`. Once the clock is set, the firmware
+sends both for the rest of that boot: `bt - up` is when the board booted, and gives the earlier
+readings of the same (device, stream, boot) their time. Of several such messages the one with the
+lowest number counts: it is nearest to the readings before it, and the result does not depend on
+what arrived first. It places only lower numbers than its own, so a boot number that comes again
+after 65,536 boots places nothing wrongly.
 
-Where the time is put in: when a batch is written, if the clock is known by then; else each time silver is read, from the
-state table `streams`; and for good at the next compaction, which also moves the reading to the folder of its day. Why
-not rewrite silver as soon as a clock becomes known: silver stays append-only, a batch stays a function of its input and
-the state before it, and a kill can tear nothing. A boot whose clock never became known keeps readings without a time;
-its neighbours bound them (`boots` among the gold tables). The state is one clock per boot that had it set late.
+Where the time is put in: when a batch is written, if the clock is known by then; else each time
+silver is read, from the state table `streams`; and for good at the next compaction, which also
+moves the reading to the folder of its day. Why not rewrite silver as soon as a clock becomes known:
+silver stays append-only, a batch stays a function of its input and the state before it, and a kill
+can tear nothing. A boot whose clock never became known keeps readings without a time; its
+neighbours bound them (`boots` among the gold tables). The state is one clock per boot that had it
+set late.
 """
 
 from __future__ import annotations
@@ -88,7 +91,8 @@ def _begins(rows: pa.Table, names: list[str]) -> np.ndarray:
 
 
 def place(rows: pa.Table, clocks: pa.Table) -> pa.Table:
-    """`rows` (with the columns NEEDED) with times put in; also those put in before, by the clock that is known now."""
+    """`rows` (with the columns NEEDED) with times put in; also those put in before, by the clock
+    that is known now."""
     open_ones = pc.and_(
         pc.or_(pc.is_null(rows["time"]), pc.is_valid(rows["placed"])), pc.is_valid(rows["uptime_s"])
     )

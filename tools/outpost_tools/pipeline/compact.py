@@ -1,12 +1,14 @@
 """Many small files into few, while readers read and a run writes.
 
-The batches of a log table that are complete, 0..n, go into files by day, and a manifest that names them replaces the one
-before in a single rename (tables.Manifest). A reader has either the old files or the new, and both stay on disk: what
-a compaction replaced, it dates (mtime), and the next one that begins at least `grace_s` later removes it. A kill leaves
-files that no manifest names; they are removed like replaced ones. A day that got no new rows keeps its file; one above
-FULL_BYTES gets another.
+The batches of a log table that are complete, 0..n, go into files by day, and a manifest that names
+them replaces the one before in a single rename (tables.Manifest). A reader has either the old files
+or the new, and both stay on disk: what a compaction replaced, it dates (mtime), and the next one
+that begins at least `grace_s` later removes it. A kill leaves files that no manifest names; they
+are removed like replaced ones. A day that got no new rows keeps its file; one above FULL_BYTES gets
+another.
 
-Batches are taken only up to the newest one that Spark has committed: the next may still be replaced.
+Batches are taken only up to the newest one that Spark has committed: the next may still be
+replaced.
 """
 
 from __future__ import annotations
@@ -93,7 +95,8 @@ def _date(replaced: list[Path]) -> None:
 def _sorted_out(
     base: Path, manifest: tables.Manifest, fresh: list[Path], *, with_no_day: bool
 ) -> tuple[list[str], dict[str, list[Path]]]:
-    """(compacted files that stay, files to merge by day): those of a day with new rows, unless they are full."""
+    """(compacted files that stay, files to merge by day): those of a day with new rows, unless they
+    are full."""
     merged = defaultdict(list)
     for file in fresh:
         merged[tables.day_of(file)].append(file)

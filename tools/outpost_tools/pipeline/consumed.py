@@ -1,9 +1,10 @@
 """Which segments nobody needs any more, and deleting those.
 
-Every tables directory that reads a log registers in `<log>/.readers/`; a segment goes only when each of them has
-committed it. What a query has committed is read from Spark's own checkpoint: the offsets of the newest batch in
-`commits/`. The newest sealed segment of a collector always stays, so that no number is given twice, and so do those
-that the collector's own snapshot does not cover: it would read them again.
+Every tables directory that reads a log registers in `<log>/.readers/`; a segment goes only when
+each of them has committed it. What a query has committed is read from Spark's own checkpoint: the
+offsets of the newest batch in `commits/`. The newest sealed segment of a collector always stays, so
+that no number is given twice, and so do those that the collector's own snapshot does not cover: it
+would read them again.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ def _registration(log: Path, tables_dir: Path) -> Path:
 
 
 def readers(log: Path) -> list[Path]:
-    """The tables directories that read this log. Raises ToolError when a registration cannot be read."""
+    """The tables directories that read this log.
+
+    Raises ToolError when a registration cannot be read.
+    """
     found = []
     for path in sorted((log / READERS).glob("*.json")):
         try:
@@ -80,7 +84,10 @@ def committed_offsets(tables_dir: Path) -> dict[str, int]:
 
 
 def prune(log: Path) -> tuple[int, int]:
-    """(segments, bytes) deleted: what every registered reader has committed. Raises ToolError when one cannot be asked."""
+    """(segments, bytes) deleted: what every registered reader has committed.
+
+    Raises ToolError when one cannot be asked.
+    """
     offsets = []
     for tables_dir in readers(log):
         if not tables_dir.is_dir():
@@ -126,7 +133,8 @@ def _deletable(directory: Path, offsets: Iterable[dict[str, int]]) -> list[Path]
 
 
 def _covered(directory: Path) -> float:
-    """The last segment that the collector need not read again; a folder without a collector has no such need."""
+    """The last segment that the collector need not read again; a folder without a collector has no
+    such need."""
     try:
         return int(
             json.loads((directory / "state.json").read_text(encoding="utf-8"))["sealed_through"]

@@ -1,10 +1,11 @@
 """Which days of gold are made anew, and taking the others over from the snapshot before.
 
-A snapshot of `days` and `windows` holds every day; those that no new row touches are hard links to the files of the
-snapshot before, so a run reads of silver only the days that its batches wrote to. A day is touched by a new batch that
-has rows of it, and by a clock that became known and places earlier readings in it. Everything is made anew when there is
-nothing to build on: no snapshot before, another window length, a window that does not divide a day, batches that are gone,
-or a clock that replaced another. Files only, no Spark but the condition on rows.
+A snapshot of `days` and `windows` holds every day; those that no new row touches are hard links to
+the files of the snapshot before, so a run reads of silver only the days that its batches wrote to.
+A day is touched by a new batch that has rows of it, and by a clock that became known and places
+earlier readings in it. Everything is made anew when there is nothing to build on: no snapshot
+before, another window length, a window that does not divide a day, batches that are gone, or a
+clock that replaced another. Files only, no Spark but the condition on rows.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _CLOCKS = "_clocks.parquet"
 
 @dataclass(frozen=True)
 class Plan:
-    """`days` None: all of them, nothing is taken over; `previous`: the snapshot whose other days are taken over."""
+    """`days` None: all of them, nothing is taken over; `previous`: the snapshot whose other days
+    are taken over."""
 
     files: list[Path]
     days: frozenset[str] | None = None
@@ -116,7 +118,8 @@ def is_made_for(tables_dir: Path, number: int, window_s: float) -> bool:
 
 
 def carry_over(tables_dir: Path, name: str, number: int, plan: Plan) -> None:
-    """Link the untouched days of the previous snapshot into the new one, and declare that complete."""
+    """Link the untouched days of the previous snapshot into the new one, and declare that
+    complete."""
     target = tables.batch_directory(tables_dir, name, number)
     target.mkdir(parents=True, exist_ok=True)
     if plan.days is not None:

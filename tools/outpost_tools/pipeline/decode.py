@@ -1,11 +1,12 @@
 """From the bytes of a segment to Arrow batches of schemas.FRAME.
 
-Two readers that agree row for row. `frame_rows()` is the exact one: message.decode(), frame by frame, which also names
-what is wrong. The fast one reads the messages that are plainly valid: msgspec decodes a pack into typed records in C
-and refuses any surprise (a wrong type, a label that is unknown); whatever it refuses goes to the exact reader.
+Two readers that agree row for row. `frame_rows()` is the exact one: message.decode(), frame by
+frame, which also names what is wrong. The fast one reads the messages that are plainly valid:
+msgspec decodes a pack into typed records in C and refuses any surprise (a wrong type, a label that
+is unknown); whatever it refuses goes to the exact reader.
 
-Why msgspec: types and labels are checked while it parses, where orjson gives dictionaries for Python to check, and pyarrow.json
-fails a block of messages as a whole for one that is odd.
+Why msgspec: types and labels are checked while it parses, where orjson gives dictionaries for
+Python to check, and pyarrow.json fails a block of messages as a whole for one that is odd.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ def _decoded_one(payload: bytes) -> list[_Record] | None:
 
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
-    """Else Python would look through a chunk's thousands of lists for cycles, again and again; they have none."""
+    """Else Python would look through a chunk's thousands of lists for cycles, again and again; they
+    have none."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -103,8 +105,8 @@ def _without_collector() -> Iterator[None]:
 
 @dataclass
 class _Chunk:
-    """Frames side by side, one place of each list and array a frame. columns: segments.HEADER, begin, end, topic_at, payload_at,
-    and what the first record tells: seq, held, boot, ver."""
+    """Frames side by side, one place of each list and array a frame. columns: segments.HEADER,
+    begin, end, topic_at, payload_at, and what the first record tells: seq, held, boot, ver."""
 
     columns: dict[str, np.ndarray]
     packs: list[list[_Record]]
@@ -118,7 +120,8 @@ class _Chunk:
 
 
 class _Reader:
-    """Sorts the frames of a chunk into plain messages and rows of the exact reader, and packs both into batches."""
+    """Sorts the frames of a chunk into plain messages and rows of the exact reader, and packs both
+    into batches."""
 
     def __init__(self, data: bytes, collector: str, number: int, versions: tuple[int, ...]) -> None:
         self._data, self._collector, self._number, self._versions = (
@@ -189,7 +192,8 @@ class _Reader:
         return np.flatnonzero(~fits)
 
     def _names(self, chunk: _Chunk, heads: list[_Record]) -> list[str]:
-        """The device of each, that topic and base name tell; empty when they don't, or when the stream is none."""
+        """The device of each, that topic and base name tell; empty when they don't, or when the
+        stream is none."""
         data, devices, columns = self._data, self._devices, chunk.columns
         spans = zip(
             columns["topic_at"].tolist(), columns["payload_at"].tolist(), heads, strict=True
@@ -208,7 +212,10 @@ class _Reader:
         return [devices[key] for key in keys]
 
     def _odd_records(self, chunk: _Chunk) -> np.ndarray:
-        """Places of the packs with a time out of range or an empty name. Leaves the rows' times, NaN where not known."""
+        """Places of the packs with a time out of range or an empty name.
+
+        Leaves the rows' times, NaN where not known.
+        """
         self._counts = np.fromiter(map(len, chunk.packs), np.int64, len(chunk.packs))
         self._records = list(chain.from_iterable(chunk.packs))
         pack_of = np.repeat(np.arange(len(chunk.packs)), self._counts)

@@ -1,11 +1,13 @@
 """Gold: what a person asks of the readings. Pure DataFrame functions.
 
-Two layers. `windows` and `days` (a row per device, stream, boot and day) are made from silver day by day, and only the
-days that got rows are made anew: a reading that is late by a month revises its own day and no other (days.py). The small
-tables follow from `days` and the state without Spark (summaries.py).
+Two layers. `windows` and `days` (a row per device, stream, boot and day) are made from silver day
+by day, and only the days that got rows are made anew: a reading that is late by a month revises its
+own day and no other (days.py). The small tables follow from `days` and the state without Spark
+(summaries.py).
 
-Readings without a time are counted in `days`; windows leave them out. Delays are kept as counts by milliseconds rounded
-to three significant digits, which add up over days as percentiles do not; the maximum is exact.
+Readings without a time are counted in `days`; windows leave them out. Delays are kept as counts by
+milliseconds rounded to three significant digits, which add up over days as percentiles do not; the
+maximum is exact.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from pyspark.sql import functions as F
 from outpost_tools.pipeline import schemas
 
 _BOOT = ["device", "stream", "boot"]
-# Metrics of the firmware and of its users that tell of the device's own health: their last value is shown.
+# Metrics of the firmware and of its users that tell of the device's own health: their last value is
+# shown.
 HEALTH = {"battery": ("battery", "battery_v", "vbat"), "reset_cause": ("reset_cause",)}
 
 
@@ -45,8 +48,8 @@ def placed(readings: DataFrame, clocks: DataFrame) -> DataFrame:
 def windows(readings: DataFrame, seconds: float) -> DataFrame:
     """Per device, metric and window of `seconds`: count, min, max, mean, last.
 
-    In the order of time before they are added up: a sum of floats depends on its order, and that must not depend on how many
-    machines there were.
+    In the order of time before they are added up: a sum of floats depends on its order, and that
+    must not depend on how many machines there were.
     """
     window = F.window("time", f"{round(seconds * 1000)} milliseconds")
     order = F.struct("time", "stream", "seq", "record")

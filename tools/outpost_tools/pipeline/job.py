@@ -1,9 +1,10 @@
-"""The run: new segments into silver and quarantine batch by batch, then gold. Reading and writing only.
+"""The run: new segments into silver and quarantine batch by batch, then gold. Reading and writing
+only.
 
-Every step may be repeated after a kill: a batch is fixed by Spark's offset log before it runs, its folder is
-put in place whole, and it starts from the state of the batch before it. Order within a batch: silver, quarantine, and
-the ranges last, so that ranges never claim what silver lacks. The checkpoint lies among the tables because batch
-numbers belong to it: one goes with the other.
+Every step may be repeated after a kill: a batch is fixed by Spark's offset log before it runs, its
+folder is put in place whole, and it starts from the state of the batch before it. Order within a
+batch: silver, quarantine, and the ranges last, so that ranges never claim what silver lacks. The
+checkpoint lies among the tables because batch numbers belong to it: one goes with the other.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def run(
     versions: tuple[int, ...] = labels.VERSIONS,
     progress: Progress = lambda text: None,
 ) -> int:
-    """Take in all segments that are sealed now; the number of batches that ran. `versions`: message versions that count
-    as understood, the others go to quarantine. Raises SetupError."""
+    """Take in all segments that are sealed now; the number of batches that ran. `versions`: message
+    versions that count as understood, the others go to quarantine. Raises SetupError."""
     check_directories(log, tables_dir)
     consumed.register(log, tables_dir)
     done = []
@@ -76,7 +77,8 @@ def run(
 
 
 def _run_to_the_end(writer: DataStreamWriter, progress: Progress) -> None:
-    """Again when a worker was not up in Spark's ten seconds, which cannot be set: a busy machine is no failure."""
+    """Again when a worker was not up in Spark's ten seconds, which cannot be set: a busy machine is
+    no failure."""
     for again in (True, True, False):
         try:
             writer.start().awaitTermination()

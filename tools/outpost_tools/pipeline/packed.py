@@ -1,12 +1,13 @@
-"""Decoded rows and states on their way through Spark: as bytes, one row of Spark for thousands of ours.
+"""Decoded rows and states on their way through Spark: as bytes, one row of Spark for thousands of
+ours.
 
 A row of Spark per reading goes through the JVM at each step of source, cache, shuffle, Python,
 cache, file; packed, the JVM's tasks take a tenth of the CPU for the first step alone
 (`host_tests/bench/pipeline_rates.py --spark` shows both forms). The job needs no reading in the
 JVM: it brings those of a stream together, and a shuffle of whole Arrow tables does that as well.
 
-Readings and states go by the bucket of their (device, stream), computed here alone: the driver packs
-the states that it has written itself. What was refused goes anywhere.
+Readings and states go by the bucket of their (device, stream), computed here alone: the driver
+packs the states that it has written itself. What was refused goes anywhere.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Parquet files of a batch written by tasks, counted only when the driver says so.
 
-A batch's files grow in a folder of this attempt's own, beside its place and under a name that no reader looks for;
-finish() puts the folder in place. A task that Spark repeats writes the same rows under the same name. A task of a run that was
-killed finds its folder gone and fails: it can add nothing to what a later run wrote.
+A batch's files grow in a folder of this attempt's own, beside its place and under a name that no
+reader looks for; finish() puts the folder in place. A task that Spark repeats writes the same rows
+under the same name. A task of a run that was killed finds its folder gone and fails: it can add
+nothing to what a later run wrote.
 """
 
 from __future__ import annotations

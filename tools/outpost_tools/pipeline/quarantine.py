@@ -1,9 +1,10 @@
 """Frames taken out of quarantine after a fix: exactly once into silver.
 
-Replay picks the refused frames that can be read now and writes them into a sealed segment of the tables' own, which the
-next run reads like a collector's (source.REPLAY). Silver stays exact because the same rules hold for these frames as for
-any other; the list of their origins, `segment-N.json`, takes them out of the quarantine table. A kill between segment
-and list is made good at the next start: the list lies there already, under the name of a list in the making.
+Replay picks the refused frames that can be read now and writes them into a sealed segment of the
+tables' own, which the next run reads like a collector's (source.REPLAY). Silver stays exact because
+the same rules hold for these frames as for any other; the list of their origins, `segment-N.json`,
+takes them out of the quarantine table. A kill between segment and list is made good at the next
+start: the list lies there already, under the name of a list in the making.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def reasons(tables_dir: Path) -> Counter[str]:
 def replay(
     tables_dir: Path, reason: str, *, versions: tuple[int, ...] = labels.VERSIONS
 ) -> tuple[int, int]:
-    """(frames on their way to silver, frames that are still no message) of those whose reason begins with `reason`."""
+    """(frames on their way to silver, frames that are still no message) of those whose reason
+    begins with `reason`."""
     folder = tables_dir / tables.REPLAY
     _finish(folder)
     readable, origins, refused = [], [], 0

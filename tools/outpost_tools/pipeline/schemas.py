@@ -45,12 +45,14 @@ READING = pa.schema(
         (
             "time",
             _TIME,
-        ),  # null: the board's clock was not set, and not yet known from another message of that boot
+            # null: the board's clock was not set, and not yet known from another message of that boot
+        ),
         ("placed", pa.bool_()),  # the time comes from another message of that boot
         *_ORIGIN,
     ]
 )
-# What the source gives: a reading, or a frame that is no message (then only origin and these are set).
+# What the source gives: a reading, or a frame that is no message (then only origin and these are
+# set).
 _REFUSED = pa.schema(
     [
         ("reason", pa.string()),
@@ -63,8 +65,9 @@ _REFUSED = pa.schema(
 FRAME = pa.schema([*READING, *_REFUSED])
 QUARANTINE_TABLE = pa.schema([*_REFUSED, *(READING.field(name) for name, _ in _ORIGIN)])
 QUARANTINE = QUARANTINE_TABLE.names
-# One row per (device, stream): flat inclusive ranges of the numbers in silver, messages received, `held` seen, and of the
-# boots whose clock was set late: what to add to an uptime (known from message `seq`, the lowest that has both times).
+# One row per (device, stream): flat inclusive ranges of the numbers in silver, messages received,
+# `held` seen, and of the boots whose clock was set late: what to add to an uptime (known from
+# message `seq`, the lowest that has both times).
 CLOCK = pa.struct([("boot", pa.int32()), ("seq", pa.int64()), ("offset_us", pa.int64())])
 STREAM_STATE = pa.schema(
     [

@@ -1,8 +1,9 @@
 """One quiet Spark session with the settings that this pipeline was tried with.
 
-Everything that the JVM and Spark's workers write to stderr goes to a log file. That file also carries the lock
-against a second run on the same tables: JVM and workers inherit the open file, so the lock lives until the last of
-them is gone, also when the driver alone was killed and its JVM still finishes a write.
+Everything that the JVM and Spark's workers write to stderr goes to a log file. That file also
+carries the lock against a second run on the same tables: JVM and workers inherit the open file, so
+the lock lives until the last of them is gone, also when the driver alone was killed and its JVM
+still finishes a write.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ def check_java() -> None:
 
 
 def start(master: str, log_file: Path, *, shuffle_partitions: int = 2) -> SparkSession:
-    """The session; its noise goes to `log_file`, which stays locked while it lives. Raises SetupError."""
+    """The session; its noise goes to `log_file`, which stays locked while it lives.
+
+    Raises SetupError.
+    """
     check_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable  # else `python3` on PATH, which may lack pyarrow
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -69,7 +73,8 @@ def _builder(master: str, shuffle_partitions: int) -> SparkSession.Builder:
         "spark.sql.shuffle.partitions": shuffle_partitions,  # 200 by default: 200 files a batch
         "spark.sql.adaptive.enabled": False,  # replans every small batch for nothing
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # INT96, the default, loses the UTC mark
+        # INT96, the default, loses the UTC mark
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.ui.enabled": False,
         "spark.ui.showConsoleProgress": False,
         "spark.driver.host": "127.0.0.1",
@@ -93,7 +98,8 @@ def _put_package_on_path() -> None:
 
 
 def _ship_package(spark: SparkSession) -> None:
-    """The executors of a cluster get this package from the driver; its libraries they must have (README.md)."""
+    """The executors of a cluster get this package from the driver; its libraries they must have
+    (README.md)."""
     folder = tempfile.mkdtemp(
         prefix="outpost-"
     )  # executors fetch from it, also one that comes late

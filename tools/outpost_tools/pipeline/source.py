@@ -1,13 +1,17 @@
-"""Spark data source `outpost`: sealed segments of every collector, decoded, as Arrow record batches.
+"""Spark data source `outpost`: sealed segments of every collector, decoded, as Arrow record
+batches.
 
-One row per reading; a frame that is no message gives one row with `reason`, `topic` and `payload` instead. Decoding
-here and not in a later step saves one trip of every payload from Python to the JVM and back.
+One row per reading; a frame that is no message gives one row with `reason`, `topic` and `payload`
+instead. Decoding here and not in a later step saves one trip of every payload from Python to the
+JVM and back.
 
-Beside the collectors' folders stands one of the tables' own, REPLAY: frames taken out of quarantine (quarantine.py).
+Beside the collectors' folders stands one of the tables' own, REPLAY: frames taken out of quarantine
+(quarantine.py).
 
-Offsets are {collector: number of the last consumed segment}. Sealed segments never change and are numbered without
-holes, so a range of offsets always gives the same rows: Spark's replay of a batch after a kill is exact. A missing
-number, or a log that has become shorter, stops the query: silence would be loss. Knows no tables and no deduplication.
+Offsets are {collector: number of the last consumed segment}. Sealed segments never change and are
+numbered without holes, so a range of offsets always gives the same rows: Spark's replay of a batch
+after a kill is exact. A missing number, or a log that has become shorter, stops the query: silence
+would be loss. Knows no tables and no deduplication.
 """
 
 from __future__ import annotations
@@ -34,7 +38,8 @@ REPLAY = tables.REPLAY  # no collector has that name: an id does not begin with 
 
 
 class OutpostSource(DataSource):
-    """Options: `path` (the log directory), `maxbytesperbatch`, `replay` (a folder), `versions`. Spark lower-cases the names.
+    """Options: `path` (the log directory), `maxbytesperbatch`, `replay` (a folder), `versions`.
+    Spark lower-cases the names.
 
     With `buckets` the rows come as packed.PACKED.
     """
@@ -65,7 +70,10 @@ class Segments(InputPartition):
 
 
 class SegmentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets at the driver, read() in the executors' Python workers. Spark gives the method names."""
+    """Offsets at the driver, read() in the executors' Python workers.
+
+    Spark gives the method names.
+    """
 
     def __init__(
         self,
@@ -153,7 +161,8 @@ def segment_path(log: Path, collector: str, number: int, replay: Path | None = N
 
 
 def available(log: Path, replay: Path | None = None) -> dict[str, list[int]]:
-    """The numbers of the sealed segments of each collector, ascending; collectors without any are left out."""
+    """The numbers of the sealed segments of each collector, ascending; collectors without any are
+    left out."""
     folders = {
         path.name: path for path in log.iterdir() if path.is_dir() and not path.name.startswith(".")
     }
@@ -170,7 +179,8 @@ def available(log: Path, replay: Path | None = None) -> dict[str, list[int]]:
 
 
 def waiting(log: Path, start: dict, replay: Path | None = None) -> list[tuple[str, int]]:
-    """(collector, number) of every sealed segment after `start`, oldest numbers first, collectors in turn."""
+    """(collector, number) of every sealed segment after `start`, oldest numbers first, collectors
+    in turn."""
     items = [
         (number - start.get(collector, numbers[0] - 1), collector, number)
         for collector, numbers in available(log, replay).items()
@@ -181,7 +191,8 @@ def waiting(log: Path, start: dict, replay: Path | None = None) -> list[tuple[st
 
 
 def _check_not_behind(present: dict[str, list[int]], start: dict) -> None:
-    """An older copy of a collector's log would give numbers a second time, and what is in them would never be read."""
+    """An older copy of a collector's log would give numbers a second time, and what is in them
+    would never be read."""
     for collector, numbers in present.items():
         if numbers[-1] < start.get(collector, -1):
             raise FileNotFoundError(

@@ -1,4 +1,5 @@
-"""What has been taken in, what waits, and what the tables hold: one dictionary, and its text for a person. No Spark."""
+"""What has been taken in, what waits, and what the tables hold: one dictionary, and its text for a
+person. No Spark."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""The small gold tables, from `days` and the state `streams`: `gaps`, `devices`, `latency`, `boots`. No Spark.
+"""The small gold tables, from `days` and the state `streams`: `gaps`, `devices`, `latency`,
+`boots`. No Spark.
 
-Their input has a row per boot and day, not per reading; four Spark jobs for it would cost seconds each.
+Their input has a row per boot and day, not per reading; four Spark jobs for it would cost seconds
+each.
 """
 
 from __future__ import annotations
@@ -117,7 +119,10 @@ def write(tables_dir: Path, number: int) -> None:
 
 
 def gaps(streams: pa.Table) -> pa.Table:
-    """Missing sequence ranges, from the lowest `held` seen on. `closed`: below the highest `held`, will never come."""
+    """Missing sequence ranges, from the lowest `held` seen on.
+
+    `closed`: below the highest `held`, will never come.
+    """
     rows = [gap for stream in streams.to_pylist() for gap in stream_gaps(stream)]
     columns = zip(*rows, strict=True) if rows else [[] for _ in GAPS]
     return pa.table(
@@ -141,7 +146,8 @@ def stream_gaps(stream: dict) -> list[tuple]:
 
 
 def latency(pieces: pa.Table) -> pa.Table:
-    """Per device: milliseconds from the reading's time to its first arrival, one figure per message."""
+    """Per device: milliseconds from the reading's time to its first arrival, one figure per
+    message."""
     lists = (
         pieces["delays"]
         .combine_chunks()
@@ -172,7 +178,8 @@ def latency(pieces: pa.Table) -> pa.Table:
 
 
 def percentile(values: np.ndarray, weights: np.ndarray, part: float) -> float:
-    """Of ascending values that occur `weights` times each; between two neighbours in a straight line."""
+    """Of ascending values that occur `weights` times each; between two neighbours in a straight
+    line."""
     ends = np.cumsum(weights)
     place = part * (ends[-1] - 1)
     low, high = (
@@ -183,7 +190,8 @@ def percentile(values: np.ndarray, weights: np.ndarray, part: float) -> float:
 
 
 def devices(pieces: pa.Table, streams: pa.Table, missing: pa.Table) -> pa.Table:
-    """Per device: when seen, boots, messages, copies, what is missing, the outbox's backlog (seq - held), its health."""
+    """Per device: when seen, boots, messages, copies, what is missing, the outbox's backlog (seq -
+    held), its health."""
     rows = pieces.drop_columns(["delays"]).flatten().to_pandas()
     newest = rows.sort_values(["last.received", "last.stream", "last.seq"]).groupby("device")
     groups = rows.groupby("device")
@@ -208,7 +216,8 @@ def devices(pieces: pa.Table, streams: pa.Table, missing: pa.Table) -> pa.Table:
 
 
 def _copies(streams: pa.Table) -> pd.DataFrame:
-    """received: message frames in the log; messages: distinct ones; redelivered: their difference, exact."""
+    """received: message frames in the log; messages: distinct ones; redelivered: their difference,
+    exact."""
     rows = pd.DataFrame(
         {"device": streams["device"].to_pylist(), "received": streams["copies"].to_numpy()}
     )
@@ -232,9 +241,11 @@ def _missing(gap_rows: pa.Table) -> pd.DataFrame:
 
 
 def boots(pieces: pa.Table) -> pa.Table:
-    """Per boot: its numbers, readings and times; and where no clock became known, between which times it was.
+    """Per boot: its numbers, readings and times; and where no clock became known, between which
+    times it was.
 
-    not_before is the last known time of an earlier boot of the stream, not_after the first of a later one, or the arrival.
+    not_before is the last known time of an earlier boot of the stream, not_after the first of a
+    later one, or the arrival.
     """
     rows = pieces.select(DAYS.names[: DAYS.get_field_index("backlog_max")]).to_pandas()
     sums = {name: (name, "sum") for name, _ in _COUNTED}

@@ -1,14 +1,16 @@
 """Where the tables lie and how to read them without Spark.
 
-Every table is folders `batch=N` of Parquet files; a folder counts only when Spark's `_SUCCESS` is in it. Two kinds:
-a *log* table is all its complete batches together, a *snapshot* table is its newest complete batch alone.
+Every table is folders `batch=N` of Parquet files; a folder counts only when Spark's `_SUCCESS` is
+in it. Two kinds: a *log* table is all its complete batches together, a *snapshot* table is its
+newest complete batch alone.
 
     silver/batch=N/day=YYYY-MM-DD/  readings      quarantine/batch=N/   log
     ranges/batch=N/                 streams       gold/<name>/batch=N/  snapshot
 
-A reading lies in the folder of its own day, one without a time in day=__HIVE_DEFAULT_PARTITION__. Compaction (compact.py)
-puts the batches 0..n of a log table into few files and then, in one rename, a manifest `_compacted.json` that names n and
-those files: from then on they count instead. Local directories only (README.md says what object storage would need).
+A reading lies in the folder of its own day, one without a time in day=__HIVE_DEFAULT_PARTITION__.
+Compaction (compact.py) puts the batches 0..n of a log table into few files and then, in one rename,
+a manifest `_compacted.json` that names n and those files: from then on they count instead. Local
+directories only (README.md says what object storage would need).
 """
 
 from __future__ import annotations
@@ -146,7 +148,8 @@ def read_table(
     *,
     day: datetime.date | None = None,
 ) -> pa.Table:
-    """The table's rows, in no promised order; `day`: of readings, only the folders that can hold that day are read.
+    """The table's rows, in no promised order; `day`: of readings, only the folders that can hold
+    that day are read.
 
     Raises FileNotFoundError when the table was never written.
     """
@@ -219,7 +222,8 @@ def _without_replayed(tables: Path, rows: pa.Table) -> pa.Table:
 
 
 def open_batch(tables: Path, name: str, batch: int) -> Path:
-    """The folder to write; what stood in it no longer counts, also when a kill leaves it half overwritten."""
+    """The folder to write; what stood in it no longer counts, also when a kill leaves it half
+    overwritten."""
     directory = batch_directory(tables, name, batch)
     (directory / SUCCESS).unlink(missing_ok=True)
     return directory

@@ -1,12 +1,13 @@
 """From decoded frames to silver: Spark groups, Arrow functions do the rest.
 
-Exactness is here. Per (device, stream) the numbers already in silver are known as ranges; a micro-batch is grouped
-with them, the first copy of each new number is kept and the ranges grow. No watermark: a replay of last year's outbox
-is as good as today's reading, and the state grows with gaps, not with messages. Rejected: dropDuplicates (state of
-every key), a join with silver (rescans it once an old replay widens the range).
+Exactness is here. Per (device, stream) the numbers already in silver are known as ranges; a
+micro-batch is grouped with them, the first copy of each new number is kept and the ranges grow. No
+watermark: a replay of last year's outbox is as good as today's reading, and the state grows with
+gaps, not with messages. Rejected: dropDuplicates (state of every key), a join with silver (rescans
+it once an old replay widens the range).
 
-The group that a function sees is a bucket of many streams: a call of Python costs a millisecond whatever is in it,
-and a thousand boards would cost a thousand.
+The group that a function sees is a bucket of many streams: a call of Python costs a millisecond
+whatever is in it, and a thousand boards would cost a thousand.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def mark(batch: DataFrame, states: DataFrame, folders: dict[str, Path]) -> DataF
 
 
 def mark_streams(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """(new readings, state after) of `rows` of this batch and the `state` of their streams (and of others, handed on)."""
+    """(new readings, state after) of `rows` of this batch and the `state` of their streams (and of
+    others, handed on)."""
     names, row_codes, state_codes = _coded(rows, state)
     rows = rows.append_column("code", row_codes).sort_by(_ORDER)
     code, seq = rows["code"].to_numpy(), rows["seq"].to_numpy()
@@ -107,7 +109,8 @@ def _changes(rows: pa.Table, names: list[str]) -> np.ndarray:
 
 
 def _bounds(state: pa.Table, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(firsts, lasts) of the ranges of all streams, ascending, the stream's code above the number."""
+    """(firsts, lasts) of the ranges of all streams, ascending, the stream's code above the
+    number."""
     lists = state["ranges"].combine_chunks()
     flat = pc.list_flatten(lists).to_numpy(zero_copy_only=False)
     parents = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
@@ -126,7 +129,8 @@ def in_ranges(keys: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]) -> np.nda
 
 
 def grown(bounds: tuple[np.ndarray, np.ndarray], keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The ranges with ascending numbers put in (repeats allowed) that lie in none of them; what touches becomes one."""
+    """The ranges with ascending numbers put in (repeats allowed) that lie in none of them; what
+    touches becomes one."""
     breaks = np.diff(keys) > 1
     firsts = np.concatenate([bounds[0], keys[:1], keys[1:][breaks]])
     lasts = np.concatenate([bounds[1], keys[:-1][breaks], keys[-1:]])

@@ -1,4 +1,5 @@
-"""`outpost report`: one self-contained HTML page about the tables, by pyarrow, pandas and plotly; no Spark.
+"""`outpost report`: one self-contained HTML page about the tables, by pyarrow, pandas and plotly;
+no Spark.
 
 arguments.py  the subcommand
 data.py       the tables, thinned to bins in time

@@ -1,4 +1,7 @@
-"""Which device needs a look, why, and in which order. Pure; every state has a sign and words of its own, not a colour alone."""
+"""Which device needs a look, why, and in which order.
+
+Pure; every state has a sign and words of its own, not a colour alone.
+"""
 
 from __future__ import annotations
 

@@ -230,7 +230,10 @@ def _plain(table: pa.Table, prefix: str) -> pd.DataFrame:
 
 
 def _delays(messages: pa.Table) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Per device and bin, and of all devices per bin. Percentiles within a bin are Arrow's approximations, maxima exact."""
+    """Per device and bin, and of all devices per bin.
+
+    Percentiles within a bin are Arrow's approximations, maxima exact.
+    """
     by_device = messages.group_by(["device", "bin"]).aggregate(
         [("delay", "count"), ("delay", "approximate_median"), ("delay", "max")]
     )
@@ -244,8 +247,8 @@ def _delays(messages: pa.Table) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def bin_width(span_s: float, interval_s: float, bins: int = BINS) -> float:
-    """The finest round width that makes at most `bins` bins and has some messages in each: else silence is seen where
-    the board only waits for its next reading."""
+    """The finest round width that makes at most `bins` bins and has some messages in each: else
+    silence is seen where the board only waits for its next reading."""
     least = max(span_s / bins, 3 * interval_s)
     return next((width for width in _NICE_S if width >= least), max(least, 1.0))
 
@@ -261,7 +264,8 @@ def places(names: Iterable[str]) -> dict[str, int]:
 
 
 def wear(timed: pa.Table) -> pd.DataFrame:
-    """Of boards that tell their erases: device, erases in the time of the tables, blocks (if told), seconds of that time."""
+    """Of boards that tell their erases: device, erases in the time of the tables, blocks (if told),
+    seconds of that time."""
     told = timed.filter(pc.is_in(timed["name"], pa.array([ERASES, BLOCKS], pa.string())))
     frame = (
         told.select(["device", "name", "value", "time"])
@@ -317,7 +321,8 @@ def load_events(path: Path) -> list[Outage]:
 
 
 def outages(events: list[tuple[pd.Timestamp, str, str | None]]) -> list[Outage]:
-    """Each beginning paired with the next end of its kind and device; one without an end lasts to the last event."""
+    """Each beginning paired with the next end of its kind and device; one without an end lasts to
+    the last event."""
     found, last = [], events[-1][0] if events else None
     for index, (begin, kind, device) in enumerate(events):
         if kind in _ENDS.values():

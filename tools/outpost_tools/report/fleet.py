@@ -1,4 +1,5 @@
-"""The section of the devices: a picture of all of them in time, and the list that the page's script sorts and filters."""
+"""The section of the devices: a picture of all of them in time, and the list that the page's script
+sorts and filters."""
 
 from __future__ import annotations
 
@@ -173,7 +174,8 @@ def _strip(runs: list[tuple[int, int]], report: Report) -> str:
 
 
 def _picture(report: Report, found: Found, runs: dict) -> str:
-    """One line per device that was silent at some time, in the order of the list; the others would only fill the page."""
+    """One line per device that was silent at some time, in the order of the list; the others would
+    only fill the page."""
     binned = report.binned
     holed = [
         runs.get(row["device"], [])

@@ -1,4 +1,5 @@
-"""What the page's script draws from: the thinned series as compact JSON, compressed, for a <script> element.
+"""What the page's script draws from: the thinned series as compact JSON, compressed, for a <script>
+element.
 
 {"origin", "width" (ms), "bins", "metrics": [[name, unit]], "delays": {device: [first bin, medians, longest]},
  "values": {device: {metric: [first bin, means, lowest or null, highest or null]}},

@@ -1,6 +1,8 @@
-"""The page: sections of HTML around what attention.py found. Text from messages and files goes through `escape`.
+"""The page: sections of HTML around what attention.py found. Text from messages and files goes
+through `escape`.
 
-Complete without its script but for charts, sorting and filtering. No network: style, script, plotly and data are inside.
+Complete without its script but for charts, sorting and filtering. No network: style, script, plotly
+and data are inside.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ def _file(name: str) -> str:
 
 
 def _scripts(report: Report, found: list) -> str:
-    """Compressed text of base64 ends no element, and report.js is ours: nothing here needs escaping."""
+    """Compressed text of base64 ends no element, and report.js is ours: nothing here needs
+    escaping."""
     packed = ""
     if report.binned is not None:
         series = pack.details(report, [row["device"] for row, _ in found])

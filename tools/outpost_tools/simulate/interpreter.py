@@ -13,7 +13,10 @@ _PREFERENCE = ("i386", "amd64")
 
 
 def choose() -> tuple[list[str], str]:
-    """The command and its description for people. Raises ToolError for a MICROPYTHON that does not run."""
+    """The command and its description for people.
+
+    Raises ToolError for a MICROPYTHON that does not run.
+    """
     chosen = os.environ.get("MICROPYTHON")
     if chosen:  # whatever it is built for
         return [chosen], interpreters.describe([chosen])

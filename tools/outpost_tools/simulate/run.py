@@ -1,4 +1,5 @@
-"""A run of `outpost simulate`: a fleet for some seconds, then its drain, and the table at the end."""
+"""A run of `outpost simulate`: a fleet for some seconds, then its drain, and the table at the
+end."""
 
 from __future__ import annotations
 

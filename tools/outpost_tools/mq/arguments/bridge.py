@@ -135,7 +135,10 @@ def _add_mapping(group: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 after an orderly end, 1 when messages that were taken could not be put. Raises ToolError."""
+    """0 after an orderly end, 1 when messages that were taken could not be put.
+
+    Raises ToolError.
+    """
     _check(args)
     from outpost_tools.mq import serve
 
