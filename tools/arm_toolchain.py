@@ -111,6 +111,7 @@ def _start_by_loader(program: Path, root: Path) -> None:
     loader = LOADERS["amd64"]
     program.write_text(
         f'#!/bin/sh\nhere="${{0%/*}}"\nlib="$here/{up}/usr/lib"\n'
-        f'exec "$lib/{loader}" --argv0 "$0" --library-path "$lib/{Path(loader).parent}" "$here/{binary.name}" "$@"\n'
+        f'exec "$lib/{loader}" --argv0 "$0" --library-path "$lib/{Path(loader).parent}" '
+        f'"$here/{binary.name}" "$@"\n'
     )
     program.chmod(0o755)

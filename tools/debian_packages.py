@@ -62,7 +62,8 @@ class Program:
             loader = LOADERS[self.architecture]
             libraries = f"$root/usr/lib/{Path(loader).parent}"
             lines += [
-                f'exec "$root/usr/lib/{loader}" --library-path "{libraries}" "$root{self.path}" "$@"'
+                f'exec "$root/usr/lib/{loader}" --library-path "{libraries}" "$root{self.path}" '
+                '"$@"'
             ]
         return "\n".join(lines) + "\n"
 

@@ -150,7 +150,7 @@ class _AptOnDemand:
         self._temporary.cleanup()
 
 
-# --- what an image is made from ---------------------------------------------------------------------------------------
+# --- what an image is made from ---
 
 
 def _folder(image: Image) -> Path | None:
@@ -183,7 +183,7 @@ def _recipe_files(image: Image) -> Iterator[Path]:
         yield from sorted(folder.rglob("*.py"))
 
 
-# --- building ---------------------------------------------------------------------------------------------------------
+# --- building ---
 
 
 def _make(image: Image, toolchain: Path, folder: Path) -> None:
@@ -244,7 +244,8 @@ def _bring_board(name: str) -> None:
 def _configure_command(image: Image, build_folder: Path) -> list[str]:
     sources = rp2_sources.folder(cache())
     return [
-        "cmake", "-G", "Ninja", "-S", str(sources / "micropython" / "ports" / "rp2"), "-B", str(build_folder),
+        "cmake", "-G", "Ninja",
+        "-S", str(sources / "micropython" / "ports" / "rp2"), "-B", str(build_folder),
         f"-DPICO_SDK_PATH_OVERRIDE={sources / 'pico-sdk'}",
         f"-DMICROPY_FROZEN_MANIFEST={image.manifest}",
         f"-DMICROPY_BOARD={image.board}",

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes everything Outpost's tests and demo need: `.venv`, MicroPython for several processors, a
-broker.
+"""Makes everything Outpost's tests and demo need: `.venv`, MicroPython, a broker.
 
-    python3 tools/setup.py            what `make test` needs; status 1 when something of it cannot be had
-    python3 tools/setup.py --lenient  only the virtual environment is a must (the demo has fallbacks, and names them)
-    python3 tools/setup.py --arm      MicroPython for ARM too (fetches the emulator qemu-arm, 71 MB, once)
-    python3 tools/setup.py --rp2      MicroPython for the emulated RP2040 too (159 MB once, and 5 minutes of CPU)
+    python3 tools/setup.py            what `make test` needs; status 1 when some of it is missing
+    python3 tools/setup.py --lenient  only the virtual environment is a must; the demo names its
+                                      fallbacks
+    python3 tools/setup.py --arm      MicroPython for ARM too (the emulator qemu-arm is 71 MB, once)
+    python3 tools/setup.py --rp2      MicroPython for the emulated RP2040 too (159 MB once, and
+                                      5 minutes of CPU)
 
 Needs Python 3.11 with nothing installed, no root, and installs nothing on the system: `.venv` in
 the work tree, the rest under `${XDG_CACHE_HOME:-~/.cache}/outpost`. What is there already is left
@@ -30,7 +31,8 @@ from pathlib import Path
 
 if sys.version_info < (3, 11):  # noqa: UP036 - run by whatever Python the machine has
     sys.exit(
-        f"outpost set-up: Python 3.11 or newer is needed, this is {platform.python_version()} ({sys.executable})"
+        f"outpost set-up: Python 3.11 or newer is needed, this is {platform.python_version()} "
+        f"({sys.executable})"
     )
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -50,7 +52,10 @@ MICROPYTHON_HINT = (
 )
 MOSQUITTO_HINT = "let this machine reach its Debian archive, or install it: apt install mosquitto"
 JAVA_HINT = f"Spark needs Java {JAVA_VERSION} or newer; on Debian: apt install default-jre-headless"
-RP2_HINT = "let this machine reach its Debian archive, and have git; without it the emulated chip's tests are skipped"
+RP2_HINT = (
+    "let this machine reach its Debian archive, and have git; without it the emulated chip's tests "
+    "are skipped"
+)
 RP2_IMAGES = ("pico", "pico-ppp")  # of rp2_image.py: the board as it is, and with a network
 VENV_HINT = "pip must reach its package index; on Debian python3-venv must be installed"
 MICROPYTHONS = {
@@ -63,7 +68,7 @@ MOSQUITTO = Program("mosquitto", "mosquitto", "amd64", "/usr/sbin/mosquitto")
 EMULATOR = Program("qemu-arm", "qemu-user", "amd64", "/usr/bin/qemu-arm", is_static=True)
 
 
-# --- the virtual environment ------------------------------------------------------------------------------------------
+# --- the virtual environment ---
 
 
 def _stamp() -> str:
@@ -82,7 +87,10 @@ def _make_venv() -> None:
         check=False,
     )
     if done.returncode:
-        hint = f"on Debian: apt install python3-venv python{sys.version_info[0]}.{sys.version_info[1]}-venv"
+        hint = (
+            "on Debian: apt install python3-venv "
+            f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
+        )
         shutil.rmtree(VENV, ignore_errors=True)
         raise Unobtainable(
             f"python -m venv failed; {hint}\n{(done.stdout + done.stderr).strip()[-600:]}"
@@ -161,7 +169,7 @@ def ensure_rp2_image() -> str:
     return "ready"
 
 
-# --- programs from Debian ---------------------------------------------------------------------------------------------
+# --- programs from Debian ---
 
 
 class Fetcher:
@@ -230,7 +238,7 @@ def ensure_java() -> str:
     return done.stderr.splitlines()[0]
 
 
-# --- all of it --------------------------------------------------------------------------------------------------------
+# --- all of it ---
 
 
 def attempt(name: str, hint: str, action: Callable[..., str], *arguments: object) -> bool:

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Checks the firmware against the MicroPython stubs of each port, with basedpyright. Run with
-.venv's Python.
+"""Checks the firmware against the MicroPython stubs of each port, with basedpyright.
 
-    .venv/bin/python tools/typecheck.py               rp2, esp32 and unix, each with its board folders
-    .venv/bin/python tools/typecheck.py FILE ...      these files instead of firmware/
+    .venv/bin/python tools/typecheck.py            rp2, esp32, unix, each with its board folders
+    .venv/bin/python tools/typecheck.py FILE ...   these files instead of firmware/
 
 The stubs replace Python's own standard library, so they must not be in `.venv`: pip puts each
 port's into `build/typings/` once (micropython-stubs' documentation asks for the same). Versions are

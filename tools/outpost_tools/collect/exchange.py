@@ -1,34 +1,35 @@
-"""Several collectors on one shared subscription: each sees a part of every stream, so each tells
-the others what it stored.
+"""Several collectors on one shared subscription: each tells the others what it stored.
 
 The rule. A *statement* of collector C says of a stream: "these numbers are in my log, fsynced" (or
-below a `held` in it), and "all below `base` was confirmed". "Durable up to N" goes out when base..N
-lie in the union of what all said (durable.py).
+below a `held` in it), and "all below `base` was confirmed". A *confirmation*, "durable up to N", is
+sent when base..N lie in the union of what all said (durable.py).
 
-Why a word is true: by induction over the words. The base was confirmed by an earlier word, or is 0.
-Each number from there to N is in the log of the collector that said so, for it spoke after its
-fsync, and its log keeps what it fsynced. So each number up to N is in a log. Delay, repetition and
-loss of statements, two collectors that both confirm, a killed collector: none can add a number that
-is in no log; they only delay a word, or send it twice.
+Why a confirmation is true: by induction over the confirmations. The base was confirmed by an
+earlier one, or is 0. Each number from there to N is in the log of the collector that said so: it
+spoke after its fsync, and its log keeps what was fsynced. So each number up to N is in a log.
+Delay, repetition and loss of statements, two collectors that both confirm, a killed collector: none
+can add a number that is in no log; they only delay a confirmation, or send it twice.
 
-Why everything is confirmed in the end: statements are numbered. Who finds one missing asks, and the
-speaker says everything anew; an empty statement at least each HEARTBEAT_S shows that the last one
-was lost. One collector speaks for a device (the highest hash among the living), another takes over
-when that one is gone (its will) or silent for LIVE_S. And what nobody knows of any more (a
-collector that never came back, its neighbours restarted) a board still has in flash: it is
+Why everything is confirmed in the end: statements are numbered. A collector that finds one missing
+asks for it, and the speaker repeats everything; an empty statement at least each HEARTBEAT_S shows
+that the last one was lost. One collector speaks for a device (the highest hash among the living);
+another takes over when that one is gone (its will) or silent for LIVE_S. What no collector knows
+any more (one never came back, its neighbours restarted) a board still has in flash: it is
 unconfirmed, so it is sent again.
 
 Failure cases:
-- A collector is added: it says everything it has, which is nothing, and is told everything by the others.
-- A collector is removed: what it said stays true as long as its log stays where the pipeline reads it. `outpost collect --retire`
-  empties its queue at the broker first; mosquitto goes on giving an absent session its share of the messages.
-- It comes back with an older disk: each start is a new *life*, and its first statement takes the place of all that the life
-  before said and nobody confirmed. What the old disk no longer has is confirmed by nobody. What was confirmed before
-  the disk was lost is lost with the disk; the tables show a gap. Under the same id it is refused (place.py): it would give
-  segment numbers a second time.
+- A collector is added: it says everything it has, which is nothing, and is told everything by the
+  others.
+- A collector is removed: what it said stays true as long as its log stays where the pipeline reads
+  it. `outpost collect --retire` empties its queue at the broker first; mosquitto keeps giving an
+  absent session its share of the messages.
+- It comes back with an older disk: each start is a new *life*, and its first statement replaces all
+  that the life before said and nobody confirmed. What the old disk no longer has is confirmed by
+  nobody. What was confirmed before the disk was lost is lost with the disk; the tables show a gap.
+  Under the same id it is refused (place.py): it would use segment numbers a second time.
 - It cannot write: it takes no more, says nothing, and falls silent; another one confirms.
 
-Trust: who may publish on these topics, or on `durable`, can make boards forget messages.
+Trust: whoever may publish on these topics, or on `durable`, can make boards forget messages.
 mosquitto.conf keeps others off.
 
 Pure: statements as bytes in and out, time as an argument.
@@ -38,14 +39,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from outpost_tools.collect.durable import Durable, News
-from outpost_tools.common.labels import MAX_SEQ
+from outpost_tools.common import labels
 
 INTERVAL_S = 0.2
 HEARTBEAT_S = 2.0
@@ -56,9 +56,6 @@ SETTLE_S = 1.0
 ASK_AGAIN_S = 1.0
 # Of streams in one statement; some 100 KB, below the broker's limit for a message.
 STREAMS_AT_ONCE = 1000
-
-_DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,32}\Z")
-_STREAM = re.compile(r"[0-9a-f]{8}\Z")
 
 
 @dataclass(slots=True)
@@ -247,10 +244,10 @@ def _parse(data: bytes) -> dict[str, Any]:
 
 
 def _news(device: str, stream: str, base: int, numbers: list[int]) -> News:
-    if not _DEVICE.match(device) or not _STREAM.match(stream):
+    if not labels.is_device(device) or not labels.is_stream(stream):
         raise ValueError("device or stream")
     for number in (base, *numbers):
-        if type(number) is not int or not 0 <= number <= MAX_SEQ + 1:
+        if type(number) is not int or not 0 <= number <= labels.MAX_SEQ + 1:
             raise ValueError("number")
     ranges = [[first, last] for first, last in zip(numbers[::2], numbers[1::2], strict=True)]
     if any(first > last for first, last in ranges):

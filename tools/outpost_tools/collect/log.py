@@ -2,7 +2,8 @@
 
     .lock                  held (flock) by the collector that writes here
     segment-*.seg, .open   see outpost_tools.common.segments
-    state.json             {"version": 1, "collector": id, "sealed_through": n, "streams": ..., "latest": ...}
+    state.json             {"version": 1, "collector": id, "sealed_through": n, "streams": ...,
+                           "latest": ...}
 
 The snapshot only saves time: it holds the keys of segments 0..n, replaced as a whole at each seal.
 After a kill the segments above n are read again; without a snapshot, or with a damaged one, all
@@ -200,7 +201,8 @@ class Log:
         owner = _read_state(self.directory).get("collector", self.collector)
         if owner != self.collector:
             raise LogBusyError(
-                f"{self.directory} was written by collector {owner!r}; use --id {owner} or another --log"
+                f"{self.directory} was written by collector {owner!r}; use --id {owner} or another "
+                "--log"
             )
 
     def _load(self) -> Durable:

@@ -163,7 +163,8 @@ class Collector:
             self._metrics.errors.labels("write").inc()
             if not complained:
                 self._say(
-                    f"cannot write {self._log.directory}: {error}; acknowledging nothing until it can be written"
+                    f"cannot write {self._log.directory}: {error}; acknowledging nothing until it "
+                    "can be written"
                 )
             return False
         self._metrics.stored(len(frames), sum(map(len, frames)), time.monotonic() - began)

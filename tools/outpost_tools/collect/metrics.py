@@ -96,7 +96,10 @@ class Metrics:
         if quiet:
             return
         sync_ms = 1000 * self._fsync_s / max(self._commits, 1)
-        text = f"{self._total} messages stored, {rate:.0f}/s, {self._commits} commits of {sync_ms:.1f} ms"
+        text = (
+            f"{self._total} messages stored, {rate:.0f}/s, {self._commits} commits of "
+            f"{sync_ms:.1f} ms"
+        )
         print(
             f"{self._collector}: {text}, {'connected' if connected else 'not connected'}",
             file=sys.stderr,

@@ -97,14 +97,17 @@ def check(directory: object, stored_through: int, remembered: int | None) -> str
         if stored_through < 0:
             return None
         return (
-            f"the broker does not remember how far {directory} goes (now it does: segment {stored_through});"
+            f"the broker does not remember how far {directory} goes (now it does: segment "
+            f"{stored_through});"
             " if this is a restored copy, stop and use a new --id"
         )
     if remembered > stored_through:
         end = f"ends at segment {stored_through}" if stored_through >= 0 else "has no segment"
         raise ToolError(
-            f"{directory} {end}, but segment {remembered} was written under this id: an older copy, or a new disk?"
-            " The pipeline would skip numbers given twice. Use a new --id, and leave this folder to the pipeline"
+            f"{directory} {end}, but segment {remembered} was written under this id: an older "
+            "copy, or a new disk?"
+            " The pipeline would skip numbers given twice. Use a new --id, and leave this folder "
+            "to the pipeline"
             " (--new-log when the tables begin anew, too)"
         )
     return None

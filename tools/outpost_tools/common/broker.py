@@ -1,7 +1,6 @@
-"""An MQTT broker on loopback for tests and the demo: mosquitto, or amqtt embedded in a process of
-its own.
+"""An MQTT broker on loopback for tests and the demo: mosquitto, or amqtt in its own process.
 
-    with Broker("mosquitto", directory) as broker: ...        # broker.port; broker.kill(); broker.start()
+    with Broker("mosquitto", directory) as broker: ...   # broker.port, .kill(), .start()
 
 The same object, killed and started again, keeps port and directory, so mosquitto finds its saved
 sessions. `python -m outpost_tools.common.broker amqtt PORT` is the process behind kind "amqtt".
@@ -108,7 +107,8 @@ class Broker:
         while not _accepts_connect(self.port):
             if self._process.poll() is not None:
                 raise BrokerError(
-                    f"{self.kind} ended with status {self._process.returncode}:\n{children.tail(self.log)}"
+                    f"{self.kind} ended with status "
+                    f"{self._process.returncode}:\n{children.tail(self.log)}"
                 )
             if time.monotonic() > deadline:
                 self.kill()

@@ -57,7 +57,10 @@ class Interpreter:
 
     def __str__(self) -> str:
         title = _TITLES.get(self.architecture, self.architecture)
-        text = f"{_NAMES.get(self.name, self.name)} {'.'.join(map(str, self.version))} {self.word_bits}-bit"
+        text = (
+            f"{_NAMES.get(self.name, self.name)} {'.'.join(map(str, self.version))} "
+            f"{self.word_bits}-bit"
+        )
         return f"{text} {title}".rstrip()
 
 

@@ -140,7 +140,8 @@ def tls_context(
             context.load_cert_chain(certificate, key)
         except (OSError, ssl.SSLError) as error:
             raise ToolError(
-                f"--cert {certificate}: {error}; a PEM certificate, and its key by --key, are needed"
+                f"--cert {certificate}: {error}; a PEM certificate, and its key by --key, are "
+                "needed"
             ) from None
     return context
 

@@ -105,8 +105,10 @@ def _legend(summary: dict[str, Any]) -> list[str]:
         f", {count} x {reason}" for reason, count in summary["quarantine_reasons"].items()
     )
     return [
-        f"stored includes {summary['unacknowledged']} messages that were on flash when a power cut ended publish()",
-        f"{summary['silver_rows']} rows in silver, {summary['quarantined']} in quarantine{reasons}; "
+        f"stored includes {summary['unacknowledged']} messages that were on flash when a power cut "
+        "ended publish()",
+        f"{summary['silver_rows']} rows in silver, {summary['quarantined']} in "
+        f"quarantine{reasons}; "
         f"broker ({summary['broker']}) killed {summary['broker_kills']} x, "
         f"collector killed {summary['collector_kills']} x, link cut {summary['link_cuts']} x",
         f"{summary['interpreter']}; seed {summary['seed']}; {summary['seconds']:.0f} s in all",
@@ -118,6 +120,7 @@ def _legend(summary: dict[str, Any]) -> list[str]:
 def _broker_note(summary: dict[str, Any]) -> list[str]:
     if summary["broker"] == "amqtt" and summary["quarantine_reasons"].get("retained"):
         return [
-            "amqtt marks as retained what it had queued for the collector; the boards sent those messages again"
+            "amqtt marks as retained what it had queued for the collector; the boards sent those "
+            "messages again"
         ]
     return []

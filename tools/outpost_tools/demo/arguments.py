@@ -25,7 +25,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--broker",
         default=os.environ.get("BROKER") or None,
-        help=f"{' or '.join(KINDS)}; default: mosquitto where it is installed (environment: BROKER)",
+        help=(
+            f"{' or '.join(KINDS)}; default: mosquitto where it is installed (environment: BROKER)"
+        ),
     )
     parser.add_argument(
         "--seconds",

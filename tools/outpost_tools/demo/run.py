@@ -74,7 +74,8 @@ async def _demo(args: argparse.Namespace) -> int:
         progress=progress,
     )
     progress.say(
-        f"boards: {stage.fleet.interpreter}; broker: {args.broker}; seed {args.seed}; all files in {out}"
+        f"boards: {stage.fleet.interpreter}; broker: {args.broker}; seed {args.seed}; all files in "
+        f"{out}"
     )
     async with stage:
         await stage.play(disasters.plan(args.seed, seconds=args.seconds, boards=args.boards))

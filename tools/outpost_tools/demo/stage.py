@@ -106,7 +106,8 @@ class Stage:
         self._check()
         if late:
             raise DemoError(
-                f"not drained within {_DRAIN_S:.0f} s: {', '.join(late)}; see {self._out / 'boards'}/*/board.log"
+                f"not drained within {_DRAIN_S:.0f} s: {', '.join(late)}; see "
+                f"{self._out / 'boards'}/*/board.log"
             )
         status = await asyncio.to_thread(children.stop, self._collector)
         if status != 0:

@@ -5,7 +5,7 @@ once, with the values that were published. A message without an `ok` line is all
 power went inside publish(): at most one for each cut, and only the next number (the board was cut
 before it could say that the message is stored).
 
-    lost             messages with an `ok` line of which a reading is missing, or stands there with another value
+    lost             messages with an `ok` line of which a reading is missing, or has another value
     duplicate_rows   rows beyond the first of the same (device, stream, seq, record)
     invented         messages that nobody published, or with a reading that nobody published
 """
@@ -129,7 +129,8 @@ def _readings(device: str, entry: Entry) -> dict[int, Reading]:
     message = decode(f"outpost/{device}/data", entry.payload)
     if (message.stream, message.seq) != (entry.stream, entry.seq):
         raise ValueError(
-            f"{device}: the payload of number {entry.seq} says {message.seq}, stream {message.stream}"
+            f"{device}: the payload of number {entry.seq} says {message.seq}, stream "
+            f"{message.stream}"
         )
     return {r.index: (r.name, r.unit, r.value, milliseconds(r.time_s)) for r in message.readings}
 

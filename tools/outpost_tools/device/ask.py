@@ -45,7 +45,8 @@ def ask(kind: Kind) -> settings_file.Settings:
     """Raises ToolError."""
     if not sys.stdin.isatty():
         raise ToolError(
-            "no settings file given, and nobody to ask; `outpost provision --example` prints one to begin with"
+            "no settings file given, and nobody to ask; `outpost provision --example` prints one "
+            "to begin with"
         )
     print(
         f"{kind.description}. Ctrl-C ends, nothing is changed before the last answer.",

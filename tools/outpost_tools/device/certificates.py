@@ -53,7 +53,8 @@ def private_key(data: bytes) -> ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey:
         key = load(data, None)
     except TypeError:  # the library's word for: a password is needed
         raise ValueError(
-            "which is encrypted, and a board has nobody to ask; decrypt it: openssl pkey -in FILE -out PLAIN"
+            "which is encrypted, and a board has nobody to ask; decrypt it: openssl pkey -in FILE "
+            "-out PLAIN"
         ) from None
     except Exception:  # ValueError, and the library's own for algorithms it does not know
         if is_pem and b"PRIVATE KEY-----" not in data:
@@ -63,7 +64,8 @@ def private_key(data: bytes) -> ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey:
         ) from None
     if not isinstance(key, (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey)):
         raise ValueError(
-            "which is neither an RSA nor an EC key, and boards know no others; make an EC key (P-256)"
+            "which is neither an RSA nor an EC key, and boards know no others; make an EC key "
+            "(P-256)"
         )
     return key
 

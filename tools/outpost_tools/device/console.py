@@ -247,7 +247,8 @@ class Console:
         except OSError as error:
             if error.strerror == path:  # so mpremote tells what the board's filesystem said
                 raise ToolError(
-                    f"{self._port.port}: the board cannot write {path}: {os.strerror(error.errno or 0)}"
+                    f"{self._port.port}: the board cannot write {path}: "
+                    f"{os.strerror(error.errno or 0)}"
                 ) from None
             raise
 
@@ -262,7 +263,8 @@ class Console:
         complaint, _, self._limited.unread = rest.partition(_EOT)
         if complaint.strip():
             raise ToolError(
-                f"{self._port.port}: the board failed: {printable(complaint.strip().splitlines()[-1])}"
+                f"{self._port.port}: the board failed: "
+                f"{printable(complaint.strip().splitlines()[-1])}"
             )
 
     def leave(self) -> None:
@@ -286,6 +288,7 @@ class Console:
                 answer = answer[-20:] + self._limited.read(1)
         except OSError:
             print(
-                f"note: {self._port.port}: the board's program did not start again: reset the board",
+                f"note: {self._port.port}: the board's program did not start again: "
+                "reset the board",
                 file=sys.stderr,
             )

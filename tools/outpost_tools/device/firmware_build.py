@@ -26,7 +26,8 @@ from outpost_tools.common.errors import ToolError
 # mpy-cross's own words for -march. Boards: RP2040 armv6m, RP2350 armv7emsp, ESP32 and S3 xtensawin,
 # C3 rv32imc.
 ARCHITECTURES = (
-    "x86", "x64", "armv6", "armv6m", "armv7m", "armv7em", "armv7emsp", "armv7emdp", "xtensa", "xtensawin", "rv32imc",
+    "x86", "x64", "armv6", "armv6m", "armv7m", "armv7em",
+    "armv7emsp", "armv7emdp", "xtensa", "xtensawin", "rv32imc",
 )  # fmt: skip
 BOARD_ARCHITECTURES = ("armv6m", "armv7emsp", "xtensawin", "rv32imc")
 PACKAGE = "outpost"

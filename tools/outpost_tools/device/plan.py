@@ -144,15 +144,19 @@ def _is_shared(path: str) -> bool:
     return path.startswith(tuple(f"{folder}/" for folder in SHARED))
 
 
-def respect_users_files(plan: Plan, inventory: Inventory, wanted: dict[str, bytes], known: dict[str, set[str]], port: str,
-                        replace: bool) -> None:  # fmt: skip
+def respect_users_files(
+    plan: Plan,
+    inventory: Inventory,
+    wanted: dict[str, bytes],
+    known: dict[str, set[str]],
+    port: str,
+    replace: bool,
+) -> None:
     """Files in the root and the shared folders that are in the way: ours go, the user's stay, or
     are put aside. known: path -> hashes of what is ours. Raises ToolError.
     """
     for path in [path for path in wanted if _is_in_root(path) or _is_shared(path)]:
-        source = (
-            path.removesuffix(".mpy") + ".py"
-        )  # would be imported in the place of the .mpy file
+        source = path.removesuffix(".mpy") + ".py"  # would be imported instead of the .mpy file
         for found in {path, source}:
             present = inventory.hashes.get(found)
             if present is None or (found == path and present == digest(wanted[path])):
@@ -160,7 +164,8 @@ def respect_users_files(plan: Plan, inventory: Inventory, wanted: dict[str, byte
             if present not in known.get(found, ()):
                 if not replace:
                     raise ToolError(
-                        f"{port}: {found} on the board is not Outpost's; save it if you need it, then flash with --replace, "
+                        f"{port}: {found} on the board is not Outpost's; save it if you need it, "
+                        "then flash with --replace, "
                         f"which renames it to {found}{KEPT}"
                     )
                 plan.aside.append(found)
@@ -194,6 +199,7 @@ def check_room(plan: Plan, inventory: Inventory, outbox_blocks: int, port: str) 
     needed = files + outbox_blocks + (_SPARE_BLOCKS if plan.copy or outbox_blocks else 0)
     if needed > free:
         raise ToolError(
-            f"{port}: {free} blocks of 4,096 bytes are free, {needed} are needed, {outbox_blocks} of them for the outbox; "
+            f"{port}: {free} blocks of 4,096 bytes are free, {needed} are needed, {outbox_blocks} "
+            "of them for the outbox; "
             "remove files from the board, or lower the key 'outbox_blocks'"
         )

@@ -30,7 +30,8 @@ _STEP = re.compile(r"pinning (\d+) of (\d+)")  # boards/support/pinning.py print
 ShowSteps = Callable[[int, int], None]
 _HINTS = {
     "REFUSED": ": the broker does not take 'user' and 'password', or not this 'device_id'",
-    "TLS_UNTRUSTED": ": 'ca_file' did not sign the broker's certificate, or 'server_name' is not in it",
+    "TLS_UNTRUSTED": ": 'ca_file' did not sign the broker's certificate, "
+    "or 'server_name' is not in it",
     "TLS_REFUSED": ": the broker may want 'client_cert_file', or another one",
     "WIFI_WRONG_PASSWORD": ": see 'wifi_password'",
     "WIFI_NO_AP": ": see 'wifi_ssid'; boards know 2.4 GHz alone",
@@ -172,7 +173,8 @@ from outpost.ram_outbox import RamOutbox
 def link(limit_ms):
     who = settings["device_id"].encode()
     options = {"random": board.random_bits, "in_flight_bytes": board.IN_FLIGHT_BYTES}
-    options["user"], options["password"] = settings["user"].encode() or None, settings["password"].encode() or None
+    options["user"] = settings["user"].encode() or None
+    options["password"] = settings["password"].encode() or None
     try:
         client = Client(board.link(settings), RamOutbox(1, 64), who, **options)
     except ValueError as error:
@@ -243,7 +245,8 @@ def heap_free(board: Board) -> str:
     found = _answer(board, board.run(f"{_HEAP}\nheap_free({_MESSAGES})"), "M")
     if [*found] != [str(_MESSAGES), "0"]:
         raise ToolError(
-            f"{board.port}: self-test: {_MESSAGES} messages published under a locked heap: {' '.join(found)}"
+            f"{board.port}: self-test: {_MESSAGES} messages published under a locked heap: "
+            f"{' '.join(found)}"
         )
     return f"{_MESSAGES} messages stored, sent, acknowledged with the heap locked"
 

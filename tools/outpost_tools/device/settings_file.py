@@ -31,7 +31,8 @@ _MOST_SSID_BYTES = 32
 _HIDDEN = "(hidden)"
 
 EXAMPLE = """\
-# Settings of one board. `outpost provision --board RPI_PICO_W --port /dev/ttyACM0 THIS_FILE` checks them and writes them to it.
+# Settings of one board. This checks them and writes them to it:
+#     outpost provision --board RPI_PICO_W --port /dev/ttyACM0 THIS_FILE
 # Keep this file to yourself: it holds passwords.
 
 device_id = "kitchen"            # A-Z a-z 0-9 _ . -, at most 32; no two boards alike
@@ -46,17 +47,18 @@ wifi_password = "correct horse"  # leave it out for an open network
 # ntp_host = "pool.ntp.org"      # where the board asks for the time
 
 interval_ms = 60000              # a measurement every minute
-# sensors = ["temperature"]      # default: all that the chip has; also "adc@26", "ds18b20@22" (pins)
+# sensors = ["temperature"]      # default: all of the chip's; also "adc@26", "ds18b20@22" (pins)
 # topic_prefix = "outpost"       # messages go to outpost/kitchen/data
 # outbox_blocks = 64             # of 4,096 bytes each; what the first flash pins stays
 # mode = "collector"             # "broker": any MQTT broker alone, without `outpost collect`
 
-# On a battery: asleep between measurements, which go to flash; boards/README.md says what a wake costs.
+# On a battery: asleep between measurements, which go to flash. What a wake costs: boards/README.md.
 # deep_sleep = true
-# connect_every = 20             # of so many measurements one connects and delivers all
+# connect_every = 20             # one in this many measurements connects and delivers all
 # wake_limit_ms = 30000          # a connection is given up after that, and tried at the next
 
-# TLS: the broker proves who it is, or the board does not talk to it. Files: PEM or DER, beside this file.
+# TLS: the broker proves who it is, or the board does not talk to it. Files: PEM or DER, in the
+# folder of this file.
 # tls = true
 # ca_file = "ca.pem"             # the certificate that signed the broker's
 # server_name = "broker.home"    # the name in the broker's certificate, when it is not broker_host
@@ -90,12 +92,14 @@ def load(path: Path, kind: Kind | None = None) -> Settings:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ToolError(
-            f"{path}: cannot be read: {error.strerror}; `outpost provision --example` prints one to begin with"
+            f"{path}: cannot be read: {error.strerror}; `outpost provision --example` prints one "
+            "to begin with"
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         place = re.search(r"\((at .*)\)", str(error))
         raise ToolError(
-            f'{path}: no TOML {place[1] if place else ""}; text stands in "quotes", a key stands once'
+            f'{path}: no TOML {place[1] if place else ""}; text stands in "quotes", a key stands '
+            "once"
         ) from None
     return check(given, path.name, path.parent, kind)
 
@@ -194,7 +198,10 @@ def _password_fault(password: str) -> str:
     """WPA: 8 to 63 characters, or the key itself as 64 hex digits."""
     if not password or 8 <= len(password) <= 63 or re.fullmatch("[0-9A-Fa-f]{64}", password):
         return ""
-    return f"must have 8 to 63 characters, or be 64 hex digits, not {len(password)}; leave it out for an open network"
+    return (
+        f"must have 8 to 63 characters, or be 64 hex digits, not {len(password)}; leave it out for "
+        "an open network"
+    )
 
 
 def _sensor_fault(sensor: Any, kind: Kind) -> str:
@@ -231,7 +238,8 @@ def _files(given: dict[str, Any], name: str, folder: Path) -> dict[str, tuple[st
         key = _read("client_key_file", given, name, folder, certificates.private_key)
         if not certificates.belong_together(certificate, key):
             raise ToolError(
-                f"{name}: key 'client_key_file' names a key that is not the one of 'client_cert_file'; give its own"
+                f"{name}: key 'client_key_file' names a key that is not the one of "
+                "'client_cert_file'; give its own"
             )
         found["client_cert_file"] = _named("client", certificates.der_of_certificate(certificate))
         found["client_key_file"] = _named("key", certificates.der_of_key(key))
@@ -246,7 +254,8 @@ def _read(
         return parse(path.read_bytes())
     except OSError as error:
         raise ToolError(
-            f"{name}: key '{key}' names '{given[key]}', which cannot be read: {error.strerror}; put it there"
+            f"{name}: key '{key}' names '{given[key]}', which cannot be read: {error.strerror}; "
+            "put it there"
         ) from None
     except ValueError as error:
         raise ToolError(f"{name}: key '{key}' names '{given[key]}', {error}") from None

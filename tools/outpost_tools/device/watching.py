@@ -19,7 +19,10 @@ from outpost_tools.device.console import check_port
 
 _POLL_S = 0.2
 _KEEP_ALIVE_S = 30
-_SPACE = "import gc, os\ngc.collect()\ns = os.statvfs('/')\nprint(gc.mem_free(), s[0] * s[3], s[0] * s[2])"
+_SPACE = (
+    "import gc, os\ngc.collect()\ns = os.statvfs('/')\nprint(gc.mem_free(), s[0] * s[3], s[0] * "
+    "s[2])"
+)
 _NOT_INSTALLED = "not installed by `outpost flash`"
 Say = Callable[[str], None]
 
@@ -111,7 +114,10 @@ def _version(record: str) -> str:
 
 
 def _fill(outbox: selftest.Outbox) -> str:
-    return f"{outbox.held} messages held in {outbox.blocks} blocks, stream {outbox.stream}, boot {outbox.boot - 1}"
+    return (
+        f"{outbox.held} messages held in {outbox.blocks} blocks, stream {outbox.stream}, boot "
+        f"{outbox.boot - 1}"
+    )
 
 
 # --- Follow at the broker ---
@@ -136,7 +142,8 @@ def follow(settings: dict[str, Any], folder: Path, until: float | None, tell: Sa
         client.connect(settings["broker_host"], settings["broker_port"], _KEEP_ALIVE_S)
     except (OSError, ValueError) as error:
         raise ToolError(
-            f"{settings['broker_host']}:{settings['broker_port']}: the broker does not answer: {error}"
+            f"{settings['broker_host']}:{settings['broker_port']}: the broker does not answer: "
+            f"{error}"
         ) from None
     print(f"following {topic}", file=sys.stderr)
     while not _ended(until):

@@ -2,7 +2,7 @@
 them from MQTT.
 
 reasons.py    IBM's reason codes, and the faults and errors that carry them
-folder.py     one NameValueData folder: XML as MQ uses it, read and written; no DTD, no entities, no recursion
+folder.py     one NameValueData folder: XML as MQ uses it; no DTD, no entities, no recursion
 header.py     MQRFH2: bytes to headers, folders and body, and back, byte for byte
 descriptor.py the MQMD fields that are the other half of a command message
 psc.py        the Publish command (`<psc>`): an ordered list of properties

@@ -1,8 +1,11 @@
 """MQRFH2 version 2: bytes to headers, folders and body, and back, byte for byte.
 
-    off 0  StrucId "RFH "      4 Version 2         8 StrucLength (with all folders, without the body; multiple of 4)
-       12  Encoding           16 CodedCharSetId   20 Format    - these three are about what FOLLOWS this header
-       28  Flags              32 NameValueCCSID   36 (NameValueLength, NameValueData) 0..n times
+    off 0  StrucId "RFH "   4 Version 2         8 StrucLength
+       12  Encoding        16 CodedCharSetId   20 Format
+       28  Flags           32 NameValueCCSID   36 (NameValueLength, NameValueData) 0..n times
+
+StrucLength is a multiple of 4 and counts all folders, not the body. Encoding, CodedCharSetId and
+Format are about what FOLLOWS this header.
 
 The byte order of a header's own integers, and of UTF-16 NameValueData, comes from what PRECEDES it:
 the Encoding of the MQMD or of the header before. After a header with Format "MQHRF2  " another one
@@ -190,7 +193,10 @@ def _pack(header: Header, encoding: int) -> bytes:
     pieces.append(struct.pack(f"{order}Ii", header.flags & 0xFFFFFFFF, header.name_value_ccsid))
     for folder in header.folders:
         if folder.codec != codec or len(folder.data) % 4:
-            text = f"a folder of {len(folder.data)} bytes in {folder.codec}; a multiple of 4 in {codec} is due"
+            text = (
+                f"a folder of {len(folder.data)} bytes in {folder.codec}; a multiple of 4 in "
+                f"{codec} is due"
+            )
             raise MqError("folder-codec", 2335, text)
         pieces += [struct.pack(f"{order}i", len(folder.data)), folder.data]
     return b"".join(pieces)
@@ -229,7 +235,10 @@ def _unpack(data: bytes, offset: int, encoding: int) -> Header:
         )
     _check_version(version, offset, big)
     if length < FIXED_BYTES or length % 4 or offset + length > len(data):
-        text = f"StrucLength {length}: no multiple of 4 from {FIXED_BYTES} to the {len(data) - offset} that are there"
+        text = (
+            f"StrucLength {length}: no multiple of 4 from {FIXED_BYTES} to the "
+            f"{len(data) - offset} that are there"
+        )
         raise MqError("struc-length", 2334, text)
     order = ">" if big else "<"
     following, ccsid, format_bytes, flags, name_value_ccsid = struct.unpack_from(
@@ -245,7 +254,10 @@ def _check_version(version: int, offset: int, big: bool) -> None:
         return
     hint = ""
     if version == 0x02000000:
-        hint = f": the byte order is the other one, try encoding {LITTLE_ENDIAN if big else BIG_ENDIAN}"
+        hint = (
+            ": the byte order is the other one, try encoding "
+            f"{LITTLE_ENDIAN if big else BIG_ENDIAN}"
+        )
     raise MqError("version", 2334, f"Version {version} at offset {offset} is not 2{hint}")
 
 

@@ -4,7 +4,8 @@
     RETAIN           <PubOpt>RetainPub</PubOpt>
     QoS              MQMD.Persistence: 0 not persistent, 1 and 2 persistent
     payload          body, untouched; Format blank
-    RETAIN, empty    refused, or DeletePub when asked for: MQ does not document that an empty publication clears
+    RETAIN, empty    refused, or DeletePub when asked for: MQ does not document that an empty
+                     publication clears
 
 SeqNum and PubTime come from an Outpost message when asked for. QoS 1 or 2, and DUP, have no place
 in MQ; `usr` puts them into `<usr>` (mqttQos, mqttDup: our names), and then the way back gives the

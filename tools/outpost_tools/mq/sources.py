@@ -169,7 +169,8 @@ class Segments:
         received = [_incoming(frame, number) for frame in frames]
         if not received and begin != len(data):
             raise ToolError(
-                f"{path}: damaged at byte {begin}; restore the file, or move it away to go on without the rest"
+                f"{path}: damaged at byte {begin}; restore the file, or move it away to go on "
+                "without the rest"
             )
         return received
 

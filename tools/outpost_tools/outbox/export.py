@@ -90,5 +90,6 @@ def _check_same(directory: Path, frames: list[bytes]) -> None:
             ]:
                 return
     raise ToolError(
-        f"{directory} holds something else: choose another --id (or remove it, if an export was cut off there)"
+        f"{directory} holds something else: choose another --id (or remove it, if an export was "
+        "cut off there)"
     )

@@ -17,13 +17,22 @@ from outpost_tools.outbox.layout import (
 )
 
 _HEADERLESS = {
-    Kind.NEWER: "newer version: a sector of a later format; read it with the `outpost` of that firmware",
-    Kind.DAMAGED: "bad header: begins as a sector, its CRC does not fit; its messages cannot be read",
-    Kind.FOREIGN: "foreign block: neither erased nor a sector; is this the outbox's region, from its first block on?",
+    Kind.NEWER: (
+        "newer version: a sector of a later format; read it with the `outpost` of that firmware"
+    ),
+    Kind.DAMAGED: (
+        "bad header: begins as a sector, its CRC does not fit; its messages cannot be read"
+    ),
+    Kind.FOREIGN: (
+        "foreign block: neither erased nor a sector; is this the outbox's region, from its first "
+        "block on?"
+    ),
 }
 _STATUS = {
     Status.BLANK: "blank: all erased; no outbox is here, or not yet",
-    Status.FOREIGN: "foreign: no sector of an outbox is here; does the image begin at the region's first block?",
+    Status.FOREIGN: (
+        "foreign: no sector of an outbox is here; does the image begin at the region's first block?"
+    ),
     Status.NEWER: "newer version: no sector of version 1 is here",
 }
 # A line for each block would only repeat what the line for the region says.
@@ -79,7 +88,8 @@ def _size(image: Image, found: Findings) -> None:
         found.faults.append(f"truncated image: its size is no multiple of {BLOCK_BYTES}: {text}")
     if len(image.blocks) < 2:
         found.faults.append(
-            f"truncated image: {len(image.blocks)} blocks of {BLOCK_BYTES} bytes; an outbox has 2 or more"
+            f"truncated image: {len(image.blocks)} blocks of {BLOCK_BYTES} bytes; an outbox has 2 "
+            "or more"
         )
 
 
@@ -87,7 +97,8 @@ def _no_sector(image: Image, block: Block, found: Findings) -> None:
     if _is_next(image, block) and block.kind is not Kind.NEWER:
         found.note(
             block,
-            "not erased: the next to be used, and a power cut in its erase or first program leaves it so",
+            "not erased: the next to be used, and a power cut in its erase or first program leaves "
+            "it so",
         )
     else:
         found.fault(block, _HEADERLESS[block.kind])
@@ -98,7 +109,8 @@ def _sector(image: Image, block: Block, align: int | None, found: Findings) -> N
     if block.kind is Kind.REPAIRED:
         found.fault(
             block,
-            f"bad header: one bit of byte {block.wrong_byte} is wrong; read as sector {header.sector_no}",
+            f"bad header: one bit of byte {block.wrong_byte} is wrong; read as sector "
+            f"{header.sector_no}",
         )
     if align is not None and header.align != align:
         found.fault(
@@ -111,7 +123,8 @@ def _sector(image: Image, block: Block, align: int | None, found: Findings) -> N
     elif (block.number + age(block, image.head)) % len(image.blocks) != image.head.number:
         found.fault(
             block,
-            f"out of place: sector {header.sector_no} belongs elsewhere; blocks are missing or were moved",
+            f"out of place: sector {header.sector_no} belongs elsewhere; blocks are missing or "
+            "were moved",
         )
     _records(block, found)
 
@@ -165,22 +178,26 @@ def _sector_end(image: Image, block: Block, later: Block | None, found: Findings
     if first > seq and (first <= image.oldest or _is_half_erased(image, block, first - seq)):
         found.note(
             block,
-            f"messages {seq} to {first - 1} are gone: freed, and the power cut in the erase of the block",
+            f"messages {seq} to {first - 1} are gone: freed, and the power cut in the erase of the "
+            "block",
         )
     elif first > seq:
         found.fault(
             block,
-            f"bad record at 0x{end:04x}: messages {max(seq, image.oldest)} to {first - 1} are unreadable",
+            f"bad record at 0x{end:04x}: messages {max(seq, image.oldest)} to {first - 1} are "
+            "unreadable",
         )
     elif not block.rest_is_erased:
         found.note(
             block,
-            f"sealed: a torn record at 0x{end:04x}, as a power cut leaves it; it was never promised",
+            f"sealed: a torn record at 0x{end:04x}, as a power cut leaves it; "
+            "it was never promised",
         )
     if first < seq:
         found.note(
             block,
-            f"{seq - first} messages given up after a failed program, and stored again in the next sector",
+            f"{seq - first} messages given up after a failed program, and stored again in the next "
+            "sector",
         )
 
 
@@ -206,5 +223,6 @@ def _board(data: bytes, image: Image, found: Findings) -> None:
         )
     elif hidden > 0:
         found.notes.append(
-            f"a board sees {hidden} of these messages no more, and will write over them: export before it runs"
+            f"a board sees {hidden} of these messages no more, and will write over them: export "
+            "before it runs"
         )

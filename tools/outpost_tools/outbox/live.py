@@ -136,7 +136,8 @@ def _count_of(port: str, line: bytes) -> int | None:
         return None
     if int(found[2]) != BLOCK_BYTES:
         raise ToolError(
-            f"{port}: the board's blocks have {int(found[2])} bytes, not {BLOCK_BYTES}: that is no outbox device"
+            f"{port}: the board's blocks have {int(found[2])} bytes, not {BLOCK_BYTES}: that is no "
+            "outbox device"
         )
     return int(found[1])
 

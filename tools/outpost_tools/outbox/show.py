@@ -103,16 +103,23 @@ def _record_line(record: Record, state: State | None) -> str:
     if state is None:
         note = f" note hex {record.payload.hex()}" if record.payload else ""
         kind = "state" if record.kind == 2 else f"kind {record.kind}"
-        return f"{start} {kind} before {record.seq}, oldest {record.oldest}, acked {record.acked:016b}{note}"
+        return (
+            f"{start} {kind} before {record.seq}, oldest {record.oldest}, acked "
+            f"{record.acked:016b}{note}"
+        )
     flags = f"QoS {record.qos}{' retain' if record.retain else ''}"
-    return f"{start} message {record.seq} {flags} {state.value} {_shown(record.topic)} {_shown(record.payload)}"
+    return (
+        f"{start} message {record.seq} {flags} {state.value} {_shown(record.topic)} "
+        f"{_shown(record.payload)}"
+    )
 
 
 def summary(image: Image) -> str:
     if image.status is not Status.OUTBOX:
         return f"no outbox: {image.status.value}"
     return (
-        f"{len(image.held)} messages held, oldest {image.oldest}, next {image.next_seq}, boot {image.boot}, "
+        f"{len(image.held)} messages held, oldest {image.oldest}, next {image.next_seq}, boot "
+        f"{image.boot}, "
         f"{image.unreadable} unreadable, stream {image.stream}"
     )
 

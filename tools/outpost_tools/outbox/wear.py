@@ -129,18 +129,21 @@ def rounded(value: float) -> str:
 
 def report(load: Load, endurance: int) -> list[str]:
     return [
-        f"{rounded(load.messages_per_block)} messages to a block, {load.record_bytes} bytes each, {load.blocks} blocks",
+        f"{rounded(load.messages_per_block)} messages to a block, {load.record_bytes} bytes each, "
+        f"{load.blocks} blocks",
         f"{load.erases_per_message:.4f} erases and {1 + load.saves:g} program calls a message",
         f"{rounded(load.erases_a_year)} erases of each block a year",
         f"{rounded(load.years(endurance))} years to {endurance:,} erases of a block",
-        f"holds {load.messages_held:,} messages without a connection: {span(load.messages_held * load.interval_s)}",
+        f"holds {load.messages_held:,} messages without a connection: "
+        f"{span(load.messages_held * load.interval_s)}",
     ]
 
 
 def table(endurance: int, align: int) -> list[str]:
     """Markdown, for typical loads."""
     lines = [
-        "| a message every | topic + payload | messages a block | blocks | erases of a block a year "
+        "| a message every | topic + payload | messages a block | blocks | erases of a block a "
+        "year "
         f"| years to {endurance:,} erases | held offline |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
@@ -176,7 +179,9 @@ def image_report(image: Image, endurance: int) -> list[str]:
     fewest, most = erases_so_far(image)
     opened = (image.head.header.sector_no + 1) % NUMBERS
     return [
-        f"{opened:,} sectors opened since it was formatted, over {len(image.blocks)} blocks, {image.boot:,} boots",
-        f"erases of a block so far: {fewest:,} to {most:,} (at most one more for each boot, and for each format)",
+        f"{opened:,} sectors opened since it was formatted, over {len(image.blocks)} blocks, "
+        f"{image.boot:,} boots",
+        f"erases of a block so far: {fewest:,} to {most:,} (at most one more for each boot, and "
+        "for each format)",
         f"{100 * most / endurance:.2g} % of {endurance:,}",
     ]

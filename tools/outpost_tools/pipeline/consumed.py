@@ -92,7 +92,8 @@ def prune(log: Path) -> tuple[int, int]:
     for tables_dir in readers(log):
         if not tables_dir.is_dir():
             raise ToolError(
-                f"{tables_dir} reads {log} but is not there; if for good: outpost pipeline prune --forget {tables_dir}"
+                f"{tables_dir} reads {log} but is not there; if for good: outpost pipeline prune "
+                f"--forget {tables_dir}"
             )
         offsets.append(committed_offsets(tables_dir))
     if not offsets:

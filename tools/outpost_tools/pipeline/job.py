@@ -103,7 +103,8 @@ def check_directories(log: Path, tables_dir: Path) -> None:
     planned = [int(path.name) for path in (tables_dir / CHECKPOINT / "offsets").glob("[0-9]*")]
     if tables.newest_batch(tables_dir, "readings") is not None and known > max(planned, default=-1):
         raise SetupError(
-            f"{tables_dir}: tables without their {CHECKPOINT}; remove the whole directory and run again"
+            f"{tables_dir}: tables without their {CHECKPOINT}; remove the whole directory and run "
+            "again"
         )
 
 

@@ -42,11 +42,8 @@ READING = pa.schema(
         ("name", pa.string()),
         ("unit", pa.string()),
         ("value", pa.float64()),
-        (
-            "time",
-            _TIME,
-            # null: the board's clock was not set, and not yet known from another message of that boot
-        ),
+        # null: the board's clock was not set, and is not yet known from another message of the boot
+        ("time", _TIME),
         ("placed", pa.bool_()),  # the time comes from another message of that boot
         *_ORIGIN,
     ]

@@ -196,7 +196,8 @@ def _check_not_behind(present: dict[str, list[int]], start: dict) -> None:
     for collector, numbers in present.items():
         if numbers[-1] < start.get(collector, -1):
             raise FileNotFoundError(
-                f"the log of collector {collector} ends at segment {numbers[-1]}, but {start[collector]} has been taken in:"
+                f"the log of collector {collector} ends at segment {numbers[-1]}, but "
+                f"{start[collector]} has been taken in:"
                 " an older copy of it? Put the newer one back, or begin anew with tables made anew"
             )
 

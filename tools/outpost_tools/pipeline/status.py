@@ -57,11 +57,13 @@ def _table(tables_dir: Path, name: str) -> dict[str, Any]:
 def text(state: dict[str, Any]) -> str:
     backlog = state["backlog"]
     lines = [
-        f"batch {state['batch']}; waiting: {backlog['segments']} segments, {backlog['bytes']:,} bytes"
+        f"batch {state['batch']}; waiting: {backlog['segments']} segments, {backlog['bytes']:,} "
+        "bytes"
     ]
     for name, row in state["collectors"].items():
         lines.append(
-            f"  {name}: taken in through {row['taken_in']}, sealed through {row['sealed']}, {row['kept']} on disk"
+            f"  {name}: taken in through {row['taken_in']}, sealed through {row['sealed']}, "
+            f"{row['kept']} on disk"
         )
     lines.append(f"{'table':12}{'rows':>14}{'files':>8}{'bytes':>16}")
     for name, row in state["tables"].items():

@@ -16,7 +16,8 @@ Write one HTML page: which device needs attention, readings, gaps, latency, flas
 _EXAMPLES = """\
 examples:
   outpost report --tables tables --out report.html      open it in any browser; it needs no network
-  outpost report --tables tables --out report.html --events events.json --title "Greenhouse, week 47"
+  outpost report --tables tables --out report.html --events events.json \\
+                 --title "Greenhouse, week 47"
 
 One file serves four devices or hundreds: devices that need attention come first, and a device's
 charts are drawn when it is chosen. For a board that sends the metrics `erases` and `outbox_blocks`

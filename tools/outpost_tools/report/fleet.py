@@ -59,7 +59,8 @@ def section(report: Report, found: Found) -> str:
     )
     head = "".join(_head(*one) for one in _HEADS)
     strip = (
-        f" Each strip is the whole time in steps of {duration(report.binned.width_s * 1000)}: light is silence."
+        f" Each strip is the whole time in steps of {duration(report.binned.width_s * 1000)}: "
+        "light is silence."
         if runs
         else ""
     )
@@ -88,9 +89,11 @@ def _tools(found: Found) -> str:
     )
     orders = "".join(f'<option value="{key}">{text}</option>' for key, text in _ORDERS.items())
     return (
-        '<div class="tools" hidden><label>Name has<input id="filter" type="search" size="12"></label>'
+        '<div class="tools" hidden><label>Name has<input id="filter" type="search" '
+        'size="12"></label>'
         f'<label>State<select id="state"><option value="">any</option>{states}</select></label>'
-        f'<label>Order<select id="order">{orders}</select></label><output id="shown" class="quiet"></output></div>'
+        f'<label>Order<select id="order">{orders}</select></label><output id="shown" '
+        'class="quiet"></output></div>'
     )
 
 
@@ -118,7 +121,8 @@ def _row(place: int, row: dict, findings: list[Finding], report: Report, runs: d
     )
     return (
         f'<tr{later} data-i="{place}" data-s="{states}" data-f="{escape(json.dumps(_facts(row)))}">'
-        f'<td class="name"><button type="button" aria-expanded="false">{escape(row["device"])}</button>'
+        '<td class="name"><button type="button" '
+        f'aria-expanded="false">{escape(row["device"])}</button>'
         f'<td class="states">{chips}<td class="strip">{_strip(runs.get(row["device"], []), report)}'
         + "".join(
             f'<td class="{style}" data-l="{label}" data-k="{k}" data-v="{v}">{text}'
@@ -136,7 +140,8 @@ def _facts(row: dict) -> list[str]:
     """What the opened device says besides the list."""
     items = [
         f"first seen {moment(row['first_seen'])}, last {moment(row['last_seen'])} UTC",
-        f"{count(row['readings'], 'reading')}, {row['readings_without_time']:,} of them without a time",
+        f"{count(row['readings'], 'reading')}, {row['readings_without_time']:,} of them without a "
+        "time",
         f"{row['redelivered']:,} sent twice, stored once",
         f"outbox now {row['backlog_last']:,}, at most {row['backlog_max']:,}",
         f"slowest delivery {duration(row['max_ms'])}",
@@ -187,17 +192,24 @@ def _picture(report: Report, found: Found, runs: dict) -> str:
         return f"<p>All {len(found):,} devices took readings {step}.</p>"
     path = "".join(_line(run, place + 0.5) for place, run in enumerate(holed))
     height = min(max(6 * len(holed), 18), 420)
-    box = f'viewBox="0 0 {binned.bins} {len(holed)}" preserveAspectRatio="none" style="height:{height}px"'
+    box = (
+        f'viewBox="0 0 {binned.bins} {len(holed)}" preserveAspectRatio="none" '
+        f'style="height:{height}px"'
+    )
     rest = (
         f"; the other {len(found) - len(holed):,} took readings {step}"
         if len(holed) < len(found)
         else ""
     )
-    note = f"{count(len(holed), 'device')} with silence, a line each, in the order of the list: light is silence{rest}."
+    note = (
+        f"{count(len(holed), 'device')} with silence, a line each, in the order of the list: light "
+        f"is silence{rest}."
+    )
     return (
         f'<p class="quiet">{note}{legend(report)}</p><div class="picture">{_marks(report)}'
         f'<svg {box} role="img" aria-label="{note}"><path d="{path}"/></svg>'
-        f'<div class="ends"><span>{moment(report.begin)}</span><span>{moment(report.end)} UTC</span></div></div>'
+        f'<div class="ends"><span>{moment(report.begin)}</span><span>{moment(report.end)} '
+        "UTC</span></div></div>"
     )
 
 

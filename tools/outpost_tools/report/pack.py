@@ -1,9 +1,11 @@
 """What the page's script draws from: the thinned series as compact JSON, compressed, for a <script>
 element.
 
-{"origin", "width" (ms), "bins", "metrics": [[name, unit]], "delays": {device: [first bin, medians, longest]},
+{"origin", "width" (ms), "bins", "metrics": [[name, unit]],
+ "delays": {device: [first bin, medians, longest]},
  "values": {device: {metric: [first bin, means, lowest or null, highest or null]}},
- "fleet": [first bin, medians, 99 %, longest], "outages": [[begin, end, letter, kind, device or -1]],
+ "fleet": [first bin, medians, 99 %, longest],
+ "outages": [[begin, end, letter, kind, device or -1]],
  "gaps": {device: [[stream, first, last, state]]}}
 
 Devices and metrics by index. Lists are dense from their first bin on; null where nothing was read.

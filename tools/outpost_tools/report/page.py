@@ -49,7 +49,8 @@ def render(report: Report, title: str) -> str:
     ]
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" '
+        'href="data:,">'
         f"<style>{_file('report.css')}</style><script>document.documentElement.className='js'</script></head>"
         f"<body>{''.join(sections)}{_scripts(report, found)}</body></html>\n"
     )
@@ -113,9 +114,13 @@ def _latency(report: Report) -> str:
     delay = {
         name: duration(max(value, 1)) for name, value in report.delay_ms.items()
     }  # half within 0 ms is no time
-    title = f"Delivery latency: half within {delay['p50']}, 99 % within {delay['p99']}, the slowest {delay['max']}"
+    title = (
+        f"Delivery latency: half within {delay['p50']}, 99 % within {delay['p99']}, the slowest "
+        f"{delay['max']}"
+    )
     note = (
-        "From reading to arrival, all devices, by when the reading was taken. A hill is a time that boards spent offline: what"
+        "From reading to arrival, all devices, by when the reading was taken. A hill is a time "
+        "that boards spent offline: what"
         f" they measured then waited in flash.{fleet.legend(report)}"
     )
     return f'<h2>{title}</h2><p class="quiet">{note}</p><div id="latency" class="chart lazy"></div>'
@@ -155,13 +160,19 @@ def _gaps(report: Report) -> str:
         rows,
     )
     note = "Missing sequence numbers of each stream, lost ones and long ones first."
-    return f'<h2>Gaps: {title}</h2><p class="quiet">{note}</p>{table}{_rest(len(gaps) - _GAPS_SHOWN, "gaps")}'
+    return (
+        f"<h2>Gaps: {title}</h2><p "
+        f'class="quiet">{note}</p>{table}{_rest(len(gaps) - _GAPS_SHOWN, "gaps")}'
+    )
 
 
 def _wear(report: Report) -> str:
     wear = report.wear
     if wear.empty:
-        note = "A board that sends the metrics <code>erases</code> and <code>outbox_blocks</code> is shown here."
+        note = (
+            "A board that sends the metrics <code>erases</code> and <code>outbox_blocks</code> is "
+            "shown here."
+        )
         return f'<h2>Flash wear: not told</h2><p class="quiet">{note}</p>'
     wear = wear.assign(day=wear["erases"] / wear["seconds"] * 86_400)
     wear = wear.assign(
@@ -191,7 +202,10 @@ def _wear(report: Report) -> str:
         if len(known)
         else "erases are told, blocks are not"
     )
-    note = f"Years until each block has {_ENDURANCE:,} erases, at the rate of this time; told by {count(len(wear), 'board')}."
+    note = (
+        f"Years until each block has {_ENDURANCE:,} erases, at the rate of this time; told by "
+        f"{count(len(wear), 'board')}."
+    )
     head = [("text", "device"), ("", "erases"), ("", "erases a day"), ("", "blocks"), ("", "years")]
     more = len(wear) - _WEAR_SHOWN
     rest = (

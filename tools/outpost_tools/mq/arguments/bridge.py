@@ -11,11 +11,13 @@ from outpost_tools.mq.arguments import options
 
 SUMMARY = "MQTT messages to MQ"
 _EXAMPLES = """\
-Acknowledges a message (PUBACK) after it is durable at the output: fsync, or commit. A stop or a kill
-at any moment loses nothing; what was not acknowledged comes again, so there may be repetitions.
+Acknowledges a message (PUBACK) after it is durable at the output: fsync, or commit. A stop or a
+kill at any moment loses nothing; what was not acknowledged comes again, so there may be
+repetitions.
 
 examples:
-  outpost mq bridge --broker 127.0.0.1:1883 --filter 'outpost/#' --lines publish.jsonl --until-idle 2
+  outpost mq bridge --broker 127.0.0.1:1883 --filter 'outpost/#' --lines publish.jsonl \\
+                    --until-idle 2
   outpost mq bridge --broker 127.0.0.1:1883 --files commands --usr --seq-num --pub-time reading \\
                     --until-idle 2
   outpost mq bridge --segments build/log/collector-1 --lines from-log.jsonl --seq-num

@@ -22,7 +22,7 @@ EXAMPLES = """\
 examples:
   outpost outbox show flash.img                     a line a block, and what is held
   outpost outbox show flash.img --records           every record, with topic and payload
-  outpost outbox check flash.img                    what is wrong with it; status 1 when something is
+  outpost outbox check flash.img                    what is wrong with it; then status 1
   outpost outbox export flash.img --json-lines -    the messages not yet delivered
   outpost outbox export flash.img --segments log --id rescue-1
                                  ... into the tables: outpost pipeline run --log log --tables tables

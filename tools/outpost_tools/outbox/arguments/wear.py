@@ -10,7 +10,8 @@ from outpost_tools.outbox.arguments import options
 
 SUMMARY = "erases so far, or the years to come"
 _DESCRIPTION = """\
-Of an IMAGE: the erases so far. Without: the model for a message rate, a size and a number of blocks.
+Of an IMAGE: the erases so far. Without: the model for a message rate, a size and a number of
+blocks.
 """
 
 
@@ -51,7 +52,10 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
         "--saves",
         type=between(float, 0, 1),
         metavar="F",
-        help="state records a message: default 0; 1 where messages are over 10 minutes apart, or a board sleeps after each",
+        help=(
+            "state records a message: default 0; 1 where messages are over 10 minutes apart, or a "
+            "board sleeps after each"
+        ),
     )
     group.add_argument("--align", choices=options.ALIGNMENTS, default="4", help="default 4")
 
@@ -67,7 +71,8 @@ def run(args: argparse.Namespace) -> int:
         image, _ = source.examined(args)
         if not image.chain:
             raise ToolError(
-                f"{args.image}: no outbox is here ({image.status.value}), so there is no wear to report"
+                f"{args.image}: no outbox is here ({image.status.value}), so there is no wear to "
+                "report"
             )
         lines = wear.image_report(image, args.endurance)
     else:
@@ -82,7 +87,8 @@ def _load(args: argparse.Namespace):
 
     if args.blocks is None or (args.rate is None) == (args.interval is None):
         raise ToolError(
-            "wear: give an IMAGE or --live PORT, or --table, or --blocks with one of --rate and --interval"
+            "wear: give an IMAGE or --live PORT, or --table, or --blocks with one of --rate and "
+            "--interval"
         )
     interval_s = args.interval if args.interval is not None else 1 / args.rate
     saves = args.saves if args.saves is not None else wear.saves_of(interval_s)
@@ -90,6 +96,7 @@ def _load(args: argparse.Namespace):
     load = wear.Load(args.blocks, interval_s, *sizes, int(args.align), saves)
     if load.messages_per_block == 0:
         raise ToolError(
-            f"wear: a record of {load.record_bytes} bytes does not fit into a block: send less at a time"
+            f"wear: a record of {load.record_bytes} bytes does not fit into a block: send less at "
+            "a time"
         )
     return load

@@ -14,7 +14,7 @@ examples:
   outpost pipeline status --log log --tables tables              what waits, what the tables hold,
                                                                  quarantine by reason
   outpost pipeline replay --tables tables --reason "unknown version 2"
-                                                                 after a fix; the next run reads them
+                                                                 after a fix, before the next run
   outpost pipeline compact --tables tables                       many small files into few; also
                                                                  during a run
   outpost pipeline prune --log log                               delete the segments that every

@@ -26,7 +26,8 @@ def load(name: str) -> ModuleType:
         return importlib.import_module(f"outpost_tools.pipeline.{name}")
     except ImportError as error:
         raise ToolError(
-            f"{error.name} is missing; install the pipeline's packages: pip install 'outpost[pipeline]'"
+            f"{error.name} is missing; install the pipeline's packages: pip install "
+            "'outpost[pipeline]'"
         ) from None
 
 

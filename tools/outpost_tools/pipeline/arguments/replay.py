@@ -26,6 +26,7 @@ def run(args: argparse.Namespace) -> int:
     options.check_tables(args.tables)
     taken, refused = quarantine.replay(args.tables, args.reason)
     print(
-        f"{taken} frames leave quarantine with the next `outpost pipeline run`; {refused} are still no message"
+        f"{taken} frames leave quarantine with the next `outpost pipeline run`; {refused} are "
+        "still no message"
     )
     return 0
