@@ -14,8 +14,7 @@ from outpost_tools.mq.reasons import MqError
 
 REQUEST, REPLY, DATAGRAM = 1, 2, 8  # MQMT_*
 REPORT_PAN, REPORT_NAN = 1, 2  # MQRO_PAN, MQRO_NAN: answer on success, on failure
-REPORT_PASS_CORREL_ID = 0x40
-NOT_PERSISTENT, PERSISTENT, PERSISTENCE_AS_QUEUE = 0, 1, 2
+NOT_PERSISTENT, PERSISTENT = 0, 1
 UNLIMITED = -1
 NO_ID = bytes(24)
 

@@ -17,7 +17,7 @@ from outpost_tools.outbox.image import Image
 from outpost_tools.outbox.layout import BLOCK_BYTES, HEADER_BYTES, NUMBERS, OVERHEAD_BYTES, padded
 
 SECONDS_A_YEAR = 365.25 * 86_400
-DEFAULT_ENDURANCE = 100_000  # erases of a block that makers of NOR flash promise
+ENDURANCE = 100_000  # erases of a block that makers of NOR flash promise
 QUIET_S = 600  # without a record: then the client saves the acknowledgements
 _FILLED_BLOCKS = 200
 TABLE_BLOCKS = (16, 64, 256)

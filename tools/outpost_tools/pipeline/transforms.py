@@ -82,9 +82,8 @@ def _coded(rows: pa.Table, state: pa.Table) -> tuple[pa.Array, pa.Array, np.ndar
 
 
 def _names(table: pa.Table) -> pa.ChunkedArray:
-    return pc.binary_join_element_wise(
-        *(table[name] for name in schemas.KEY), "/"
-    )  # neither has a slash
+    parts = (table[name] for name in schemas.KEY)  # neither has a slash
+    return pc.binary_join_element_wise(*parts, "/")
 
 
 def first_copies(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:

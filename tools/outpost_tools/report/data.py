@@ -86,7 +86,6 @@ class Binned:
     values: pd.DataFrame  # device, name, bin, count, min, mean, max; the shown metrics only
     active: pd.DataFrame  # device, bin, count of messages; with p50 and max of their delay in ms
     delays: pd.DataFrame  # bin, p50, p99, max in ms: of all devices together
-    more_metrics: int = 0
 
 
 @dataclass
@@ -215,7 +214,6 @@ def _binned(report: Report, timed: pa.Table, messages: pa.Table) -> Binned:
         units,
         _plain(values, "value_"),
         *_delays(messages),
-        more_metrics=len(counts) - len(names),
     )
 
 

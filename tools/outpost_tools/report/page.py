@@ -14,6 +14,7 @@ from pathlib import Path
 from plotly.offline import get_plotlyjs
 
 from outpost_tools.common.errors import ToolError
+from outpost_tools.outbox.wear import ENDURANCE
 from outpost_tools.report import attention, fleet, pack
 from outpost_tools.report.data import Report, places
 from outpost_tools.report.words import LETTERS, OTHER, count, duration, moment, printable
@@ -21,7 +22,6 @@ from outpost_tools.report.words import LETTERS, OTHER, count, duration, moment, 
 _GAPS_SHOWN = 30
 _WEAR_SHOWN = 12
 _EVENTS_SHOWN = 60
-_ENDURANCE = 100_000  # erases of a block that makers of NOR flash promise
 _DAYS_A_YEAR = 365.25
 
 
@@ -176,7 +176,7 @@ def _wear(report: Report) -> str:
         return f'<h2>Flash wear: not told</h2><p class="quiet">{note}</p>'
     wear = wear.assign(day=wear["erases"] / wear["seconds"] * 86_400)
     wear = wear.assign(
-        years=_ENDURANCE * wear["blocks"] / wear["day"].where(wear["day"] > 0) / _DAYS_A_YEAR
+        years=ENDURANCE * wear["blocks"] / wear["day"].where(wear["day"] > 0) / _DAYS_A_YEAR
     )
     wear = wear.assign(place=wear["device"].map(places(wear["device"])))
     wear = wear.sort_values(
@@ -203,7 +203,7 @@ def _wear(report: Report) -> str:
         else "erases are told, blocks are not"
     )
     note = (
-        f"Years until each block has {_ENDURANCE:,} erases, at the rate of this time; told by "
+        f"Years until each block has {ENDURANCE:,} erases, at the rate of this time; told by "
         f"{count(len(wear), 'board')}."
     )
     head = [("text", "device"), ("", "erases"), ("", "erases a day"), ("", "blocks"), ("", "years")]

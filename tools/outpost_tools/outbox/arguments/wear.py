@@ -16,15 +16,18 @@ blocks.
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    from outpost_tools.outbox.wear import ENDURANCE
+
     parser = add_command(subparsers, "wear", SUMMARY, run, description=_DESCRIPTION)
     options.add_source(parser)
     parser.add_argument("--table", action="store_true", help="typical loads, as a Markdown table")
     parser.add_argument(
         "--endurance",
         type=between(int, 1, 10**9),
-        default=100_000,
+        default=ENDURANCE,
         metavar="N",
-        help="erases that a block stands, default 100000 (NOR flash); see the chip's data sheet",
+        help="erases that a block stands, default %(default)s (NOR flash); "
+        "see the chip's data sheet",
     )
     _add_load(parser.add_argument_group("the load"))
 
