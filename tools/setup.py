@@ -56,7 +56,7 @@ RP2_HINT = (
     "let this machine reach its Debian archive, and have git; without it the emulated chip's tests "
     "are skipped"
 )
-RP2_IMAGES = ("pico", "pico-ppp")  # of rp2_image.py: the board as it is, and with a network
+RP2_IMAGES = ("pico", "pico-outpost", "pico-ppp")  # of rp2_image.py: all of them
 VENV_HINT = "pip must reach its package index; on Debian python3-venv must be installed"
 MICROPYTHONS = {
     architecture: Program(

@@ -22,13 +22,14 @@ import tempfile
 import time
 from pathlib import Path
 
-HOST_TESTS = Path(__file__).resolve().parent.parent
-REPOSITORY = HOST_TESTS.parent
-sys.path[:0] = [str(REPOSITORY / "tools"), str(HOST_TESTS / "support")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import paths
 
-import collector_load as load  # noqa: E402 - the path must be set first
-from outpost_tools.common import children, segments  # noqa: E402
-from outpost_tools.common.broker import Broker  # noqa: E402
+sys.path.extend(paths.ALL)
+
+import collector_load as load
+from outpost_tools.common import children, segments
+from outpost_tools.common.broker import Broker
 
 LIMIT_S = 300.0
 # The collector without its word to the boards, for the comparison.
