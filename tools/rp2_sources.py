@@ -16,10 +16,11 @@ from cache_rules import drop_unused, say, whole
 from debian_packages import SUITE, PrivateApt, Unobtainable, unpack_packages, unpack_source
 
 SOURCES = ("micropython", "mbedtls", "lwip")
+# packages that hold a source tree
 TREES = {
     "pico-sdk-source": "pico-sdk",
     "tinyusb-source": "tinyusb",
-}  # packages that hold a source tree
+}
 _RECIPE = "3"  # change it when what is fetched, linked or changed here changes
 _SUBMODULES = ("pico-sdk", "tinyusb", "mbedtls", "lwip")
 

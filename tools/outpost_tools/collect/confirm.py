@@ -7,7 +7,7 @@ INTERVAL_S = 0.2
 
 
 class Pacing:
-    """mark() says that a device has news; due() gives the devices whose turn it is.
+    """mark() says that a device has news; due() returns the devices whose turn it is.
 
     Times in seconds, monotonic.
     """

@@ -8,7 +8,8 @@ up to N": base..N lie in the union of all these ranges.
 
 Why apart, and not one union: a collector that comes back with an older disk takes back what it said
 (see exchange.py), and in a union nobody could tell which numbers those were. What was confirmed
-stays: nobody can take a word back from a board. State grows with the gaps, not with the messages.
+stays: nobody can take a confirmation back from a board. State grows with the gaps, not with the
+messages.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ class Durable:
         stream.add(key.seq, key.held)
         self._latest[key.device] = key.stream
         if self._news is not None:
-            # Also a number that is known already: its board sends again, so it waits for a word.
+            # Also a number that is known already: its board sends again, so it waits for a
+            # confirmation.
             ranges = self._news.setdefault((key.device, key.stream), [])
             cover(ranges, stream.base, key.held - 1)
             cover(ranges, key.seq, key.seq)
@@ -114,7 +116,7 @@ class Durable:
         return stream.next > stream.base
 
     def forget(self, collector: str) -> None:
-        """It speaks anew: what it said before counts no longer.
+        """It has a new life: what it said before no longer counts.
 
         What was confirmed stays confirmed.
         """
@@ -148,7 +150,7 @@ class Durable:
         """`<stream> <n>`: every seq <= n is durable or will never come. None before there is such a
         number.
 
-        Who asks gives the word: from now on all up to n counts as confirmed.
+        Calling this commits the confirmation: from now on all up to n counts as confirmed.
         """
         name = self._latest.get(device)
         if name is None:
@@ -162,7 +164,7 @@ class Durable:
         return b"%s %d" % (name.encode(), following_seq - 1) if following_seq else None
 
     def unconfirmed(self) -> int:
-        """How many numbers in our own log wait for a word, over all streams."""
+        """How many numbers in our own log are unconfirmed, over all streams."""
         return sum(
             last - first + 1
             for streams in self._streams.values()

@@ -50,11 +50,11 @@ from outpost_tools.common import labels
 INTERVAL_S = 0.2
 HEARTBEAT_S = 2.0
 LIVE_S = 7.0
-# After the start: so long the others have to say what they know, before we confirm less than they
-# did.
+# After the start: the time that the others have to say what they know, before we confirm less than
+# they did.
 SETTLE_S = 1.0
 ASK_AGAIN_S = 1.0
-# Of streams in one statement; some 100 KB, below the broker's limit for a message.
+# Of streams in one statement; about 100 KB, below the broker's limit for a message.
 STREAMS_AT_ONCE = 1000
 
 
@@ -89,9 +89,8 @@ class Exchange:
         self._number = 0
         self._others: dict[str, Other] = {}
         self._living: tuple[str, ...] = (me,)
-        self._speakers: dict[
-            str, str
-        ] = {}  # device -> who confirms; made anew when the living change
+        # device -> who confirms; cleared when the living change
+        self._speakers: dict[str, str] = {}
         self._say_everything = True
         self._said_at = float("-inf")
         self._settled_at: float | None = None

@@ -61,9 +61,8 @@ class Link(Connection[Received]):
         super().__init__((host, port), client_id, GROUP, credentials=credentials, tls=tls)
         self._filter = f"$share/{share}/{prefix}/+/data" if share else f"{prefix}/+/data"
         self._ours = re.compile(re.escape(prefix.encode()) + rb"/[^/]*/data\Z")
-        self._table = (
-            f"{prefix}/collectors/{share}/" if share else None
-        )  # where the group's collectors speak
+        # where the group's collectors speak
+        self._table = f"{prefix}/collectors/{share}/" if share else None
         self._statements: list[tuple[str, bytes]] = []
         self._client_id, self._credentials, self._tls = client_id, credentials, tls
         self._retiring = retiring
@@ -114,13 +113,13 @@ class Link(Connection[Received]):
                 [m.mid for m in received if m.qos == 1 and m.connection == self._connection]
             )
 
-    def publish(self, words: list[tuple[str, bytes]]) -> None:
+    def publish(self, messages: list[tuple[str, bytes]]) -> None:
         """(topic, payload) of each, retained. Only while connected.
 
         QoS 0, without an answer for each: what is lost, is lost with the connection, and after each
         new one everything is published again (`fresh`).
         """
-        self._client.publish_all([(topic.encode(), payload) for topic, payload in words])
+        self._client.publish_all([(topic.encode(), payload) for topic, payload in messages])
 
     @property
     def everything_written(self) -> bool:
@@ -155,7 +154,7 @@ class Link(Connection[Received]):
                 self._statements.append(
                     (topic[len(self._table) :].decode("utf-8", "replace"), message.payload)
                 )
-            # amqtt gives a session that comes back the retained messages of everybody's topics: our
+            # amqtt sends a session that comes back the retained messages of everybody's topics: our
             # own confirmations.
             client.ack(message.mid, message.qos)
             return

@@ -2,7 +2,7 @@
 confirm.
 
 Nothing is acknowledged before it is durable. When the disk refuses (full, or broken) the collector
-keeps what it has taken, takes no more, and tries again: the broker's queue, and behind it the
+keeps what it has taken, takes no more, and tries again: the broker's queue, and beyond it the
 boards' flash, hold the rest.
 """
 
@@ -23,7 +23,7 @@ DISK_RETRY_S = 1.0
 # At the end: how long the last acknowledgements and confirmations may wait for a broker that does
 # not read.
 DRAIN_S = 2.0
-# A session that is given up is empty when nothing came for so long.
+# A session that is given up is empty when nothing came for this long.
 RETIRE_QUIET_S = 2.0
 
 
@@ -138,7 +138,7 @@ class Collector:
         return True
 
     def _store(self, received: list[Received]) -> bool:
-        """Returns when all of it is durable; tries for ever, unless the end is asked for."""
+        """Returns when all of it is durable; retries indefinitely, unless asked to end."""
         frames = [message.frame for message in received]
         complained = False
         while not self._try_to_store(frames, complained=complained):
@@ -233,15 +233,15 @@ class Collector:
             self._tell_place()
             self._metrics.connections.inc()
             self._mark_all()
-        words = [
+        due = [
             (d, self._log.durable.confirmation(d))
             for d in self._pacing.due(time.monotonic(), everything=everything)
         ]
-        words = [
-            (f"{self._prefix}/{device}/durable", word) for device, word in words if word is not None
+        confirmations = [
+            (f"{self._prefix}/{device}/durable", text) for device, text in due if text is not None
         ]
-        self._link.publish(words)
-        self._metrics.confirmations.inc(len(words))
+        self._link.publish(confirmations)
+        self._metrics.confirmations.inc(len(confirmations))
         self._speak(everything=everything)
 
     def _drain(self) -> int:

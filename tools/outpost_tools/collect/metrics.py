@@ -55,7 +55,9 @@ class Metrics:
             name + "unsealed_bytes", "Durable, not yet visible to readers", registry=registry
         )
         self.unconfirmed = Gauge(
-            name + "unconfirmed_messages", "In our log, no word to the board yet", registry=registry
+            name + "unconfirmed_messages",
+            "In our log, not yet confirmed to the board",
+            registry=registry,
         )
         self.streams = Gauge(name + "streams", "Streams known", registry=registry)
         for kind in ("write", "seal", "statement"):

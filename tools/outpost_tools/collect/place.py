@@ -5,7 +5,7 @@ A disk cannot know that it is an old copy, so the broker remembers: a retained m
 highest number whose segment has stored messages. It is published after their fsync and before their
 PUBACK, and again at each connection (loop.py). At a start it is asked for, before anything is
 taken, on a connection and a clean session of its own: on the collector's own session the answer
-would stand behind the whole backlog. A log that ends below it is refused.
+would come after the whole backlog. A log that ends below it is refused.
 
 What remains: a broker that lost its retained messages (or never had this one) remembers nothing.
 The collector says so when its log is not new, and goes on; then an old disk is seen by nobody here.
@@ -33,7 +33,7 @@ def topic_of(prefix: str, collector: str) -> str:
 
 
 class Question(Connection[None]):
-    """Asks the broker once. Our own marker, sent to the same topic, comes back behind the retained
+    """Asks the broker once. Our own marker, sent to the same topic, comes back after the retained
     number: no need to wait for what may not be there."""
 
     def __init__(
@@ -108,6 +108,6 @@ def check(directory: object, stored_through: int, remembered: int | None) -> str
             "copy, or a new disk?"
             " The pipeline would skip numbers given twice. Use a new --id, and leave this folder "
             "to the pipeline"
-            " (--new-log when the tables begin anew, too)"
+            " (--new-log when the tables are recreated, too)"
         )
     return None

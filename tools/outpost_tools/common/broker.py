@@ -23,7 +23,7 @@ from outpost_tools.common import children, interpreters
 from outpost_tools.common.errors import ToolError
 
 KINDS = ("mosquitto", "amqtt")
-# amqtt gives a persistent session only to a client with a user name; any name will do (see
+# amqtt keeps a persistent session only for a client with a user name; any name will do (see
 # _amqtt_config).
 ANY_USER = "outpost"
 READY_TIMEOUT_S = 15.0
@@ -171,7 +171,7 @@ def _accepts_connect(port: int) -> bool:
 
 def _amqtt_config(port: int) -> dict:
     return {
-        # amqtt binds every interface unless told.
+        # amqtt binds every interface by default.
         "listeners": {"default": {"type": "tcp", "bind": f"127.0.0.1:{port}"}},
         # An anonymous client's persistent session is dropped at disconnect, so a user name is asked
         # for. No other plugins: the default ones log every packet and publish $SYS.

@@ -21,10 +21,11 @@ from pathlib import Path
 from outpost_tools.common.errors import ToolError
 
 ARCHITECTURES = ("amd64", "i386", "armhf")
+# armhf needs qemu, so it is checked where it was asked for
 REQUIRED_ARCHITECTURES = (
     "amd64",
     "i386",
-)  # armhf needs qemu, so it is checked where it was asked for
+)
 OLDEST_MICROPYTHON = (1, 25)
 _PROBE_TIMEOUT_S = (
     20  # an interpreter starts in 10 ms; under qemu on a busy machine in less than 2 s

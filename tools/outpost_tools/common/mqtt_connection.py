@@ -2,8 +2,9 @@
 hand, back by itself.
 
 take() waits, reads what has arrived and returns it; nothing is acknowledged before the caller says
-so. A subclass gives _subscribe() and _on_message(), which appends to `_taken`. Back-pressure is not
-reading: who does not call take() leaves the rest to the kernel's buffers and the broker's queue.
+so. A subclass defines _subscribe() and _on_message(), which appends to `_taken`. Back-pressure is
+not reading: who does not call take() leaves the rest to the kernel's buffers and the broker's
+queue.
 
 `Client` is paho with three habits changed: it asked the kernel three times for each packet, wrote
 each PUBACK by itself, and read as many packets at once as it had messages of its own in flight,
@@ -92,7 +93,7 @@ class Client(mqtt.Client):
         self._send([_publish(topic, payload) for topic, payload in messages])
 
     def say_goodbye(self) -> None:
-        """DISCONNECT, without paho's closing of the socket right behind it."""
+        """DISCONNECT, without paho's closing of the socket right after it."""
         if self._sock is not None:
             self._send([b"\xe0\x00"])
 
@@ -107,9 +108,8 @@ class Client(mqtt.Client):
 
     def _send(self, packets: list[bytes]) -> None:
         if packets:
-            self._packet_queue(
-                mqtt.PUBACK, b"".join(packets), 0, 1
-            )  # to paho one packet, of a kind that it only writes
+            # to paho one packet, of a kind that it only writes
+            self._packet_queue(mqtt.PUBACK, b"".join(packets), 0, 1)
 
 
 def _publish(topic: bytes, payload: bytes) -> bytes:
@@ -178,9 +178,8 @@ class Connection(Generic[T]):
             self._client.tls_set_context(tls)
 
     def _make_client(self, client_id: str) -> Client:
-        session = (
-            {} if self._version == mqtt.MQTTv5 else {"clean_session": False}
-        )  # version 5 says it in connect()
+        # version 5 says it in connect()
+        session = {} if self._version == mqtt.MQTTv5 else {"clean_session": False}
         client = Client(
             mqtt.CallbackAPIVersion.VERSION2,
             client_id=client_id,
@@ -277,7 +276,7 @@ class Connection(Generic[T]):
             self._say(f"{error}; trying again")
 
     def _session(self) -> dict[str, Any]:
-        """More words for CONNECT: what version 3.1.1 says by clean_session, version 5 says here."""
+        """More of CONNECT: what version 3.1.1 says by clean_session, version 5 says here."""
         return {}
 
     def _drop(self) -> None:

@@ -9,7 +9,7 @@ endian:
     body    received_ms:u64  flags:u8  original_length:u32  topic_length:u16  topic  payload
 
 flags: bit 0 the PUBLISH had RETAIN set, bit 1 DUP, bit 2 the payload was cut to `MAX_PAYLOAD_BYTES`
-(original_length tells its true length). received_ms counts from 1970. Knows files only: no MQTT, no
+(original_length is its true length). received_ms counts from 1970. Knows files only: no MQTT, no
 message format.
 """
 
@@ -85,7 +85,7 @@ def frame_ends(
     """Where each valid frame from `offset` on ends, which is where the next one begins; stops at
     the first torn or damaged one.
 
-    At most so many frames, and none that begins after so many bytes. The cheap form of scan():
+    At most `most` frames, and none that begins after `most_bytes`. The cheap form of scan():
     nothing is copied.
     """
     view, unpack, crc32, size, full_at = (
@@ -198,9 +198,8 @@ class SegmentWriter:
     def append(self, frame: bytes) -> None:
         """Write one encoded frame; not durable before commit()."""
         if self._file is None:
-            self._file = (self.directory / f"segment-{self._number:012d}.open").open(
-                "xb"
-            )  # never over what is there
+            # never over what is there
+            self._file = (self.directory / f"segment-{self._number:012d}.open").open("xb")
             self._file.write(MAGIC)
             self._length = len(MAGIC)
             self._new = True

@@ -51,7 +51,7 @@ def private_key(data: bytes) -> ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey:
     load = serialization.load_pem_private_key if is_pem else serialization.load_der_private_key
     try:
         key = load(data, None)
-    except TypeError:  # the library's word for: a password is needed
+    except TypeError:  # how the library says that a password is needed
         raise ValueError(
             "which is encrypted, and a board has nobody to ask; decrypt it: openssl pkey -in FILE "
             "-out PLAIN"

@@ -21,8 +21,8 @@ class Board:
         self._inner, self.port, self.answer_s = inner, port, inner.answer_s
 
     def run(self, script: str, take: Take = lambda line: None, answer_s: float = 0.0) -> list[str]:
-        """The lines that the script prints; `take` sees each as it comes. Each gives the board time
-        for the next.
+        """The lines that the script prints; `take` sees each as it comes. Each allows the board
+        time for the next.
 
         answer_s: how long to wait for a line; 0: as for any answer.
         """
@@ -43,6 +43,6 @@ class Board:
 
 @contextlib.contextmanager
 def connected(port: str, answer_s: float = ANSWER_S) -> Iterator[Board]:
-    """The board behind the port, its program stopped; started anew at the end. Raises ToolError."""
+    """The board at the port, its program stopped, and restarted at the end. Raises ToolError."""
     with console.connected(port, answer_s) as inner:
         yield Board(inner, port)

@@ -1,9 +1,9 @@
 """A board's console on a serial port, its program stopped: run a script, write a file; at the end
-the program starts anew.
+the program restarts.
 
 The only module that knows mpremote, whose library interface is not stable (hence the exact pin).
-Every wait is limited: mpremote alone waits for ever for a board that is silent, or that never stops
-talking. Faults come as ToolError: one line, with the port.
+Every wait is limited: mpremote alone waits indefinitely for a board that is silent, or that never
+stops talking. Faults come as ToolError: one line, with the port.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PROMPT = b">>> "
 
 
 def check_port(port: str) -> None:
-    """mpremote tells all of these as 'failed to access'."""
+    """mpremote reports all of these as 'failed to access'."""
     if os.name != "posix":
         return
     try:
@@ -97,7 +97,7 @@ def _opened(port: str, answer_s: float) -> SerialTransport:
 
 @contextlib.contextmanager
 def connected(port: str, answer_s: float = ANSWER_S) -> Iterator[Console]:
-    """The board behind the port, its program stopped. Raises ToolError."""
+    """The board at the port, its program stopped. Raises ToolError."""
     check_port(port)
     with _explained(port, answer_s):
         console = Console(_opened(port, answer_s), answer_s)
@@ -197,8 +197,8 @@ class Console:
         take: Callable[[bytes], bool] = lambda line: False,
         answer_s: float = 0.0,
     ) -> list[bytes]:
-        """The lines printed that `take` did not want. A line that it takes gives the board time for
-        the next one.
+        """The lines printed that `take` did not want. A line that it takes allows the board time
+        for the next one.
 
         answer_s: how long to wait for a line; 0: as for any answer.
         """
@@ -245,7 +245,7 @@ class Console:
                 f"{self._port.port}: the board cannot write {path}: {printable(said[0].encode())}"
             ) from None
         except OSError as error:
-            if error.strerror == path:  # so mpremote tells what the board's filesystem said
+            if error.strerror == path:  # so mpremote reports what the board's filesystem said
                 raise ToolError(
                     f"{self._port.port}: the board cannot write {path}: "
                     f"{os.strerror(error.errno or 0)}"
@@ -268,7 +268,7 @@ class Console:
             )
 
     def leave(self) -> None:
-        """Start the board's program anew, as far as the board still listens."""
+        """Restart the board's program, as far as the board still listens."""
         try:
             if self._transport.in_raw_repl:
                 self._restart()

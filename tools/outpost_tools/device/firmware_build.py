@@ -23,7 +23,7 @@ from pathlib import Path
 
 from outpost_tools.common.errors import ToolError
 
-# mpy-cross's own words for -march. Boards: RP2040 armv6m, RP2350 armv7emsp, ESP32 and S3 xtensawin,
+# mpy-cross's own names for -march. Boards: RP2040 armv6m, RP2350 armv7emsp, ESP32 and S3 xtensawin,
 # C3 rv32imc.
 ARCHITECTURES = (
     "x86", "x64", "armv6", "armv6m", "armv7m", "armv7em",
@@ -31,11 +31,12 @@ ARCHITECTURES = (
 )  # fmt: skip
 BOARD_ARCHITECTURES = ("armv6m", "armv7emsp", "xtensawin", "rv32imc")
 PACKAGE = "outpost"
+# package: where it is, from firmware/
 ROOMS = {
     PACKAGE: ".",
     "station": ".",
     "support": "../boards",
-}  # package: where it is, from firmware/
+}
 MAIN = "main.py"  # copied as it is: an interpreter starts that name and no other
 _LEVEL = 2
 _NOT_FOR_THE_BOARD = {"manifest.py", MAIN}

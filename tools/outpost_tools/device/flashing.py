@@ -151,7 +151,7 @@ def _tell(report: Report, job: Job, todo: plan.Plan) -> None:
         ]
         report.rows += [("", f"remove {path}") for path in todo.remove]
         report.add(
-            "dry run", "nothing was changed; the board's program was interrupted, and starts anew"
+            "dry run", "nothing was changed; the board's program was interrupted, and restarts"
         )
 
 

@@ -15,7 +15,7 @@ SECRETS = "/tls"
 OUTBOX_MAP = "/outbox/map"
 _BLOCK_BYTES = 4096
 
-# A path of many names is told with each name once. The buffer is reused: a board has little heap.
+# A long path is sent with each name once. The buffer is reused: a board has little heap.
 _SCRIPT = """
 import hashlib, os
 from binascii import hexlify

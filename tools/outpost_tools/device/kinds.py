@@ -49,7 +49,7 @@ class Kind:
 class Facts:
     """What the interpreter on the port is.
 
-    architecture: mpy-cross's word; "" where it takes no machine code.
+    architecture: mpy-cross's name for it; "" where it takes no machine code.
     """
 
     name: str

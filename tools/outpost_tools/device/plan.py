@@ -29,7 +29,7 @@ MAIN = "/main.py"
 SETTINGS = "/settings.json"
 RECORD = f"{PACKAGE}/installed.json"
 MAIN_ASIDE = f"{PACKAGE}/main.py.old"
-STAGED = ".new"  # a file on its way has this behind its name until all have arrived
+STAGED = ".new"  # a file on its way has this after its name until all have arrived
 KEPT = ".kept"  # a file of the user's that had to make room
 _STALE = re.compile(
     rf"{PACKAGE}/[^/]+(\.py|\.mpy|\.new|\.old)|({'|'.join(SHARED)})/[^/]+\.mpy\.new|"
@@ -127,7 +127,7 @@ def known_files(
 
 
 def read_record(text: str) -> Record:
-    """What is no record tells nothing; one of before there were shared folders has no modules."""
+    """What is no record says nothing; one from before there were shared folders has no modules."""
     try:
         found = json.loads(text)
         files = {str(path): [str(one) for one in hashes] for path, hashes in found["files"].items()}

@@ -278,7 +278,7 @@ def name_of(number: int) -> str:
 
 
 def _answer(board: Board, lines: list[str], letter: str) -> list[str] | str:
-    """The words behind the letter; a text when the board gave a reason instead."""
+    """The words after the letter; a text when the board printed a reason instead."""
     for line in lines:
         if line.startswith("X "):
             return line[2:]

@@ -154,7 +154,7 @@ def _character_fault(text: str) -> str:
     return (
         ""
         if all(ord(one) >= 32 and ord(one) != 127 for one in text)
-        else "holds a control character; type it anew"
+        else "holds a control character; type it again"
     )
 
 
@@ -226,7 +226,7 @@ def _sensor_fault(sensor: Any, kind: Kind) -> str:
 def _files(given: dict[str, Any], name: str, folder: Path) -> dict[str, tuple[str, bytes]]:
     """{key: (path on the board, DER)}.
 
-    A name tells the content: old settings have the old file while they stand.
+    A name identifies the content: old settings keep the old file while they are in use.
     """
     found: dict[str, tuple[str, bytes]] = {}
     certificate = key = None

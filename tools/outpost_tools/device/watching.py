@@ -70,7 +70,7 @@ def _printable(line: bytes) -> str:
 def probe(port: str, answer_s: float) -> list[tuple[str, str]]:
     """What the board is, and whether Outpost is on it.
 
-    The program is stopped, and started anew. Raises ToolError.
+    The program is stopped and restarted. Raises ToolError.
     """
     with connected(port, answer_s) as board:
         return _who(board)
@@ -84,7 +84,7 @@ def _who(board: Board) -> list[tuple[str, str]]:
 
 
 def look(port: str, answer_s: float) -> list[tuple[str, str]]:
-    """Rows of a table. The program is stopped, and started anew. Raises ToolError."""
+    """Rows of a table. The program is stopped and restarted. Raises ToolError."""
     with connected(port, answer_s) as board:
         rows = _who(board)
         heap, free, size = board.run(_SPACE)[-1].split()

@@ -2,7 +2,7 @@
 loses nothing.
 
 What MQ cannot hold is written to the list of refused messages, durable as well, before it is
-acknowledged: it would come again for ever. When the output fails, the batch is kept and tried
+acknowledged: it would come again indefinitely. When the output fails, the batch is kept and tried
 again; nothing new is taken meanwhile.
 """
 

@@ -230,9 +230,8 @@ def write(element: Element) -> str:
         if part.raw is not None:
             pieces.append(part.raw)
             continue
-        is_layout = bool(part.children) and not part.text.strip(
-            _BLANK
-        )  # blanks between tags mean nothing
+        # blanks between tags mean nothing
+        is_layout = bool(part.children) and not part.text.strip(_BLANK)
         pieces.append(f"<{start(part)}>{'' if is_layout else escape(part.text)}")
         waiting.append(f"</{part.name}>")
         waiting.extend(reversed(part.children))

@@ -115,7 +115,7 @@ class Header:
 class Message:
     """Headers in order, and what follows them.
 
-    `encoding` is the MQMD's: it gives the first header's byte order.
+    `encoding` is the MQMD's: it is the first header's byte order.
     """
 
     headers: tuple[Header, ...] = field(default=())
@@ -263,9 +263,8 @@ def _check_version(version: int, offset: int, big: bool) -> None:
 
 def _pairs(data: bytes, at: int, end: int, codec: str, length_format: str) -> Iterable[Folder]:
     while at < end:
-        (length,) = struct.unpack_from(
-            length_format, data, at
-        )  # StrucLength is a multiple of 4, so 4 bytes are there
+        # StrucLength is a multiple of 4, so 4 bytes are there
+        (length,) = struct.unpack_from(length_format, data, at)
         at += 4
         if length < 0 or length % 4 or at + length > end:
             text = (

@@ -8,7 +8,7 @@
                      publication clears
 
 SeqNum and PubTime come from an Outpost message when asked for. QoS 1 or 2, and DUP, have no place
-in MQ; `usr` puts them into `<usr>` (mqttQos, mqttDup: our names), and then the way back gives the
+in MQ; `usr` puts them into `<usr>` (mqttQos, mqttDup: our names), and then the way back yields the
 same packet. Its packet identifier belongs to one connection and is not kept. Raises MqError for
 what MQ cannot hold; `tools/MQ.md` has the list.
 """

@@ -132,9 +132,8 @@ def pub_time(seconds: float) -> str:
 
     Raises MqError.
     """
-    hundredths = (
-        int(seconds * 1000 + 0.5) // 10
-    )  # through milliseconds: 0.29 is 0.28999… as a float
+    # through milliseconds: 0.29 is 0.28999… as a float
+    hundredths = int(seconds * 1000 + 0.5) // 10
     try:
         moment = datetime.datetime.fromtimestamp(hundredths // 100, datetime.UTC)
     except (ValueError, OverflowError, OSError):

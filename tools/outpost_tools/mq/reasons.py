@@ -1,4 +1,4 @@
-"""IBM's reason codes for publish/subscribe commands, and the two ways a fault is told: Fault (a
+"""IBM's reason codes for publish/subscribe commands, and the two forms of a fault: Fault (a
 record), MqError (raised).
 
 Numbers and names are those of IBM's cmqc.h and cmqcfc.h.

@@ -63,7 +63,8 @@ class Subscription(Connection[Incoming]):
             )
 
     def _session(self) -> dict[str, Any]:
-        """Version 5 says in CONNECT what version 3.1.1 says by clean_session: keep it, for ever."""
+        """Version 5 says in CONNECT what version 3.1.1 says by clean_session: keep it
+        indefinitely."""
         if self._version != mqtt.MQTTv5:
             return {}
         properties = Properties(PacketTypes.CONNECT)

@@ -2,7 +2,7 @@
 `firmware/OUTBOX_FORMAT.md`.
 
 layout.py    the bytes: header, record, CRC; one block at a time; pure
-salvage.py   what stands behind damage, where a CRC proves it; pure
+salvage.py   what follows damage, where a CRC proves it; pure
 image.py     the ring: head, chain, which messages are held
 faults.py    what is wrong with an image, by name
 show.py      text and JSON for people and programs

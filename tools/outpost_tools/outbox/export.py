@@ -16,7 +16,7 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.outbox.image import Image, Message, State
 from outpost_tools.outbox.show import message_json
 
-_ONE_SEGMENT_BYTES = 1 << 40  # an image gives one segment: sealed whole, or not there
+_ONE_SEGMENT_BYTES = 1 << 40  # an image yields one segment: sealed whole, or not there
 
 
 def chosen(image: Image, *, with_freed: bool, prefix: str | None) -> list[Message]:

@@ -202,7 +202,7 @@ def _sector_end(image: Image, block: Block, later: Block | None, found: Findings
 
 
 def _is_half_erased(image: Image, block: Block, missing: int) -> bool:
-    """It is the next block to be used, and what is left behind the torn record has not the room of
+    """It is the next block to be used, and what is left after the torn record has no room of
     the others that were there."""
     if not _is_next(image, block):
         return False

@@ -73,7 +73,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message record where it stands. (stream, seq) is its number."""
+    """A message record and its place. (stream, seq) is its number."""
 
     record: Record
     block: int
@@ -218,7 +218,7 @@ def age(block: Block, head: Block) -> int:
 
 
 def _chain(head: Block, sectors: list[Block]) -> list[Block]:
-    """Every sector of the head's stream, wherever it stands, oldest first; of two with one number
+    """Every sector of the head's stream, wherever it is, oldest first; of two with one number
     the first."""
     by_age = {
         age(block, head): block

@@ -1,7 +1,7 @@
 """The outbox of a live board, over its serial port: an image as a flash reader would give it.
 
 It stops the board's program (`device/console.py`), lets the board send its outbox block by block,
-each with a CRC, and starts the program anew. Nothing is written to the flash.
+each with a CRC, and restarts the program. Nothing is written to the flash.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _collect(port: str, board: console.Console, show: Callable[[int, int], None]
 
 
 def _count_of(port: str, line: bytes) -> int | None:
-    """Blocks of the region, when the line tells it and is whole."""
+    """Blocks of the region, when the line names it and is whole."""
     found = _HEADER.fullmatch(line)
     if found is None or zlib.crc32(b"%s %s" % found.group(1, 2)) != int(found[3], 16):
         return None

@@ -1,8 +1,8 @@
-"""What stands behind damage. Nothing is guessed: a record counts only where its own CRC proves
+"""What follows damage. Nothing is guessed: a record counts only where its own CRC proves
 text, place and number.
 
-A power cut leaves nothing behind a torn record, so on sound flash there is nothing to find here.
-Bits that flip later can hide good records behind one damaged record, or a whole sector behind its
+A power cut leaves nothing after a torn record, so on sound flash there is nothing to find here.
+Bits that flip later can hide good records after one damaged record, or a whole sector after its
 header.
 """
 
@@ -30,7 +30,7 @@ from outpost_tools.outbox.layout import (
 
 
 def repair_header(block: bytes) -> tuple[Header, int] | None:
-    """(header, byte) when the header is valid but for one bit of that byte, and the record behind
+    """(header, byte) when the header is valid but for one bit of that byte, and the record after
     it proves it so."""
     for bit in range(HEADER_BYTES * 8):
         trial = bytearray(block[:HEADER_BYTES])
@@ -44,7 +44,7 @@ def repair_header(block: bytes) -> tuple[Header, int] | None:
 
 
 def walk_on(block: bytes, header: Header) -> Walk:
-    """As layout.walk(), and on behind records that are not valid."""
+    """As layout.walk(), and on past records that are not valid."""
     records, end, seq = walk(block, header)
     while (record := _next_record(block, header, end, seq)) is not None:
         records.append(record)
@@ -56,7 +56,7 @@ def walk_on(block: bytes, header: Header) -> Walk:
 
 
 def _next_record(block: bytes, header: Header, damaged_at: int, seq: int) -> Record | None:
-    """The first valid record behind the one at `damaged_at`, which had (or, as a state record, had
+    """The first valid record after the one at `damaged_at`, which had (or, as a state record, had
     not) the number `seq`."""
     if is_erased(block[damaged_at:]):
         return None

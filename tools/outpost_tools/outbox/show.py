@@ -89,7 +89,7 @@ def _block_line(block: Block, held: int) -> str:
 
 
 def free_bytes(block: Block) -> int:
-    """What a board could still append here: nothing behind a torn record."""
+    """What a board could still append here: nothing after a torn record."""
     return BLOCK_BYTES - block.walk.end if block.rest_is_erased else 0
 
 

@@ -21,12 +21,13 @@ ENDURANCE = 100_000  # erases of a block that makers of NOR flash promise
 QUIET_S = 600  # without a record: then the client saves the acknowledgements
 _FILLED_BLOCKS = 200
 TABLE_BLOCKS = (16, 64, 256)
+# seconds between, topic, payload
 TABLE_LOADS = (
     (60.0, 20, 200),
     (10.0, 20, 200),
     (1.0, 20, 200),
     (1.0, 24, 64),
-)  # seconds between, topic, payload
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def erases_so_far(image: Image) -> tuple[int, int]:
 
 
 def _opened(image: Image, number: int) -> int:
-    """Sector k stands in block k modulo the number of blocks."""
+    """Sector k is in block k modulo the number of blocks."""
     since = (image.head.number - number) % len(image.blocks)
     newest = image.head.header.sector_no - since
     return 0 if newest < 0 else newest // len(image.blocks) + 1
@@ -175,7 +176,7 @@ def _row(load: Load, endurance: int) -> str:
 
 
 def image_report(image: Image, endurance: int) -> list[str]:
-    """What an image tells of its past."""
+    """What an image says of its past."""
     fewest, most = erases_so_far(image)
     opened = (image.head.header.sector_no + 1) % NUMBERS
     return [

@@ -1,7 +1,7 @@
 """The time of readings that were taken before their board's clock was set.
 
 Such a message carries `up`, seconds since boot, and no `bt`. Once the clock is set, the firmware
-sends both for the rest of that boot: `bt - up` is when the board booted, and gives the earlier
+sends both for the rest of that boot: `bt - up` is when the board booted, and dates the earlier
 readings of the same (device, stream, boot) their time. Of several such messages the one with the
 lowest number counts: it is nearest to the readings before it, and the result does not depend on
 what arrived first. It places only lower numbers than its own, so a boot number that comes again
@@ -123,9 +123,8 @@ def _with_times(rows: pa.Table, where: np.ndarray, time_us: np.ndarray) -> pa.Ta
     values[where], missing[where], placed[where] = time_us, False, True
     column = pa.array(values, mask=missing).cast(rows.schema.field("time").type)
     rows = rows.set_column(rows.schema.get_field_index("time"), rows.schema.field("time"), column)
-    flags = pa.array(
-        placed, mask=~placed
-    )  # true or null: an absent column of an older file reads as null
+    # true or null: an absent column of an older file reads as null
+    flags = pa.array(placed, mask=~placed)
     return rows.set_column(
         rows.schema.get_field_index("placed"), rows.schema.field("placed"), flags
     )

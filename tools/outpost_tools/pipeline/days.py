@@ -1,9 +1,9 @@
-"""Which days of gold are made anew, and taking the others over from the snapshot before.
+"""Which days of gold are recomputed, and taking the others over from the snapshot before.
 
 A snapshot of `days` and `windows` holds every day; those that no new row touches are hard links to
 the files of the snapshot before, so a run reads of silver only the days that its batches wrote to.
 A day is touched by a new batch that has rows of it, and by a clock that became known and places
-earlier readings in it. Everything is made anew when there is nothing to build on: no snapshot
+earlier readings in it. Everything is recomputed when there is nothing to build on: no snapshot
 before, another window length, a window that does not divide a day, batches that are gone, or a
 clock that replaced another. Files only, no Spark but the condition on rows.
 """

@@ -5,7 +5,7 @@ frame, which also names what is wrong. The fast one reads the messages that are 
 msgspec decodes a pack into typed records in C and refuses any surprise (a wrong type, a label that
 is unknown); whatever it refuses goes to the exact reader.
 
-Why msgspec: types and labels are checked while it parses, where orjson gives dictionaries for
+Why msgspec: types and labels are checked while it parses, where orjson returns dictionaries for
 Python to check, and pyarrow.json fails a block of messages as a whole for one that is odd.
 """
 
@@ -106,7 +106,7 @@ def _without_collector() -> Iterator[None]:
 @dataclass
 class _Chunk:
     """Frames side by side, one place of each list and array a frame. columns: segments.HEADER,
-    begin, end, topic_at, payload_at, and what the first record tells: seq, held, boot, ver."""
+    begin, end, topic_at, payload_at, and what the first record says: seq, held, boot, ver."""
 
     columns: dict[str, np.ndarray]
     packs: list[list[_Record]]
@@ -220,9 +220,8 @@ class _Reader:
         self._records = list(chain.from_iterable(chunk.packs))
         pack_of = np.repeat(np.arange(len(chunk.packs)), self._counts)
         self._shifts = np.array([record.t or 0.0 for record in self._records])
-        base = np.array([pack[0].bt for pack in chunk.packs], dtype=np.float64)[
-            pack_of
-        ]  # None becomes NaN
+        # None becomes NaN
+        base = np.array([pack[0].bt for pack in chunk.packs], dtype=np.float64)[pack_of]
         self._times = base + self._shifts
         wrong = ~(
             (self._times >= labels.MIN_TIME_S) & (self._times < labels.MAX_TIME_S)

@@ -1,8 +1,8 @@
 """Gold: what a person asks of the readings. Pure DataFrame functions.
 
 Two layers. `windows` and `days` (a row per device, stream, boot and day) are made from silver day
-by day, and only the days that got rows are made anew: a reading that is late by a month revises its
-own day and no other (days.py). The small tables follow from `days` and the state without Spark
+by day, and only the days that got rows are recomputed: a reading that is late by a month revises
+its own day and no other (days.py). The small tables follow from `days` and the state without Spark
 (summaries.py).
 
 Readings without a time are counted in `days`; windows leave them out. Delays are kept as counts by
@@ -24,7 +24,8 @@ HEALTH = {"battery": ("battery", "battery_v", "vbat"), "reset_cause": ("reset_ca
 
 
 def placed(readings: DataFrame, clocks: DataFrame) -> DataFrame:
-    """Readings with the times that clocks.place() would put in: the same rule in Spark's words."""
+    """Readings with the times that clocks.place() would put in: the same rule as a Spark
+    expression."""
     known = (
         F.broadcast(clocks)
         .withColumnRenamed("clock_seq", "_seq")

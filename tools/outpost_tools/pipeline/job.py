@@ -152,7 +152,7 @@ def read_readings(
 def write_gold(
     spark: SparkSession, tables_dir: Path, window_s: float, *, again: bool, progress: Progress
 ) -> None:
-    """Gold of the newest batch; nothing to do when it stands already for this window length."""
+    """Gold of the newest batch; nothing to do when it exists for this window length."""
     number = tables.newest_batch(tables_dir, "streams")
     complete = all(tables.newest_batch(tables_dir, name) == number for name in tables.GOLD_TABLES)
     if complete and days.is_made_for(tables_dir, number, window_s) and not again:
@@ -183,7 +183,7 @@ def write_gold(
 def _write_pieces(
     frame: DataFrame, tables_dir: Path, name: str, number: int, plan: days.Plan
 ) -> None:
-    """Days made anew beside the others' files of the snapshot before; complete only with both."""
+    """Recomputed days beside the others' files of the snapshot before; complete only with both."""
     directory = tables.open_batch(tables_dir, name, number)
     writer = (
         frame.coalesce(1)

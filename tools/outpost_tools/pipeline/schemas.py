@@ -1,4 +1,4 @@
-"""The columns of the tables, once, as Arrow schemas; `spark()` gives the same for Spark.
+"""The columns of the tables, once, as Arrow schemas; `spark()` returns the same for Spark.
 
 Times are microseconds since 1970, UTC.
 """
@@ -48,7 +48,7 @@ READING = pa.schema(
         *_ORIGIN,
     ]
 )
-# What the source gives: a reading, or a frame that is no message (then only origin and these are
+# What the source yields: a reading, or a frame that is no message (then only origin and these are
 # set).
 _REFUSED = pa.schema(
     [
@@ -80,8 +80,9 @@ STREAM = pa.schema([*(READING.field(name) for name in KEY), *STREAM_STATE])
 
 
 def spark(schema: pa.Schema) -> StructType:
+    # late: the tables are read without Spark
     from pyspark.sql.pandas.types import (
         from_arrow_schema,
-    )  # late: the tables are read without Spark
+    )
 
     return from_arrow_schema(schema)

@@ -100,9 +100,8 @@ def _put_package_on_path() -> None:
 def _ship_package(spark: SparkSession) -> None:
     """The executors of a cluster get this package from the driver; its libraries they must have
     (README.md)."""
-    folder = tempfile.mkdtemp(
-        prefix="outpost-"
-    )  # executors fetch from it, also one that comes late
+    # executors fetch from it, also one that comes late
+    folder = tempfile.mkdtemp(prefix="outpost-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     root = Path(__file__).resolve().parents[2]
     archive = shutil.make_archive(str(Path(folder, "outpost_tools")), "zip", root, "outpost_tools")

@@ -1,15 +1,15 @@
 """Spark data source `outpost`: sealed segments of every collector, decoded, as Arrow record
 batches.
 
-One row per reading; a frame that is no message gives one row with `reason`, `topic` and `payload`
+One row per reading; a frame that is no message yields one row with `reason`, `topic` and `payload`
 instead. Decoding here and not in a later step saves one trip of every payload from Python to the
 JVM and back.
 
-Beside the collectors' folders stands one of the tables' own, REPLAY: frames taken out of quarantine
-(quarantine.py).
+Beside the collectors' folders there is one of the tables' own, REPLAY: frames taken out of
+quarantine (quarantine.py).
 
 Offsets are {collector: number of the last consumed segment}. Sealed segments never change and are
-numbered without holes, so a range of offsets always gives the same rows: Spark's replay of a batch
+numbered without holes, so a range of offsets always yields the same rows: Spark's replay of a batch
 after a kill is exact. A missing number, or a log that has become shorter, stops the query: silence
 would be loss. Knows no tables and no deduplication.
 """
@@ -32,7 +32,8 @@ from pyspark.sql.types import StructType
 from outpost_tools.common import labels, segments
 from outpost_tools.pipeline import decode, packed, schemas, tables
 
-DEFAULT_BATCH_BYTES = 128 << 20  # some 800,000 small messages: bounds the memory of one micro-batch
+# about 800,000 small messages: bounds the memory of one micro-batch
+DEFAULT_BATCH_BYTES = 128 << 20
 _PARTITION_BYTES = 8 << 20
 REPLAY = tables.REPLAY  # no collector has that name: an id does not begin with a dot
 
@@ -198,7 +199,7 @@ def _check_not_behind(present: dict[str, list[int]], start: dict) -> None:
             raise FileNotFoundError(
                 f"the log of collector {collector} ends at segment {numbers[-1]}, but "
                 f"{start[collector]} has been taken in:"
-                " an older copy of it? Put the newer one back, or begin anew with tables made anew"
+                " an older copy of it? Put the newer one back, or start again with new tables"
             )
 
 

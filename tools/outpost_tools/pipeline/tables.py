@@ -119,9 +119,8 @@ def counted_directories(tables: Path, name: str, *, above: int = -1) -> list[Pat
 
 def counted_files(tables: Path, name: str) -> list[Path]:
     """The Parquet files that make up the table now."""
-    manifest = read_manifest(
-        tables, name
-    )  # before the batches: what it does not name has its folder still
+    # before the batches: what it does not name has its folder still
+    manifest = read_manifest(tables, name)
     base = table_directory(tables, name)
     directories = counted_directories(tables, name, above=manifest.through)
     parts = [

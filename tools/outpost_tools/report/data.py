@@ -23,7 +23,7 @@ BINS = 150  # about one per two pixels of a phone
 FEWEST_BINS = 48
 POINTS = 100_000  # of all devices and metrics together: what a phone should load
 METRICS = 8  # charts of one device
-ERASES, BLOCKS = "erases", "outbox_blocks"  # the metrics by which a board tells of its flash
+ERASES, BLOCKS = "erases", "outbox_blocks"  # the metrics by which a board reports on its flash
 _NICE_S = (
     0.25,
     0.5,
@@ -99,9 +99,8 @@ class Report:
     wear: pd.DataFrame
     begin: pd.Timestamp | None = None
     end: pd.Timestamp | None = None
-    intervals_s: dict[str, float] = field(
-        default_factory=dict
-    )  # from one message to the next, per device
+    # from one message to the next, per device
+    intervals_s: dict[str, float] = field(default_factory=dict)
 
 
 def load(tables: Path, events: Path | None) -> Report:
@@ -262,8 +261,8 @@ def places(names: Iterable[str]) -> dict[str, int]:
 
 
 def wear(timed: pa.Table) -> pd.DataFrame:
-    """Of boards that tell their erases: device, erases in the time of the tables, blocks (if told),
-    seconds of that time."""
+    """Of boards that report their erases: device, erases in the time of the tables, blocks (if
+    reported), seconds of that time."""
     told = timed.filter(pc.is_in(timed["name"], pa.array([ERASES, BLOCKS], pa.string())))
     frame = (
         told.select(["device", "name", "value", "time"])
@@ -273,7 +272,7 @@ def wear(timed: pa.Table) -> pd.DataFrame:
     blocks = frame[frame["name"] == BLOCKS].groupby("device")["value"].last()
     frame = frame[frame["name"] == ERASES]
     step = frame.groupby("device")["value"].diff().fillna(0)
-    # A counter that has fallen began anew at a boot: what it shows has happened since.
+    # A counter that has fallen restarted at a boot: what it shows has happened since.
     frame = frame.assign(step=step.where(step >= 0, frame["value"]))
     found = frame.groupby("device").agg(
         erases=("step", "sum"), first=("time", "min"), last=("time", "max")

@@ -24,12 +24,12 @@ import pandas as pd
 from outpost_tools.report.data import Binned, Outage, Report
 from outpost_tools.report.words import LETTERS, OTHER
 
-_STEPS = 1000  # a chart is some 150 pixels high: a thousandth of its range is not seen
+_STEPS = 1000  # a chart is about 150 pixels high: a thousandth of its range is not seen
 _GAPS_OF_DEVICE = 20
 
 
 def compressed(data: bytes) -> str:
-    """gzip in base64; the same input gives the same text."""
+    """gzip in base64; the same input yields the same text."""
     return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode("ascii")
 
 

@@ -111,9 +111,8 @@ def _facts(report: Report) -> str:
 def _latency(report: Report) -> str:
     if report.binned is None or not report.delay_ms:
         return ""
-    delay = {
-        name: duration(max(value, 1)) for name, value in report.delay_ms.items()
-    }  # half within 0 ms is no time
+    # half within 0 ms is no time
+    delay = {name: duration(max(value, 1)) for name, value in report.delay_ms.items()}
     title = (
         f"Delivery latency: half within {delay['p50']}, 99 % within {delay['p99']}, the slowest "
         f"{delay['max']}"
@@ -173,7 +172,7 @@ def _wear(report: Report) -> str:
             "A board that sends the metrics <code>erases</code> and <code>outbox_blocks</code> is "
             "shown here."
         )
-        return f'<h2>Flash wear: not told</h2><p class="quiet">{note}</p>'
+        return f'<h2>Flash wear: not reported</h2><p class="quiet">{note}</p>'
     wear = wear.assign(day=wear["erases"] / wear["seconds"] * 86_400)
     wear = wear.assign(
         years=ENDURANCE * wear["blocks"] / wear["day"].where(wear["day"] > 0) / _DAYS_A_YEAR
@@ -190,7 +189,7 @@ def _wear(report: Report) -> str:
             (
                 "num",
                 "blocks",
-                f"{row['blocks']:,.0f}" if row["blocks"] == row["blocks"] else "not told",
+                f"{row['blocks']:,.0f}" if row["blocks"] == row["blocks"] else "not reported",
             ),
             ("num", "years left", f"{row['years']:,.1f}" if row["years"] == row["years"] else "-"),
         ]
@@ -200,10 +199,10 @@ def _wear(report: Report) -> str:
     title = (
         f"the first board in {known.min():,.1f} years"
         if len(known)
-        else "erases are told, blocks are not"
+        else "erases are reported, blocks are not"
     )
     note = (
-        f"Years until each block has {ENDURANCE:,} erases, at the rate of this time; told by "
+        f"Years until each block has {ENDURANCE:,} erases, at the rate of this time; reported by "
         f"{count(len(wear), 'board')}."
     )
     head = [("text", "device"), ("", "erases"), ("", "erases a day"), ("", "blocks"), ("", "years")]

@@ -1,4 +1,4 @@
-"""When a board's power goes, by seed. Pure: the same seed gives the same orders."""
+"""When a board's power goes, by seed. Pure: the same seed yields the same orders."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CUT_MODES = ("nothing", "all", "first", "last", "random")
 _OPERATIONS_PER_MESSAGE = 1.02
 # Share of the run in which a board is on and past its boot, so that its messages can be foreseen.
 _USEFUL_SHARE = 0.95
-# With n cuts a run is n + 1 shares long; each cut falls so many shares after the boot before it.
+# With n cuts a run is n + 1 shares long; each cut falls that many shares after the boot before it.
 # The sum of the latest is at most n + 1 for up to 4 cuts, so they happen in time, and the last one
 # late in the run.
 _EARLIEST, _LATEST = 0.6, 1.25
