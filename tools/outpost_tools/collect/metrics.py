@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
@@ -19,47 +20,25 @@ class Metrics:
 
     def __init__(self, collector: str) -> None:
         self._collector = collector
-        self.registry = registry = CollectorRegistry()
-        name = "outpost_collector_"
-        self._messages = Counter(name + "messages", "Messages stored durably", registry=registry)
-        self._bytes = Counter(name + "bytes", "Bytes of frames stored durably", registry=registry)
-        self._rate = Gauge(
-            name + "messages_per_second", "Messages stored, lately", registry=registry
-        )
-        self._fsync = Histogram(
-            name + "fsync_seconds",
-            "Write and fsync of one group",
-            registry=registry,
-            buckets=_FSYNC_BUCKETS_S,
-        )
-        self.confirmations = Counter(
-            name + "confirmations", "Words to boards: durable up to N", registry=registry
-        )
-        self.statements = Counter(
-            name + "statements", "What was said to the group's other collectors", registry=registry
-        )
-        self.errors = Counter(
-            name + "errors", "Failed writes, seals, refused statements", ["kind"], registry=registry
-        )
-        self.connections = Counter(
-            name + "connections", "Connections to the broker", registry=registry
-        )
-        self.connected = Gauge(name + "connected", "1 while connected", registry=registry)
-        self.unstored = Gauge(
-            name + "backlog_messages", "Taken from the broker, not yet durable", registry=registry
-        )
-        self.socket_bytes = Gauge(
-            name + "backlog_socket_bytes", "Waiting in the socket, unread", registry=registry
-        )
-        self.unsealed_bytes = Gauge(
-            name + "unsealed_bytes", "Durable, not yet visible to readers", registry=registry
-        )
-        self.unconfirmed = Gauge(
-            name + "unconfirmed_messages",
-            "In our log, not yet confirmed to the board",
-            registry=registry,
-        )
-        self.streams = Gauge(name + "streams", "Streams known", registry=registry)
+        self.registry = CollectorRegistry()
+        known = {"namespace": "outpost_collector", "registry": self.registry}
+        counter, gauge = partial(Counter, **known), partial(Gauge, **known)
+        self._messages = counter("messages", "Messages stored durably")
+        self._bytes = counter("bytes", "Bytes of frames stored durably")
+        self._rate = gauge("messages_per_second", "Messages stored, lately")
+        text = "Write and fsync of one group"
+        self._fsync = Histogram("fsync_seconds", text, buckets=_FSYNC_BUCKETS_S, **known)
+        self.confirmations = counter("confirmations", "Sent to boards: durable up to N")
+        self.statements = counter("statements", "Sent to the group's other collectors")
+        self.errors = counter("errors", "Failed writes, seals, refused statements", ["kind"])
+        self.connections = counter("connections", "Connections to the broker")
+        self.connected = gauge("connected", "1 while connected")
+        self.unstored = gauge("backlog_messages", "Taken from the broker, not yet durable")
+        self.socket_bytes = gauge("backlog_socket_bytes", "Waiting in the socket, unread")
+        self.unsealed_bytes = gauge("unsealed_bytes", "Durable, not yet visible to readers")
+        text = "In our log, not yet confirmed to the board"
+        self.unconfirmed = gauge("unconfirmed_messages", text)
+        self.streams = gauge("streams", "Streams known")
         for kind in ("write", "seal", "statement"):
             self.errors.labels(kind)
         self._total = self._commits = 0

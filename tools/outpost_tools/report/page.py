@@ -11,6 +11,7 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
+import pandas as pd
 from plotly.offline import get_plotlyjs
 
 from outpost_tools.common.errors import ToolError
@@ -173,28 +174,8 @@ def _wear(report: Report) -> str:
             "shown here."
         )
         return f'<h2>Flash wear: not reported</h2><p class="quiet">{note}</p>'
-    wear = wear.assign(day=wear["erases"] / wear["seconds"] * 86_400)
-    wear = wear.assign(
-        years=ENDURANCE * wear["blocks"] / wear["day"].where(wear["day"] > 0) / _DAYS_A_YEAR
-    )
-    wear = wear.assign(place=wear["device"].map(places(wear["device"])))
-    wear = wear.sort_values(
-        ["years", "day", "place"], ascending=[True, False, True], na_position="last"
-    )
-    rows = [
-        [
-            ("wide text", "", f"<b>{escape(row['device'])}</b>"),
-            ("num", "erases", f"{row['erases']:,.0f}"),
-            ("num", "a day", f"{row['day']:,.1f}"),
-            (
-                "num",
-                "blocks",
-                f"{row['blocks']:,.0f}" if row["blocks"] == row["blocks"] else "not reported",
-            ),
-            ("num", "years left", f"{row['years']:,.1f}" if row["years"] == row["years"] else "-"),
-        ]
-        for row in wear.head(_WEAR_SHOWN).to_dict("records")
-    ]
+    wear = _worn(wear)
+    rows = [_wear_row(row) for row in wear.head(_WEAR_SHOWN).to_dict("records")]
     known = wear["years"].dropna()
     title = (
         f"the first board in {known.min():,.1f} years"
@@ -213,6 +194,29 @@ def _wear(report: Report) -> str:
         else ""
     )
     return f'<h2>Flash wear: {title}</h2><p class="quiet">{note}</p>{_table(head, rows)}{rest}'
+
+
+def _worn(wear: pd.DataFrame) -> pd.DataFrame:
+    """With erases a day and years left, those first that wear out first."""
+    wear = wear.assign(day=wear["erases"] / wear["seconds"] * 86_400)
+    years = ENDURANCE * wear["blocks"] / wear["day"].where(wear["day"] > 0) / _DAYS_A_YEAR
+    wear = wear.assign(years=years, place=wear["device"].map(places(wear["device"])))
+    return wear.sort_values(
+        ["years", "day", "place"], ascending=[True, False, True], na_position="last"
+    )
+
+
+def _wear_row(row: dict) -> list[tuple[str, str, str]]:
+    """Cells; a number that is not known is NaN, which equals nothing."""
+    blocks = f"{row['blocks']:,.0f}" if row["blocks"] == row["blocks"] else "not reported"
+    years = f"{row['years']:,.1f}" if row["years"] == row["years"] else "-"
+    return [
+        ("wide text", "", f"<b>{escape(row['device'])}</b>"),
+        ("num", "erases", f"{row['erases']:,.0f}"),
+        ("num", "a day", f"{row['day']:,.1f}"),
+        ("num", "blocks", blocks),
+        ("num", "years left", years),
+    ]
 
 
 def _quarantine(report: Report) -> str:
