@@ -1,9 +1,8 @@
 """From the bytes of a segment to Arrow batches of schemas.FRAME.
 
-Two readers that agree row for row. `frame_rows()` is the exact one: message.decode(), frame by
-frame, which also names what is wrong. The fast one reads the messages that are plainly valid:
-msgspec decodes a pack into typed records in C and refuses any surprise (a wrong type, a label that
-is unknown); whatever it refuses goes to the exact reader.
+The fast reader: it reads the messages that are plainly valid. msgspec decodes a pack into typed
+records in C and refuses any surprise (a wrong type, a label that is unknown); whatever it refuses
+goes to the exact reader (exact.py). The two agree row for row.
 
 Why msgspec: types and labels are checked while it parses, where orjson returns dictionaries for
 Python to check, and pyarrow.json fails a block of messages as a whole for one that is odd.
@@ -22,15 +21,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from outpost_tools.common import labels, message, segments
-from outpost_tools.pipeline import schemas
+from outpost_tools.common import labels, segments
+from outpost_tools.pipeline import exact, schemas
 
 _FRAMES_PER_BATCH = 4096
 _BYTES_PER_BATCH = 1 << 20  # of payload: bounds the rows of a batch
-_ROWS_PER_BATCH = 10_000  # of the exact reader
 _NAMES_REMEMBERED = 100_000
-_NO_MESSAGE = (None,) * schemas.READING.get_field_index("received")
-_NOT_REFUSED = (None,) * (len(schemas.FRAME) - len(schemas.READING))
 _HEADER = np.dtype(list(segments.HEADER))
 _UNDECIDED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -60,8 +56,8 @@ def segment_batches(
     """All rows of one segment, in no promised order."""
     end = len(segments.MAGIC)
     if data[:end] != segments.MAGIC:
-        yield from arrow_batches(
-            iter([_damage_row(data, 0, collector, number, "not a segment: wrong magic")])
+        yield from exact.arrow_batches(
+            iter([exact.damage_row(data, 0, collector, number, "not a segment: wrong magic")])
         )
         return
     reader = _Reader(data, collector, number, versions)
@@ -72,7 +68,9 @@ def segment_batches(
         end = ends[-1]
     if end != len(data):  # a sealed segment is whole, so this is the disk's doing
         reason = f"damaged segment: {len(data) - end} bytes unreadable"
-        yield from arrow_batches(iter([_damage_row(data, end, collector, number, reason)]))
+        yield from exact.arrow_batches(
+            iter([exact.damage_row(data, end, collector, number, reason)])
+        )
 
 
 def _decoded(payloads: list[bytes]) -> list[list[_Record] | None]:
@@ -141,7 +139,7 @@ class _Reader:
             batch, rows = self._sorted(begin, ends)
         if batch.num_rows:
             yield batch
-        yield from arrow_batches(iter(rows))
+        yield from exact.arrow_batches(iter(rows))
 
     def _sorted(self, begin: int, ends: list[int]) -> tuple[pa.RecordBatch, list[tuple]]:
         """(the plain rows, those of the exact reader)."""
@@ -168,7 +166,7 @@ class _Reader:
 
     def _exact_rows(self, chunk: _Chunk, index: int) -> list[tuple]:
         begin, end = (int(chunk.columns[name][index]) for name in ("begin", "end"))
-        return frame_rows(
+        return exact.frame_rows(
             segments.frame(self._data, begin, end), self._collector, self._number, self._versions
         )
 
@@ -267,94 +265,3 @@ class _Reader:
             for field in schemas.FRAME
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schemas.FRAME)
-
-
-def segment_rows(
-    data: bytes, collector: str, number: int, versions: tuple[int, ...] = labels.VERSIONS
-) -> Iterator[tuple]:
-    """The rows of one segment by the exact reader alone, in the order of schemas.FRAME."""
-    end = len(segments.MAGIC)
-    if data[:end] != segments.MAGIC:
-        yield _damage_row(data, 0, collector, number, "not a segment: wrong magic")
-        return
-    for frame in segments.scan(data):
-        yield from frame_rows(frame, collector, number, versions)
-        end = frame.end
-    if end != len(data):
-        yield _damage_row(
-            data, end, collector, number, f"damaged segment: {len(data) - end} bytes unreadable"
-        )
-
-
-def _damage_row(data: bytes, offset: int, collector: str, number: int, reason: str) -> tuple:
-    payload = data[offset : offset + segments.MAX_PAYLOAD_BYTES]
-    return (
-        *_NO_MESSAGE,
-        0,
-        collector,
-        number,
-        offset,
-        reason,
-        "",
-        payload,
-        False,
-        len(data) - offset,
-    )
-
-
-def frame_rows(
-    frame: segments.Frame, collector: str, number: int, versions: tuple[int, ...] = labels.VERSIONS
-) -> list[tuple]:
-    """One row per reading, or the one row of a frame that is no message."""
-    topic = frame.topic.decode("utf-8", "replace")
-    origin = (frame.received_ms * 1000, collector, number, frame.offset)
-    length = frame.original_length
-    try:
-        pack = message.decode(
-            topic, frame.payload, retained=frame.retained, original_length=length, versions=versions
-        )
-    except message.Malformed as error:
-        return [(*_NO_MESSAGE, *origin, str(error), topic, frame.payload, frame.retained, length)]
-    head = (pack.device, pack.stream, pack.seq)
-    return [
-        (
-            *head,
-            r.index,
-            pack.boot,
-            pack.held,
-            pack.uptime_s,
-            r.shift_s,
-            pack.version,
-            r.name,
-            r.unit,
-            r.value,
-        )
-        + (_micros(r.time_s), None, *origin, *_NOT_REFUSED)
-        for r in pack.readings
-    ]
-
-
-def _micros(time_s: float | None) -> int | None:
-    return None if time_s is None else round(time_s * 1_000_000)
-
-
-def arrow_batches(rows: Iterator[tuple]) -> Iterator[pa.RecordBatch]:
-    """Rows packed into batches bounded in rows and in payload bytes."""
-    payload = schemas.FRAME.get_field_index("payload")
-    held, length = [], 0
-    for row in rows:
-        held.append(row)
-        length += len(row[payload] or b"")
-        if len(held) >= _ROWS_PER_BATCH or length >= 16 * _BYTES_PER_BATCH:
-            yield _record_batch(held)
-            held, length = [], 0
-    if held:
-        yield _record_batch(held)
-
-
-def _record_batch(rows: list[tuple]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    arrays = [
-        pa.array(column, field.type) for column, field in zip(columns, schemas.FRAME, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schemas.FRAME)
