@@ -81,7 +81,7 @@ lint: setup  ## ruff: rules and format
 types: setup  ## the firmware against the MicroPython stubs of rp2, esp32 and unix
 	@$(BIN)/python tools/typecheck.py
 
-lock:  ## tools/requirements.lock anew from pyproject.toml: each package with the hashes of its files; UPGRADE=1
+lock:  ## tools/requirements.lock from pyproject.toml: each package with the hashes of its files; UPGRADE=1
 	@$(PYTHON) tools/lock.py $(if $(UPGRADE),--upgrade)
 
 format: setup  ## ruff: put into the format, fix what can be fixed

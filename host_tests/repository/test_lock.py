@@ -89,3 +89,9 @@ def test_another_lock_file_makes_set_up_install_again(monkeypatch, tmp_path):
 
 def test_this_python_is_one_of_those_that_were_checked():
     assert f"{sys.version_info[0]}.{sys.version_info[1]}" in lock.PYTHONS
+
+
+def test_the_data_files_that_the_package_names_are_there():
+    content = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = content["tool"]["setuptools"]["package-data"]["outpost_tools"]
+    assert all(list((REPOSITORY / "tools" / "outpost_tools").glob(pattern)) for pattern in patterns), patterns
