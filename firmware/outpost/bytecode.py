@@ -88,12 +88,52 @@ def _put_length(tx, length):
     return at + 1
 
 
-def put_prefix(buf, at, lengths, oldest, acked, boot):
+def put_prefix(prefix, seed, first, oldest, acked):
     """See `memory.py`."""
-    at = put_u32(buf, at, lengths)
-    at = put_u32(buf, at, oldest)
-    at = _put_u16(buf, at, acked)
-    return _put_u16(buf, at, boot)
+    put_u32(prefix, 0, first)
+    put_u32(prefix, 4, oldest)
+    _put_u16(prefix, 8, acked)
+    put_u32(prefix, 12, seed)
+
+
+def put_record(buf, at, prefix, topic, payload):
+    """See `crc.py`."""
+    at = _put_part(12, buf, at, prefix)
+    at = _put_part(prefix[1], buf, at, topic)
+    at = _put_part(_payload_length(prefix), buf, at, payload)
+    _put_crc(buf, at, prefix)
+
+
+def _put_part(length, buf, at, source):
+    return copy(buf, at, source, 0, length)
+
+
+def _payload_length(prefix):
+    return prefix[2] | prefix[3] << 8
+
+
+def _put_crc(buf, end, prefix):
+    crc = end - 12 - prefix[1] - _payload_length(prefix)  # the start yet: the frame is at 11 words
+    crc = crc30(u32(prefix, 12), buf, crc, end)
+    put_u32(buf, end, crc)
+    put_u32(prefix, 12, crc)
+
+
+def holds_record(buf, prefix, at, topic, payload):
+    """See `crc.py`."""
+    at = _pass_part(12, buf, at, prefix)
+    at = _pass_part(prefix[1], buf, at, topic)
+    at = _pass_part(_payload_length(prefix), buf, at, payload)
+    return at >= 0 and u32(buf, at) == u32(prefix, 12) and buf[at + 3] < 0x40
+
+
+def _pass_part(length, buf, at, source):
+    """at + length when buf holds source[:length] there; -1 when not, or when `at` is -1."""
+    start = 0
+    while at >= 0 and start < length:
+        at = at + 1 if buf[at] == source[start] else -1
+        start += 1
+    return at
 
 
 def _put_u16(buf, at, value):

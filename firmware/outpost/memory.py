@@ -12,8 +12,8 @@ payload are left to the caller, to be put at `end`.
 
 puback_id(rx, at, end) -> the packet identifier of the whole PUBACK at rx[at:end]; 0: another packet, or not all of it yet.
 
-put_prefix(buf, at, lengths, oldest, acked, boot) -> at + 12 writes the head of a record of the outbox (`sectors.py`), little
-endian: lengths:4 oldest:4 acked:2 boot:2. `at` is a multiple of 4.
+put_prefix(prefix, seed, first, oldest, acked) fills prefix[:10] and the seed after it, for put_record():
+first:4 oldest:4 acked:2 boot:2 seed:4, little endian. The boot count stays as it is.
 
 u32(buf, at) -> the low 30 bits of a 32-bit field, little endian; put_u32(buf, at, value) -> at + 4 writes one. What the formats
 of this package store never has more than 30 bits.

@@ -73,18 +73,20 @@ class NotedOutbox(Outbox):
             return _FULL
         return Outbox._put(self, kind)
 
-    def _write_record(self, kind):
-        if not self._has_header and self.note_length and kind != _STATE and not self._write_note_first():
-            return False
-        return Outbox._write_record(self, kind)
+    def _write_record(self, first, size):
+        if not self._has_header and self.note_length and first & 0xF != _STATE:
+            if not self._write_note_first():
+                return False
+        return Outbox._write_record(self, first, size)
 
     def _write_note_first(self):
-        """The first record of a fresh sector. The message that is being stored waits for it."""
-        topic_length, payload, length = self._topic_length, self._payload, self._length
-        self._topic_length = 0
-        self._payload, self._length = self.note, self.note_length
-        self._has_header = Outbox._write_record(self, _STATE)  # if not, the block is opened again: the one before has the note
-        self._topic_length, self._payload, self._length = topic_length, payload, length
+        """Write the first record of a fresh sector. The message that is being stored waits."""
+        payload = self._payload
+        self._payload = self.note
+        size = -(-self.note_length - _OVERHEAD & -self._align)  # rounded up
+        # If it fails, the block is opened again: the sector before has the note.
+        self._has_header = Outbox._write_record(self, _STATE | self.note_length << 16, size)
+        self._payload = payload
         return self._has_header
 
     def _make_room(self, size):

@@ -47,11 +47,11 @@ class NewestPerTopic(Outbox):
     renumbers = True
 
     def __init__(self, device, record_bytes=512, align=4, page_bytes=256, topics=16):
+        # The newest message of each topic: slot i, of _known used ones.
         self._topic_crc = array("i", [0] * topics)
-        self._newest = array("i", [0] * topics)
+        self._newest = array("i", [0] * topics)  # its number
         self._known = 0
-        self._new_topic = self._new_payload = b""
-        self._new_topic_length = self._new_length = 0
+        self._new_topic = self._new_payload = b""  # of the message that waits while others are kept
         self._kept_topic, self._kept_payload = bytearray(255), bytearray(record_bytes)
         Outbox.__init__(self, device, record_bytes, align, page_bytes)
         if self.blocks < 4 or topics * record_bytes > (self.blocks - 3) * (_BLOCK_BYTES // 2):
@@ -66,12 +66,12 @@ class NewestPerTopic(Outbox):
             self._learn(self._crc_of_topic(self.topic_at - _PREFIX), self.loaded_seq)
         return status
 
-    def _put(self, kind):
+    def _put(self, first):
         if not self._is_free((self._head + 1) % self.blocks):  # another policy filled the ring
-            self._make_room(self._topic_length + self._length + _OVERHEAD)
-        status = Outbox._put(self, kind)
-        if status == _OK and kind & 3 == _MESSAGE:
-            self._learn(crc30(0, self._topic, 0, self._topic_length), self.next_seq - 1)
+            self._make_room((first >> 8 & 0xFF) + (first >> 16) + _OVERHEAD)
+        status = Outbox._put(self, first)
+        if status == _OK and first & 3 == _MESSAGE:
+            self._learn(crc30(0, self._topic, 0, len(self._topic)), self.next_seq - 1)
         return status
 
     def _crc_of_topic(self, at):
@@ -110,7 +110,8 @@ class NewestPerTopic(Outbox):
 
     def _rescue(self):
         """Empty the oldest sector."""
-        self._put_aside()
+        self._new_topic = self._topic
+        self._new_payload = self._payload
         self._enter(self._tail)
         following = self.oldest_seq
         at = self._next_record()
@@ -122,22 +123,9 @@ class NewestPerTopic(Outbox):
                 if not (self.acked << 1) >> (seq - self.oldest_seq) & 1:
                     self._keep_or_drop(at, seq)
             at = self._next_record()
-        self._take_back()
-        self.discard_through(self._cursor_end - 1)
-
-    # One assignment a line: a tuple of four would take heap.
-
-    def _put_aside(self):
-        self._new_topic = self._topic
-        self._new_topic_length = self._topic_length
-        self._new_payload = self._payload
-        self._new_length = self._length
-
-    def _take_back(self):
         self._topic = self._new_topic
-        self._topic_length = self._new_topic_length
         self._payload = self._new_payload
-        self._length = self._new_length
+        self.discard_through(self._cursor_end - 1)
 
     def _keep_or_drop(self, at, seq):
         slot = self._slot(self._crc_of_topic(at))
@@ -147,15 +135,17 @@ class NewestPerTopic(Outbox):
             self._newest[slot] = self.next_seq - 1
 
     def _write_again(self, at):
-        """Append the message at `at` in the buffer again. False: no room in the head (the ring was filled by another policy)."""
-        kind = self.buffer[at]
-        self._topic, self._topic_length = self._kept_topic, self.buffer[at + 1]
-        self._payload, self._length = self._kept_payload, u32(self.buffer, at) >> 16
-        copy(self._kept_topic, 0, self.buffer, at + _PREFIX, self._topic_length)
-        copy(self._kept_payload, 0, self.buffer, at + _PREFIX + self._topic_length, self._length)
-        if self._offset - (-(self._topic_length + self._length + _OVERHEAD) & -self._align) > _BLOCK_BYTES:
-            return False
-        if not self._write_record(kind):
+        """Append the message at `at` in the buffer again. False: the head has no room, since another
+        policy filled the ring."""
+        first = u32(self.buffer, at)
+        length = first >> 8 & 0xFF  # of the topic, then of the payload
+        self._topic, self._payload = self._kept_topic, self._kept_payload
+        copy(self._topic, 0, self.buffer, at + _PREFIX, length)
+        at += _PREFIX + length
+        length = first >> 16
+        copy(self._payload, 0, self.buffer, at, length)
+        length = -(-length - (first >> 8 & 0xFF) - _OVERHEAD & -self._align)  # padded, of the record
+        if self._offset + length > _BLOCK_BYTES or not self._write_record(first, length):
             return False
         self.next_seq += 1
         return True

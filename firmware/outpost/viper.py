@@ -89,14 +89,13 @@ def put_publish(tx: ptr8, head: int, source: ptr8, start: int, topic_length: int
 
 
 @micropython.viper
-def put_prefix(buf: ptr8, at: int, lengths: int, oldest: int, acked: int, boot: int) -> int:
+def put_prefix(prefix: ptr8, seed: int, first: int, oldest: int, acked: int):
     """See `memory.py`."""
-    words = ptr32(buf)
-    word = at >> 2
-    words[word] = lengths
-    words[word + 1] = oldest
-    words[word + 2] = acked | boot << 16
-    return at + 12
+    words = ptr32(prefix)
+    words[0] = first
+    words[1] = oldest
+    ptr16(prefix)[4] = acked
+    words[3] = seed
 
 
 @micropython.viper

@@ -17,15 +17,84 @@ _TABLE = array(
 
 @micropython.viper
 def crc30(seed: int, buf: ptr8, at: int, end: int) -> int:
-    """See `crc.py`. The first three names are in registers, so `seed` becomes the CRC."""
+    """See `crc.py`. The first two names are in registers: `seed` becomes the CRC, `buf` moves."""
     table = ptr32(_TABLE)
     seed = int(uint(seed ^ 0x3FFFFFFF) | uint(3) << 30)  # its complement in 32 bits; no constant above 2^30
-    while at < end:
-        seed ^= buf[at]
+    buf = ptr8(int(buf) + at)
+    end -= at
+    while end:
+        seed ^= buf[0]
         seed = int(uint(seed) >> 4) ^ table[seed & 15]
         seed = int(uint(seed) >> 4) ^ table[seed & 15]
-        at += 1
+        buf = ptr8(int(buf) + 1)
+        end -= 1
     return (seed ^ -1) & 0x3FFFFFFF
+
+
+@micropython.viper
+def put_record(buf: ptr8, at: int, prefix: ptr8, topic: ptr8, payload: ptr8):
+    """See `crc.py`. The first two names are in registers: `buf` moves, `at` becomes the CRC."""
+    table = ptr32(_TABLE)
+    buf = ptr8(int(buf) + at)
+    at = int(uint(ptr32(prefix)[3] ^ 0x3FFFFFFF) | uint(3) << 30)
+    source = prefix
+    length = 12
+    part = 0
+    while part < 3:
+        while length:
+            buf[0] = source[0]
+            at ^= buf[0]
+            at = int(uint(at) >> 4) ^ table[at & 15]
+            at = int(uint(at) >> 4) ^ table[at & 15]
+            buf = ptr8(int(buf) + 1)
+            source = ptr8(int(source) + 1)
+            length -= 1
+        if part:
+            source = payload
+            length = prefix[2] | prefix[3] << 8
+        else:
+            source = topic
+            length = prefix[1]
+        part += 1
+    at = (at ^ -1) & 0x3FFFFFFF
+    ptr32(prefix)[3] = at
+    buf[0] = at
+    buf[1] = at >> 8
+    buf[2] = at >> 16
+    buf[3] = at >> 24
+
+
+@micropython.viper
+def holds_record(buf: ptr8, source: ptr8, at: int, topic: ptr8, payload: ptr8) -> bool:
+    """See `crc.py`."""
+    prefix = source
+    buf = ptr8(int(buf) + at)
+    length = 12
+    part = 0
+    while part < 4:
+        while length > 3:  # four a turn, as in copy()
+            if buf[0] ^ source[0] or buf[1] ^ source[1] or buf[2] ^ source[2] or buf[3] ^ source[3]:
+                return False
+            buf = ptr8(int(buf) + 4)
+            source = ptr8(int(source) + 4)
+            length -= 4
+        while length:
+            if buf[0] ^ source[0]:
+                return False
+            buf = ptr8(int(buf) + 1)
+            source = ptr8(int(source) + 1)
+            length -= 1
+        part += 1
+        if part == 1:
+            source = topic
+            length = prefix[1]
+        elif part == 2:
+            source = payload
+            length = prefix[2] | prefix[3] << 8
+        else:
+            source = ptr8(int(prefix) + 12)
+            length = 4
+    return True
 
 
 @micropython.viper
