@@ -34,12 +34,13 @@ def forget_built_in(names):
 found = find_built_in()
 
 import board
-from outpost import wear
 from outpost.client import Client
-from outpost.clock import Clock
+from outpost.memory import unload
 from outpost.outbox import Outbox
-from outpost.station import Station
-from outpost.telemetry import Pack
+from station import flash_wear
+from station.clock import Clock
+from station.station import Station
+from station.telemetry import Pack
 
 _OK = const(0)  # outpost.status has them too, and takes an RP2040 21 ms to import
 _BLANK = const(-10)
@@ -48,13 +49,12 @@ _RECORD_OVERHEAD = 16  # bytes of a record beside topic and payload: OUTBOX_FORM
 
 def load_settings():
     """The settings. Their module, 9 KB of heap, is unloaded again. Raises ValueError."""
-    from outpost.settings import load
+    from station.settings import load
 
     try:
         return load("settings.json")
     finally:
-        del sys.modules["outpost.settings"]
-        sys.modules["outpost"].__dict__.pop("settings", None)
+        unload("station.settings")
 
 
 def open_outbox(settings):
@@ -91,7 +91,7 @@ def build(settings):
     board.set_clock(clock, now_ms)
     topic = (base + "/data").encode()
     pack = Pack(settings["device_id"].encode(), outbox.record_bytes - _RECORD_OVERHEAD - len(topic))
-    sensors = board.sensors(settings) + wear.sensors(outbox)
+    sensors = board.sensors(settings) + flash_wear.sensors(outbox)
     return Station(client, pack, clock, sensors, topic, settings["interval_ms"], now_ms)
 
 
@@ -126,7 +126,7 @@ def main():
         print(error, file=sys.stderr)
         return board.give_up()
     if settings["deep_sleep"]:
-        from outpost.duty import wake
+        from station.deep_sleep import wake
 
         return wake(station, board, settings)
     return run(station)

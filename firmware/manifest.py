@@ -1,49 +1,6 @@
-"""Freeze list for a custom build: include() it in the board's manifest. The same files as `package.json`."""
+"""Freeze list for a custom build: include() it in the board's manifest. The library alone: its first line."""
 # pyright: reportUndefinedVariable=false
 
-MODULES = (
-    "__init__",
-    "aio",
-    "ask",
-    "bytecode",
-    "chip_sensors",
-    "client",
-    "client_setup",
-    "clock",
-    "crash",
-    "crc",
-    "durable",
-    "duty",
-    "esp32_board",
-    "exactly_once",
-    "memory",
-    "notes",
-    "ntp",
-    "outbox",
-    "outbox_setup",
-    "packets",
-    "partition",
-    "pinned",
-    "pinning",
-    "policies",
-    "ram",
-    "reader",
-    "rp2_board",
-    "sectors",
-    "session",
-    "settings",
-    "station",
-    "status",
-    "streaming",
-    "subscriber",
-    "telemetry",
-    "tls_link",
-    "viper",
-    "viper_crc",
-    "wear",
-    "wifi",
-    "wifi_board",
-    "wifi_link",
-)
-
-package("outpost", files=[name + ".py" for name in MODULES], base_path=".")  # noqa: F821 - the build's own function
+package("outpost", base_path=".")  # noqa: F821 - the build's own function: every module of the folder
+package("station", base_path=".")  # noqa: F821
+package("support", base_path="../boards")  # noqa: F821

@@ -11,7 +11,7 @@ import pytest
 HOST_TESTS = Path(__file__).resolve().parent
 REPOSITORY = HOST_TESTS.parent
 
-for _folder in ("host_tests", "host_tests/support", "tools/cpython_stubs", "tools", "boards/UNIX", "firmware"):
+for _folder in ("host_tests", "host_tests/support", "tools/cpython_stubs", "tools", "boards/UNIX", "boards", "firmware"):
     sys.path.insert(0, str(REPOSITORY / _folder))
 
 # A test's JVM lives for a minute: the second compiler and the parallel collector cost more than they bring.

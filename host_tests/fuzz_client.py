@@ -24,7 +24,12 @@ from pathlib import Path
 from typing import Any
 
 _HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(_HERE / "support"), str(_HERE.parent / "boards" / "UNIX"), str(_HERE.parent / "tools" / "cpython_stubs")]
+sys.path[:0] = [
+    str(_HERE / "support"),
+    str(_HERE.parent / "boards"),
+    str(_HERE.parent / "boards" / "UNIX"),
+    str(_HERE.parent / "tools" / "cpython_stubs"),
+]
 
 from fuzz_firmware import Firmware, new_marks  # noqa: E402 - the path comes first
 from fuzz_mutants import MUTANTS  # noqa: E402

@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-_PATHS = ("firmware", "boards/UNIX", "host_tests", "host_tests/support", "tools/cpython_stubs")
+_PATHS = ("firmware", "boards", "boards/UNIX", "host_tests", "host_tests/support", "tools/cpython_stubs")
 sys.path[:0] = [str(REPOSITORY / part) for part in _PATHS]
 
 from tqdm import tqdm  # noqa: E402

@@ -36,7 +36,7 @@ sys.path.insert(0, str(REPOSITORY / "tools"))
 from outpost_tools import firmware_build, interpreters  # noqa: E402 - the path must be set first
 from outpost_tools.errors import ToolError  # noqa: E402
 
-_PRODUCT = ("firmware", "boards/UNIX")
+_PRODUCT = ("firmware", "boards", "boards/UNIX")
 _TESTS = ("host_tests", "host_tests/support", "host_tests/support/unittest_lite")
 _MPY = {"i386": "x86", "amd64": "x64", "armhf": "armv7emsp"}
 _HEAP = "heapsize=16M"  # the fakes (a whole flash in RAM) are bigger than a board; tests of the heap measure for themselves
@@ -118,8 +118,8 @@ def unreported(on_disk: Iterable[str], reported: Iterable[str]) -> list[str]:
 
 def _environment(folder: Path, product: Path = REPOSITORY) -> dict[str, str]:
     """product: where firmware/ and boards/ are, sources or compiled."""
-    paths = [*(product / path for path in _PRODUCT), *(REPOSITORY / path for path in _TESTS)]
-    return os.environ | {"MICROPYPATH": ":".join([str(folder), *map(str, paths), ".frozen"])}
+    paths = [*(product / path for path in _PRODUCT), folder, *(REPOSITORY / path for path in _TESTS)]
+    return os.environ | {"MICROPYPATH": ":".join([*map(str, paths), ".frozen"])}
 
 
 def compile_product(folder: Path, architecture: str) -> None:

@@ -25,7 +25,7 @@ from tqdm import tqdm  # noqa: E402 - the path must be set first
 from outpost_tools import interpreters  # noqa: E402
 
 MODES = ("broker", "collector")
-_PATHS = ("firmware", "boards/UNIX", "host_tests/support")
+_PATHS = ("firmware", "boards", "boards/UNIX", "host_tests/support")
 
 
 class Fault(Exception):

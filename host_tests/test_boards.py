@@ -9,14 +9,15 @@ import micropython
 
 from fake_machine import PORTS, REPOSITORY, Bench, Chip, Filesystem, Reset, flash_of
 from fake_network import RP2, Ticks
-from outpost import crash, status
-from outpost.chip_sensors import Reading
-from outpost.clock import Clock
-from outpost.duty import wake
+from outpost import status
 from outpost.outbox import Outbox
-from outpost.pinned import PinnedError
 from outpost.session import packet_id_of
-from outpost.settings import check
+from station.clock import Clock
+from station.deep_sleep import wake
+from station.settings import check
+from support import crash_log
+from support.chip_sensors import Reading
+from support.pinned import PinnedError
 
 GIVEN = {"device_id": "board-1", "broker_host": "broker.test", "mode": "broker", "wifi_ssid": "home", "wifi_password": "secret"}
 FUNCTIONS = (
@@ -197,7 +198,7 @@ class TestBoards(unittest.TestCase):
                 ticks.longest_sleep_ms = 0
                 bench(name, ticks=ticks, chip=chip).board.begin()
                 slept.append(ticks.longest_sleep_ms)
-            self.assertEqual(slept, [crash.pause_ms(n) for n in range(1, 17)], name)
+            self.assertEqual(slept, [crash_log.pause_ms(n) for n in range(1, 17)], name)
             self.assertEqual((slept[2], slept[3], slept[15]), (0, 2000, 600_000))
             board = bench(name, ticks=ticks, chip=chip).board
             board.begin()
@@ -325,12 +326,12 @@ class TestBoards(unittest.TestCase):
             os.remove("crash.txt")
 
     def test_a_reason_is_written_only_if_it_is_new_and_never_longer_than_1000(self):
-        self.assertTrue(crash.keep("crash.txt", "one"))
-        self.assertFalse(crash.keep("crash.txt", "one"))
-        self.assertTrue(crash.keep("crash.txt", "two"))
+        self.assertTrue(crash_log.keep("crash.txt", "one"))
+        self.assertFalse(crash_log.keep("crash.txt", "one"))
+        self.assertTrue(crash_log.keep("crash.txt", "two"))
         os.remove("crash.txt")
-        self.assertFalse(crash.keep("no-such-folder/crash.txt", "one"))
-        self.assertTrue(len(crash.text_of(ValueError("x" * 5000))) <= 1000)
+        self.assertFalse(crash_log.keep("no-such-folder/crash.txt", "one"))
+        self.assertTrue(len(crash_log.text_of(ValueError("x" * 5000))) <= 1000)
 
     def test_a_network_fault_reaches_the_clients_last_error(self):
         desk = bench("ESP32_GENERIC_C3")

@@ -1,23 +1,23 @@
-"""viper.py and viper_crc.py do what bytecode.py does; which of them is used must not matter to a byte on flash."""
+"""native.py and native_checksum.py do what portable.py does; which of them is used must not matter to a byte on flash."""
 
 import random
 import sys
 import unittest
 
-from outpost import bytecode
+from outpost import portable
 
 
 class Native:
     """The two as one module."""
 
 
-IMPLEMENTATIONS = [bytecode]
+IMPLEMENTATIONS = [portable]
 try:
-    from outpost import viper, viper_crc
+    from outpost import native, native_checksum
 
     for source, names in (
-        (viper, "copy fill put_publish puback_id put_prefix u32 put_u32"),
-        (viper_crc, "crc30 is_blank skip_records put_record holds_record"),
+        (native, "copy fill put_publish puback_id put_prefix u32 put_u32"),
+        (native_checksum, "crc30 is_blank skip_records put_record holds_record"),
     ):
         for name in names.split():
             setattr(Native, name, getattr(source, name))
@@ -39,15 +39,15 @@ class Misaligned:
 class TestFrozen(unittest.TestCase):
     def test_machine_code_that_computes_wrongly_is_not_used(self):
         """As a frozen RP2040 image of MicroPython 1.25 has it, when it lies at an odd half-word."""
-        names = ("outpost.crc", "outpost.viper_crc")
+        names = ("outpost.checksum", "outpost.native_checksum")
         kept = {name: sys.modules.pop(name) for name in names if name in sys.modules}
-        sys.modules["outpost.viper_crc"] = Misaligned
+        sys.modules["outpost.native_checksum"] = Misaligned
         try:
-            crc = __import__("outpost.crc", None, None, ("crc30",))
-            self.assertTrue(crc.crc30 is bytecode.crc30)
+            crc = __import__("outpost.checksum", None, None, ("crc30",))
+            self.assertTrue(crc.crc30 is portable.crc30)
         finally:
-            sys.modules.pop("outpost.crc", None)
-            del sys.modules["outpost.viper_crc"]
+            sys.modules.pop("outpost.checksum", None)
+            del sys.modules["outpost.native_checksum"]
             sys.modules.update(kept)
 
 

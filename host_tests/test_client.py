@@ -3,7 +3,7 @@ import unittest
 from bench_client import TOPIC, Bench, puback, split
 from outpost import status
 from outpost.client import backoff_ms
-from outpost.station import drain
+from station.station import drain
 
 
 class TestPublish(unittest.TestCase):

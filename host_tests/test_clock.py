@@ -1,6 +1,6 @@
 import unittest
 
-from outpost.clock import Clock
+from station.clock import Clock
 
 
 class TestClock(unittest.TestCase):

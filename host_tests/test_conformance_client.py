@@ -8,7 +8,7 @@ from bench_client import TOPIC, Bench, puback
 from outpost import status
 from outpost.client import Client
 from outpost.client_setup import connect
-from outpost.ram import RamOutbox
+from outpost.ram_outbox import RamOutbox
 from scripted_server import Malformed, decode_all, encode
 
 

@@ -13,7 +13,7 @@ from outpost import status
 from outpost.client import Client
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest, NewestPerTopic
-from outpost.ram import RamOutbox
+from outpost.ram_outbox import RamOutbox
 from scripted_server import decode_all, encode
 
 

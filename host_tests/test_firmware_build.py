@@ -21,8 +21,9 @@ FIRMWARE = REPOSITORY / "firmware"
 
 def test_every_module_is_compiled_under_its_own_name(tmp_path, capsys):
     assert cli.main(["build", "--arch", "armv6m", "--out", str(tmp_path)]) == 0
-    sources = {path.stem for path in (FIRMWARE / "outpost").glob("*.py")}
-    assert {path.name for path in (tmp_path / "outpost").iterdir()} == {f"{name}.mpy" for name in sources}
+    for room in (FIRMWARE / "outpost", FIRMWARE / "station", REPOSITORY / "boards" / "support"):
+        sources = {f"{path.stem}.mpy" for path in room.glob("*.py")}
+        assert {path.name for path in (tmp_path / room.name).iterdir()} == sources and len(sources) > 5
     client = (tmp_path / "outpost" / "client.mpy").read_bytes()
     assert b"on_acknowledged" in client and b"outpost/client.py" in client
     printed = capsys.readouterr().out
@@ -37,10 +38,11 @@ def test_build_writes_what_flash_copies(tmp_path):
 
 
 def test_an_earlier_build_leaves_nothing_in_the_packages_folder(tmp_path):
-    (tmp_path / "outpost").mkdir()
-    (tmp_path / "outpost" / "gone.mpy").write_bytes(b"old")
+    for room in ("outpost", "station", "support"):
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "gone.mpy").write_bytes(b"old")
     assert cli.main(["build", "--arch", "armv6m", "--out", str(tmp_path)]) == 0
-    assert not (tmp_path / "outpost" / "gone.mpy").exists()
+    assert not list(tmp_path.rglob("gone.mpy"))
 
 
 def test_the_mpy_version_is_the_one_that_flash_asks_of_a_board():

@@ -117,7 +117,7 @@ def test_an_outbox_with_messages_survives_a_flash(rig, tmp_path):
     assert rig.outpost("flash", "--no-link") == 0
     held = int(re.search(r"(\d+) messages held", rig.row("outbox"))[1])
     assert held >= 100 and "left as they were" in rig.row("outbox")
-    change(rig.tree / "firmware" / "outpost" / "crash.py", "const(1000)", "const(900)")
+    change(rig.tree / "boards" / "support" / "crash_log.py", "const(1000)", "const(900)")
     assert rig.outpost("flash", "--settings", settings, "--no-link") == 0
     assert rig.row("files").startswith("1 copied")
     assert int(re.search(r"(\d+) messages held", rig.row("outbox"))[1]) >= held
@@ -144,11 +144,11 @@ def test_a_second_flash_copies_nothing_and_a_changed_file_alone(rig):
     assert rig.outpost("flash", "--no-link") == 0
     assert re.match(r"0 copied \(0 bytes\), \d+ unchanged$", rig.row("files"))
     before = rig.hashes()
-    change(rig.tree / "firmware" / "outpost" / "crash.py", "const(1000)", "const(900)")
+    change(rig.tree / "boards" / "support" / "crash_log.py", "const(1000)", "const(900)")
     assert rig.outpost("flash", "--no-link") == 0
     assert rig.row("files").startswith("1 copied")
     after = rig.hashes()
-    assert [path for path in after if after[path] != before.get(path)] == ["/outpost/crash.mpy"] and rig.is_whole()
+    assert [path for path in after if after[path] != before.get(path)] == ["/support/crash_log.mpy"] and rig.is_whole()
 
 
 def test_bytes_that_changed_on_the_board_are_seen(rig):
@@ -210,15 +210,16 @@ def test_a_new_main_is_an_update_not_a_stranger(rig):
     assert rig.row("files").startswith("1 copied") and rig.is_whole()
 
 
-MERGED = ("crc", "memory", "packets", "reader", "sectors", "session")
+MERGED = ("checksum", "memory", "packets", "reader", "sectors", "session")
 _MAKE_FORMER = """
 import os
 for name in {merged!r}:
     os.remove("/outpost/" + name + ".mpy")
-for name in os.listdir("/outpost") + ["fused.mpy"]:
-    if name.endswith(".mpy"):
-        with open("/outpost/" + name, "wb") as file:
-            file.write(b"M another form")
+for room in ("/outpost/", "/station/", "/support/"):
+    for name in os.listdir(room) + ["fused.mpy"] * (room == "/outpost/"):
+        if name.endswith(".mpy"):
+            with open(room + name, "wb") as file:
+                file.write(b"M another form")
 """
 
 
@@ -232,11 +233,69 @@ def test_a_board_with_the_former_build_is_taken_over(rig):
     rig.mpremote("exec", _MAKE_FORMER.format(merged=MERGED))
     before = rig.hashes()
     assert rig.outpost("flash", "--settings", settings_file(rig), "--no-link") == 0, rig.err
-    modules = len([path for path in rig.wanted() if path.startswith("/outpost/")])
+    modules = len([path for path in rig.wanted() if path.count("/") == 2])
     assert rig.row("files").startswith(f"{modules + 1} copied") and "1 unchanged, 1 old ones removed" in rig.row("files")
     after = rig.hashes()
     assert "/outpost/fused.mpy" in before and "/outpost/fused.mpy" not in after and rig.is_whole()
     assert {f"/outpost/{name}.mpy" for name in MERGED} <= after.keys() - before.keys()
+
+
+_MAKE_ONE_ROOM = """
+import json, os
+for room in ("/station", "/support"):
+    for name in os.listdir(room):
+        os.rename(room + "/" + name, "/outpost/" + name)
+    os.rmdir(room)
+os.rename("/outpost/checksum.mpy", "/outpost/crc.mpy")
+with open("/outpost/installed.json") as file:
+    record = json.load(file)
+del record["modules"]
+with open("/outpost/installed.json", "w") as file:
+    json.dump(record, file)
+"""
+
+
+def test_modules_that_moved_to_another_room_are_not_left_behind(rig):
+    """A board that was flashed when all modules were in /outpost: a stale one would be imported by whoever still names it."""
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    rig.mpremote("exec", _MAKE_ONE_ROOM)
+    assert {"/outpost/wifi_board.mpy", "/outpost/clock.mpy", "/outpost/crc.mpy"} <= rig.hashes().keys()
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    found = {path for path in rig.hashes() if path.count("/") == 2 and not path.startswith("/outbox/")}
+    assert found == {path for path in rig.wanted() if path.count("/") == 2} | {"/outpost/installed.json"}
+    assert rig.is_whole()
+
+
+def test_in_the_shared_folders_what_flash_wrote_goes_and_what_the_user_wrote_stays(rig, tmp_path):
+    """/station and /support may be names of the user's folders, too."""
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    gone = rig.tree / "boards" / "support" / "gone.py"
+    gone.write_text("x = 1\n")
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    gone.unlink()
+    (tmp_path / "mine.py").write_text("x = 2\n")
+    for path in ("/support/mine.py", "/support/mine.mpy", "/station/mine.txt"):
+        rig.mpremote("cp", tmp_path / "mine.py", f":{path}")
+    rig.mpremote("cp", tmp_path / "mine.py", ":/support/cut.mpy.new")
+    assert "/support/gone.mpy" in rig.hashes()
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    found = rig.hashes().keys()
+    assert not {"/support/gone.mpy", "/support/cut.mpy.new"} & found and rig.is_whole()
+    assert {"/support/mine.py", "/support/mine.mpy", "/station/mine.txt"} <= found
+
+
+@pytest.mark.parametrize("path", ["/support/wifi.py", "/support/wifi.mpy"])
+def test_a_module_of_the_users_in_a_shared_folder_is_not_overwritten(path, rig, tmp_path):
+    (tmp_path / "mine.py").write_text("x = 2\n")
+    rig.mpremote("mkdir", ":support")
+    rig.mpremote("cp", tmp_path / "mine.py", f":{path}")
+    before = rig.hashes()
+    assert rig.outpost("flash", "--no-link") == 2
+    assert f"{path} on the board is not Outpost's" in rig.err and "--replace" in rig.err
+    assert rig.hashes() == before
+    assert rig.outpost("flash", "--no-link", "--replace") == 0, rig.err
+    assert rig.hashes()[f"{path}.kept"] == before[path] and rig.is_whole()
+    assert rig.outpost("flash", "--no-link") == 0, "what was flashed is ours"
 
 
 # --- Slow ---
@@ -288,9 +347,10 @@ def test_killed_at_random_and_repeated(rig):
 
 def change_all(tree, number):  # noqa: F811
     """Each module gets other bytes (0: those of the repository), and main.py: nothing that is on the board will do."""
-    for path in [*(tree / "firmware" / "outpost").glob("*.py"), tree / "firmware" / "main.py", tree / "boards/RIG/board.py"]:
+    patterns = ("firmware/*/*.py", "boards/support/*.py", "firmware/main.py", "boards/RIG/board.py")
+    for path in [path for pattern in patterns for path in tree.glob(pattern)]:
         text = re.sub(r"\n__mark = .*", "", path.read_text().rstrip()).rstrip()
-        path.write_text(f"{text}\n\n__mark = {number + 1000}\n" if number and path.name != "viper.py" else text + "\n")
+        path.write_text(f"{text}\n\n__mark = {number + 1000}\n" if number and path.name != "native.py" else text + "\n")
 
 
 def test_power_cut_at_random_and_repeated(rig):
@@ -337,12 +397,12 @@ def test_an_old_version_runs_until_the_new_one_has_arrived(rig):
 def test_bytes_damaged_on_the_way_do_not_come_into_use(rig, monkeypatch):
     assert rig.outpost("flash", "--no-link") == 0
     old = rig.wanted()
-    change(rig.tree / "firmware" / "outpost" / "crash.py", "const(1000)", "const(900)")
+    change(rig.tree / "boards" / "support" / "crash_log.py", "const(1000)", "const(900)")
     write = connection.Board.write
     spoilt = lambda board, path, data, show: write(board, path, data[:50] + b"?" + data[51:], show)  # noqa: E731
     monkeypatch.setattr(connection.Board, "write", spoilt)
     assert rig.outpost("flash", "--no-link") == 2
-    assert "/outpost/crash.mpy.new did not arrive as it was sent" in rig.err
+    assert "/support/crash_log.mpy.new did not arrive as it was sent" in rig.err
     assert old.items() <= rig.hashes().items()
 
 

@@ -4,6 +4,7 @@
 import contextlib
 import functools
 import http.server
+import json
 import re
 import shlex
 import threading
@@ -46,19 +47,23 @@ def globbed(folder, word):
     return sorted(str(path.relative_to(folder)) for path in folder.glob(word)) if "*" in word else []
 
 
+ROOMS = [REPOSITORY / place for place in ("firmware/outpost", "firmware/station", "boards/support")]
+
+
 def modules_on(rig, folder):
-    prefix = f"{folder}/outpost/"
-    return {path.removeprefix(prefix): value.hex() for path, value in rig.hashes().items() if path.startswith(prefix)}
+    """Path below the folder -> SHA-256, of the files in the three packages."""
+    prefixes = tuple(f"{folder}/{room.name}/" for room in ROOMS)
+    return {path.removeprefix(f"{folder}/"): value.hex() for path, value in rig.hashes().items() if path.startswith(prefixes)}
 
 
 def sources():
-    return {path.name: digest(path.read_bytes()) for path in (REPOSITORY / "firmware" / "outpost").glob("*.py")}
+    return {f"{room.name}/{path.name}": digest(path.read_bytes()) for room in ROOMS for path in room.glob("*.py")}
 
 
 def test_mpremote_by_hand_as_the_page_says(rig):
     lines = lines_with(PAGE, "mpremote ")
     by_hand = [line for line in lines if " cp " in line]
-    assert len(by_hand) == 2
+    assert len(by_hand) == 4
     (rig.tree / "settings.json").write_text('{"device_id": "x", "broker_host": "127.0.0.1", "outbox_blocks": 8}')
     for line in by_hand:
         run_here(rig, line.replace("RPI_PICO_W", "RIG"))
@@ -91,23 +96,42 @@ def served(folder):
         thread.join()
 
 
+MIP = ("firmware/client.json", "firmware/client_outbox.json", "package.json")
+_IMPORT_ALL = """
+import os, sys
+for room in ("outpost", "station", "support"):
+    try:
+        names = os.listdir("/lib/" + room)
+    except OSError:
+        continue
+    for name in names:
+        name = name.rsplit(".", 1)[0]
+        if name not in ("__init__", "aio", "esp32_board", "rp2_board"):
+            __import__(room + "." + name)
+print(*sorted(name for name in sys.modules if "outpost." in name))
+"""
+
+
+def test_the_page_names_the_mip_packages():
+    assert [line.split()[5] for line in lines_with(PAGE, "mip install")] == [*MIP]
+
+
+@pytest.mark.parametrize("package", MIP)
 @pytest.mark.parametrize("way", ["http", "file"])
-def test_mip_installs_every_module(way, rig):
-    """The real `mpremote mip install`, of the list that the page names; the modules import from there."""
-    (line,) = lines_with(PAGE, "mip install")
-    assert line.endswith("firmware/package.json")
+def test_mip_installs_a_package_and_all_of_it_imports(way, package, rig):
+    """The real `mpremote mip install` of each by itself; its modules import with nothing else on the board."""
+    wanted = [target for target, _ in json.loads((REPOSITORY / package).read_text())["urls"]]
     with served(rig.tree) as (address, asked):
-        package = f"{address}/firmware/package.json" if way == "http" else "firmware/package.json"
-        rig.mpremote("mip", "install", package)
-    assert modules_on(rig, "/lib") == sources()
-    assert way == "file" or len(asked) == 1 + len(sources())
-    said = rig.mpremote("exec", "from outpost.client import Client; from outpost.outbox import Outbox; print(Client, Outbox)")
-    assert "class 'Client'" in said
+        rig.mpremote("mip", "install", f"{address}/{package}" if way == "http" else package)
+    assert modules_on(rig, "/lib") == {path: value for path, value in sources().items() if path in wanted}
+    assert way == "file" or len(asked) == 1 + len(wanted)
+    assert "outpost.client" in rig.mpremote("exec", _IMPORT_ALL)
+    assert package != "package.json" or sorted(wanted) == sorted(sources())
 
 
 def test_what_mip_installed_does_not_stand_in_the_way_of_flash(rig):
     """/outpost comes before /lib/outpost on a board's path."""
-    rig.mpremote("mip", "install", "firmware/package.json")
+    rig.mpremote("mip", "install", "package.json")
     assert rig.outpost("flash", "--no-link") == 0, rig.err
     said = rig.mpremote("exec", "import outpost.client as c; print(c.__file__)")
     assert said.strip() == "outpost/client.mpy"
@@ -128,15 +152,13 @@ def test_a_manifest_names_files_that_are_there(name):
             assert (here / base_path / file).is_file(), file
             frozen.add(file)
 
-        def package(folder, files, base_path="."):
-            for file in files:
-                assert (here / base_path / folder / file).is_file(), file
-                frozen.add(f"{folder}/{file}")
+        def package(folder, base_path="."):
+            frozen.update(f"{folder}/{file.name}" for file in (here / base_path / folder).glob("*.py"))
 
         exec(compile(path.read_text(), path, "exec"), {"include": include, "module": module, "package": package})
 
     run(REPOSITORY / "boards" / name / "manifest.py")
-    assert {f"outpost/{name}" for name in sources()} | {"board.py"} <= frozen
+    assert {*sources(), "board.py"} <= frozen
     assert len(foreign) == (name != "UNIX") and all(one.startswith("$(PORT_DIR)/boards/") for one in foreign)
     assert name == "UNIX" or "main.py" in frozen
 

@@ -12,9 +12,9 @@ import micropython
 from bench_client import TOPIC, Bench, confirmation
 from fake_stream import FakeStream
 from outpost.client import Client
-from outpost.clock import Clock
-from outpost.ram import RamOutbox
-from outpost.telemetry import Pack
+from outpost.ram_outbox import RamOutbox
+from station.clock import Clock
+from station.telemetry import Pack
 
 MESSAGES = 10_000
 PAYLOAD = bytes(64)

@@ -20,7 +20,7 @@ def test_publishing_through_a_real_broker_takes_no_heap(architecture, tmp_path):
     command = find_micropython(architecture)
     if command is None:
         pytest.skip(f"missing: MicroPython for {architecture}; run `make setup`")
-    path = ":".join(map(str, (REPOSITORY / "firmware", REPOSITORY / "boards" / "UNIX")))
+    path = ":".join(map(str, (REPOSITORY / "firmware", REPOSITORY / "boards", REPOSITORY / "boards" / "UNIX")))
     with Broker("mosquitto", tmp_path) as broker:
         done = subprocess.run(
             [*command, HOST_TESTS / "support" / "heap_over_socket.py", str(broker.port), str(MESSAGES)],

@@ -18,14 +18,14 @@ import micropython
 
 from fake_flash import flash_in_ram
 from fake_machine import Bench
-from outpost import wifi_board
 from outpost.client import Client
-from outpost.clock import Clock
 from outpost.outbox import Outbox
-from outpost.settings import check
-from outpost.station import Station
-from outpost.telemetry import Pack
 from quiet_sockets import RealSelect, RealSockets, bound, resolved
+from station.clock import Clock
+from station.settings import check
+from station.station import Station
+from station.telemetry import Pack
+from support import wifi_board
 
 TURN_MS = 4
 TURNS = 400

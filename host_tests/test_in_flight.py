@@ -9,12 +9,12 @@ from lwip_model import BLOCKED_MS, PINGREQ, PUBACK, PUBLISH, TLS_RECORD_BYTES, S
 from outpost.client import Client
 from outpost.durable import DurableClient
 from outpost.exactly_once import ExactlyOnce
-from outpost.notes import NotedOutbox
 from outpost.outbox import Outbox
-from outpost.ram import RamOutbox
-from outpost.rp2_board import Rp2Board
+from outpost.ram_outbox import RamOutbox
 from outpost.session import cost_of
+from outpost.state_note import NotedOutbox
 from outpost.subscriber import Subscriber
+from support.rp2_board import Rp2Board
 
 BOUND = Rp2Board.IN_FLIGHT_BYTES
 SIZES = (20, 104, 300, 388, 450, 521, 700, 1200)

@@ -22,7 +22,7 @@ def run_board(folder: Path, settings: object, **simulation: object) -> subproces
     if settings is not None:
         (folder / "settings.json").write_text(settings if isinstance(settings, str) else json.dumps(settings))
     (folder / "simulation.json").write_text(json.dumps({"stop_file": "stop", **simulation}))
-    env = {**os.environ, "MICROPYPATH": f"{REPOSITORY}/firmware:{REPOSITORY}/boards/UNIX"}
+    env = {**os.environ, "MICROPYPATH": f"{REPOSITORY}/firmware:{REPOSITORY}/boards:{REPOSITORY}/boards/UNIX"}
     main = REPOSITORY / "firmware" / "main.py"
     return subprocess.run([*command, main], cwd=folder, env=env, check=False, capture_output=True, text=True, timeout=60)
 

@@ -428,7 +428,7 @@ class TestForeignRegions(unittest.TestCase):
         self.assertEqual(Outbox(flash, align=4).mount(), status.GEOMETRY)
 
     def test_a_newer_version_is_not_touched(self):
-        from outpost.crc import crc30
+        from outpost.checksum import crc30
 
         flash, _ = fresh()
         image = bytearray(image_of(flash))

@@ -11,7 +11,7 @@ import pytest
 from outpost_tools.interpreters import REQUIRED_ARCHITECTURES, find_micropython
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-PATHS = [str(REPOSITORY / part) for part in ("firmware", "boards/UNIX", "host_tests/support")]
+PATHS = [str(REPOSITORY / part) for part in ("firmware", "boards", "boards/UNIX", "host_tests/support")]
 
 
 def run(command: list[str], variable: str, paths: list[str]) -> str:

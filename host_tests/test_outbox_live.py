@@ -20,7 +20,7 @@ from pty_board import PtyBoard
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 FIRMWARE = REPOSITORY / "firmware"
-MODULES = f"{FIRMWARE}:{REPOSITORY / 'boards' / 'UNIX'}"
+MODULES = f"{FIRMWARE}:{REPOSITORY / 'boards'}:{REPOSITORY / 'boards' / 'UNIX'}"
 SETTINGS = {"device_id": "board-1", "broker_host": "127.0.0.1", "broker_port": 1, "outbox_blocks": 8, "interval_ms": 20}
 BLOCKS = SETTINGS["outbox_blocks"]
 IDLE = "import time\nwhile True:\n    time.sleep_ms(10)\n"

@@ -14,9 +14,9 @@ import power_loss  # noqa: F401 - gives the firmware zlib's CRC: the plain one t
 from fake_flash import PowerCut, flash_in_ram, image_of
 from nor_flash import CUT_MODES
 from outpost import status
-from outpost.notes import NotedOutbox
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest
+from outpost.state_note import NotedOutbox
 from outpost_tools import segments
 from outpost_tools.outbox import layout
 from outpost_tools.outbox.export import write_segment

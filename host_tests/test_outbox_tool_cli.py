@@ -12,12 +12,12 @@ import pytest
 import power_loss  # noqa: F401 - gives the firmware zlib's CRC
 from fake_flash import flash_in_ram, image_of
 from outpost.outbox import Outbox
-from outpost.telemetry import Pack
 from outpost_tools import cli, message, segments
 from outpost_tools.collect.log import frame_key
 from outpost_tools.outbox import cli as outbox_cli
 from outpost_tools.outbox import wear
 from outpost_tools.outbox.image import read_image
+from station.telemetry import Pack
 
 TOPIC = b"outpost/board-1/data"
 CLOCK = SimpleNamespace(is_set=True, day=20_000, ms=1234, up_day=0, up_ms=0)

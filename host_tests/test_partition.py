@@ -41,7 +41,7 @@ class TestPartition(unittest.TestCase):
         del sys.modules["esp32"]
 
     def test_the_partition_is_used_as_it_is(self):
-        from outpost import partition
+        from support import partition
 
         for label, blocks, align in (("outbox", 8, 4), ("secret", 4, 32)):
             device, found_align, page_bytes = partition.find(label)
@@ -52,7 +52,7 @@ class TestPartition(unittest.TestCase):
                 outbox.discard(outbox.next_seq - 1)
 
     def test_no_partition_and_one_that_is_too_small(self):
-        from outpost import partition
+        from support import partition
 
         self.assertEqual(partition.find("nothing"), None)
         with self.assertRaises(ValueError):

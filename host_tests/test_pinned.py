@@ -9,10 +9,10 @@ import unittest
 import micropython
 import vfs
 
-from outpost import pinned, pinning
 from outpost.outbox import Outbox
 from outpost.status import BLANK
 from pinned_nor import Chip, Port
+from support import pinned, pinning
 
 BLOCKS = 40
 PLACE = "/pinned"

@@ -6,8 +6,8 @@ import os
 import unittest
 
 import pinned_hunt
-from outpost import pinned, pinning
 from power_loss import Violation
+from support import pinned, pinning
 
 CUTS = 120
 

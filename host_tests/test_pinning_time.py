@@ -19,7 +19,7 @@ def test_the_bound_covers_each_line_of_pinning(tmp_path):
     command = find_micropython("i386")
     if command is None:
         pytest.skip("missing MicroPython i386: run make setup")
-    folders = [REPOSITORY / "firmware", REPOSITORY / "boards" / "UNIX", HOST_TESTS / "support"]
+    folders = [REPOSITORY / "firmware", REPOSITORY / "boards", REPOSITORY / "boards" / "UNIX", HOST_TESTS / "support"]
     done = subprocess.run(
         [*command, "-X", "heapsize=16m", str(HOST_TESTS / "support" / "pinning_operations.py")],
         cwd=tmp_path,

@@ -3,11 +3,11 @@ import unittest
 from bench_client import Bench
 from fake_flash import flash_in_ram
 from outpost import status
-from outpost.clock import Clock
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest, NewestPerTopic
-from outpost.station import Station
-from outpost.telemetry import Pack
+from station.clock import Clock
+from station.station import Station
+from station.telemetry import Pack
 
 
 def made(outbox_class, blocks, **options):

@@ -152,7 +152,7 @@ def test_the_example_is_good_also_with_all_that_it_holds(folder, capsys):
     ]
     full = "\n".join(lines).replace("kitchen.pem", "client.pem").replace("kitchen.key", "client.key")
     assert checked(capsys, folder, full)[2].startswith(f"outpost: {NO_PORT}: no such port")
-    from outpost import settings as firmware_settings
+    from station import settings as firmware_settings
 
     told = set(tomllib.loads(full))
     assert told <= set(firmware_settings._KEYS) and len(told) >= 18

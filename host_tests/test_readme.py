@@ -39,7 +39,7 @@ def test_the_program_publishes(tmp_path):
         client.loop_start()
         assert subscribed.wait(10)
         (tmp_path / "program.py").write_text(program().replace("1883", str(broker.port)))
-        path = f"{REPOSITORY}/firmware:{REPOSITORY}/boards/UNIX"
+        path = f"{REPOSITORY}/firmware:{REPOSITORY}/boards:{REPOSITORY}/boards/UNIX"
         env = {**os.environ, "MICROPYPATH": path}
         subprocess.run([*command, "program.py"], cwd=tmp_path, env=env, check=True, timeout=60)
         assert arrived.wait(10)

@@ -24,7 +24,7 @@ LONGEST_POLL_MS = 1000  # a busy machine's share; a client that waits for an ans
 @pytest.fixture(params=["cpython", *REQUIRED_ARCHITECTURES])
 def run_client(request, tmp_path):
     """Calls the client's program on one interpreter; gives its report."""
-    folders = [REPOSITORY / "firmware", REPOSITORY / "boards" / "UNIX"]
+    folders = [REPOSITORY / "firmware", REPOSITORY / "boards", REPOSITORY / "boards" / "UNIX"]
     if request.param == "cpython":
         command, name = [sys.executable], "PYTHONPATH"
         folders.append(REPOSITORY / "tools" / "cpython_stubs")

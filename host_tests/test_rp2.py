@@ -25,7 +25,7 @@ from rp2040.board import Board, flash_image
 from rp2040.uart_link import CRASH, HANG, Network
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-ROOTS = [REPOSITORY / part for part in ("firmware", "boards/RPI_PICO_W", "host_tests/rp2040/on_chip")]
+ROOTS = [REPOSITORY / part for part in ("firmware", "boards", "boards/RPI_PICO_W", "host_tests/rp2040/on_chip")]
 WATCHDOG_S = 8
 TURNS = 400
 BLOCKS = 16

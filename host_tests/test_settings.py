@@ -1,6 +1,6 @@
 import unittest
 
-from outpost.settings import SettingsError, check, load
+from station.settings import SettingsError, check, load
 
 GOOD = {"device_id": "board-1", "broker_host": "127.0.0.1"}
 

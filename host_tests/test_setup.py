@@ -51,8 +51,8 @@ class Imported(unittest.TestCase):
     def test_form(self):
         import board
         import main
-        from outpost import client, viper
-        self.assertEqual([module.__file__[-3:] for module in (board, client, viper, main)], %r)
+        from outpost import client, native
+        self.assertEqual([module.__file__[-3:] for module in (board, client, native, main)], %r)
 """
 PASSING_TEST_FILE = "import unittest\nclass A(unittest.TestCase):\n    def test_a(self):\n        self.assertTrue(1)\n"
 

@@ -2,11 +2,11 @@ import unittest
 
 from bench_client import Bench
 from fake_flash import flash_in_ram
-from outpost import wear
-from outpost.clock import Clock
 from outpost.outbox import Outbox
-from outpost.station import Station
-from outpost.telemetry import Pack
+from station import flash_wear
+from station.clock import Clock
+from station.station import Station
+from station.telemetry import Pack
 
 
 class Sensor:
@@ -63,7 +63,7 @@ class TestWear(unittest.TestCase):
             if number == 500:
                 outbox = Outbox(flash)
                 outbox.mount()
-            erases, blocks = [sensor.read() for sensor in wear.sensors(outbox)]
+            erases, blocks = [sensor.read() for sensor in flash_wear.sensors(outbox)]
             if erases is not None:
                 told.append((number, erases - (flash.erases - formatted), blocks))
             outbox.append(b"topic", bytes(64), 64)

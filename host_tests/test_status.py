@@ -4,12 +4,16 @@ import unittest
 
 from outpost import status
 
-_SOURCES = ("outbox", "client", "station", "tls_link", "wifi", "ask", "ntp", "wifi_link", "../main")
+_SOURCES = (
+    "firmware/outpost/outbox", "firmware/outpost/client", "firmware/station/station", "firmware/station/deep_sleep",
+    "boards/support/tls_link", "boards/support/wifi", "boards/support/dns", "boards/support/ntp",
+    "boards/support/wifi_link", "firmware/main",
+)  # fmt: skip
 
 
 def _source(name):
     folder = __file__.rsplit("/", 1)[0] if "/" in __file__ else "."
-    with open(folder + "/../firmware/outpost/" + name + ".py") as file:
+    with open(folder + "/../" + name + ".py") as file:
         return file.read()
 
 

@@ -2,10 +2,10 @@ import json
 import unittest
 
 from fake_flash import flash_in_ram
-from outpost import telemetry
-from outpost.clock import Clock
 from outpost.outbox import Outbox
-from outpost.telemetry import Pack
+from station import telemetry
+from station.clock import Clock
+from station.telemetry import Pack
 
 
 def text(put, *arguments):

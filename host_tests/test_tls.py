@@ -18,11 +18,12 @@ from pathlib import Path
 import pytest
 
 import make_certificates
-from outpost import status, tls_link
+from outpost import status
 from outpost_tools.broker import Broker, BrokerError
 from outpost_tools.interpreters import ARCHITECTURES, find_micropython
 from outpost_tools.simulate import children
 from real_broker import REPOSITORY, Observer, device, environment, micropython, need_mosquitto, run, wait_for
+from support import tls_link
 
 BAD = {
     "wrong-name": status.TLS_UNTRUSTED,

@@ -5,13 +5,13 @@ import unittest
 
 from fake_network import ESP32, RP2, FakeSelect, FakeSocketModule, Net, Radio, Ticks, wlan_of
 from outpost import status
-from outpost.ask import Ask, Dns
 from outpost.client import Client
-from outpost.clock import Clock
-from outpost.ntp import NetTime
-from outpost.ram import RamOutbox
-from outpost.wifi import Wifi, fault
-from outpost.wifi_link import WifiLink
+from outpost.ram_outbox import RamOutbox
+from station.clock import Clock
+from support.dns import Ask, Dns
+from support.ntp import NetTime
+from support.wifi import Wifi, fault
+from support.wifi_link import WifiLink
 
 
 class World:

@@ -77,10 +77,11 @@ def configuration(port: str, files: list[str]) -> dict:
     """basedpyright's settings. main.py imports the port's first board; the functions of all are the same (test_boards.py)."""
     stubs = str(stubs_folder(port))
     boards = [REPOSITORY / "boards" / name for name in PORTS[port][1]]
-    firmware = [REPOSITORY / "firmware" / "outpost", REPOSITORY / "firmware" / "main.py", *boards]
+    rooms = [REPOSITORY / place for place in ("firmware/outpost", "firmware/station", "boards/support")]
+    firmware = [*rooms, REPOSITORY / "firmware" / "main.py", *boards]
     return {
         "include": files or [str(path) for path in firmware],
-        "extraPaths": [str(REPOSITORY / "firmware"), str(boards[0])],
+        "extraPaths": [str(REPOSITORY / "firmware"), str(REPOSITORY / "boards"), str(boards[0])],
         "stubPath": stubs,
         "typeshedPath": stubs,
         "pythonVersion": "3.11",

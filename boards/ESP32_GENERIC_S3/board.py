@@ -1,4 +1,4 @@
-"""ESP32-S3: what it has of its own; the rest is `outpost/esp32_board.py`. Not tried on hardware."""
+"""ESP32-S3: what it has of its own; the rest is `boards/support/esp32_board.py`. Not tried on hardware."""
 
 import time
 
@@ -6,7 +6,7 @@ import esp32
 import machine
 import network
 
-from outpost.esp32_board import Esp32Board
+from support.esp32_board import Esp32Board
 
 ALIGN, PAGE_BYTES = 4, 256  # outbox_device() sets both to what the flash wants
 

@@ -1,4 +1,7 @@
-"""Raspberry Pi Pico W (RP2040, CYW43439): what it has of its own; the rest is `outpost/rp2_board.py`. Not tried on hardware."""
+"""Raspberry Pi Pico W (RP2040, CYW43439): what it has of its own. Not tried on hardware.
+
+The rest is `boards/support/rp2_board.py`.
+"""
 
 import time
 
@@ -6,7 +9,7 @@ import machine
 import network
 import rp2
 
-from outpost.rp2_board import Rp2Board
+from support.rp2_board import Rp2Board
 
 ALIGN, PAGE_BYTES = 256, 256  # rp2.Flash programs whole pages, whatever lies behind a short buffer
 

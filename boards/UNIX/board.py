@@ -15,7 +15,7 @@ import time
 
 import host_sensors
 from nor_flash import BLOCK_BYTES, NorFlash, new_image
-from outpost import crash
+from support import crash_log
 
 ALIGN = 4
 PAGE_BYTES = 256
@@ -135,7 +135,7 @@ def link(settings):
 
 
 def _tls_link(settings, open_socket):
-    from outpost.tls_link import TlsLink, client_context
+    from support.tls_link import TlsLink, client_context
 
     if sys.implementation.name == "micropython":
         context = client_context(settings)
@@ -218,8 +218,8 @@ def give_up():
 
 def crashed(error):
     """Keep the reason in crash.txt, and end with status 1."""
-    text = crash.text_of(error)
-    crash.keep("crash.txt", text)
+    text = crash_log.text_of(error)
+    crash_log.keep("crash.txt", text)
     print(text, file=sys.stderr)
     sys.exit(1)
 

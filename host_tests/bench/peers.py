@@ -96,7 +96,7 @@ class Rig:
 
     def run(self, *words: str, path: list[Path] | None = None, timeout_s: int = 600) -> str:
         """What the interpreter prints. Raises ToolError."""
-        parts = path or [self.folder, *(REPOSITORY / p for p in ("firmware", "boards/UNIX", "host_tests/support"))]
+        parts = path or [self.folder, *(REPOSITORY / p for p in ("firmware", "boards", "boards/UNIX", "host_tests/support"))]
         done = subprocess.run(
             [*self.command, "-X", "heapsize=16M", *words],
             env=os.environ | {"MICROPYPATH": ":".join([*map(str, parts), ".frozen"])},

@@ -62,7 +62,7 @@ def micropython(module: str) -> list[dict]:
     command = interpreters.find_micropython("i386")
     if command is None:
         raise ToolError("no MicroPython for i386: run `make setup`")
-    places = {"f": REPOSITORY / "firmware", "b": REPOSITORY / "boards" / "UNIX"}
+    places = {"f": REPOSITORY / "firmware", "r": REPOSITORY / "boards", "b": REPOSITORY / "boards" / "UNIX"}
     printed = size_report.ask([*command, "-X", "heapsize=32M"], places, module)
     return [json.loads(line) for line in printed.splitlines()]
 

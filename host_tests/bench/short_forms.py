@@ -20,7 +20,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
-_PATHS = ("firmware", "boards/UNIX", "host_tests", "host_tests/support", "tools/cpython_stubs", "tools")
+_PATHS = ("firmware", "boards", "boards/UNIX", "host_tests", "host_tests/support", "tools/cpython_stubs", "tools")
 sys.path[:0] = [str(HERE), *(str(REPOSITORY / part) for part in _PATHS)]
 
 import pipeline_rates  # noqa: E402 - the path must be set first

@@ -19,8 +19,8 @@ that are taken instead: 6 bytes a name and its text. What the interpreter said, 
 Frozen: the same questions asked of an interpreter with the firmware's source frozen in (frozen_build.py, built here); code, names
 and constants are in ROM then, and the heap holds module and class dictionaries, functions, instances and buffers.
 
-Not in the heap here: the machine code of `viper` and `viper_crc` (the unix port maps it elsewhere; RP2 takes it from the heap,
-ESP32 from instruction RAM), its bytes are told below the table. Baseline: host_tests/baselines/size.csv.
+Not in the heap here: the machine code of `native` and `native_checksum` (the unix port maps it elsewhere; RP2 takes it
+from the heap, ESP32 from instruction RAM), its bytes are told below the table. Baseline: host_tests/baselines/size.csv.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ class Configuration:
 
 
 # Budgets: what was measured, and 2 %. Goals: DESIGN.md, section 9.
-CLIENT = Configuration("client alone (QoS 0 and 1)", ("client", "ram"), "client_alone", 14_354, 13_299, 11_000, 4_500)
+CLIENT = Configuration("client alone (QoS 0 and 1)", ("client", "ram_outbox"), "client_alone", 14_354, 13_299, 11_000, 4_500)
 ALL = Configuration(
     "with outbox, reconnect and telemetry", ("client", "outbox", "clock", "telemetry"), "with_all", 25_124, 24_376, 20_000, 9_000
 )
 CONFIGURATIONS = (CLIENT, ALL)
-# A row "+" each for the other files, on top of ALL. Not for these: the one is in place of viper, the other of the outbox.
-INSTEAD = ("bytecode", "ram")
-NATIVE = ("viper", "viper_crc")
+# A row "+" each for the other files, on top of ALL. Not for these: the one is in place of native, the other of the outbox.
+INSTEAD = ("portable", "ram_outbox")
+NATIVE = ("native", "native_checksum")
 
 
 @dataclass(frozen=True)
@@ -143,6 +143,12 @@ def ask(command: list[str], places: dict[str, Path], module: str, *words: str) -
     return done.stdout
 
 
+def _name(path: str) -> str:
+    """What a file is called in the tables: its module's name, which no other room has; a package's own ends in a slash."""
+    room, _, file = path.partition("/")
+    return f"{room}/" if file == "__init__.py" or file == "__init__.mpy" else Path(file).stem
+
+
 class Bench:
     """One firmware, compiled, and the interpreter; `frozen`: one with that firmware in it, or None.
 
@@ -154,10 +160,11 @@ class Bench:
     ) -> None:
         self.frozen, self.folder = frozen, folder
         texts = firmware_build.sources(firmware)
-        self.sources = {Path(path).stem: text for path, text in texts.items()}
         built = firmware_build.compile_all(texts, code)
         firmware_build.write(folder, built)
-        self.sizes = {Path(path).stem: len(data) for path, data in built.items()}
+        self.sources = {_name(path): text for path, text in texts.items()}
+        self.sizes = {_name(path): len(data) for path, data in built.items()}
+        self.rooms = {_name(path): Path(path).parent.name for path in texts}
         command = interpreters.find_micropython(machine)
         if command is None:
             raise ToolError(f"no MicroPython for {machine}: run `make setup`")
@@ -166,12 +173,16 @@ class Bench:
     def run(self, *words: str, frozen: bool = False) -> tuple[dict[str, Point], list[str]]:
         """The points of import_sizes.py by name, and the modules that are loaded. Raises ToolError."""
         command = self.frozen if frozen and self.frozen else self._command
+        words = tuple(f"{self.rooms[word]}.{word}" if word in self.rooms else word for word in words)
         printed = ask(command, {} if frozen else {"lib": self.folder}, "import_sizes", *words)
-        return points_of(printed), printed.splitlines()[-1].split()[1:]
+        points = {name.rpartition(".")[2]: point for name, point in points_of(printed).items()}
+        return points, [name.rpartition(".")[2] for name in printed.splitlines()[-1].split()[1:]]
 
     def row(self, modules: tuple[str, ...], instance: str = "") -> Row:
         points, loaded = self.run(*modules, *(["=", instance] if instance else []))
-        mpy = sum(self.sizes[module] for module in ["__init__", *self._with_passing(loaded)])
+        on_board = self._with_passing(loaded)
+        packages = {f"{self.rooms[module]}/" for module in on_board}
+        mpy = sum(self.sizes[name] for name in [*packages, *on_board])
         start, end = points["=start"], points[modules[-1]]
         frozen = self._frozen_heap(modules, instance)
         if not instance:
@@ -207,18 +218,19 @@ class Bench:
 
         for name in sorted(wanted):
             take(name)
-        return [name for name in order if name != "__init__"]
+        return [name for name in order if not name.endswith("/")]
 
 
 def _imports(source: str, everywhere: bool = False) -> set[str]:
-    """Modules of the package that a module imports: when it is imported itself, or everywhere, in its functions too."""
+    """Modules of ours that a module imports: when it is imported itself, or everywhere, in its functions too."""
     found: set[str] = set()
     tree = ast.parse(source)
     for node in ast.walk(tree) if everywhere else tree.body:
-        if isinstance(node, ast.ImportFrom) and node.module == "outpost":
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("outpost."):
-            found.add(node.module.removeprefix("outpost."))
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        package, _, module = (node.module or "").partition(".")
+        if package in firmware_build.ROOMS:
+            found |= {module} if module else {alias.name for alias in node.names}
     return found
 
 

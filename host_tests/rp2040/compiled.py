@@ -41,14 +41,15 @@ def compile_one(source: Path, title: str, optimize: int = OPTIMIZE) -> bytes:
 
 
 def packages(checkout: Path, optimize: int = OPTIMIZE) -> dict[str, bytes]:
-    """/lib/<package>/<module>.mpy for every package in firmware/. Raises ToolError."""
+    """/lib/<package>/<module>.mpy for every package in firmware/ and boards/support. Raises ToolError."""
     firmware = checkout / "firmware"
     sources = sorted(path for path in firmware.glob("*/**/*.py") if "__pycache__" not in path.parts)
+    sources += sorted((checkout / "boards" / "support").glob("*.py"))
     if not sources:
         raise ToolError(f"{firmware}: no packages there")
 
     def build(path: Path) -> tuple[str, bytes]:
-        name = path.relative_to(firmware)
+        name = Path(path.parent.name) / path.name
         return f"/lib/{name.with_suffix('.mpy')}", compile_one(path, str(name), optimize)
 
     with ThreadPoolExecutor(4) as pool:

@@ -18,7 +18,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-_PATHS = ("host_tests", "host_tests/bench", "tools", "tools/cpython_stubs", "firmware")
+_PATHS = ("host_tests", "host_tests/bench", "tools", "tools/cpython_stubs", "boards", "firmware")
 sys.path[:0] = [str(REPOSITORY / part) for part in _PATHS]
 
 from outpost_tools.errors import ToolError  # noqa: E402 - the paths must be set first

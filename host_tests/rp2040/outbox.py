@@ -1,6 +1,6 @@
 """The board's outbox, read from outside: its pinned blocks, out of a flash image, in ring order.
 
-Uses the tools' own reader of outbox images. Knows the map of `firmware/outpost/pinned.py`.
+Uses the tools' own reader of outbox images. Knows the map of `boards/support/pinned.py`.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from fake_flash import flash_in_ram
 from fake_stream import FakeStream
 from outpost.durable import DurableClient
 from outpost.exactly_once import ExactlyOnce
-from outpost.notes import NotedOutbox
 from outpost.outbox import Outbox
+from outpost.state_note import NotedOutbox
 from outpost.streaming import Streamer
 from outpost.subscriber import Subscriber
 

@@ -12,9 +12,9 @@ import micropython
 
 import board
 from outpost.exactly_once import ExactlyOnce
-from outpost.notes import NotedOutbox
 from outpost.session import elapsed_ms
-from outpost.settings import check
+from outpost.state_note import NotedOutbox
+from station.settings import check
 
 _LIMIT_MS = 60_000  # of a step, should the test forget us; under an emulator too
 _CODES_MS = 20_000

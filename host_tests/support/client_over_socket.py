@@ -10,7 +10,7 @@ import sys
 import board
 from nor_flash import BLOCK_BYTES, NorFlash
 from outpost.exactly_once import ExactlyOnce
-from outpost.notes import NotedOutbox
+from outpost.state_note import NotedOutbox
 from outpost.streaming import Streamer
 from outpost.subscriber import Subscriber
 

@@ -30,7 +30,7 @@ def stream_of(device: str) -> str:
 
 
 def payload(device: str, seq: int, rng: random.Random, *, held: int = 0, stream: str | None = None) -> bytes:
-    """What `outpost.telemetry.Pack` writes, 120 to some 350 bytes; test_collect_load.py holds it against message.decode()."""
+    """What `station.telemetry.Pack` writes, 120 to some 350 bytes; test_collect_load.py holds it against message.decode()."""
     head = f'{{"bn":"{device}/","ver":1,"sid":"{stream or stream_of(device)}","seq":{seq},"held":{held},"boot":{1 + seq // 5000}'
     head += f',"bt":{1763694000 + seq}.{rng.randrange(1000):03d}'
     records = []

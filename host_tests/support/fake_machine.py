@@ -300,7 +300,7 @@ class Bench:
 
     def __init__(self, name, flash, label="outbox", ticks=None, chip=None):
         import outpost
-        from outpost import wifi_board
+        from support import wifi_board
 
         self._root = outpost.__file__.rsplit("/", 3)[0]
         self.port, self.flash = PORTS[name], flash

@@ -52,6 +52,7 @@ def source_tree(folder: Path) -> Path:
     """A copy of what is flashed, to be changed by a test."""
     for name in ("firmware", "boards"):
         shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(REPOSITORY / "package.json", folder)
     shutil.copytree(SUPPORT / "rig_board", folder / "boards" / "RIG")
     return folder
 

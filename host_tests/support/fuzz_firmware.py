@@ -16,10 +16,10 @@ from typing import Any
 
 FIRMWARE = Path(__file__).resolve().parents[2] / "firmware"
 Changes = Mapping[str, tuple[str, str]]  # module: (text, what stands there instead)
-_PLAIN = {"bytecode", "memory", "packets", "outbox", "sectors", "notes"}  # not marked: shared, or too busy
+_PLAIN = {"portable", "memory", "packets", "outbox", "sectors", "state_note"}  # not marked: shared, or too busy
 _CLASSES = {
     **{"reader": "Reader", "subscriber": "Subscriber", "durable": "DurableClient", "exactly_once": "ExactlyOnce"},
-    **{"streaming": "Streamer", "ram": "RamOutbox", "outbox": "Outbox", "notes": "NotedOutbox"},
+    **{"streaming": "Streamer", "ram_outbox": "RamOutbox", "outbox": "Outbox", "state_note": "NotedOutbox"},
 }
 _MARK, _CALL = "_hit_", "_hit_here_"
 
@@ -123,10 +123,10 @@ class Firmware:
         own = {"__builtins__": vars(builtins) | {"__import__": self._import}, _MARK: self.hits, _CALL: self.hits.__setitem__}
         vars(module).update(own)
         exec(compile(tree, str(FIRMWARE / "outpost" / f"{name}.py"), "exec"), vars(module))
-        if name == "bytecode":
+        if name == "portable":
             module.copy = copy_within_bounds  # type: ignore[attr-defined]
         if name == "memory":
-            module.forget = lambda _: None  # type: ignore[attr-defined]
+            module.unload = lambda _: None  # type: ignore[attr-defined]
         return module
 
     def _import(self, name: str, variables: Any = None, names: Any = None, fromlist: Any = (), level: int = 0) -> Any:

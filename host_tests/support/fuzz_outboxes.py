@@ -9,7 +9,7 @@ _MOST = 40
 
 
 class SteadyOutbox:
-    """The calls of `outbox.py` and `notes.py`, over a dict that survives a reset: thousands of resets a second.
+    """The calls of `outbox.py` and `state_note.py`, over a dict that survives a reset: thousands of resets a second.
 
     The record's rules (16 bytes of overhead, 255 of topic, acknowledgements 16 wide) are those of the real one.
     """

@@ -1,9 +1,9 @@
-"""Heap that modules take on import, in the order given, then one instance: run by host_tests/bench/size_report.py on MicroPython.
+"""Heap that modules take on import, in the order given, then one instance: for host_tests/bench/size_report.py.
 
-    import_sizes.py MODULE... [= BUILDER]      BUILDER: a function of size_instances.py
+    import_sizes.py MODULE... [= BUILDER]      MODULE: as in `import`; BUILDER: a function of size_instances.py
 
 Prints `name bytes-in-use` at `=start`, behind each import, and with a builder at `=ready` and `=instance`, behind each the
-interpreter's word on its names; last `=modules` and which modules of the package are loaded.
+interpreter's word on its names; last `=modules` and which modules of ours are loaded.
 """
 
 import gc
@@ -26,7 +26,7 @@ if len(names) > 2 and names[-2] == "=":
     names.pop()
 point("=start")
 for name in names:
-    __import__("outpost." + name)
+    __import__(name)
     point(name)
 if builder:
     instances = __import__("size_instances")
@@ -35,4 +35,4 @@ if builder:
     point("=ready")
     made = make(device)
     point("=instance")
-print("=modules", *[name[8:] for name in sys.modules if name.startswith("outpost.")])
+print("=modules", *[name for name in sys.modules if name.partition(".")[0] in ("outpost", "station", "support") and "." in name])

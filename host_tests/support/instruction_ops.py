@@ -9,10 +9,10 @@ import time
 
 import board
 from outpost.client import Client
-from outpost.crc import crc30, holds_record, put_record
+from outpost.checksum import crc30, holds_record, put_record
 from outpost.memory import copy, fill, put_prefix
 from outpost.outbox import Outbox
-from outpost.ram import RamOutbox
+from outpost.ram_outbox import RamOutbox
 from peer_chip import RamChip
 
 TOPIC = b"outpost/rate/0123456/dat"  # 24 bytes

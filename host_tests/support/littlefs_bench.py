@@ -13,9 +13,9 @@ import os
 import micropython
 import vfs
 
-from outpost import pinning
 from outpost.outbox import Outbox
 from pinned_nor import Chip, Port
+from support import pinning
 
 BLOCKS = 64
 PINNED = 16

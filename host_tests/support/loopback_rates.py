@@ -10,7 +10,7 @@ import time
 
 import board
 from outpost.client import Client
-from outpost.ram import RamOutbox
+from outpost.ram_outbox import RamOutbox
 from peer_chip import flash_outbox
 
 TOPIC = b"outpost/rate/0123456/dat"  # 24 bytes, and 64 of payload: as in the peers' figures

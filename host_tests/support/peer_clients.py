@@ -16,7 +16,7 @@ import board
 from board import ticks_ms
 from fake_flash import flash_in_ram
 from outpost.client import Client
-from outpost.ram import RamOutbox
+from outpost.ram_outbox import RamOutbox
 from peer_chip import flash_outbox
 
 TOPIC = b"outpost/rate/0123456/dat"  # 24 bytes

@@ -18,10 +18,10 @@ import vfs
 
 from fake_flash import PowerCut
 from nor_flash import CUT_MODES
-from outpost import pinned, pinning
 from outpost.outbox import Outbox
 from pinned_nor import Chip, Port
 from power_loss import Model, Violation
+from support import pinned, pinning
 
 BOARD = b"board-1"
 BLOCKS = 36

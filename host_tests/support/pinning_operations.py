@@ -8,8 +8,8 @@ follows one cut off, the third extends the ring.
 import vfs
 
 from fake_flash import PowerCut
-from outpost import pinning
 from pinned_nor import Chip, Port
+from support import pinning
 
 BLOCKS = 352  # of an RPI_PICO
 FILES = 40

@@ -12,11 +12,11 @@ import sys
 
 from fake_flash import PowerCut, flash_in_ram, image_of
 from nor_flash import CUT_MODES, NorFlash
-from outpost.notes import NotedOutbox
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest, NewestPerTopic
+from outpost.state_note import NotedOutbox
 
-if sys.implementation.name == "cpython":  # the hunt is long, and bytecode.py slow there: the same CRC from zlib
+if sys.implementation.name == "cpython":  # the hunt is long, and portable.py slow there: the same CRC from zlib
     import zlib
 
     from outpost import outbox, policies, sectors

@@ -53,7 +53,7 @@ def wait_for(is_done: Callable[[], bool], what: str, timeout_s: float = 30.0) ->
 
 
 def environment() -> dict[str, str]:
-    paths = f"{REPOSITORY}/firmware:{REPOSITORY}/boards/UNIX"
+    paths = f"{REPOSITORY}/firmware:{REPOSITORY}/boards:{REPOSITORY}/boards/UNIX"
     return {**os.environ, "MICROPYPATH": paths, "PYTHONPATH": f"{paths}:{REPOSITORY}/tools/cpython_stubs"}
 
 

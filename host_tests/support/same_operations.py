@@ -3,7 +3,7 @@
 import hashlib
 
 from fake_flash import flash_in_ram, image_of
-from outpost.notes import NotedOutbox
+from outpost.state_note import NotedOutbox
 
 
 def digest(blocks, align, page_bytes):

@@ -33,16 +33,16 @@ def no_link():
 
 def client_alone(device):
     from outpost.client import Client
-    from outpost.ram import RamOutbox
+    from outpost.ram_outbox import RamOutbox
 
     return Client(no_link, RamOutbox(1, 128), b"board-1")
 
 
 def with_all(device):
     from outpost.client import Client
-    from outpost.clock import Clock
     from outpost.outbox import Outbox
-    from outpost.telemetry import Pack
+    from station.clock import Clock
+    from station.telemetry import Pack
 
     outbox = Outbox(device, record_bytes=256)
     outbox.mount()

@@ -9,8 +9,8 @@ from outpost_tools import firmware_build
 from outpost_tools.errors import ToolError
 
 _DESCRIPTION = """\
-Compile firmware/outpost/*.py to .mpy files for an architecture, with mpy-cross, as `outpost flash`
-does. Names and line numbers are those of the source: a traceback from a board names file, line and
+Compile firmware/outpost, firmware/station and boards/support to .mpy files for an architecture, with
+mpy-cross, as `outpost flash` does. Names and line numbers are those of the source: a traceback from a board names file, line and
 function as they stand in the repository.
 """
 _EXAMPLES = """\
@@ -29,7 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     what = f"one of {', '.join(known)}, or `boards`: all that a supported board has (default)"
     parser.add_argument("--arch", metavar="ARCH", choices=[*known, "boards"], default="boards", help=what)
     parser.add_argument("--out", type=Path, help="folder to write to; default build/firmware/ARCH")
-    parser.add_argument("--source", type=Path, help="the folder with outpost/; default firmware/")
+    parser.add_argument("--source", type=Path, help="the folder with outpost/ and station/; default firmware/")
     parser.add_argument("--board", metavar="BOARD", help="with main.py and boards/BOARD/*.py")
     parser.set_defaults(func=run)
 

@@ -1,10 +1,10 @@
 """Compiles the firmware for a board: each source to one .mpy file, nothing renamed, nothing merged.
 
 Line numbers are kept, so a traceback from a board names file, line and function as they stand in
-the repository. The file's name in it is its path on the board, with .py: `outpost/client.py` and
-`main.py` lie so in firmware/, `board.py` in the board's folder of boards/. (The whole path would
-cost each module 9 bytes of heap and say nothing more: main.py, which a board compiles itself, has
-no other name either.)
+the repository. The file's name in it is its path on the board, with .py: `outpost/client.py`,
+`station/clock.py` and `main.py` lie so in firmware/, `support/wifi.py` in boards/, `board.py` in
+the board's folder there. (The whole path would cost each module 9 bytes of heap and say nothing
+more: main.py, which a board compiles itself, has no other name either.)
 
 -O2 is mpy-cross's highest level that keeps line numbers; assertions go, should there be any. -O3
 drops the numbers: 432 of 11,122 bytes of a lone client's heap (`make size` with _LEVEL changed).
@@ -29,17 +29,21 @@ ARCHITECTURES = (
 )  # fmt: skip
 BOARD_ARCHITECTURES = ("armv6m", "armv7emsp", "xtensawin", "rv32imc")
 PACKAGE = "outpost"
+ROOMS = {PACKAGE: ".", "station": ".", "support": "../boards"}  # package: where it is, from firmware/
 MAIN = "main.py"  # copied as it is: an interpreter starts that name and no other
 _LEVEL = 2
 _NOT_FOR_THE_BOARD = {"manifest.py", MAIN}
 
 
 def sources(firmware: Path) -> dict[str, str]:
-    """{path below firmware/: source} of the package. Raises ToolError."""
-    paths = sorted((firmware / PACKAGE).glob("*.py"))
-    if not paths:
+    """{path on the board: source} of the library, the program and what boards share. Raises ToolError.
+
+    The last two as far as they are there: a copy of the library alone can be built and measured.
+    """
+    paths = {room: sorted((firmware / where / room).glob("*.py")) for room, where in ROOMS.items()}
+    if not paths[PACKAGE]:
         raise ToolError(f"{firmware / PACKAGE}: no modules; give the folder that holds {PACKAGE}/ with --source")
-    return {f"{PACKAGE}/{path.name}": path.read_text(encoding="utf-8") for path in paths}
+    return {f"{room}/{path.name}": path.read_text(encoding="utf-8") for room in paths for path in paths[room]}
 
 
 def board_sources(folder: Path) -> dict[str, str]:
@@ -87,9 +91,10 @@ def command() -> str:
 
 
 def write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """In place of what an earlier build left in the package's folder. Raises ToolError."""
+    """In place of what an earlier build left in the packages' folders. Raises ToolError."""
     try:
-        shutil.rmtree(folder / PACKAGE, ignore_errors=True)
+        for room in ROOMS:
+            shutil.rmtree(folder / room, ignore_errors=True)
         for name, data in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)

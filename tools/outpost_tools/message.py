@@ -1,6 +1,6 @@
-"""Read Outpost's message: a SenML pack (RFC 8428, JSON or CBOR) with the labels of `outpost.telemetry`.
+"""Read Outpost's message: a SenML pack (RFC 8428, JSON or CBOR) with the labels of `station.telemetry`.
 
-The device's encoder and this reader share one definition of labels and limits: `firmware/outpost/telemetry.py`.
+The device's encoder and this reader share one definition of labels and limits: `firmware/station/telemetry.py`.
 `decode()` gives a Message or raises Malformed with the reason that the quarantine table shows. This is the definition
 of a valid message; `pipeline/decode.py` reads the plain ones faster and must agree with it.
 

@@ -104,7 +104,7 @@ class Plain:
 
 
 def imports():
-    for module in ("client", "ram", "outbox", "durable"):
+    for module in ("client", "ram_outbox", "outbox", "durable"):
         gc.collect()
         before = gc.mem_alloc()
         span("import of outpost." + module)
@@ -223,7 +223,7 @@ def stored():
     import rp2
 
     from outpost.outbox import Outbox
-    from outpost.pinning import create
+    from support.pinning import create
 
     span("64 blocks pinned")
     mem32[MARKER] = BEGIN
@@ -242,7 +242,7 @@ def stored():
 def opened(raw):
     """A start: the pinned blocks checked and opened, the outbox mounted."""
     from outpost.outbox import Outbox
-    from outpost.pinned import open_blocks
+    from support.pinned import open_blocks
 
     gc.collect()
     span("64 pinned blocks opened")
@@ -283,7 +283,7 @@ def umqtt():
 def main():
     calibrate()
     imports()
-    from outpost.ram import RamOutbox
+    from outpost.ram_outbox import RamOutbox
 
     client, peer = connected(RamOutbox(4))
     at_most_once(client)

@@ -10,7 +10,7 @@ import os
 import rp2
 from machine import mem32, unique_id
 
-from outpost import pinned, pinning
+from support import pinned, pinning
 
 MARKER = 0x40058018
 BEGIN, END = 1, 2

@@ -12,8 +12,8 @@ import time
 import machine
 
 import rig
-from outpost import crash
-from outpost.pinned import NotPinned, open_blocks
+from support import crash_log
+from support.pinned import NotPinned, open_blocks
 
 ALIGN = 256
 PAGE_BYTES = 256
@@ -42,7 +42,7 @@ def outbox_device(settings):
     try:
         return open_blocks(rig.state["flash"], "/outbox", board)
     except NotPinned:
-        from outpost.pinning import create, say
+        from support.pinning import create, say
 
         blocks = settings["outbox_blocks"]
         return create(rig.state["flash"], "/outbox", blocks, os.urandom(8), board, say)
@@ -63,7 +63,7 @@ def link(settings):
 
     if not settings["tls"]:
         return open_socket
-    from outpost.tls_link import TlsLink, client_context
+    from support.tls_link import TlsLink, client_context
 
     return TlsLink(open_socket, client_context(settings), settings["server_name"], lambda: True, ticks_ms)
 
@@ -119,9 +119,9 @@ stopped = published
 
 
 def crashed(error):
-    text = crash.text_of(error)
+    text = crash_log.text_of(error)
     print(text)
-    crash.keep("crash.txt", text)
+    crash_log.keep("crash.txt", text)
     sys.exit(1)
 
 

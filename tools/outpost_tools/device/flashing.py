@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from outpost import settings as firmware_settings
 from outpost import status
 from outpost_tools.device import install, inventory, kinds, payload, plan, selftest
 from outpost_tools.device.connection import Board, Show, connected
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.settings_file import Settings
 from outpost_tools.errors import ToolError
+from station import settings as firmware_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def provision(job: Job) -> Report:
         kinds.check(job.kind, facts, job.port)
         report.add("board", f"{job.kind.name}, {facts}")
         found = _look(board, {}, settings)
-        todo = plan.make(settings.files, found, (inventory.SECRETS,))
+        todo = plan.make(settings.files, found, (inventory.SECRETS,), plan.Record())
         plan.check_room(todo, found, 0, job.port)
         _tell(report, job, todo)
         if not job.dry_run:
@@ -92,13 +92,12 @@ def _look(board: Board, firmware: dict[str, bytes], settings: Settings | None) -
 
 def _plan_firmware(job: Job, board: Board, firmware: dict[str, bytes], found: inventory.Inventory) -> plan.Plan:
     wanted = firmware | (job.settings.files if job.settings else {})
-    stale_in = (inventory.PACKAGE, inventory.SECRETS) if job.settings else (inventory.PACKAGE,)
-    todo = plan.make(wanted, found, stale_in)
-    known = payload.sources(job.root, job.kind)
-    for path, hashes in plan.read_record(install.read_text(board, plan.RECORD)).items():
-        known.setdefault(path, set()).update(hashes)
+    stale_in = (*inventory.ROOMS, inventory.SECRETS) if job.settings else inventory.ROOMS
+    record = plan.read_record(install.read_text(board, plan.RECORD))
+    todo = plan.make(wanted, found, stale_in, record)
+    known = plan.known_files(record, found, payload.sources(job.root, job.kind))
     plan.respect_users_files(todo, found, wanted, known, job.port, job.replace)
-    plan.add_record(todo, wanted, found, job.kind.name)
+    plan.add_record(todo, wanted, found, job.kind.name, record)
     plan.check_room(todo, found, _blocks_to_pin(job, board, found), job.port)
     return todo
 

@@ -14,7 +14,7 @@ from outpost_tools.device.connection import Board, Show
 from outpost_tools.device.plan import KEPT, MAIN, MAIN_ASIDE, STAGED, Plan, digest
 from outpost_tools.errors import ToolError
 
-_FOLDERS = (inventory.PACKAGE, inventory.SECRETS)
+_FOLDERS = (*inventory.ROOMS, inventory.SECRETS)
 _MAKE_FOLDER = """
 import os
 try:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from outpost_tools.device.connection import Board
 
-PACKAGE = "/outpost"
+PACKAGE = "/outpost"  # ours alone; the other two have names that a user may have given to a folder
+SHARED = ("/station", "/support")
+ROOMS = (PACKAGE, *SHARED)
 SECRETS = "/tls"
 OUTBOX_MAP = "/outbox/map"
 _BLOCK_BYTES = 4096
@@ -57,7 +59,7 @@ class Inventory:
         return OUTBOX_MAP in self.hashes
 
 
-def take(board: Board, paths: Iterable[str], folders: Iterable[str] = (PACKAGE, SECRETS)) -> Inventory:
+def take(board: Board, paths: Iterable[str], folders: Iterable[str] = (*ROOMS, SECRETS)) -> Inventory:
     """The files named, as far as they are there, and all files of the folders (not of folders inside them). Raises ToolError."""
     calls = [f"tell({path!r})" for path in paths] + [f"tell_all({folder!r})" for folder in folders]
     room = "s = os.statvfs('/')\nprint('S', s[0] * s[3])"

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from outpost_tools.device import flash_time
 from outpost_tools.device.connection import Board
 
-WATCHDOG_MS = 8000  # outpost/wifi_board.py
+WATCHDOG_MS = 8000  # boards/support/wifi_board.py
 HEAP_WINDOWS = 4  # of 100 turns each
 
 _SCRIPT = """

@@ -21,8 +21,11 @@ def build(root: Path, kind: Kind, architecture: str) -> dict[str, bytes]:
 
 def sources(root: Path, kind: Kind) -> dict[str, set[str]]:
     """Hashes of what somebody may have copied by hand from here: ours, too."""
-    paths = [root / "firmware" / "main.py", *sorted(kind.folder.glob("*.py"))]
-    return {f"/{path.name}": {digest(path.read_bytes())} for path in paths}
+    firmware = root / "firmware"
+    paths = [firmware / firmware_build.MAIN, *sorted(kind.folder.glob("*.py"))]
+    texts = {f"/{path}": text.encode() for path, text in firmware_build.sources(firmware).items()}
+    texts |= {f"/{path.name}": path.read_bytes() for path in paths}
+    return {path: {digest(data)} for path, data in texts.items()}
 
 
 def to_look_at(wanted: Iterable[str]) -> list[str]:

@@ -1,7 +1,8 @@
 """What has to be done so that the board has the files it should have: found out before anything is changed. Knows no port.
 
-Ours on the board: all of /outpost, the files of /tls, and in the root main.py and the board's modules, as far as they are as
-`outpost flash` wrote them. /outpost/installed.json says which those are, so that a main.py of the user's own is not overwritten.
+Ours on the board: all of /outpost; the files of /tls; and what `outpost flash` wrote into the root (main.py and the board's
+modules), /station and /support, which may hold files of the user's, too. /outpost/installed.json says which those are: for the
+root with hashes, so that a main.py that was changed since is not overwritten; for the two folders by name.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 
 from outpost import __version__
-from outpost_tools.device.inventory import PACKAGE, SECRETS, Inventory, blocks_of, free_blocks
+from outpost_tools.device.inventory import PACKAGE, SECRETS, SHARED, Inventory, blocks_of, free_blocks
 from outpost_tools.errors import ToolError
 
 MAIN = "/main.py"
@@ -21,12 +22,23 @@ RECORD = f"{PACKAGE}/installed.json"
 MAIN_ASIDE = f"{PACKAGE}/main.py.old"
 STAGED = ".new"  # a file on its way has this behind its name until all have arrived
 KEPT = ".kept"  # a file of the user's that had to make room
-_STALE = re.compile(rf"{PACKAGE}/[^/]+(\.py|\.mpy|\.new|\.old)|{SECRETS}/(ca|client|key)-[0-9a-f]{{8}}\.der(\.new)?")
+_STALE = re.compile(
+    rf"{PACKAGE}/[^/]+(\.py|\.mpy|\.new|\.old)|({'|'.join(SHARED)})/[^/]+\.mpy\.new|"
+    rf"{SECRETS}/(ca|client|key)-[0-9a-f]{{8}}\.der(\.new)?"
+)
 _SPARE_BLOCKS = 8  # folders, and what littlefs needs to change them
 
 
 def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What `outpost flash` wrote: files in the root, path -> hashes; modules in the shared folders, paths."""
+
+    files: dict[str, list[str]] = field(default_factory=dict)
+    modules: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -67,8 +79,8 @@ def _rank(path: str) -> int:
     return 4 if path == MAIN else 3 if path == SETTINGS else 2 if path.startswith(SECRETS) else 1
 
 
-def make(wanted: dict[str, bytes], inventory: Inventory, stale_in: tuple[str, ...]) -> Plan:
-    """wanted: path -> bytes. stale_in: the folders where files of ours that are not wanted go."""
+def make(wanted: dict[str, bytes], inventory: Inventory, stale_in: tuple[str, ...], record: Record) -> Plan:
+    """wanted: path -> bytes. stale_in: the folders where files of ours that are not wanted go. record: of the last flash."""
     plan = Plan()
     for path, data in wanted.items():
         if inventory.hashes.get(path) == digest(data):
@@ -78,24 +90,46 @@ def make(wanted: dict[str, bytes], inventory: Inventory, stale_in: tuple[str, ..
         else:
             plan.copy[path] = data
     in_use = {*wanted, *(path + STAGED for path in plan.renames), RECORD}
-    ours = (path for path in inventory.hashes if _STALE.fullmatch(path) and path.startswith(stale_in))
+    ours = (path for path in inventory.hashes if _STALE.fullmatch(path) or path in record.modules)
+    ours = (path for path in ours if path.startswith(stale_in))
     plan.remove = sorted(path for path in ours if path not in in_use)
     return plan
 
 
-def read_record(text: str) -> dict[str, list[str]]:
-    """path -> hashes that `outpost flash` wrote there. What is no record tells nothing."""
+def known_files(record: Record, inventory: Inventory, sources: dict[str, set[str]]) -> dict[str, set[str]]:
+    """path -> hashes of what is ours there. sources: of what somebody may have copied by hand."""
+    known = {path: set(hashes) for path, hashes in sources.items()}
+    for path, hashes in record.files.items():
+        known.setdefault(path, set()).update(hashes)
+    for path in record.modules & inventory.hashes.keys():
+        known.setdefault(path, set()).add(inventory.hashes[path])
+    return known
+
+
+def read_record(text: str) -> Record:
+    """What is no record tells nothing; one of before there were shared folders has no modules."""
     try:
-        files = json.loads(text)["files"]
-        return {str(path): [str(one) for one in hashes] for path, hashes in files.items()}
+        found = json.loads(text)
+        files = {str(path): [str(one) for one in hashes] for path, hashes in found["files"].items()}
+        return Record(files, frozenset(filter(_is_shared, map(str, found.get("modules", ())))))
     except (ValueError, KeyError, TypeError, AttributeError):
-        return {}
+        return Record()
+
+
+def _is_in_root(path: str) -> bool:
+    return path.count("/") == 1 and path != SETTINGS
+
+
+def _is_shared(path: str) -> bool:
+    return path.startswith(tuple(f"{folder}/" for folder in SHARED))
 
 
 def respect_users_files(plan: Plan, inventory: Inventory, wanted: dict[str, bytes], known: dict[str, set[str]], port: str,
                         replace: bool) -> None:  # fmt: skip
-    """Files in the root that are in the way: ours go, the user's stay, or are put aside. Raises ToolError."""
-    for path in [path for path in wanted if path.count("/") == 1 and path != SETTINGS]:
+    """Files in the root and the shared folders that are in the way: ours go, the user's stay, or are put
+    aside. known: path -> hashes of what is ours. Raises ToolError.
+    """
+    for path in [path for path in wanted if _is_in_root(path) or _is_shared(path)]:
         source = path.removesuffix(".mpy") + ".py"  # would be imported in the place of the .mpy file
         for found in {path, source}:
             present = inventory.hashes.get(found)
@@ -112,15 +146,17 @@ def respect_users_files(plan: Plan, inventory: Inventory, wanted: dict[str, byte
                 plan.remove.append(found)
 
 
-def add_record(plan: Plan, wanted: dict[str, bytes], inventory: Inventory, name: str) -> None:
-    """Until the next change the root's files may be those on the board or the new ones: a power cut may leave either."""
+def add_record(plan: Plan, wanted: dict[str, bytes], inventory: Inventory, name: str, former: Record) -> None:
+    """Until the next change the files may be those on the board or the new ones: a power cut may leave either."""
     if not plan.touches_code:
         return
     files = {}
-    for path in (path for path in wanted if path.count("/") == 1 and path != SETTINGS):
+    for path in filter(_is_in_root, wanted):
         present = [] if path in plan.aside else [inventory.hashes.get(path, "")]
         files[path] = sorted({digest(wanted[path]), *present} - {""})
-    record = json.dumps({"board": name, "version": __version__, "files": files}, sort_keys=True).encode()
+    modules = sorted({*filter(_is_shared, wanted), *(former.modules & inventory.hashes.keys())})
+    facts = {"board": name, "version": __version__, "files": files, "modules": modules}
+    record = json.dumps(facts, sort_keys=True).encode()
     if inventory.hashes.get(RECORD) != digest(record):
         plan.copy[RECORD] = record
         plan.remove = [path for path in plan.remove if path != RECORD + STAGED]

@@ -20,7 +20,7 @@ from outpost_tools.errors import ToolError
 LINK_S = 60.0
 _MESSAGES = 8
 _NAMES = {value: name for name, value in vars(status).items() if name.isupper() and isinstance(value, int) and value < 0}
-_STEP = re.compile(r"pinning (\d+) of (\d+)")  # outpost/pinning.py prints it
+_STEP = re.compile(r"pinning (\d+) of (\d+)")  # boards/support/pinning.py prints it
 ShowSteps = Callable[[int, int], None]
 _HINTS = {
     "REFUSED": ": the broker does not take 'user' and 'password', or not this 'device_id'",
@@ -36,7 +36,7 @@ _HINTS = {
 _BEGIN = """
 import board
 from outpost.outbox import Outbox
-from outpost.settings import load
+from station.settings import load
 
 def opened():
     try:
@@ -62,7 +62,7 @@ def blocks():
     except OSError:
         pass
     try:
-        from outpost.settings import load
+        from station.settings import load
         return max(count, load("settings.json")["outbox_blocks"])
     except ValueError:
         return count
@@ -160,8 +160,8 @@ def heap_free(count):
 """
 _LINK = """
 from outpost.client import Client
-from outpost.clock import Clock
-from outpost.ram import RamOutbox
+from station.clock import Clock
+from outpost.ram_outbox import RamOutbox
 
 def link(limit_ms):
     who = settings["device_id"].encode()

@@ -1,6 +1,6 @@
 """A settings file (TOML) to what a board gets: settings.json and certificates. All is checked before a board is touched.
 
-Keys, types and limits are the firmware's own (`outpost/settings.py`); here is what only the desktop can check, or
+Keys, types and limits are the firmware's own (`firmware/station/settings.py`); here is what only the desktop can check, or
 who knows the kind of board. Values of secret keys never leave this module but in the files for the board.
 """
 
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outpost import settings as firmware_settings
 from outpost_tools.device import certificates
 from outpost_tools.device.inventory import SECRETS
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.plan import SETTINGS
 from outpost_tools.errors import ToolError
+from station import settings as firmware_settings
 
 SECRET_KEYS = ("password", "wifi_password")
 _MOST_TOPIC_BYTES = 255  # the outbox has a byte for it

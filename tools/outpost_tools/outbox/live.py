@@ -27,7 +27,10 @@ def find():
     global board
     try:
         import board
-        from outpost.settings import load
+        try:
+            from station.settings import load
+        except ImportError:  # a board that was flashed when all modules were in one package
+            from outpost.settings import load
     except ImportError as error:
         return print("outpost:", error)
     try:

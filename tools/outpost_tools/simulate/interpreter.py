@@ -37,7 +37,7 @@ def choose() -> tuple[list[str], str]:
 
 def environment(root: Path) -> dict[str, str]:
     """What main.py needs to find its modules, under either interpreter."""
-    parts = [root / "firmware", root / "boards" / "UNIX"]
+    parts = [root / "firmware", root / "boards", root / "boards" / "UNIX"]
     # MICROPYPATH replaces the default path: .frozen holds the standard library of the unix build.
     micropython = os.pathsep.join([*map(str, parts), ".frozen"])
     cpython = os.pathsep.join(map(str, [*parts, root / "tools" / "cpython_stubs"]))

@@ -16,13 +16,13 @@ import socket
 
 from micropython import const
 
-from outpost import crash
-from outpost.ask import Ask, Dns
-from outpost.chip_sensors import Reading
-from outpost.ntp import NetTime
 from outpost.session import elapsed_ms
-from outpost.wifi import Wifi
-from outpost.wifi_link import WifiLink
+from support import crash_log
+from support.chip_sensors import Reading
+from support.dns import Ask, Dns
+from support.ntp import NetTime
+from support.wifi import Wifi
+from support.wifi_link import WifiLink
 
 _IDLE_MS = const(5)
 _WATCHDOG_MS = const(8000)  # RP2040 can do 8,388
@@ -55,7 +55,7 @@ class WifiBoard:
         """Before all else: count the start; a board that starts again and again is slowed."""
         starts = min(self._starts() + 1, _MOST_STARTS)
         self._starts(starts)
-        self._sleep_ms(crash.pause_ms(starts))
+        self._sleep_ms(crash_log.pause_ms(starts))
 
     def started(self, client):
         """The loop begins."""
@@ -71,9 +71,9 @@ class WifiBoard:
 
     def crashed(self, error):
         """Keep the reason in crash.txt, and begin anew."""
-        text = crash.text_of(error)
+        text = crash_log.text_of(error)
         print(text)
-        crash.keep("crash.txt", text)
+        crash_log.keep("crash.txt", text)
         self._machine.reset()
 
     def give_up(self):
@@ -123,7 +123,7 @@ class WifiBoard:
         return Dns(Ask(socket, self._ticks_ms), self._wifi, self.random_bits)
 
     def _secure(self, settings):
-        from outpost.tls_link import TlsLink, client_context
+        from support.tls_link import TlsLink, client_context
 
         context, name, ticks_ms = client_context(settings), settings["server_name"], self._ticks_ms
         return lambda open_socket: TlsLink(open_socket, context, name, _yes, ticks_ms)
@@ -187,14 +187,14 @@ class WifiBoard:
 
         Its files are checked one by one when idle; after a crash, of which they may be the cause, all before it begins.
         """
-        from outpost.pinned import NotPinned, open_blocks
+        from support.pinned import NotPinned, open_blocks
 
         board = self._machine.unique_id()
         try:
             self._unchecked = open_blocks(raw, "/outbox", board, self._starts() > 1)
             return self._unchecked
         except NotPinned:
-            from outpost.pinning import create, say
+            from support.pinning import create, say
 
             return create(raw, "/outbox", blocks, os.urandom(8), board, say)
 

@@ -5,9 +5,9 @@ The watchdog's scratch registers 0 to 3 are left alone by a reset, not by power 
 
 from micropython import const
 
-from outpost import chip_sensors
 from outpost.session import elapsed_ms
-from outpost.wifi_board import WifiBoard
+from support import chip_sensors
+from support.wifi_board import WifiBoard
 
 _COUNT = const(0x0C)  # scratch register 0; behind it the day and its milliseconds at the end of a sleep
 _DAY = const(0x10)

@@ -1,4 +1,7 @@
-"""Bytes checked by machine code: the same functions as in `bytecode.py`, by the viper emitter. See `viper.py` and `crc.py`."""
+"""Bytes checked by machine code: the same functions as in `portable.py`, by the viper emitter.
+
+See `native.py` and `checksum.py`.
+"""
 
 # pyright: reportCallIssue=false
 
@@ -17,7 +20,7 @@ _TABLE = array(
 
 @micropython.viper
 def crc30(seed: int, buf: ptr8, at: int, end: int) -> int:
-    """See `crc.py`. The first two names are in registers: `seed` becomes the CRC, `buf` moves."""
+    """See `checksum.py`. The first two names are in registers: `seed` becomes the CRC, `buf` moves."""
     table = ptr32(_TABLE)
     seed = int(uint(seed ^ 0x3FFFFFFF) | uint(3) << 30)  # its complement in 32 bits; no constant above 2^30
     buf = ptr8(int(buf) + at)
@@ -33,7 +36,7 @@ def crc30(seed: int, buf: ptr8, at: int, end: int) -> int:
 
 @micropython.viper
 def put_record(buf: ptr8, at: int, prefix: ptr8, topic: ptr8, payload: ptr8):
-    """See `crc.py`. The first two names are in registers: `buf` moves, `at` becomes the CRC."""
+    """See `checksum.py`. The first two names are in registers: `buf` moves, `at` becomes the CRC."""
     table = ptr32(_TABLE)
     buf = ptr8(int(buf) + at)
     at = int(uint(ptr32(prefix)[3] ^ 0x3FFFFFFF) | uint(3) << 30)
@@ -66,7 +69,7 @@ def put_record(buf: ptr8, at: int, prefix: ptr8, topic: ptr8, payload: ptr8):
 
 @micropython.viper
 def holds_record(buf: ptr8, source: ptr8, at: int, topic: ptr8, payload: ptr8) -> bool:
-    """See `crc.py`."""
+    """See `checksum.py`."""
     prefix = source
     buf = ptr8(int(buf) + at)
     length = 12
@@ -99,7 +102,7 @@ def holds_record(buf: ptr8, source: ptr8, at: int, topic: ptr8, payload: ptr8) -
 
 @micropython.viper
 def is_blank(buf: ptr8, at: int, end: int) -> bool:
-    """See `crc.py`."""
+    """See `checksum.py`."""
     while at < end and buf[at] == 0xFF:
         at += 1
     return at == end
@@ -107,7 +110,7 @@ def is_blank(buf: ptr8, at: int, end: int) -> bool:
 
 @micropython.viper
 def skip_records(buf: ptr8, at: int, end: int, align: int, count: int) -> int:
-    """See `crc.py`."""
+    """See `checksum.py`."""
     start = at
     passed = 0
     while passed < count and at + 4 <= end:

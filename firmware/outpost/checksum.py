@@ -11,10 +11,10 @@ and the CRC after. holds_record(buf, prefix, at, topic, payload): True when each
 """
 
 try:
-    from outpost.viper_crc import crc30, holds_record, is_blank, put_record, skip_records
+    from outpost.native_checksum import crc30, holds_record, is_blank, put_record, skip_records
 
     # MicroPython 1.25 freezes machine code for ARMv6-M (RP2040) at odd half-words too, where it reads wrong constants.
     if crc30(0, b"123456789", 0, 9) != 0x0BF43926:
         raise ValueError
 except (ImportError, AttributeError, SyntaxError, ValueError):  # no native emitter, or an .mpy of another architecture
-    from outpost.bytecode import crc30, holds_record, is_blank, put_record, skip_records  # noqa: F401 - handed on
+    from outpost.portable import crc30, holds_record, is_blank, put_record, skip_records  # noqa: F401 - handed on

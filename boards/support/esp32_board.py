@@ -2,8 +2,8 @@
 
 from micropython import const
 
-from outpost import chip_sensors, partition
-from outpost.wifi_board import WifiBoard
+from support import chip_sensors, partition
+from support.wifi_board import WifiBoard
 
 _MARK = b"outpost"
 _NEVER_MS = const(3_600_000)

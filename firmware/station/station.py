@@ -10,7 +10,8 @@ _OK = const(0)
 def drain(client, ticks_ms, timeout_ms, idle=None):
     """Poll until nothing waits for its acknowledgement, or timeout_ms have passed: before sleep. True when all is delivered.
 
-    For a program of your own; `duty.py` is the ready one. ticks_ms: callable. idle: callable, waits a moment when nothing moves.
+    For a program of your own; `deep_sleep.py` is the ready one. ticks_ms: callable. idle: callable,
+    waits a moment when nothing moves.
     """
     start = ticks_ms()
     while not client.is_drained() and elapsed_ms(ticks_ms(), start) < timeout_ms:

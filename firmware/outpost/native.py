@@ -1,6 +1,6 @@
-"""Bytes moved by machine code: the same function as in `bytecode.py`, made by the viper emitter.
+"""Bytes moved by machine code: the same function as in `portable.py`, made by the viper emitter.
 
-Import fails where there is no native emitter (some ESP32-C3 builds, CPython); `memory.py` then takes `bytecode`.
+Import fails where there is no native emitter (some ESP32-C3 builds, CPython); `memory.py` then takes `portable`.
 Takes no heap: every integer handed in or out stays below 2^30.
 """
 

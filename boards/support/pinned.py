@@ -29,7 +29,7 @@ from binascii import crc32
 
 from micropython import const
 
-from outpost.crc import crc30
+from outpost.checksum import crc30
 from outpost.memory import u32
 
 MAP_HEAD = "<4sBBHII"

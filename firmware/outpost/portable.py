@@ -1,4 +1,4 @@
-"""Bytes moved and checked in plain Python: stands in for `viper.py` where there is no native emitter.
+"""Bytes moved and checked in plain Python: stands in for `native.py` where there is no native emitter.
 
 The CRC is kept in two 16-bit halves, because an integer of 2^30 or more takes heap on a 32-bit board.
 """
@@ -14,7 +14,7 @@ _HIGH = (
 
 
 def crc30(seed, buf, at, end):
-    """See `crc.py`. `seed` becomes the low half of the CRC: another name, and the frame would exceed 11 words."""
+    """See `checksum.py`. `seed` becomes the low half of the CRC: another name, and the frame would exceed 11 words."""
     high = (seed >> 16) ^ 0xFFFF
     seed = (seed & 0xFFFF) ^ 0xFFFF
     while at < end:
@@ -47,7 +47,7 @@ def fill(buf, count):
 
 
 def is_blank(buf, at, end):
-    """See `crc.py`."""
+    """See `checksum.py`."""
     while at < end and buf[at] == 0xFF:
         at += 1
     return at == end
@@ -97,7 +97,7 @@ def put_prefix(prefix, seed, first, oldest, acked):
 
 
 def put_record(buf, at, prefix, topic, payload):
-    """See `crc.py`."""
+    """See `checksum.py`."""
     at = _put_part(12, buf, at, prefix)
     at = _put_part(prefix[1], buf, at, topic)
     at = _put_part(_payload_length(prefix), buf, at, payload)
@@ -120,7 +120,7 @@ def _put_crc(buf, end, prefix):
 
 
 def holds_record(buf, prefix, at, topic, payload):
-    """See `crc.py`."""
+    """See `checksum.py`."""
     at = _pass_part(12, buf, at, prefix)
     at = _pass_part(prefix[1], buf, at, topic)
     at = _pass_part(_payload_length(prefix), buf, at, payload)
@@ -161,7 +161,7 @@ def puback_id(rx, at, end):
 
 
 def skip_records(buf, at, end, align, count):
-    """See `crc.py`."""
+    """See `checksum.py`."""
     found = 0
     while found >> 13 < count and at + 4 <= end:
         size = buf[at + 2] | buf[at + 3] << 8

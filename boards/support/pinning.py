@@ -15,7 +15,7 @@ from binascii import crc32
 
 from micropython import const
 
-from outpost.pinned import (
+from support.pinned import (
     MAP_ENTRY,
     MAP_HEAD,
     PinnedBlocks,

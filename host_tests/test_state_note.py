@@ -2,8 +2,8 @@ import unittest
 
 from fake_flash import flash_in_ram
 from outpost import status
-from outpost.notes import NotedOutbox
 from outpost.outbox import Outbox
+from outpost.state_note import NotedOutbox
 
 
 def made(blocks=3):

@@ -1,0 +1,1 @@
+"""What boards share. What is where: README.md beside this file."""
