@@ -8,8 +8,8 @@ import sys
 import time
 
 import board
-from outpost.client import Client
 from outpost.checksum import crc30, holds_record, put_record
+from outpost.client import Client
 from outpost.memory import copy, fill, put_prefix
 from outpost.outbox import Outbox
 from outpost.ram_outbox import RamOutbox
