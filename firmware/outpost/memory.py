@@ -15,14 +15,14 @@ puback_id(rx, at, end) -> the packet identifier of the whole PUBACK at rx[at:end
 put_prefix(prefix, seed, first, oldest, acked) fills prefix[:10] and the seed after it, for put_record():
 first:4 oldest:4 acked:2 boot:2 seed:4, little endian. The boot count stays as it is.
 
-u32(buf, at) -> the low 30 bits of a 32-bit field, little endian; put_u32(buf, at, value) -> at + 4 writes one. What the formats
-of this package store never has more than 30 bits.
+u32(buf, at) -> the low 30 bits of a 32-bit field, little endian. What the formats of this package
+store never has more than 30 bits.
 """
 
 import sys
 
 try:
-    from outpost.native import copy, fill, puback_id, put_prefix, put_publish, put_u32, u32
+    from outpost.native import copy, fill, puback_id, put_prefix, put_publish, u32
 
     check = bytearray(4)
     fill(check, 4)  # frozen at an odd half-word it would read another constant: see `checksum.py`
@@ -30,7 +30,7 @@ try:
         raise ValueError
     del check
 except (ImportError, AttributeError, SyntaxError, ValueError):  # no native emitter, or an .mpy of another architecture
-    from outpost.portable import copy, fill, puback_id, put_prefix, put_publish, put_u32, u32  # noqa: F401 - handed on
+    from outpost.portable import copy, fill, puback_id, put_prefix, put_publish, u32  # noqa: F401 - handed on
 
 
 def unload(name):

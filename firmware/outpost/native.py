@@ -105,16 +105,6 @@ def u32(buf: ptr8, at: int) -> int:
 
 
 @micropython.viper
-def put_u32(buf: ptr8, at: int, value: int) -> int:
-    """See `memory.py`."""
-    buf[at] = value
-    buf[at + 1] = value >> 8
-    buf[at + 2] = value >> 16
-    buf[at + 3] = value >> 24
-    return at + 4
-
-
-@micropython.viper
 def puback_id(rx: ptr8, at: int, end: int) -> int:
     """See `memory.py`."""
     if at + 4 > end or rx[at] != 0x40 or rx[at + 1] != 2:

@@ -15,7 +15,7 @@ a call returns BUSY.
 
 from micropython import const
 
-from outpost.checksum import crc30, skip_records
+from outpost.checksum import skip_records
 from outpost.memory import u32, unload
 from outpost.sectors import Sectors
 
@@ -27,6 +27,7 @@ _STORAGE = const(-5)
 _EMPTY = const(-7)
 
 _BLOCK_BYTES = const(4096)
+_HEADER = const(32)
 _OVERHEAD = const(16)
 _PREFIX = const(12)
 _MESSAGE = const(1)
@@ -61,10 +62,6 @@ class Outbox(Sectors):
 
     def __init__(self, device, record_bytes=512, align=4, page_bytes=256):
         Sectors.__init__(self, device, record_bytes, align, page_bytes)
-        self._clear()
-
-    def _clear(self):
-        """The fields of a queue of which nothing is known, as before mount()."""
         self._busy = True  # inside a call; and before mount(), so that nothing is stored or erased
         self._saved_oldest = self._saved_acked = 0  # oldest_seq and acked in the newest record
         self._tail = 0  # block of the oldest sector with a message that is held
@@ -118,7 +115,7 @@ class Outbox(Sectors):
         self._head = block
         self._first_seq = self.next_seq
         self._has_header = False  # it goes out with the first record, in one program
-        self._offset = self._first_at()
+        self._offset = max(_HEADER, self._align)
         return True
 
     def _is_free(self, block):
@@ -210,7 +207,7 @@ class Outbox(Sectors):
     def _put(self, first):
         """Write the record, and once more to the next sector when the flash did not take it."""
         for_message = first & 3 == _MESSAGE
-        if for_message and self.next_seq == _SEQ_MASK and not self._renumber():
+        if for_message and self.next_seq == _SEQ_MASK and not self._start_stream():
             return _FULL
         size = -(-(first >> 16) - (first >> 8 & 0xFF) - _OVERHEAD & -self._align)  # rounded up
         if self._offset + size > _BLOCK_BYTES and not self._make_room(size):
@@ -229,16 +226,12 @@ class Outbox(Sectors):
         self._saved_acked = self.acked
         return _OK
 
-    def _renumber(self):
+    def _start_stream(self):
         """The 2^30 numbers are used up: start a new stream once the old one is empty; until then False.
         Allocates, once in 34 years at one message a second."""
-        if self.oldest_seq != self.next_seq:
-            return False
-        self.stream = b"%08x" % crc30(self.boot, self.stream, 0, 8)
-        self.next_seq = self.oldest_seq = self.acked = 0
-        self._cursor_seq = -1
-        self._offset = _BLOCK_BYTES
-        return True
+        from outpost import outbox_setup
+
+        return outbox_setup.start_stream(self)
 
     # --- Read ---
 
@@ -314,7 +307,7 @@ class Outbox(Sectors):
         # A sector that has lost its header seems to begin where the next one does: none of it is read.
         self._cursor_salt = u32(self.buffer, 28)
         self._cursor_block = block
-        self._cursor_offset = self._first_at()
+        self._cursor_offset = max(_HEADER, self._align)
 
     def _advance(self, seq):
         """Move the cursor to message seq of its sector, by the lengths of the records before it. The

@@ -76,8 +76,7 @@ def direct(device):
 
 def mount(outbox: "Outbox"):
     """See Outbox.mount()."""
-    outbox._reset()
-    outbox._clear()
+    _forget(outbox)
     headers = [-1] * (2 * outbox.blocks)  # first_seq, CRC of sector_no and stream
     status = _find_head(outbox, headers)
     if status == _OK:
@@ -90,6 +89,16 @@ def mount(outbox: "Outbox"):
         pack_into("<H", outbox._prefix, 10, outbox.boot)
         outbox._busy = False
     return status
+
+
+def _forget(outbox: "Outbox"):
+    """What an earlier mount found."""
+    outbox._busy = outbox._has_header = True
+    outbox._ready = outbox._cursor_seq = outbox.loaded_seq = -1
+    outbox.stream = b""
+    outbox.next_seq = outbox.oldest_seq = outbox.acked = outbox.boot = 0
+    outbox._head = outbox._tail = outbox._sector_no = outbox._first_seq = 0
+    outbox.appended = outbox.refused = outbox.dropped = outbox.unreadable = 0
 
 
 def _find_head(outbox: "Outbox", headers):
@@ -121,7 +130,7 @@ def _scan_head(outbox: "Outbox"):
     outbox._salt = outbox._cursor_salt = u32(outbox.buffer, 28)
     outbox._cursor_seq = outbox._first_seq
     outbox._cursor_end = -1  # not known yet
-    outbox._offset = outbox._cursor_offset = outbox._first_at()
+    outbox._offset = outbox._cursor_offset = max(_HEADER, outbox._align)
     outbox._record_size = 0
     at = 16  # from here the header's state is as far as a record's is from its start
     while at >= 0:
@@ -158,10 +167,21 @@ def make(outbox: "Outbox", stream, force, first_seq):
     # Each block is erased before its first use: here only what could be taken for an outbox.
     for block in range(1 if status == _BLANK else outbox.blocks):
         outbox._erase(block)
-    outbox._reset()
+    _forget(outbox)
     outbox.stream = stream
     outbox._first_seq = outbox.oldest_seq = first_seq
     fill(outbox.buffer, outbox._page)
     outbox._put_header()
     outbox._raw.writeblocks(outbox._place[0], outbox._views[-(-_HEADER // outbox._page)], 0)
     return _OK
+
+
+def start_stream(outbox: "Outbox"):
+    """See Outbox._start_stream()."""
+    if outbox.oldest_seq != outbox.next_seq:
+        return False
+    outbox.stream = b"%08x" % crc30(outbox.boot, outbox.stream, 0, 8)
+    outbox.next_seq = outbox.oldest_seq = outbox.acked = 0
+    outbox._cursor_seq = -1
+    outbox._offset = _BLOCK_BYTES
+    return True

@@ -90,10 +90,10 @@ def _put_length(tx, length):
 
 def put_prefix(prefix, seed, first, oldest, acked):
     """See `memory.py`."""
-    put_u32(prefix, 0, first)
-    put_u32(prefix, 4, oldest)
+    _put_u32(prefix, 0, first)
+    _put_u32(prefix, 4, oldest)
     _put_u16(prefix, 8, acked)
-    put_u32(prefix, 12, seed)
+    _put_u32(prefix, 12, seed)
 
 
 def put_record(buf, at, prefix, topic, payload):
@@ -115,8 +115,8 @@ def _payload_length(prefix):
 def _put_crc(buf, end, prefix):
     crc = end - 12 - prefix[1] - _payload_length(prefix)  # the start yet: the frame is at 11 words
     crc = crc30(u32(prefix, 12), buf, crc, end)
-    put_u32(buf, end, crc)
-    put_u32(prefix, 12, crc)
+    _put_u32(buf, end, crc)
+    _put_u32(prefix, 12, crc)
 
 
 def holds_record(buf, prefix, at, topic, payload):
@@ -147,8 +147,7 @@ def u32(buf, at):
     return buf[at] | buf[at + 1] << 8 | buf[at + 2] << 16 | (buf[at + 3] & 0x3F) << 24
 
 
-def put_u32(buf, at, value):
-    """See `memory.py`."""
+def _put_u32(buf, at, value):
     at = _put_u16(buf, at, value & 0xFFFF)
     return _put_u16(buf, at, value >> 16)
 

@@ -20,11 +20,10 @@ from struct import pack_into
 from micropython import const
 
 from outpost.checksum import crc30, holds_record, is_blank, put_record
-from outpost.memory import fill, put_prefix, put_u32, u32
+from outpost.memory import fill, put_prefix, u32
 
 _FORMAT_VERSION = const(1)
 _BLOCK_BYTES = const(4096)
-_HEADER = const(32)
 _HEADER_CRC_AT = const(28)
 _MAGIC = const(0x424F)  # "OB"
 _PREFIX = const(12)
@@ -47,7 +46,30 @@ class Sectors:
         from outpost import outbox_setup
 
         outbox_setup.widen(self)
-        self._reset()
+        # What each record carries:
+        self.stream = b""  # id of the stream: 8 hex digits
+        self.next_seq = 0  # number of the next message
+        self.oldest_seq = 0  # the first message that is not acknowledged
+        self.acked = 0  # bit i: message oldest_seq + 1 + i is acknowledged
+        self.boot = 0  # boot count
+        # The message in `buffer`; its payload follows its topic.
+        self.loaded_seq = -1  # its number; -1: none, and the next four say nothing
+        self.flags = 0  # QoS << 4 | RETAIN << 6
+        self.topic_at = 0  # offset in `buffer`
+        self.topic_length = self.payload_length = 0  # bytes
+        # The head sector:
+        self._head = 0  # its block
+        self._sector_no = 0
+        self._first_seq = 0  # number of its first message
+        self._salt = 0  # CRC of its header
+        self._offset = _BLOCK_BYTES  # its next free byte; 4,096: nothing is appended any more
+        self._has_header = True  # False: its header goes out with its first record
+        # The cursor, at the next record to read. A record from number _cursor_end on was given up,
+        # because its program failed, and the number used again in the next sector.
+        self._cursor_seq = -1  # its number; -1: the cursor is nowhere
+        self._cursor_block = self._cursor_offset = 0
+        self._cursor_salt = 0  # CRC of that sector's header
+        self._cursor_end = 0  # first number of the sector after it
         # Programs and reads go to _raw: the device, or the one that its direct() names, which has
         # block _place[n] for the ring's block n. Erases go to _device, since a pinned device checks
         # before the first one that the block still belongs to its file.
@@ -67,31 +89,6 @@ class Sectors:
         # Since construction:
         self.erases = 0
         self.storage_errors = 0  # programs that did not read back, or that the driver refused
-
-    def _reset(self):
-        """The fields that mount() fills, as before it."""
-        self.stream = b""  # id of the stream: 8 hex digits
-        self.next_seq = 0  # number of the next message
-        self.oldest_seq = 0  # the first message that is not acknowledged
-        self.acked = 0  # bit i: message oldest_seq + 1 + i is acknowledged
-        self.boot = 0  # boot count
-        # The message in `buffer` while loaded_seq says so; its payload follows its topic.
-        self.loaded_seq = -1  # -1: none
-        self.flags = 0  # QoS << 4 | RETAIN << 6
-        self.topic_at = self.topic_length = self.payload_length = 0  # offset in `buffer`, bytes
-        # The head sector:
-        self._head = 0  # its block
-        self._sector_no = 0
-        self._first_seq = 0  # number of its first message
-        self._salt = 0  # CRC of its header
-        self._offset = _BLOCK_BYTES  # its next free byte; 4,096: nothing is appended to it any more
-        self._has_header = True  # False: its header goes out with its first record
-        # The cursor, at the next record to read:
-        self._cursor_seq = -1  # its number; -1: the cursor is nowhere
-        self._cursor_block = self._cursor_offset = 0
-        self._cursor_salt = 0  # CRC of that sector's header
-        self._cursor_end = 0  # first number of the next sector: a record from that on was given up
-        # (its program failed) and its number used again
 
     # Every address is checked here, because rp2.Flash erases and programs whatever it is told to.
 
@@ -136,10 +133,6 @@ class Sectors:
             return False
         return u32(buf, _HEADER_CRC_AT) == crc30(0, buf, 0, _HEADER_CRC_AT)
 
-    def _first_at(self):
-        """Offset of a sector's first record."""
-        return max(_HEADER, self._align)
-
     def _fits(self, at, salt):
         """True when a valid record is at `at` in the buffer; _record_size is then its padded size."""
         buf = self.buffer
@@ -183,7 +176,7 @@ class Sectors:
             buf[3] += 1
         pack_into("<IIHH", buf, 16, self._first_seq, self.oldest_seq, self.acked, self.boot)
         self._salt = crc30(0, buf, 0, _HEADER_CRC_AT)
-        put_u32(buf, _HEADER_CRC_AT, self._salt)
+        pack_into("<I", buf, _HEADER_CRC_AT, self._salt)
 
     def _write_record(self, first, size):
         """Program _topic and _payload at the head, together with the sector's header when that is not
