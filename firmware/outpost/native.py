@@ -1,7 +1,7 @@
-"""Bytes moved by machine code: the same function as in `portable.py`, made by the viper emitter.
+"""Bytes moved by machine code: the same functions as in `portable.py`, by the viper emitter.
 
-Import fails where there is no native emitter (some ESP32-C3 builds, CPython); `memory.py` then takes `portable`.
-Takes no heap: every integer handed in or out stays below 2^30.
+Import fails where there is no native emitter (some ESP32-C3 builds, CPython); `memory.py` then takes
+those. No function allocates: every integer that goes in or comes out stays below 2^30.
 """
 
 # pyright: reportCallIssue=false
@@ -11,7 +11,7 @@ import micropython
 
 @micropython.viper
 def copy(target: ptr8, at: int, source: ptr8, start: int, length: int) -> int:
-    """target[at:at+length] = source[start:start+length], byte by byte upwards; returns at + length. See `memory.py`."""
+    """See `memory.py`."""
     target = ptr8(int(target) + at)
     source = ptr8(int(source) + start)
     at += length

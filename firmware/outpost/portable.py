@@ -1,6 +1,8 @@
-"""Bytes moved and checked in plain Python: stands in for `native.py` where there is no native emitter.
+"""Bytes moved and checked in plain Python: stands in for `native.py` and `native_checksum.py` where
+there is no native emitter.
 
-The CRC is kept in two 16-bit halves, because an integer of 2^30 or more takes heap on a 32-bit board.
+The CRC is kept in two 16-bit halves, because an integer of 2^30 or more is allocated on a 32-bit
+board. A name is reused where one more would make the frame exceed 11 words.
 """
 
 _LOW = (
@@ -14,7 +16,7 @@ _HIGH = (
 
 
 def crc30(seed, buf, at, end):
-    """See `checksum.py`. `seed` becomes the low half of the CRC: another name, and the frame would exceed 11 words."""
+    """See `checksum.py`. `seed` becomes the low half of the CRC."""
     high = (seed >> 16) ^ 0xFFFF
     seed = (seed & 0xFFFF) ^ 0xFFFF
     while at < end:
@@ -30,7 +32,7 @@ def crc30(seed, buf, at, end):
 
 
 def copy(target, at, source, start, length):
-    """target[at:at+length] = source[start:start+length], byte by byte upwards; returns at + length. See `memory.py`."""
+    """See `memory.py`."""
     end = at + length
     while at < end:
         target[at] = source[start]
@@ -54,7 +56,7 @@ def is_blank(buf, at, end):
 
 
 def put_publish(tx, head, source, start, topic_length, length):
-    """See `memory.py`. Names change their meaning: one more, and the frame would exceed 11 words."""
+    """See `memory.py`. `head` and the lengths are used up."""
     tx[0] = head & 0xFF
     at = topic_length + length + (4 if head > 0xFF else 2)
     at = _put_length(tx, at)
