@@ -58,16 +58,18 @@ class TestContract(unittest.TestCase):
 
     def test_a_new_one_is_empty_and_numbers_begin_at_0(self):
         for outbox in self.each():
-            found = outbox.next_seq, outbox.oldest_seq, outbox.acked, outbox.refused, outbox.unsaved()
-            self.assertEqual(found, (0, 0, 0, 0, 0))
+            self.assertEqual((outbox.next_seq, outbox.oldest_seq, outbox.acked), (0, 0, 0))
+            self.assertEqual((outbox.refused, outbox.unsaved()), (0, 0))
             self.assertEqual((outbox.load(0), outbox.discard(0)), (status.EMPTY, False))
             self.assertEqual(outbox.save_state(), status.OK)
 
     def test_what_was_appended_is_loaded(self):
-        messages = (b"a/b", b"payload", 0x10), (b"t", b"", 0x50), (b"t" * 100, b"x" * 100, 0x20), (b"", b"y", 0x60)
+        messages = [(b"a/b", b"payload", 0x10), (b"t", b"", 0x50)]
+        messages += [(b"t" * 100, b"x" * 100, 0x20), (b"", b"y", 0x60)]
         for outbox in self.each():
             for topic, payload, flags in messages:
-                self.assertEqual(outbox.append(topic, payload + b"...", len(payload), flags), status.OK)
+                answer = outbox.append(topic, payload + b"...", len(payload), flags)
+                self.assertEqual(answer, status.OK)
             self.assertEqual(outbox.next_seq, len(messages))
             for seq in (3, 0, 1, 2, 0, 3):
                 self.assertEqual((outbox.load(seq), outbox.loaded_seq), (status.OK, seq))
@@ -85,12 +87,13 @@ class TestContract(unittest.TestCase):
         for outbox in self.each():
             for seq in range(8):
                 outbox.append(b"t", b"%d" % seq, 1)
-            steps = (2, 0, 0b10), (1, 0, 0b11), (5, 0, 0b10011), (0, 3, 0b10), (3, 4, 0b1), (4, 6, 0)
-            for seq, oldest_seq, acked in steps:
+            steps = [(2, 0, 0b10), (1, 0, 0b11), (5, 0, 0b10011)]
+            for seq, oldest_seq, acked in steps + [(0, 3, 0b10), (3, 4, 0b1), (4, 6, 0)]:
                 self.assertTrue(outbox.discard(seq))
                 self.assertEqual((outbox.oldest_seq, outbox.acked), (oldest_seq, acked))
             self.assertFalse(outbox.discard(5) or outbox.discard(8) or outbox.discard(-1))
-            self.assertEqual((outbox.load(0), outbox.loaded_seq, loaded(outbox)[1]), (status.OK, 6, b"6"))
+            self.assertEqual((outbox.load(0), outbox.loaded_seq), (status.OK, 6))
+            self.assertEqual(loaded(outbox)[1], b"6")
             self.assertTrue(outbox.discard(6) and outbox.discard(7))
             self.assertEqual((outbox.load(0), outbox.load(8)), (status.EMPTY, status.EMPTY))
             self.assertEqual((outbox.save_state(), outbox.unsaved()), (status.OK, 0))
@@ -116,17 +119,20 @@ class TestContract(unittest.TestCase):
                 continue
             held = answers.index(status.FULL)
             self.assertEqual(set(answers[held:]), {status.FULL})
-            self.assertEqual((outbox.next_seq, outbox.oldest_seq, outbox.refused), (held, 0, 200 - held))
+            self.assertEqual((outbox.next_seq, outbox.oldest_seq), (held, 0))
+            self.assertEqual(outbox.refused, 200 - held)
             self.assertEqual(outbox.reserve(LONGEST), status.FULL)
             self.assertEqual(outbox.refused, 200 - held)  # of messages
             for seq in range(held):
                 outbox.discard(seq)
             outbox.erase_ahead()
-            self.assertEqual((outbox.reserve(LONGEST), outbox.append(b"t", b"", 0)), (status.OK, status.OK))
+            self.assertEqual(outbox.reserve(LONGEST), status.OK)
+            self.assertEqual(outbox.append(b"t", b"", 0), status.OK)
 
     def test_a_station_measures_into_it(self):
         for outbox in self.each():
-            station = Station(Publisher(outbox), Pack(b"board-1"), Clock(0), [Sensor()], b"t", 10, 0)
+            client, pack = Publisher(outbox), Pack(b"board-1")
+            station = Station(client, pack, Clock(0), [Sensor()], b"t", 10, 0)
             self.assertTrue(station.step(10))
             self.assertEqual((station.published, outbox.load(0)), (1, status.OK))
             self.assertTrue(b'"seq":0' in loaded(outbox)[1], loaded(outbox)[1])

@@ -7,10 +7,11 @@ up to `count` messages, as far as they lie in buf[at:end]; returns messages << 1
 
 put_record(buf, at, prefix, topic, payload) writes a record of the outbox (`sectors.py`) at `at`:
 prefix[:12], which has the two lengths, topic, payload, and their CRC. prefix[12:16] has the seed of
-the CRC before, and the CRC after. holds_record(buf, prefix, at, topic, payload): True when each byte
-of that record is there.
+the CRC before, and the CRC after. holds_record(buf, prefix, at, topic, payload): True when each
+byte of that record is there.
 
-Apart from `memory.py`, so that a client without an outbox does not load them. No function allocates.
+Apart from `memory.py`, so that a client without an outbox does not load them. No function
+allocates.
 """
 
 try:

@@ -7,16 +7,17 @@ one buffer can be moved to a lower address. fill(buf, count) makes the first `co
 erased NOR flash reads; a multiple of 4.
 
 put_publish(tx, head, source, start, topic_length, length) -> end writes a PUBLISH (MQTT 3.1.1, 3.3)
-to the start of tx: the first byte and the remaining length, the topic from source[start:], the packet
-identifier, and the payload, which follows the topic in source. head: first byte | packet identifier
-<< 8. Identifier 0, for QoS 0: none is written, and the caller puts the `length` bytes of payload at
-`end`.
+to the start of tx: the first byte and the remaining length, the topic from source[start:], the
+packet identifier, and the payload, which follows the topic in source. head: first byte | packet
+identifier << 8. Identifier 0, for QoS 0: none is written, and the caller puts the `length` bytes of
+payload at `end`.
 
-puback_id(rx, at, end) -> the packet identifier of the whole PUBACK at rx[at:end]; 0: another packet,
-or not all of it yet.
+puback_id(rx, at, end) -> the packet identifier of the whole PUBACK at rx[at:end]; 0: another
+packet, or not all of it yet.
 
-put_prefix(prefix, seed, first, oldest, acked) fills prefix[:10] and the seed after it, for put_record()
-(`checksum.py`): first:4 oldest:4 acked:2 boot:2 seed:4, little endian. The boot count stays as it is.
+put_prefix(prefix, seed, first, oldest, acked) fills prefix[:10] and the seed after it, for
+put_record() (`checksum.py`): first:4 oldest:4 acked:2 boot:2 seed:4, little endian. The boot count
+stays as it is.
 
 u32(buf, at) -> the low 30 bits of a 32-bit field, little endian. What the formats of this package
 store never has more than 30 bits.

@@ -1,7 +1,7 @@
 """Bytes moved by machine code: the same functions as in `portable.py`, by the viper emitter.
 
-Import fails where there is no native emitter (some ESP32-C3 builds, CPython); `memory.py` then takes
-those. No function allocates: every integer that goes in or comes out stays below 2^30.
+Import fails where there is no native emitter (some ESP32-C3 builds, CPython); `memory.py` then
+takes those. No function allocates: every integer that goes in or comes out stays below 2^30.
 """
 
 # pyright: reportCallIssue=false
@@ -49,8 +49,16 @@ def fill(buf: ptr8, count: int):
 
 
 @micropython.viper
-def put_publish(tx: ptr8, head: int, source: ptr8, start: int, topic_length: int, length: int) -> int:
-    """See `memory.py`. The first three names are in registers: `tx` and `source` move, `head` counts."""
+def put_publish(
+    tx: ptr8,
+    head: int,
+    source: ptr8,
+    start: int,
+    topic_length: int,
+    length: int,
+) -> int:
+    """See `memory.py`. The first three names are in registers: `tx` and `source` move, `head`
+    counts."""
     begin = int(tx)
     packet_id = head >> 8
     tx[0] = head

@@ -1,10 +1,10 @@
 """Persistent FIFO of messages in NOR flash: whatever append() returned OK for survives a power cut
 at any later moment.
 
-A ring of sectors (`sectors.py`): from tail to head each sector's number is one more than that of the
-block before. Held are the messages from `oldest_seq` on, except those that `acked` names (bit i:
-oldest_seq + 1 + i). Must not know MQTT: a message is a topic, a payload and flag bits. Recovery and
-power-fail argument: `firmware/OUTBOX_FORMAT.md`.
+A ring of sectors (`sectors.py`): from tail to head each sector's number is one more than that of
+the block before. Held are the messages from `oldest_seq` on, except those that `acked` names (bit
+i: oldest_seq + 1 + i). Must not know MQTT: a message is a topic, a payload and flag bits. Recovery
+and power-fail argument: `firmware/OUTBOX_FORMAT.md`.
 
 The next record carries the acknowledgements, so they cost no program of their own. A cut forgets
 those that no record carried yet, and these messages are sent again.
@@ -41,17 +41,21 @@ class Outbox(Sectors):
     """The FIFO. After mount(): append() at one end; load() reads; discard() frees at the other end.
 
     device: block device of at least 2 blocks of 4,096 bytes.
-    record_bytes: the largest record, which is topic + payload + 16; at least 64, and with the header
-    it must fit into a block.
-    align: start of records, 4 by default, 32 for encrypted flash, equal to page_bytes for flash with
-    ECC ("strict").
-    page_bytes: unit of every program and read call; 256 on RP2, whose driver sends whole pages.
-    Both are powers of two, 4 <= align <= 256, align <= page_bytes <= 4096. Raises ValueError, naming
-    what does not fit.
 
-    To read: next_seq, oldest_seq, acked, stream (8 hex digits, bytes), boot, buffer, record_bytes, and
-    the counters appended, refused, dropped, unreadable, damaged, erases, sealed_torn, storage_errors.
-    When full it refuses; `policies.py` has the other two ways.
+    record_bytes: the largest record, which is topic + payload + 16; at least 64, and with the
+    header it must fit into a block.
+
+    align: start of records, in bytes: 4 by default, 32 for encrypted flash, equal to page_bytes for
+    flash with ECC ("strict").
+
+    page_bytes: unit of every program and read; 256 on RP2, whose driver sends whole pages.
+
+    Both are powers of two, 4 <= align <= 256, align <= page_bytes <= 4096. Raises ValueError,
+    naming what does not fit.
+
+    To read: next_seq, oldest_seq, acked, stream (8 hex digits, bytes), boot, buffer, record_bytes,
+    and the counters appended, refused, dropped, unreadable, damaged, erases, sealed_torn,
+    storage_errors. When full it refuses; `policies.py` has the other two ways.
     """
 
     # True where a kept message may get a new number, which collector mode cannot follow.
@@ -73,8 +77,8 @@ class Outbox(Sectors):
         self.unreadable = 0  # lost by the flash
 
     def mount(self):
-        """Find the messages. OK, or BLANK, FOREIGN, NEWER, GEOMETRY: see `outpost.status`. Programs and
-        erases nothing.
+        """Find the messages. OK, or BLANK, FOREIGN, NEWER, GEOMETRY: see `outpost.status`. Programs
+        and erases nothing.
 
         Allocates 8 bytes a block, and frees them. Reads each header once, and the newest sector.
         """
@@ -85,8 +89,8 @@ class Outbox(Sectors):
         return status
 
     def format(self, stream, force=False, first_seq=0):
-        """Make an empty outbox and mount it. stream: 8 random hex digits (bytes). FOREIGN if something
-        is there, unless force."""
+        """Make an empty outbox and mount it. stream: 8 random hex digits (bytes). FOREIGN if
+        something is there, unless force."""
         from outpost import outbox_setup
 
         status = outbox_setup.make(self, stream, force, first_seq)
@@ -96,8 +100,8 @@ class Outbox(Sectors):
     # --- The next block ---
 
     def _make_room(self, size):
-        """True when the head has room for `size` bytes, in a fresh sector if need be; False when the ring
-        is full."""
+        """True when the head has room for `size` bytes, in a fresh sector if need be; False when
+        the ring is full."""
         if self._offset + size <= _BLOCK_BYTES:
             return True
         block = self._head
@@ -129,7 +133,8 @@ class Outbox(Sectors):
         return True
 
     def _first_of(self, block):
-        """first_seq of a sector from tail to head; of the next one when the flash has lost its header."""
+        """first_seq of a sector from tail to head; of the next one when the flash has lost its
+        header."""
         while block != self._head:
             if self._load_header(block):
                 return u32(self.buffer, 16)
@@ -137,8 +142,8 @@ class Outbox(Sectors):
         return self._first_seq
 
     def erase_ahead(self):
-        """Erase the next block now, so that a later append() does not wait 45-400 ms for it. True when it
-        erased one."""
+        """Erase the next block now, so that a later append() does not wait 45-400 ms for it. True
+        when it erased one."""
         block = (self._head + 1) % self.blocks
         if self._busy or self._ready == block or not self._has_header or not self._is_free(block):
             return False
@@ -153,8 +158,8 @@ class Outbox(Sectors):
     # --- Append ---
 
     def append(self, topic, payload, length, flags=0x10):
-        """Store payload[:length] under topic (bytes). flags: QoS << 4 | RETAIN << 6. OK, FULL, TOO_BIG,
-        BUSY, STORAGE.
+        """Store payload[:length] under topic (bytes). flags: QoS << 4 | RETAIN << 6. OK, FULL,
+        TOO_BIG, BUSY, STORAGE.
 
         Power cut inside: the message is whole or absent. Returned OK: it survives. After a driver's
         error the record may be on flash, but nothing is promised.
@@ -185,8 +190,8 @@ class Outbox(Sectors):
         return first
 
     def reserve(self, length):
-        """Make room for a message with `length` bytes of topic and payload, as append() would. OK, FULL,
-        TOO_BIG, BUSY, STORAGE.
+        """Make room for a message with `length` bytes of topic and payload, as append() would. OK,
+        FULL, TOO_BIG, BUSY, STORAGE.
 
         For a message that is to tell `oldest_seq`, which making room may move (policies).
         """
@@ -227,8 +232,8 @@ class Outbox(Sectors):
         return _OK
 
     def _start_stream(self):
-        """The 2^30 numbers are used up: start a new stream once the old one is empty; until then False.
-        Allocates, once in 34 years at one message a second."""
+        """The 2^30 numbers are used up: start a new stream once the old one is empty; until then
+        False. Allocates, once in 34 years at one message a second."""
         from outpost import outbox_setup
 
         return outbox_setup.start_stream(self)
@@ -238,9 +243,10 @@ class Outbox(Sectors):
     def load(self, seq):
         """Read message number seq, or the next one that is held. OK, or EMPTY when there is none.
 
-        Until the next call of any method it is in `buffer`: the topic at topic_at, topic_length bytes,
-        then payload_length bytes; flags; loaded_seq is its number. What flash has lost at the old end
-        is given up. load(loaded_seq + 1) takes one read; any other number is searched for.
+        Until the next call of any method it is in `buffer`: the topic at topic_at, topic_length
+        bytes, then payload_length bytes; flags; loaded_seq is its number. What flash has lost at
+        the old end is given up. load(loaded_seq + 1) takes one read; any other number is searched
+        for.
         """
         if self._busy:
             return _EMPTY
@@ -269,7 +275,7 @@ class Outbox(Sectors):
             self._advance(seq)
         at = self._find(seq)
         found = self._cursor_seq - (at >= 0)
-        if seq == self.oldest_seq and seq < found:  # those between were freed, or the flash lost them
+        if seq == self.oldest_seq and seq < found:  # those between were freed, or are lost
             self.unreadable += found - seq
             self.discard_through(found - 1)
             if found < self.oldest_seq:  # and the one found was acknowledged as well
@@ -277,7 +283,8 @@ class Outbox(Sectors):
         return at
 
     def _find(self, seq):
-        """Returns where in the buffer the first message from number seq on is; -1: there is none."""
+        """Returns where in the buffer the first message from number seq on is; -1: there is
+        none."""
         while True:
             self._follow_head()
             at = self._next_record()
@@ -304,21 +311,22 @@ class Outbox(Sectors):
         if block != self._head:
             self._cursor_end = self._first_of((block + 1) % self.blocks)
         self._cursor_seq = self._first_of(block)
-        # A sector that has lost its header seems to begin where the next one does: none of it is read.
+        # A sector that has lost its header seems to begin where the next one does: none of it is
+        # read.
         self._cursor_salt = u32(self.buffer, 28)
         self._cursor_block = block
         self._cursor_offset = max(_HEADER, self._align)
 
     def _advance(self, seq):
-        """Move the cursor to message seq of its sector, by the lengths of the records before it. The
-        CRC of the record there, which its number salts, shows whether they are right; if not, the cursor
-        stays."""
+        """Move the cursor to message seq of its sector, by the lengths of the records before it.
+        The CRC of the record there, which its number salts, shows whether they are right; if not,
+        the cursor stays."""
         offset = self._cursor_offset
         left = seq - self._cursor_seq
         while left > 0 and offset < _BLOCK_BYTES:
             at = self._read(self._cursor_block, offset)
-            at = skip_records(self.buffer, at, self._filled, self._align, left)  # passed << 13 | bytes
-            if not at:
+            at = skip_records(self.buffer, at, self._filled, self._align, left)
+            if not at:  # else messages passed << 13 | bytes
                 return
             offset += at & 0x1FFF
             left -= at >> 13
@@ -337,8 +345,8 @@ class Outbox(Sectors):
     # --- Free ---
 
     def discard(self, seq):
-        """Free message seq, the oldest or one of the 16 after it. False: it is not held, or is further
-        from the oldest. In RAM: the next record writes it down."""
+        """Free message seq, the oldest or one of the 16 after it. False: it is not held, or is
+        further from the oldest. In RAM: the next record writes it down."""
         if seq == self.oldest_seq < self.next_seq and not self.acked:
             self.oldest_seq = seq + 1
             return True

@@ -33,9 +33,10 @@ def widen(outbox: "Outbox"):
     """Grow the table of the outbox's fields to 59 places, by temporary fields, whose names the
     interpreter has anyway.
 
-    MicroPython finds fields by hash, and grows their table only when it is full, by a quarter. The 46
-    fields would fill 46 of 47 places, and a name whose own place is taken is searched for through most
-    of them. A stored QoS 1 message takes 11,000 cycles less so (host_tests/rp2040/cycles.py).
+    MicroPython finds fields by hash, and grows their table only when it is full, by a quarter. The
+    46 fields would fill 46 of 47 places, and a name whose own place is taken is searched for
+    through most of them. A stored QoS 1 message takes 11,000 cycles less so
+    (host_tests/rp2040/cycles.py).
     """
     names = [name for name in builtins.__dict__ if name[0] != "_"][:_FIELDS]
     for name in names:
@@ -124,8 +125,8 @@ def _find_head(outbox: "Outbox", headers):
 
 
 def _scan_head(outbox: "Outbox"):
-    """Walk the newest sector: its last valid record holds the whole state. Nothing is appended after
-    a torn one."""
+    """Walk the newest sector: its last valid record holds the whole state. Nothing is appended
+    after a torn one."""
     outbox._sector_no, outbox.stream, outbox._first_seq = unpack_from("<I8sI", outbox.buffer, 4)
     outbox._salt = outbox._cursor_salt = u32(outbox.buffer, 28)
     outbox._cursor_seq = outbox._first_seq
@@ -153,7 +154,8 @@ def _find_tail(outbox: "Outbox", headers):
         if first <= outbox.oldest_seq:
             break
         block = (outbox._head - distance) % outbox.blocks
-        if headers[2 * block + 1] == crc30((outbox._sector_no - distance) & _SEQ_MASK, outbox.stream, 0, 8):
+        sector_no = (outbox._sector_no - distance) & _SEQ_MASK
+        if headers[2 * block + 1] == crc30(sector_no, outbox.stream, 0, 8):
             outbox._tail, first = block, headers[2 * block]
     # What is older was acknowledged, which only RAM knew, and erased.
     outbox.discard_through(first - 1)

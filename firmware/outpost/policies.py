@@ -1,8 +1,10 @@
-"""What a full outbox does, other than to refuse: drop the oldest messages, or keep the newest of each topic.
+"""What a full outbox does other than to refuse: drop the oldest messages, or keep the newest of
+each topic.
 
-A policy is a class of outbox: `Outbox` refuses, `DropOldest` and `NewestPerTopic` stand here, so that a board pays for the one it
-uses. Each drops at the old end of the ring only, so format, mount and power-fail argument stay as they are; a drop is an
-acknowledgement that nobody gave. `dropped` counts the messages.
+A policy is a class of outbox: `Outbox` refuses; `DropOldest` and `NewestPerTopic` are here, so that
+a board pays for the one it uses. Each drops at the old end of the ring only, so format, mount and
+power-fail argument stay as they are; a drop is an acknowledgement that nobody sent. `dropped`
+counts the messages.
 
 Allocation: construction only.
 """
@@ -23,7 +25,7 @@ _PREFIX = const(12)
 
 
 class DropOldest(Outbox):
-    """When full, the messages of the oldest sector go (39 of 88 bytes)."""
+    """When full, drops the messages of the oldest sector (39 of 88 bytes)."""
 
     def _make_room(self, size):
         while not Outbox._make_room(self, size):
@@ -37,11 +39,12 @@ class DropOldest(Outbox):
 
 
 class NewestPerTopic(Outbox):
-    """When full, a message goes when a newer one has its topic; the newest of each topic stays, written again at the young end
-    under a new number. Topics beyond the first `topics` are not told apart: their messages go with the oldest.
+    """When full, drops messages of which a newer one has the same topic. The newest of each topic
+    is kept: written again at the young end under a new number. Topics beyond the first `topics` are
+    not told apart: their messages are dropped with the oldest.
 
-    Keeps one block spare, and two buffers for the record that it writes again. Mount reads every message held. For broker mode:
-    in collector mode the number that a payload tells must be the record's.
+    Keeps one block spare, and two buffers for the record that it writes again. Mount reads every
+    message held. For broker mode: in collector mode the number in a payload must be the record's.
     """
 
     renumbers = True
@@ -51,11 +54,12 @@ class NewestPerTopic(Outbox):
         self._topic_crc = array("i", [0] * topics)
         self._newest = array("i", [0] * topics)  # its number
         self._known = 0
-        self._new_topic = self._new_payload = b""  # of the message that waits while others are kept
+        self._new_topic = self._new_payload = b""  # of the message that waits for the others
+        # Of the message that is being written again:
         self._kept_topic, self._kept_payload = bytearray(255), bytearray(record_bytes)
         Outbox.__init__(self, device, record_bytes, align, page_bytes)
         if self.blocks < 4 or topics * record_bytes > (self.blocks - 3) * (_BLOCK_BYTES // 2):
-            raise ValueError("outbox: too few blocks for so many topics")
+            raise ValueError("outbox: too few blocks for that many topics")
 
     def mount(self):
         """As Outbox.mount(); then learn the newest message of each topic."""
@@ -84,7 +88,7 @@ class NewestPerTopic(Outbox):
             self._newest[slot] = seq
 
     def _slot(self, crc):
-        """The topic's place in the table, a new one while there is room; -1 when there is none."""
+        """The topic's slot, a new one while there is room; -1 when there is none."""
         slot = 0
         while slot < self._known:
             if self._topic_crc[slot] == crc:
@@ -97,7 +101,8 @@ class NewestPerTopic(Outbox):
         return slot
 
     def _make_room(self, size):
-        """Whenever the last spare block was opened, the oldest sector's messages are dropped, or written into it."""
+        """Whenever the last spare block was opened, drop the oldest sector's messages, or write
+        them into it."""
         if not Outbox._make_room(self, size):
             return False
         rounds = self.blocks
@@ -135,8 +140,8 @@ class NewestPerTopic(Outbox):
             self._newest[slot] = self.next_seq - 1
 
     def _write_again(self, at):
-        """Append the message at `at` in the buffer again. False: the head has no room, since another
-        policy filled the ring."""
+        """Append the message at `at` in the buffer again. False: the head has no room, since
+        another policy filled the ring."""
         first = u32(self.buffer, at)
         length = first >> 8 & 0xFF  # of the topic, then of the payload
         self._topic, self._payload = self._kept_topic, self._kept_payload
@@ -144,7 +149,7 @@ class NewestPerTopic(Outbox):
         at += _PREFIX + length
         length = first >> 16
         copy(self._payload, 0, self.buffer, at, length)
-        length = -(-length - (first >> 8 & 0xFF) - _OVERHEAD & -self._align)  # padded, of the record
+        length = -(-length - (first >> 8 & 0xFF) - _OVERHEAD & -self._align)  # of the record
         if self._offset + length > _BLOCK_BYTES or not self._write_record(first, length):
             return False
         self.next_seq += 1

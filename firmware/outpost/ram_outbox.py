@@ -5,8 +5,8 @@ The contract, which sessions and the station rely on (`host_tests/test_outbox_co
     append(topic, payload, length, flags)  stores a message: OK, FULL, TOO_BIG, BUSY, STORAGE
     reserve(length)       makes room for topic and payload of that length: status as append()
     load(seq)             message seq, or the next one held, to `buffer`: OK, EMPTY. Until the next
-                          call: loaded_seq, flags, topic_at, topic_length, payload_length; the payload
-                          follows the topic
+                          call: loaded_seq, flags, topic_at, topic_length, payload_length; the
+                          payload follows the topic
     discard(seq)          frees a message, the oldest or one of the 16 after it; False: not held
     save_state()          writes the acknowledgements, if any changed: status as append()
     unsaved()             messages freed since then
@@ -47,7 +47,8 @@ class RamOutbox:
         self.record_bytes = record_bytes
         self.next_seq = self.oldest_seq = self.acked = 0
         self.refused = 0  # messages for which there was no slot
-        # Message seq is in slot seq % slots: topic and payload; flags:7 topic_length:8 payload_length:14.
+        # Message seq is in slot seq % slots: topic and payload; flags:7 topic_length:8
+        # payload_length:14.
         self._slots = slots
         self._texts = [bytearray(record_bytes) for _ in range(slots)]
         self._heads = [0] * slots

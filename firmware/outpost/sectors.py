@@ -1,4 +1,5 @@
-"""Sectors and records on NOR flash: the bytes of the outbox format, and the only reads and programs.
+"""Sectors and records on NOR flash: the bytes of the outbox format, and the only reads and
+programs.
 
     sector  header 32 B | record | record | ... | erased
     header  "OB" version align_log2 | sector_no:4 | stream:8 | first_seq:4 | oldest:4 | acked:2 |
@@ -33,8 +34,8 @@ _ERASE = const(6)
 
 
 class Sectors:
-    """The flash side of the outbox: reads and checks headers and records, programs those of the head
-    sector, the one that records are appended to.
+    """The flash side of the outbox: reads and checks headers and records, programs those of the
+    head sector, the one that records are appended to.
     """
 
     # What is wrong with the newest sector, as mount() found it:
@@ -93,8 +94,8 @@ class Sectors:
     # Every address is checked here, because rp2.Flash erases and programs whatever it is told to.
 
     def _read(self, block, offset):
-        """Fill the buffer from the page that holds `offset`, _filled bytes. Returns where `offset` is
-        in the buffer."""
+        """Fill the buffer from the page that holds `offset`, _filled bytes. Returns where `offset`
+        is in the buffer."""
         page = offset - offset % self._page
         filled = _BLOCK_BYTES - page
         if filled > len(self.buffer):
@@ -127,14 +128,16 @@ class Sectors:
         return self._is_header()
 
     def _is_header(self):
-        """True when a valid header is at the start of the buffer. The two unused bits of a CRC are 0."""
+        """True when a valid header is at the start of the buffer. The two unused bits of a CRC are
+        0."""
         buf = self.buffer
         if u32(buf, 0) & 0xFFFF != _MAGIC or buf[_HEADER_CRC_AT + 3] > 0x3F:
             return False
         return u32(buf, _HEADER_CRC_AT) == crc30(0, buf, 0, _HEADER_CRC_AT)
 
     def _fits(self, at, salt):
-        """True when a valid record is at `at` in the buffer; _record_size is then its padded size."""
+        """True when a valid record is at `at` in the buffer; _record_size is then its padded
+        size."""
         buf = self.buffer
         end = at + _PREFIX + buf[at + 1] + (buf[at + 2] | buf[at + 3] << 8)
         self._record_size = -(at - end - 4 & -self._align)  # rounded up
@@ -179,12 +182,12 @@ class Sectors:
         pack_into("<I", buf, _HEADER_CRC_AT, self._salt)
 
     def _write_record(self, first, size):
-        """Program _topic and _payload at the head, together with the sector's header when that is not
-        on flash yet. first: the record's first four bytes, kind to payload length; size: bytes, padding
-        included. True when all of it reads back.
+        """Program _topic and _payload at the head, together with the sector's header when that is
+        not on flash yet. first: the record's first four bytes, kind to payload length; size: bytes,
+        padding included. True when all of it reads back.
 
-        Until then the sector counts as full, whatever happens: nothing is ever appended after a torn
-        record. The bytes read are compared with those of _prefix, _topic and _payload.
+        Until then the sector counts as full, whatever happens: nothing is ever appended after a
+        torn record. The bytes read are compared with those of _prefix, _topic and _payload.
         """
         at = self._offset
         if at + size > _BLOCK_BYTES:

@@ -1,10 +1,10 @@
 """An outbox that keeps a state note beside the messages: a few bytes that survive a power cut, for
 what a protocol must remember.
 
-The state note is the payload of a state record, and the newest sector always has it: when a sector is
-opened, it goes in first. Costs one program when it changes, and one a sector while it is not empty.
-QoS 2 notes which messages were released, and which arrived. A class of its own, so that boards that
-do not use it do not pay.
+The state note is the payload of a state record, and the newest sector always has it: when a sector
+is opened, it goes in first. Costs one program when it changes, and one a sector while it is not
+empty. QoS 2 notes which messages were released, and which arrived. A class of its own, so that
+boards that do not use it do not pay.
 
 Allocation: construction and mount() only.
 """
@@ -38,8 +38,8 @@ class NotedOutbox(Outbox):
         Outbox.__init__(self, device, record_bytes, align, page_bytes)
 
     def set_note(self, data, length):
-        """Remember data[:length], at most 72 bytes. Status as append(). A power cut inside leaves the old
-        state note or the new one."""
+        """Remember data[:length], at most 72 bytes. Status as append(). A power cut inside leaves
+        the old state note or the new one."""
         if length > _NOTE_BYTES:
             return _TOO_BIG
         status = self.append(b"", data, length, _STATE)
@@ -48,8 +48,9 @@ class NotedOutbox(Outbox):
         return status
 
     def mount(self):
-        """As Outbox.mount(). A newest sector without any record was torn at its first: the state note is
-        in the one before, which must not be erased, so the torn one is to be opened again."""
+        """As Outbox.mount(). A newest sector without any record was torn at its first: the state
+        note is in the one before, which must not be erased, so the torn one is to be opened
+        again."""
         self.note_length = 0
         status = Outbox.mount(self)
         if status == _OK and not self._take_note(self._head):
@@ -79,8 +80,8 @@ class NotedOutbox(Outbox):
         return found
 
     def _put(self, first):
-        """Refuse a message while no block is spare. In a ring full of messages no state note could be
-        written, no exchange of QoS 2 would end, and none of the messages would ever be sent."""
+        """Refuse a message while no block is spare. In a ring full of messages no state note could
+        be written, no exchange of QoS 2 would end, and none of the messages would ever be sent."""
         if first & 1 and not self._is_free((self._head + 1) % self.blocks):
             self.refused += first & 3 == _MESSAGE  # else the room for one
             return _FULL
