@@ -27,14 +27,14 @@ test-micropython: setup  ## the firmware's tests under MicroPython: sources on 6
 	@$(BIN)/python host_tests/run_micropython.py
 
 power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations
-	@$(BIN)/python host_tests/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))
+	@$(BIN)/python host_tests/fuzz/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))
 
 rp2: setup  ## the real RP2 port on an emulated chip: flash over USB, CUTS=n power cuts (300), cycles
 	@$(PYTHON) tools/setup.py --rp2
-	@$(BIN)/python host_tests/rp2040/long_run.py $(if $(CUTS),--cuts $(CUTS))
+	@$(BIN)/python host_tests/rigs/rp2040/long_run.py $(if $(CUTS),--cuts $(CUTS))
 
 soak: setup  ## simulated years of a board, both modes: YEARS=n (8: an hour), INTERVAL=seconds between messages (10)
-	@$(BIN)/python host_tests/soak.py $(if $(YEARS),--years $(YEARS)) $(if $(INTERVAL),--interval $(INTERVAL))
+	@$(BIN)/python host_tests/fuzz/soak.py $(if $(YEARS),--years $(YEARS)) $(if $(INTERVAL),--interval $(INTERVAL))
 
 size-diff: size
 
@@ -45,8 +45,8 @@ build: setup  ## the firmware as .mpy files in build/firmware, for every board's
 	@$(BIN)/outpost build --arch $(or $(ARCH),boards)
 
 fuzz: setup  ## random inputs, the long form: the MQ codec and the MQTT client, N=n of each (1,000,000)
-	@$(BIN)/python host_tests/fuzz_mq.py $(or $(N),1000000) $(or $(SEED),1)
-	@$(BIN)/python host_tests/fuzz_client.py --runs $(or $(N),1000000) --seed $(or $(SEED),1)
+	@$(BIN)/python host_tests/fuzz/fuzz_mq.py $(or $(N),1000000) $(or $(SEED),1)
+	@$(BIN)/python host_tests/fuzz/fuzz_client.py --runs $(or $(N),1000000) --seed $(or $(SEED),1)
 
 bench: setup  ## measured side by side in one run, peers too: tables, build/bench.json, and the page build/bench.html
 	@$(PYTHON) tools/setup.py --arm || echo "bench: no MicroPython for ARM: its cells stay empty"
@@ -69,7 +69,7 @@ bench-diff: venv  ## what the last `make bench` changed against host_tests/basel
 	@$(BIN)/python host_tests/bench/bench_diff.py
 
 cluster-test: setup  ## the pipeline on a Spark standalone master and two workers, one of them killed: same tables as local
-	@CLUSTER=1 $(BIN)/python -m pytest host_tests/test_pipeline_cluster.py -q
+	@CLUSTER=1 $(BIN)/python -m pytest host_tests/tools/pipeline/test_pipeline_cluster.py -q
 
 demo-seeds: venv  ## the demo with SEEDS="1 2 3" (1 to 10), one after the other; fails at the first that loses something
 	@for seed in $(or $(SEEDS),1 2 3 4 5 6 7 8 9 10); do $(BIN)/outpost demo --seed $$seed --out build/demo-$$seed || exit 1; done

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-HOST_TESTS = Path(__file__).resolve().parent
-REPOSITORY = HOST_TESTS.parent
+import paths
 
-for _folder in ("host_tests", "host_tests/support", "tools/cpython_stubs", "tools", "boards/UNIX", "boards", "firmware"):
-    sys.path.insert(0, str(REPOSITORY / _folder))
+sys.path[:0] = paths.ALL
 
 # A test's JVM lives for a minute: the second compiler and the parallel collector cost more than they bring.
 for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
@@ -24,7 +22,7 @@ def _is_micropython_only(path: Path) -> bool:
         return file.readline().startswith("# micropython-only:")
 
 
-collect_ignore = [str(path) for path in HOST_TESTS.glob("test_*.py") if _is_micropython_only(path)]
+collect_ignore = [str(path) for path in paths.HOST_TESTS.rglob("test_*.py") if _is_micropython_only(path)]
 
 
 @pytest.hookimpl(wrapper=True)

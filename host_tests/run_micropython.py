@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs the firmware's tests under real MicroPython: every host_tests/test_*.py but the CPython-only.
+"""Runs the firmware's tests under real MicroPython: every test_*.py of host_tests but the CPython-only.
 
     python3 host_tests/run_micropython.py                          sources on amd64 and i386, then what ships on i386
-    python3 host_tests/run_micropython.py --arch i386 -k outbox    the files with "outbox" in their name, 32-bit sources only
+    python3 host_tests/run_micropython.py --arch i386 -k outbox    files with "outbox" in their path, 32-bit sources only
     python3 host_tests/run_micropython.py --shipped -k outbox      the same over what ships
     python3 host_tests/run_micropython.py --arch armhf             on ARM (after: python3 tools/setup.py --arm)
 
@@ -11,7 +11,8 @@ interpreter of this machine; their sources cannot be imported then.
 
 A first line `# cpython-only: <reason>` keeps a file out of here, `# micropython-only: <reason>` keeps it out of pytest; a file
 with a line `# long:` on top runs once per word size: its 32-bit run is that over what ships.
-Each file has its own process. The files on disk and the files that reported a result are compared at the end.
+Each file has its own process, and imports from its own folder and from those that paths.py lists.
+The files on disk and the files that reported a result are compared at the end.
 A skip prints its reason; one that begins with "missing" is a failure when CI=true.
 """
 
@@ -29,15 +30,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-HOST_TESTS = Path(__file__).resolve().parent
-REPOSITORY = HOST_TESTS.parent
-sys.path.insert(0, str(REPOSITORY / "tools"))
+import paths
 
-from outpost_tools import firmware_build, interpreters  # noqa: E402 - the path must be set first
-from outpost_tools.errors import ToolError  # noqa: E402
+sys.path.extend(paths.ALL)
 
-_PRODUCT = ("firmware", "boards", "boards/UNIX")
-_TESTS = ("host_tests", "host_tests/support", "host_tests/support/unittest_lite")
+from outpost_tools import firmware_build, interpreters
+from outpost_tools.errors import ToolError
+
 _MPY = {"i386": "x86", "amd64": "x64", "armhf": "armv7emsp"}
 _HEAP = "heapsize=16M"  # the fakes (a whole flash in RAM) are bigger than a board; tests of the heap measure for themselves
 _TIME_LIMIT_S = 300
@@ -99,9 +98,9 @@ def first_lines(path: Path) -> list[str]:
 
 
 def discover(folder: Path, pattern: str = "") -> list[str]:
-    """Names of the test files that must run under MicroPython; `pattern` is a part of the name."""
-    files = sorted(folder.glob("test_*.py"))
-    return [path.name for path in files if pattern in path.name and not first_lines(path)[0].startswith("# cpython-only:")]
+    """Paths below `folder` of the test files that must run under MicroPython; `pattern` is a part of such a path."""
+    files = [path for path in sorted(folder.rglob("test_*.py")) if pattern in str(path.relative_to(folder))]
+    return [str(path.relative_to(folder)) for path in files if not first_lines(path)[0].startswith("# cpython-only:")]
 
 
 def is_long(path: Path) -> bool:
@@ -116,21 +115,23 @@ def unreported(on_disk: Iterable[str], reported: Iterable[str]) -> list[str]:
     ]
 
 
-def _environment(folder: Path, product: Path = REPOSITORY) -> dict[str, str]:
-    """product: where firmware/ and boards/ are, sources or compiled."""
-    paths = [*(product / path for path in _PRODUCT), folder, *(REPOSITORY / path for path in _TESTS)]
-    return os.environ | {"MICROPYPATH": ":".join([*map(str, paths), ".frozen"])}
+def environment(folder: Path, product: Path = paths.REPOSITORY) -> dict[str, str]:
+    """folder: of the test file. product: where firmware/ and boards/ are, sources or compiled."""
+    parts = [product / path.relative_to(paths.REPOSITORY) for path in paths.PRODUCT]
+    path = paths.joined(folder, *parts, *paths.HELPERS, paths.RIGS / "unittest_lite", ".frozen")
+    return os.environ | {"MICROPYPATH": path}
 
 
 def compile_product(folder: Path, architecture: str) -> None:
-    """firmware/ and boards/ as `outpost flash` copies them, in the places that they have in the repository. Raises ToolError."""
-    parts = {"firmware": firmware_build.sources(REPOSITORY / "firmware")}
+    """firmware/ and boards/ as `outpost flash` copies them, in their places in the repository. Raises ToolError."""
+    parts = {"firmware": firmware_build.sources(paths.FIRMWARE)}
     parts |= {
-        f"boards/{path.parent.name}": firmware_build.board_sources(path.parent) for path in REPOSITORY.glob("boards/*/board.py")
+        f"boards/{path.parent.name}": firmware_build.board_sources(path.parent)
+        for path in paths.REPOSITORY.glob("boards/*/board.py")
     }
     for place, texts in parts.items():
         firmware_build.write(folder / place, firmware_build.compile_all(texts, _MPY[architecture]))
-    shutil.copy(REPOSITORY / "firmware" / firmware_build.MAIN, folder / "firmware")
+    shutil.copy(paths.FIRMWARE / firmware_build.MAIN, folder / "firmware")
 
 
 def _judge(result: Result, status: int) -> None:
@@ -154,12 +155,12 @@ def _judge(result: Result, status: int) -> None:
 def run_file(place: Place, folder: Path, file: str, options: argparse.Namespace) -> Result:
     """Runs one file in a process and a working folder of its own."""
     result = Result(place.target.title, file)
-    code = f"{place.check}import unittest; unittest.run_module({file.removesuffix('.py')!r}, {options.verbose})"
+    code = f"{place.check}import unittest; unittest.run_module({Path(file).stem!r}, {options.verbose})"
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="outpost-test-") as work:
         try:
             done = subprocess.run(
-                [*place.command, "-X", _HEAP, "-c", code], cwd=work, env=_environment(folder, place.product),
+                [*place.command, "-X", _HEAP, "-c", code], cwd=work, env=environment((folder / file).parent, place.product),
                 timeout=options.time_limit, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
             )  # fmt: skip
             result.output = done.stdout.decode(errors="replace")
@@ -186,7 +187,7 @@ def run_target(target: Target, folder: Path, options: argparse.Namespace) -> tup
         return [], [f"no MicroPython for {target.architecture}: run `make setup`, it says what it cannot get"]
     print(f"{interpreters.describe(command)}{', what ships' * target.is_shipped}: {command[0]}", flush=True)
     if not target.is_shipped:
-        return run_files(Place(target, command, REPOSITORY), folder, options)
+        return run_files(Place(target, command, paths.REPOSITORY), folder, options)
     with tempfile.TemporaryDirectory(prefix="outpost-shipped-") as product:
         compile_product(Path(product), target.architecture)
         return run_files(Place(target, command, Path(product)), folder, options)
@@ -203,7 +204,7 @@ def run_files(place: Place, folder: Path, options: argparse.Namespace) -> tuple[
             results.append(result)
     problems = unreported(wanted(), [result.file for result in results])
     if not files and not place.target.skips_long:
-        problems.append(f"{folder} has no test file for MicroPython" + f" with {options.k!r} in its name" * bool(options.k))
+        problems.append(f"{folder} has no test file for MicroPython" + f" with {options.k!r} in its path" * bool(options.k))
     return results, problems
 
 
@@ -211,11 +212,11 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arch", action="append", choices=interpreters.ARCHITECTURES, help="may be given repeatedly")
     parser.add_argument("--shipped", action="store_true", help="what ships, in place of the sources (on i386)")
-    parser.add_argument("-k", default="", metavar="TEXT", help="only files with TEXT in their name")
+    parser.add_argument("-k", default="", metavar="TEXT", help="only files with TEXT in their path")
     parser.add_argument("--verbose", "-v", action="store_true", help="name every test, show all output")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="files at a time (default: 2)")
     parser.add_argument("--time-limit", type=float, default=_TIME_LIMIT_S, metavar="S", help="per file, seconds")
-    parser.add_argument("--folder", type=Path, default=HOST_TESTS, help="where the test files are")
+    parser.add_argument("--folder", type=Path, default=paths.HOST_TESTS, help="where the test files are")
     return parser.parse_args(arguments)
 
 

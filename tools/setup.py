@@ -42,7 +42,7 @@ MICROPYTHON_HINT = "let this machine reach its Debian archive, or name a build o
 MOSQUITTO_HINT = "let this machine reach its Debian archive, or install it: apt install mosquitto"
 JAVA_HINT = f"Spark needs Java {JAVA_VERSION} or newer; on Debian: apt install default-jre-headless"
 RP2_HINT = "let this machine reach its Debian archive, and have git; without it the emulated chip's tests are skipped"
-RP2_IMAGES = ("pico", "pico-ppp")  # of rp2_image.py: the board as it is, and with a network
+RP2_IMAGES = ("pico", "pico-outpost", "pico-ppp")  # of rp2_image.py: all of them
 VENV_HINT = "pip must reach its package index; on Debian python3-venv must be installed"
 MICROPYTHONS = {
     architecture: Program(f"micropython-{architecture}", "micropython", architecture, "/usr/bin/micropython")

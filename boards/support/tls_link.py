@@ -93,21 +93,15 @@ class TlsLink:
         self._since_ms = 0
 
     def __call__(self):
-        if not self._stream:
-            self._begin()
-        stream = self._stream
-        error = _TIMED_OUT
-        try:
-            if stream.shake_hands():
-                self._stream = None
-                return stream
-            if elapsed_ms(self._ticks_ms(), self._since_ms) < self._deadline_ms:
-                return None
-        except (OSError, ValueError) as fault:
-            error = status_of(fault)
-        self._stream = None
-        stream.close()
-        raise OSError(error)
+        stream, self._stream = self._stream or self._begin(), None
+        with stream:
+            is_verified = stream.shake_hands()
+            if not is_verified and elapsed_ms(self._ticks_ms(), self._since_ms) >= self._deadline_ms:
+                raise OSError(_TIMED_OUT)
+        if is_verified:
+            return stream
+        self._stream = stream
+        return None
 
     def _begin(self):
         if not self._time_is_set():
@@ -119,7 +113,7 @@ class TlsLink:
         except OSError:  # no memory
             sock.close()
             raise
-        self._stream = _Stream(secure, sock)
+        return _Stream(secure, sock)
 
 
 class _Stream:
@@ -128,6 +122,19 @@ class _Stream:
     def __init__(self, secure, sock):
         self._secure, self._socket = secure, sock
         self._ahead = 0  # bytes of the first packet that are out already
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, fault, traceback):
+        """An exception closes the stream and leaves as OSError(status).
+
+        Not `except ... as`: that makes the caller's frame longer than 11 words, so each turn of a
+        handshake would allocate it.
+        """
+        if fault and isinstance(fault, (OSError, ValueError)):
+            self.close()
+            raise OSError(status_of(fault))
 
     def shake_hands(self):
         """One step. True when the server is verified."""

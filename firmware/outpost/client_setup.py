@@ -50,7 +50,7 @@ def _widen(client):
 
     MicroPython finds fields by hash, and grows their table only when it is full, by a quarter. In a
     full one each call of a method, whose name is no field, looks at all places first. Cycles of a QoS 1
-    message from RAM (host_tests/rp2040/cycles.py, with other values of _FIELDS, and none): 124,000
+    message from RAM (host_tests/rigs/rp2040/cycles.py, with other values of _FIELDS, and none): 124,000
     with 59 places, 113,000 with 73, 99,000 with 97.
     """
     names = [name for name in dir(builtins) if name[0] != "_"][:_FIELDS]

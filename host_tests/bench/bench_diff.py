@@ -21,7 +21,6 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 LAST = REPOSITORY / "build" / "bench.json"
 BASELINE = REPOSITORY / "host_tests" / "baselines" / "bench.json"
-sys.path[:0] = [str(Path(__file__).resolve().parent)]
 
 import bench_readme  # noqa: E402 - the path must be set first
 

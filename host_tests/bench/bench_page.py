@@ -15,7 +15,6 @@ from pathlib import Path
 from plotly.offline import get_plotlyjs
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(REPOSITORY / "tools")]
 
 import goal_cells  # noqa: E402 - the path must be set first
 import growth  # noqa: E402

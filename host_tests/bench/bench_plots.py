@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from html import escape
-from pathlib import Path
 
 import plotly.graph_objects as go
 import plotly.io
 
-sys.path[:0] = [str(Path(__file__).resolve().parent)]
-
-import growth  # noqa: E402 - the path must be set first
+import growth
 
 _INK = "#1a1a1a"
 _CONFIG = {"responsive": True, "displaylogo": False, "displayModeBar": False}

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -88,7 +87,6 @@ def outbox() -> str:
 
 
 def wear() -> str:
-    sys.path[:0] = [str(REPOSITORY / "tools")]
     from outpost_tools.outbox import wear as model
 
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in model.table(100_000, 4)]

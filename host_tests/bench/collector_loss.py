@@ -19,15 +19,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-HOST_TESTS = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(HOST_TESTS.parent / "tools")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import paths
 
-from outpost_tools import segments  # noqa: E402 - the path must be set first
-from outpost_tools.broker import ANY_USER, Broker  # noqa: E402
-from outpost_tools.collect.log import frame_key  # noqa: E402
-from outpost_tools.simulate import children  # noqa: E402
-from outpost_tools.simulate.fleet import Fleet  # noqa: E402
-from outpost_tools.simulate.journal import read_journal  # noqa: E402
+sys.path.extend(paths.ALL)
+
+from outpost_tools import segments
+from outpost_tools.broker import ANY_USER, Broker
+from outpost_tools.collect.log import frame_key
+from outpost_tools.simulate import children
+from outpost_tools.simulate.fleet import Fleet
+from outpost_tools.simulate.journal import read_journal
 
 MODES = ("collector", "broker")
 INTERVAL_MS = 20

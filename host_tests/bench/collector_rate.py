@@ -22,14 +22,15 @@ import tempfile
 import time
 from pathlib import Path
 
-HOST_TESTS = Path(__file__).resolve().parent.parent
-REPOSITORY = HOST_TESTS.parent
-sys.path[:0] = [str(REPOSITORY / "tools"), str(HOST_TESTS / "support")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import paths
 
-import collector_load as load  # noqa: E402 - the path must be set first
-from outpost_tools import segments  # noqa: E402
-from outpost_tools.broker import Broker  # noqa: E402
-from outpost_tools.simulate import children  # noqa: E402
+sys.path.extend(paths.ALL)
+
+import collector_load as load
+from outpost_tools import segments
+from outpost_tools.broker import Broker
+from outpost_tools.simulate import children
 
 LIMIT_S = 300.0
 # The collector without its word to the boards, for the comparison.

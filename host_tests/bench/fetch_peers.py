@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
-sys.path[:0] = [str(REPOSITORY / "tools")]
 
 from outpost_tools import interpreters  # noqa: E402 - the path must be set first
 

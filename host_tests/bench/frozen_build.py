@@ -16,11 +16,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parent.parent.parent
-sys.path[:0] = [str(REPOSITORY / "tools")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import paths
 
-from debian_packages import PrivateApt, Unobtainable, unpack_source  # noqa: E402 - the path must be set first
-from outpost_tools import firmware_build, interpreters  # noqa: E402
+sys.path.extend(paths.ALL)
+
+from debian_packages import PrivateApt, Unobtainable, unpack_source
+from outpost_tools import firmware_build, interpreters
 
 _NEEDS = ("gcc", "make", "git")
 _LIBRARIES = ("libc6-dev", "libgcc-14-dev")
@@ -33,7 +35,7 @@ def interpreter(firmware: Path) -> list[str]:
     missing = [name for name in _NEEDS if not shutil.which(name)]
     if missing:
         raise Unobtainable(f"a frozen build needs {', '.join(missing)}; on Debian: apt install build-essential git")
-    place, made = interpreters.cache_folder() / _FOLDER, REPOSITORY / "build" / "frozen-micropython"
+    place, made = interpreters.cache_folder() / _FOLDER, paths.REPOSITORY / "build" / "frozen-micropython"
     place.parent.mkdir(parents=True, exist_ok=True)
     with (place.parent / f"{_FOLDER}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one at a time: the cache has one folder to build in

@@ -1,7 +1,7 @@
 """Machine instructions, counted: what a publish costs where no noise is. `instructions`, `instructions_arm` of run_bench.py.
 
 32-bit MicroPython for x86, the firmware's .mpy files as boards get them. Counted by single steps
-(support/instruction_count.py), so the same on a busy machine; the kernel's part is left out. The chip is RAM that copies; what
+(instruction_count.py), so the same on a busy machine; the kernel's part is left out. The chip is RAM that copies; what
 that and its driver's Python take is counted apart. The broker is real. A minute or two on a quiet machine.
 """
 
@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from pathlib import Path
 
 HOST_TESTS = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(HOST_TESTS / "support")]
 
-import growth  # noqa: E402 - the path must be set first
-import peers  # noqa: E402
-import size_report  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
+import growth  # noqa: E402 - the path must be set first
 import instruction_count  # noqa: E402
 import instruction_count_arm  # noqa: E402
+import peers  # noqa: E402
+import size_report  # noqa: E402
 from outpost_tools import firmware_build, interpreters  # noqa: E402
 from outpost_tools.errors import ToolError  # noqa: E402
 
@@ -61,7 +59,7 @@ def on_arm(offline: bool = False) -> dict[str, int]:
 def count(
     one: peers.Rig, port: int, words: tuple[str, ...], counter=instruction_count.count, code: str = "x86"
 ) -> dict[str, int]:
-    """Runs support/instruction_ops.py under the counter; code: mpy-cross' name of the processor."""
+    """Runs instruction_ops.py under the counter; code: mpy-cross' name of the processor."""
     texts = firmware_build.sources(peers.REPOSITORY / "firmware")
     firmware_build.write(one.folder / "lib", firmware_build.compile_all(texts, code))
     path = ".:lib:" + size_report.linked(one.folder, {"b": peers.REPOSITORY / "boards" / "UNIX"})

@@ -24,10 +24,8 @@ from pathlib import Path
 
 HOST_TESTS = Path(__file__).resolve().parent.parent
 REPOSITORY = HOST_TESTS.parent
-sys.path[:0] = [str(REPOSITORY / "tools"), str(Path(__file__).resolve().parent)]
 
 import spread  # noqa: E402 - the path must be set first
-
 from outpost_tools import firmware_build, interpreters  # noqa: E402
 from outpost_tools.broker import Broker  # noqa: E402
 from outpost_tools.errors import ToolError  # noqa: E402
@@ -52,7 +50,7 @@ def measure(architecture: str, messages: int, rounds: int) -> tuple[dict[str, li
         firmware_build.write(lib, build(architecture))
         path = os.pathsep.join(map(str, (lib, REPOSITORY / "boards/UNIX")))
         done = subprocess.run(
-            [*command, str(HOST_TESTS / "support" / "loopback_rates.py"), str(broker.port), str(messages), str(rounds)],
+            [*command, str(HOST_TESTS / "bench" / "loopback_rates.py"), str(broker.port), str(messages), str(rounds)],
             env=os.environ | {"MICROPYPATH": path}, capture_output=True, text=True, check=False, timeout=300,
         )  # fmt: skip
     if done.returncode:

@@ -25,13 +25,13 @@ from typing import Protocol
 import fetch_peers
 import size_report
 import spread
-
 from outpost_tools import interpreters
 from outpost_tools.broker import Broker
 from outpost_tools.errors import ToolError
 
 HOST_TESTS = Path(__file__).resolve().parent.parent
 REPOSITORY = HOST_TESTS.parent
+_PATHS = ("firmware", "boards", "boards/UNIX", "host_tests/bench", "host_tests/fakes")
 NEEDS = {"simple": ("simple",), "robust": ("robust", "simple"), "simple2": ("simple2",), "robust2": ("robust2", "simple2")}
 HEAP = ("outpost_ram_1", "outpost_nor_1")
 OURS = ("outpost_ram_1", "outpost_ram_16", "outpost_flash_1", "outpost_flash_16")
@@ -96,7 +96,7 @@ class Rig:
 
     def run(self, *words: str, path: list[Path] | None = None, timeout_s: int = 600) -> str:
         """What the interpreter prints. Raises ToolError."""
-        parts = path or [self.folder, *(REPOSITORY / p for p in ("firmware", "boards", "boards/UNIX", "host_tests/support"))]
+        parts = path or [self.folder, *(REPOSITORY / part for part in _PATHS)]
         done = subprocess.run(
             [*self.command, "-X", "heapsize=16M", *words],
             env=os.environ | {"MICROPYPATH": ":".join([*map(str, parts), ".frozen"])},
@@ -115,7 +115,7 @@ def rig(offline: bool = False, architecture: str = "i386") -> Iterator[tuple[Rig
 
 
 class Runs(Protocol):
-    """An interpreter with the clients on its path. script: of host_tests/support, a command line as peer_runs.py says."""
+    """An interpreter with the clients on its path. script: of this folder, a command line as peer_runs.py says."""
 
     script: str
 
@@ -124,7 +124,7 @@ class Runs(Protocol):
 
 def cells(one: Runs, port: int, names: list[str], count: int) -> dict[str, dict]:
     """{client: heap, writes, idle, reconnect}. A client that fails altogether has its reason alone."""
-    script = str(HOST_TESTS / "support" / one.script)
+    script = str(HOST_TESTS / "bench" / one.script)
     rows = {}
     for name in names:
         try:
@@ -149,7 +149,7 @@ def rates_block(offline: bool = False, rounds: int = 3, count: int = 700, slow: 
 
 def in_turns(one: Runs, port: int, rounds: int, count: int, slow: int, names: tuple[str, ...]) -> dict[str, dict]:
     """A block of these clients; as rates_block()."""
-    script = str(HOST_TESTS / "support" / one.script)
+    script = str(HOST_TESTS / "bench" / one.script)
     printed = one.run(script, "rates", *map(str, (port, rounds, count, slow)), *names)
     found: dict[str, dict] = defaultdict(lambda: defaultdict(list))
     for line in map(json.loads, printed.splitlines()):

@@ -19,7 +19,6 @@ from pathlib import Path
 
 import fetch_peers
 import peers
-
 from outpost_tools.broker import Broker
 from outpost_tools.errors import ToolError
 
@@ -30,7 +29,7 @@ COLUMNS = {  # of the cells: (heading, width); see peers.COLUMNS
     "qos0_writes": ("writes 0", 10),
     "qos1_writes": ("writes 1", 10),
 }
-_PATHS = ("host_tests/support", "tools/cpython_stubs", "boards/UNIX", "boards", "firmware")
+_PATHS = ("host_tests/bench", "host_tests/fakes", "tools/cpython_stubs", "boards/UNIX", "boards", "firmware")
 _ON_A_BOARD = ("adafruit_minimqtt/*.py", "adafruit_connection_manager.py", "adafruit_ticks.py")
 
 

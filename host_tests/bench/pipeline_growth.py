@@ -3,8 +3,8 @@
     python host_tests/bench/pipeline_growth.py [--rows 1000000 4000000 16000000] [--ways outpost json-batch json-stream pandas]
 
 Every way gets the same messages of 1,000 devices (real SenML of 1 to 5 readings, 1 % of the messages twice) and runs in
-a process of its own; support/growth_ways.py holds the ways and says what each is. Memory is the highest sum of PSS over the
-way's processes, JVM and Python workers included, sampled every 0.2 s (support/process_tree.py); a JVM takes what its heap
+a process of its own; growth_ways.py holds the ways and says what each is. Memory is the highest sum of PSS over the
+way's processes, JVM and Python workers included, sampled every 0.2 s (process_tree.py); a JVM takes what its heap
 allows before it collects. What a way wrote is checked against the load's formulas: rows and a checksum. Too much memory,
 too much time and wrong rows are outcomes in the table. Results go to build/pipeline_growth.json.
 """
@@ -23,8 +23,6 @@ import time
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-for _folder in ("host_tests/support", "tools/cpython_stubs", "tools", "firmware"):
-    sys.path.insert(0, str(REPOSITORY / _folder))
 
 import psutil  # noqa: E402
 
@@ -33,7 +31,7 @@ import growth_ways  # noqa: E402
 import process_tree  # noqa: E402
 from pipeline_load import write_log  # noqa: E402
 
-_PROGRAM = REPOSITORY / "host_tests" / "support" / "growth_ways.py"
+_PROGRAM = REPOSITORY / "host_tests" / "bench" / "growth_ways.py"
 _ROWS_PER_MESSAGE = 3
 _DUPLICATES = 0.01
 _MIB = 1 << 20

@@ -10,14 +10,11 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-for _folder in ("host_tests", "host_tests/support", "tools/cpython_stubs", "tools", "firmware"):
-    sys.path.insert(0, str(REPOSITORY / _folder))
 
 import psutil  # noqa: E402
 

@@ -12,15 +12,12 @@ from __future__ import annotations
 import argparse
 import io
 import resource
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-for _folder in ("tools/cpython_stubs", "tools", "firmware"):
-    sys.path.insert(0, str(REPOSITORY / _folder))
 
 import pyarrow as pa  # noqa: E402
 import pyarrow.compute as pc  # noqa: E402

@@ -25,25 +25,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-HOST_TESTS = Path(__file__).resolve().parent.parent
-REPOSITORY = HOST_TESTS.parent
-OUTPUT = REPOSITORY / "build" / "bench.json"
-sys.path[:0] = [str(REPOSITORY / "tools")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import paths
 
-import chip_cycles  # noqa: E402 - the path must be set first
-import goals  # noqa: E402
-import instructions  # noqa: E402
-import loopback  # noqa: E402
-import peers  # noqa: E402
-import peers_cpython  # noqa: E402
-import short_forms  # noqa: E402
-import size_report  # noqa: E402
-import spread  # noqa: E402
-from tqdm import tqdm  # noqa: E402
+sys.path.extend(paths.ALL)
 
-from outpost_tools import interpreters  # noqa: E402
-from outpost_tools.errors import ToolError  # noqa: E402
+from tqdm import tqdm
 
+import chip_cycles
+import goals
+import instructions
+import loopback
+import peers
+import peers_cpython
+import short_forms
+import size_report
+import spread
+from outpost_tools import interpreters
+from outpost_tools.errors import ToolError
+
+OUTPUT = paths.REPOSITORY / "build" / "bench.json"
 _COLUMNS = {  # field: (heading, format)
     "store": ("store", "<34"),
     "erases": ("erases", ">8.4f"),
@@ -58,11 +59,11 @@ _COLUMNS = {  # field: (heading, format)
 
 
 def micropython(module: str) -> list[dict]:
-    """The lines of JSON that a module of support/ prints under 32-bit MicroPython. Raises ToolError."""
+    """The lines of JSON that a module of this folder prints under 32-bit MicroPython. Raises ToolError."""
     command = interpreters.find_micropython("i386")
     if command is None:
         raise ToolError("no MicroPython for i386: run `make setup`")
-    places = {"f": REPOSITORY / "firmware", "r": REPOSITORY / "boards", "b": REPOSITORY / "boards" / "UNIX"}
+    places = {"f": paths.FIRMWARE, "r": paths.BOARDS, "b": paths.UNIX_BOARD}
     printed = size_report.ask([*command, "-X", "heapsize=32M"], places, module)
     return [json.loads(line) for line in printed.splitlines()]
 

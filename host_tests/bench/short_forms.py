@@ -20,13 +20,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
-_PATHS = ("firmware", "boards", "boards/UNIX", "host_tests", "host_tests/support", "tools/cpython_stubs", "tools")
-sys.path[:0] = [str(HERE), *(str(REPOSITORY / part) for part in _PATHS)]
 
 import pipeline_rates  # noqa: E402 - the path must be set first
-import spread  # noqa: E402
-
 import power_loss  # noqa: E402
+import spread  # noqa: E402
 from outpost_tools.errors import ToolError  # noqa: E402
 
 CUT_STEPS, CUT_SEEDS = 10, (101, 102)

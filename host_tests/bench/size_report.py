@@ -9,7 +9,7 @@
 Measured are the .mpy files that `outpost flash` copies, line numbers and all, in the 32-bit interpreter for x86. Heap: what
 import leaves behind, one process a configuration, the whole configuration in it; single modules are imported in one process in
 the order of their dependencies, so that each row holds what comes with that module. One instance: what its construction leaves,
-with the buffers that support/size_instances.py states, buffers included. Which modules belong to a configuration is asked of the
+with the buffers that size_instances.py states, buffers included. Which modules belong to a configuration is asked of the
 interpreter.
 
 The interpreter keeps names in a pool that doubles when it is full, so bytes in use jump by up to a kilobyte, up or down, with
@@ -39,11 +39,9 @@ from pathlib import Path
 HOST_TESTS = Path(__file__).resolve().parent.parent
 REPOSITORY = HOST_TESTS.parent
 BASELINE = HOST_TESTS / "baselines" / "size.csv"
-sys.path[:0] = [str(REPOSITORY / "tools"), str(Path(__file__).resolve().parent)]
 
 import bench_readme  # noqa: E402 - the path must be set first
 import frozen_build  # noqa: E402
-
 from outpost_tools import firmware_build, interpreters  # noqa: E402
 from outpost_tools.errors import ToolError  # noqa: E402
 
@@ -119,19 +117,19 @@ def points_of(printed: str) -> dict[str, Point]:
 
 
 def linked(folder: Path, places: dict[str, Path]) -> str:
-    """The path to import from `places` and from support/, by short names that stand in `folder`, where the interpreter is to run.
+    """The path to import from `places`, bench/ and fakes/, by short names that stand in `folder`: the interpreter runs there.
 
     Each module keeps its path in the heap, names are kept by the 128 bytes and found by their hash: with whole names the figures
     would change with the place where the repository lies.
     """
-    places = places | {"s": HOST_TESTS / "support"}
+    places = places | {"s": HOST_TESTS / "bench", "k": HOST_TESTS / "fakes"}
     for name, place in places.items():
         (folder / name).symlink_to(place.resolve())
     return os.pathsep.join([*places, ".frozen"])
 
 
 def ask(command: list[str], places: dict[str, Path], module: str, *words: str) -> str:
-    """What a module of support/ prints when MicroPython runs it, with the folders `places` to import from. Raises ToolError."""
+    """What a module of bench/ prints when MicroPython runs it, with the folders `places` to import from. Raises ToolError."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [*command, "-m", module, *words],

@@ -7,7 +7,7 @@ the rest to the kernel's buffers and the broker's queue.
 `Client` is paho with three habits changed: it asked the kernel three times for each packet, wrote each PUBACK by itself, and
 read as many packets at once as it had messages of its own in flight, whatever the limit (host_tests/bench/collector_rate.py:
 57 -> 46 ms of CPU for 1,000 messages). They hang on paho's private names, so paho is pinned, and
-host_tests/test_mqtt_connection.py holds them.
+host_tests/tools/test_mqtt_connection.py holds them.
 """
 
 from __future__ import annotations

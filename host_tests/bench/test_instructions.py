@@ -1,0 +1,89 @@
+# cpython-only: it traces MicroPython from outside
+"""The instruction counter counts, the same twice; and what a publish takes has not grown."""
+
+import os
+
+import pytest
+
+import bench_readme
+import growth
+import instruction_count
+import instruction_count_arm
+import instructions
+import peers
+from outpost_tools.interpreters import find_micropython
+
+PROGRAM = """
+marks = open("/dev/null", "wb")
+def turns(count):
+    for _ in range(count):
+        pass
+for count in (0, 100, 100, 300):
+    turns(count)
+    name = b"\\x01B%d" % count
+    marks.write(name)
+    turns(count)
+    marks.write(b"\\x01E")
+    if count == 100:
+        assert marks.write(b"no mark") == 7
+"""
+GROWN = 1.05  # of the baseline: more is a fault, less a reason to take a new baseline
+
+
+@pytest.fixture
+def micropython() -> list[str]:
+    command = find_micropython("i386")
+    if command is None:
+        pytest.skip("missing MicroPython for i386: run `make setup`")
+    if reason := instruction_count.why_not():
+        pytest.skip(f"optional: {reason}")
+    return command
+
+
+@pytest.mark.parametrize("architecture", ["i386", "amd64"])
+def test_counts_are_the_same_twice_and_grow_with_the_work(micropython, architecture, tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    counts: dict[str, list[int]] = {}
+    command = [*(find_micropython(architecture) or micropython), str(script)]
+    instruction_count.count(command, dict(os.environ), lambda name, count: counts.setdefault(name, []).append(count))
+    (nothing,), (first, second), (three,) = counts["0"], counts["100"], counts["300"]
+    assert first == second > 1000
+    assert three - nothing == pytest.approx(3 * (first - nothing), rel=0.02)
+
+
+def test_on_arm_counts_are_the_same_twice_and_grow_with_the_work(tmp_path):
+    command = find_micropython("armhf")
+    if command is None:
+        pytest.skip("optional: no MicroPython for ARM; run `python3 tools/setup.py --arm`")
+    if reason := instruction_count_arm.why_not(command):
+        pytest.skip(f"optional: {reason}")
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM.replace("(0, 100, 100, 300)", "(0, 8, 8, 24)").replace("count == 100", "count == 8"))
+    counts: dict[str, list[int]] = {}
+    found = instruction_count_arm.count(
+        [*command, str(script)], dict(os.environ), lambda n, count: counts.setdefault(n, []).append(count)
+    )
+    (nothing,), (first, second), (three,) = counts["0"], counts["8"], counts["24"]
+    assert first == second == found["8"] > 500
+    assert three - nothing == pytest.approx(3 * (first - nothing), rel=0.02)
+    script.write_text("raise SystemExit(3)\n")
+    with pytest.raises(ChildProcessError, match="exit status 3"):
+        instruction_count_arm.count([*command, str(script)], dict(os.environ))
+
+
+def test_a_program_that_fails_is_told(micropython, tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text("raise SystemExit(3)\n")
+    with pytest.raises(ChildProcessError, match="exit status 3"):
+        instruction_count.count([*micropython, str(script)], dict(os.environ))
+
+
+@pytest.mark.usefixtures("micropython")
+def test_a_publish_takes_no_more_than_it_did():
+    kept = {name.removeprefix("instructions: "): values[0] for name, values in bench_readme.kept().items()}
+    with peers.rig(offline=True) as (one, port):
+        found = instructions.count(one, port, ("ours",))
+    for kind in ("RAM", "flash"):
+        assert min(found[f"{kind} {step}"] for step in growth.STEPS) > 1000
+        assert growth.whole(found, kind) < growth.whole(kept, kind) * GROWN, found

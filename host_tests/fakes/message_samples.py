@@ -1,0 +1,120 @@
+"""Payloads as boards send them, in JSON and CBOR, and payloads that are no message, each with the reason to refuse it."""
+
+import json
+
+import cbor2
+
+HEAD = {"bn": "board-1/", "bt": 1763694000.123, "sid": "3fa9c1d2", "seq": 1234, "boot": 3, "held": 1200, "ver": 1}
+TOPIC = "outpost/board-1/data"
+
+
+def pack(*records: dict, **changes: object) -> bytes:
+    """A good message with labels of its first record changed; None removes one."""
+    first = HEAD | {"n": "load", "v": 0.42} | changes
+    first = {label: value for label, value in first.items() if value is not None}
+    return json.dumps([first, *records]).encode()
+
+
+BAD_LABELS = [
+    ({"ver": 2}, "unknown version 2"),
+    ({"ver": None}, "missing label ver"),
+    ({"ver": True}, "bad label ver"),
+    ({"ver": 1.0}, "bad label ver"),
+    ({"bn": None}, "bad label bn"),
+    ({"bn": "board-1"}, "bad label bn"),
+    ({"bn": "../../etc/"}, "bad label bn"),
+    ({"bn": "x" * 33 + "/"}, "bad label bn"),
+    ({"bn": "board-1\n/"}, "bad label bn"),
+    ({"sid": "3FA9C1D2"}, "bad label sid"),
+    ({"sid": "3fa9c1d"}, "bad label sid"),
+    ({"seq": -1}, "bad label seq"),
+    ({"seq": 1 << 30}, "bad label seq"),
+    ({"seq": "7"}, "bad label seq"),
+    ({"seq": None}, "missing label seq"),
+    ({"held": 1235}, "held above seq"),
+    ({"boot": 65536}, "bad label boot"),
+    ({"up": "soon"}, "bad label up"),
+    ({"bt": "now"}, "bad label bt"),
+    ({"bt": 1e300}, "record 0: time out of range"),
+    ({"bt": -5}, "record 0: time out of range"),
+    ({"bt": 0}, "record 0: time out of range"),
+    ({"n": ""}, "record 0: bad label n"),
+    ({"n": None}, "record 0: bad label n"),
+    ({"n": "\ud800"}, "record 0: bad label n"),
+    ({"u": 7}, "record 0: bad label u"),
+    ({"u": "\udfff"}, "record 0: bad label u"),
+    ({"v": None}, "record 0: no value"),
+    ({"v": True}, "bad label v"),
+    ({"v": "0.42"}, "bad label v"),
+    ({"v": 10**400}, "bad label v"),
+]
+BAD_BYTES = [
+    (b"", "empty"),
+    (b"\xff[]", "not UTF-8 at byte 0"),
+    (pack() + b"\xc3", f"not UTF-8 at byte {len(pack())}"),
+    (pack()[:-1], "not JSON"),
+    (pack() + b"x", "not JSON"),
+    (b"\xef\xbb\xbf" + pack(), "not JSON"),
+    (pack().replace(b"0.42", b"NaN"), "not JSON"),
+    (pack().replace(b"0.42", b"-Infinity"), "not JSON"),
+    (pack().replace(b"0.42", b"1e999"), "bad label v"),
+    (pack().replace(b"0.42", b"9" * 5000), "not JSON"),
+    (b"[" * 10_000, "not JSON"),
+    (b'{"a":' * 2_000, "not JSON"),
+    (b"null", "not a SenML pack"),
+    (b"[]", "not a SenML pack"),
+    (b"[[]]", "not a SenML pack"),
+    (pack()[:-1] + b",7]", "not a SenML pack"),
+    (b"x" * 16_385, "oversize: 16385 bytes, limit 16384"),
+]
+
+
+INTEGER_LABELS = {"bn": -2, "bt": -3, "n": 0, "u": 1, "v": 2, "t": 6}
+
+
+def record(**labels: object) -> dict:
+    return {INTEGER_LABELS.get(label, label): value for label, value in labels.items() if value is not None}
+
+
+def cbor_pack(*records: dict, **changes: object) -> bytes:
+    """The CBOR of what pack() returns as JSON; None removes a label."""
+    return cbor2.dumps([record(**(HEAD | {"n": "load", "v": 0.42} | changes)), *records])
+
+
+GOOD = cbor_pack()
+CBOR = [
+    (GOOD, None),
+    (cbor_pack(record(n="memory", u="KiB", v=123456, t=-1.5)), None),
+    (b"\x9f" + GOOD[1:] + b"\xff", None),  # of indefinite length
+    (cbor_pack(v=cbor2.loads(b"\xc4\x82\x21\x19\x6a\xb3")), None),  # 273.15 as a decimal fraction
+    (GOOD[:-1], "not CBOR"),
+    (GOOD + b"\x00", "not CBOR"),
+    (GOOD + GOOD, "not CBOR"),
+    (b"\x80", "not a SenML pack"),
+    (b"\x81\x01", "not a SenML pack"),
+    (b"\x81" * 16_000, "not CBOR"),  # depth
+    (b"\x9f" * 16_000, "not CBOR"),
+    (b"\x9b" + b"\xff" * 8, "not CBOR"),  # an array of 2^64 - 1
+    (b"\x9a\x7f\xff\xff\xff", "not CBOR"),
+    (b"\x81\xbb\x00\x00\x00\xff\xff\xff\xff\xff", "not CBOR"),  # a map of 2^40
+    (b"\x81\x5b\x00\x00\x00\xff\xff\xff\xff\xff", "not CBOR"),  # bytes of 2^40
+    (b"\x81\xa1\x02\xc2\x59\x10\x00" + b"\xff" * 4096, "not CBOR"),  # a big number
+    (b"\x81\xa1\x02\xd8\x23\x64(a+)", "not CBOR"),  # a regular expression
+    (b"\x81\xd8\x1c\x81\xd8\x1d\x00", "not CBOR"),  # an array that holds itself
+    (b"\x81\xa1\x02\xc0\x74" + b"2013-03-21T20:04:00Z", "not CBOR"),  # a date
+    (b"\x81\xa1\x02\xd9\x99\x99\x00", "not CBOR"),  # a tag that nobody knows
+    (b"\x81\xa2\x00\x61a\x00\x61b", "not CBOR"),  # a label twice
+    (b"\x81\xa2\x21\x61a\x62bn\x61b", "not CBOR"),  # a label twice, as number and as text
+    (b"\x81\xa1\x81\x01\x02", "missing label ver"),  # a label that is a list
+    (b"\x81\xa1\x63\xed\xa0\x80\x01", "not CBOR"),  # half a character
+    (cbor_pack(v=float("nan")), "bad label v"),
+    (cbor_pack(v=float("-inf")), "bad label v"),
+    (cbor_pack(v=True), "bad label v"),
+    (cbor_pack(v=b"1"), "bad label v"),
+    (cbor_pack(seq=1234.0), "bad label seq"),
+    (cbor_pack(ver=2), "unknown version 2"),
+    (cbor_pack(ver=None), "missing label ver"),
+    (cbor_pack(sid=b"3fa9c1d2"), "bad label sid"),
+    (cbor_pack(bn="../../etc/"), "bad label bn"),
+    (b"\x81\xa1\x02\xc4\x82\x1a\x3f\xff\xff\xff\x01", "missing label ver"),  # 1 with a thousand million zeros
+]

@@ -1,0 +1,96 @@
+# cpython-only: starts boards as processes of MicroPython
+"""firmware/main.py on the UNIX board, as a process: what it says when it cannot work, and that it works."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from outpost_tools.broker import Broker
+from outpost_tools.interpreters import find_micropython
+from paths import REPOSITORY
+
+SETTINGS = {"device_id": "board-1", "broker_host": "127.0.0.1", "outbox_blocks": 4}
+
+
+def run_board(folder: Path, settings: object, **simulation: object) -> subprocess.CompletedProcess:
+    command = find_micropython("i386")
+    if command is None:
+        pytest.skip("missing: MicroPython for i386; run `make setup`")
+    if settings is not None:
+        (folder / "settings.json").write_text(settings if isinstance(settings, str) else json.dumps(settings))
+    (folder / "simulation.json").write_text(json.dumps({"stop_file": "stop", **simulation}))
+    env = {**os.environ, "MICROPYPATH": f"{REPOSITORY}/firmware:{REPOSITORY}/boards:{REPOSITORY}/boards/UNIX"}
+    main = REPOSITORY / "firmware" / "main.py"
+    return subprocess.run([*command, main], cwd=folder, env=env, check=False, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (None, "settings.json: not found"),
+        ("{", "settings.json: not JSON"),
+        ("[]", "one JSON object"),
+        ({"device_id": "a"}, "'broker_host' is missing"),
+        ({**SETTINGS, "brokr": 1}, "unknown key 'brokr'"),
+        ({**SETTINGS, "broker_port": 99999}, "'broker_port' must be 1 to 65535"),
+        ({**SETTINGS, "sensors": ["lod"]}, "unknown sensor 'lod'"),
+    ],
+)
+def test_a_fault_in_the_settings_gives_one_line_that_names_the_key(tmp_path, settings, named):
+    done = run_board(tmp_path, settings)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert named in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_region_with_something_else_in_it_is_refused_and_left_alone(tmp_path):
+    foreign = b"someone else's data" * 4096
+    (tmp_path / "flash.img").write_bytes(foreign[: 4 * 4096])
+    done = run_board(tmp_path, SETTINGS)
+    assert done.returncode == 1
+    assert "outbox: cannot mount, status -11" in done.stderr
+    assert (tmp_path / "flash.img").read_bytes() == foreign[: 4 * 4096]
+
+
+def test_an_image_of_another_size_is_refused(tmp_path):
+    (tmp_path / "flash.img").write_bytes(b"\xff" * 8 * 4096)
+    done = run_board(tmp_path, SETTINGS)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "outbox_blocks: 4, but flash.img has 8 blocks" in done.stderr
+
+
+def test_a_board_stores_loses_power_and_delivers_after_the_boot(tmp_path):
+    """Broker mode. First without a broker, until the power goes in the 20th flash operation; then with one."""
+    settings = {**SETTINGS, "mode": "broker", "interval_ms": 5, "broker_port": 1, "sensors": ["load"]}
+    done = run_board(tmp_path, settings, cut_at_operation=20, cut_mode="first")
+    assert done.returncode == 137
+    journal = (tmp_path / "journal.txt").read_text().splitlines()
+    stored = [line for line in journal if line.startswith("ok ")]
+    assert len(stored) > 10
+    (tmp_path / "stop").touch()
+    with Broker("mosquitto", tmp_path / "broker") as broker:
+        done = run_board(tmp_path, {**settings, "broker_port": broker.port})
+    counters = json.loads((tmp_path / "counters.json").read_text())
+    assert done.returncode == 0
+    assert counters["acknowledged"] == len(stored)
+    assert counters["held"] == counters["next_seq"]
+
+
+def test_a_crash_is_kept_in_a_file_and_the_outbox_stays_as_it_was(tmp_path):
+    settings = {**SETTINGS, "mode": "broker", "interval_ms": 5, "broker_port": 1, "sensors": ["load"]}
+    (tmp_path / "counters.new").mkdir()  # the board wants to write a file there
+    done = run_board(tmp_path, settings)
+    assert (done.returncode, done.stdout) == (1, "")
+    reason = (tmp_path / "crash.txt").read_text()
+    assert reason.startswith("Traceback") and "OSError" in reason and len(reason) <= 1000
+    assert reason in done.stderr
+    stored = (tmp_path / "journal.txt").read_text().count("\nok ")
+    (tmp_path / "counters.new").rmdir()
+    (tmp_path / "stop").touch()
+    with Broker("mosquitto", tmp_path / "broker") as broker:
+        assert run_board(tmp_path, {**settings, "broker_port": broker.port}).returncode == 0
+    assert stored > 0
+    assert json.loads((tmp_path / "counters.json").read_text())["acknowledged"] == stored

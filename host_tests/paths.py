@@ -1,0 +1,31 @@
+"""Where things lie, and the folders that tests import from: the one list of them.
+
+conftest.py puts ALL on sys.path for pytest, run_micropython.py gives its files PRODUCT and HELPERS, and the programs of
+bench/, fuzz/ and rigs/ put host_tests on sys.path, import this and take ALL. A test also imports what lies in its own folder:
+both runners put that first. There are no packages here, so the name of a module must be unique within host_tests
+(test_findable.py holds that).
+"""
+
+from pathlib import Path
+
+HOST_TESTS = Path(__file__).resolve().parent
+REPOSITORY = HOST_TESTS.parent
+
+FAKES = HOST_TESTS / "fakes"
+RIGS = HOST_TESTS / "rigs"
+FUZZ = HOST_TESTS / "fuzz"
+BENCH = HOST_TESTS / "bench"
+
+FIRMWARE = REPOSITORY / "firmware"
+BOARDS = REPOSITORY / "boards"  # of which `support` is imported
+UNIX_BOARD = BOARDS / "UNIX"
+STUBS = REPOSITORY / "tools" / "cpython_stubs"  # what CPython needs to run the firmware
+
+PRODUCT = (FIRMWARE, BOARDS, UNIX_BOARD)
+HELPERS = (FAKES, RIGS, FUZZ, BENCH)
+ALL = [str(path) for path in (*PRODUCT, REPOSITORY / "tools", STUBS, *HELPERS, HOST_TESTS)]
+
+
+def joined(*paths: Path | str) -> str:
+    """As MICROPYPATH and PYTHONPATH want them."""
+    return ":".join(map(str, paths))

@@ -1,0 +1,243 @@
+# cpython-only: parses sources with ast
+"""The house's rules that no interpreter checks: dependencies one way, imports without side effects, lists that agree."""
+
+import ast
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from outpost import __version__
+from paths import REPOSITORY
+
+FIRMWARE = REPOSITORY / "firmware"
+ROOMS = {"outpost": FIRMWARE / "outpost", "station": FIRMWARE / "station", "support": REPOSITORY / "boards" / "support"}
+FILES = {f"{room}.{path.stem}": path for room, folder in ROOMS.items() for path in sorted(folder.glob("*.py"))}
+MODULES = {name: path for name, path in FILES.items() if path.stem != "__init__"}
+
+# The doors: who may import whom. `main` puts the program together; `board` is the board's own module.
+DOORS = {
+    "outpost": set(),
+    "station": {"outpost"},
+    "support": {"outpost"},
+    "main": {"board", "station", "outpost"},
+    "board": {"support", "outpost"},
+}
+# And inside a room. What a room takes from the library is written in full.
+ALLOWED = {
+    "outpost.aio": set(),
+    "outpost.checksum": {"native_checksum", "portable"},
+    "outpost.client": {"client_setup", "memory", "session"},
+    "outpost.client_setup": {"packets"},
+    "outpost.durable": {"client", "session", "subscriber"},
+    "outpost.exactly_once": {"packets", "session", "subscriber"},
+    "outpost.memory": {"native", "portable"},
+    "outpost.native": set(),
+    "outpost.native_checksum": set(),
+    "outpost.outbox": {"checksum", "memory", "outbox_setup", "sectors"},
+    "outpost.outbox_setup": {"checksum", "memory"},
+    "outpost.packets": set(),
+    "outpost.policies": {"checksum", "memory", "outbox"},
+    "outpost.portable": set(),
+    "outpost.ram_outbox": {"memory"},
+    "outpost.reader": {"memory"},
+    "outpost.sectors": {"checksum", "memory", "outbox_setup"},
+    "outpost.session": {"reader"},
+    "outpost.state_note": {"memory", "outbox"},
+    "outpost.status": set(),
+    "outpost.streaming": {"subscriber"},
+    "outpost.subscriber": {"client", "packets", "session"},
+    "station.clock": {"outpost.session"},
+    "station.deep_sleep": {"outpost.session"},
+    "station.flash_wear": set(),
+    "station.settings": set(),
+    "station.station": {"outpost.session"},
+    "station.telemetry": {"outpost.memory"},
+    "support.chip_sensors": set(),
+    "support.crash_log": set(),
+    "support.dns": {"outpost.session"},
+    "support.esp32_board": {"chip_sensors", "partition", "wifi_board"},
+    "support.ntp": {"outpost.session"},
+    "support.partition": set(),
+    "support.pinned": {"outpost.checksum", "outpost.memory"},
+    "support.pinning": {"pinned"},
+    "support.rp2_board": {"chip_sensors", "outpost.session", "wifi_board"},
+    "support.tls_link": {"outpost.session"},
+    "support.wifi": {"outpost.session"},
+    "support.wifi_board": {
+        "chip_sensors", "crash_log", "dns", "ntp", "outpost.session", "pinned", "pinning", "tls_link", "wifi", "wifi_link",
+    },
+    "support.wifi_link": {"outpost.session"},
+}  # fmt: skip
+SANS_IO = (
+    "outpost.packets", "outpost.reader", "outpost.session", "outpost.subscriber", "outpost.durable", "outpost.exactly_once",
+    "outpost.streaming", "outpost.ram_outbox", "station.telemetry", "station.clock",
+)  # fmt: skip
+
+
+def imports(path: Path) -> set[str]:
+    """The modules that a file imports, in its functions too: `from package import module` is package.module."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= names if node.module in ROOMS else {node.module or ""}
+    return found
+
+
+def room_of(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def ours(path: Path) -> set[str]:
+    return {name for name in imports(path) if room_of(name) in DOORS}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_dependencies_point_one_way(module):
+    room = room_of(module)
+    found = {name.removeprefix(f"{room}.") for name in ours(MODULES[module])}
+    assert found <= ALLOWED[module], f"{module} may import {sorted(ALLOWED[module])} only"
+
+
+def test_the_list_of_dependencies_names_every_module_and_no_other():
+    assert ALLOWED.keys() == MODULES.keys()
+    known = {name.rpartition(".")[2] for name in MODULES}
+    assert len(known) == len(MODULES), "a module has one name in all rooms: tables and tracebacks are read without the folder"
+
+
+BOARDS = sorted(path for path in (REPOSITORY / "boards").glob("*/*.py") if path.parent.name != "support")
+
+
+@pytest.mark.parametrize("path", [*FILES.values(), FIRMWARE / "main.py", *BOARDS], ids=lambda path: "/".join(path.parts[-2:]))
+def test_the_doors_between_the_rooms_are_one_way(path):
+    """Library, program and boards' support: the last two know the first, and not each other."""
+    room = path.parent.name if path.parent.name in ROOMS else "main" if path.name == "main.py" else "board"
+    behind = {room_of(name) for name in ours(path)} - {room}
+    assert behind <= DOORS[room], f"{room} may go to {sorted(DOORS[room])} only"
+
+
+@pytest.mark.parametrize("module", SANS_IO)
+def test_sans_io_modules_know_no_stream_clock_or_flash(module):
+    others = {name for name in imports(MODULES[module]) if room_of(name) != "outpost"}
+    assert others <= {"micropython", "array"}, f"{module} must not import {others}"
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if ".native" not in name])  # which are MicroPython's alone
+def test_import_has_no_side_effects(module):
+    """With sockets and files refused; the interpreter's own reading of modules goes on."""
+    program = (
+        "import asyncio, builtins, socket, sys\n"
+        "def refused(*a, **k): raise SystemExit('side effect')\n"
+        "builtins.open = refused; socket.socket = refused\n"
+        f"import {module}\n"
+    )
+    paths = [str(FIRMWARE), str(REPOSITORY / "boards"), str(REPOSITORY / "tools" / "cpython_stubs")]
+    program = f"import sys; sys.path[:0] = {paths!r}\n" + program
+    done = subprocess.run([sys.executable, "-I", "-c", program], check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_library_alone_is_enough_for_each_of_its_modules():
+    """Imported from a path that has no other room."""
+    names = [name for name in MODULES if name.startswith("outpost.") and ".native" not in name]
+    paths = [str(REPOSITORY / "tools" / "cpython_stubs")]
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "outpost").symlink_to(ROOMS["outpost"])
+        program = f"import sys; sys.path[:0] = {[folder, *paths]!r}\nimport {', '.join(names)}\n"
+        program += "print(*[name for name in sys.modules if name.partition('.')[0] in ('station', 'support')])"
+        done = subprocess.run([sys.executable, "-I", "-c", program], check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
+
+
+# --- What brings the modules onto a board ---
+
+MIP = {  # package: the modules that a program imports of it; None: all there are
+    FIRMWARE / "client.json": ("outpost.client", "outpost.ram_outbox", "outpost.status"),
+    FIRMWARE / "client_outbox.json": ("outpost.client", "outpost.outbox", "outpost.ram_outbox", "outpost.status"),
+    REPOSITORY / "package.json": None,
+}
+
+
+def closed(names) -> set[str]:
+    """With all that they import, and what that imports."""
+    todo, found = list(names), set()
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            todo += ours(MODULES[name])
+    return found
+
+
+@pytest.mark.parametrize("package", MIP, ids=lambda path: path.name)
+def test_a_mip_package_holds_what_its_modules_import_and_nothing_else(package):
+    wanted = MODULES.keys() if MIP[package] is None else closed(MIP[package])
+    files = {f"{name.replace('.', '/')}.py" for name in wanted} | {f"{room_of(name)}/__init__.py" for name in wanted}
+    urls = json.loads(package.read_text())["urls"]
+    assert sorted(target for target, _ in urls) == sorted(files)
+    for target, url in urls:
+        room, name = target.split("/")
+        assert (package.parent / url).resolve() == ROOMS[room] / name and ".." not in url
+
+
+def test_mip_packages_have_the_firmwares_version():
+    assert {json.loads(package.read_text())["version"] for package in MIP} == {__version__}
+
+
+def test_the_freeze_list_takes_every_room_whole():
+    taken = {}
+
+    def package(name, files=None, base_path="."):
+        taken[name] = (FIRMWARE / base_path / name).resolve()
+        assert files is None, "no list that somebody must keep"
+
+    exec((FIRMWARE / "manifest.py").read_text(), {"package": package})
+    assert taken == ROOMS
+
+
+@pytest.mark.parametrize("room", ["station", "support"])
+def test_a_rooms_page_names_every_module(room):
+    page = (ROOMS[room] / "README.md").read_text()
+    assert not [name for name in MODULES if room_of(name) == room and f"`{name.partition('.')[2]}`" not in page]
+
+
+@pytest.mark.parametrize("path", FILES.values(), ids=lambda path: path.name)
+def test_rooms_stay_small(path):
+    """About 300 lines a module, none above 400: redesign a full room rather than add to it."""
+    assert len(path.read_text().splitlines()) <= 400
+
+
+def methods(tree: ast.Module) -> dict[str, tuple[list[str], dict[str, list[str]]]]:
+    """{class: (bases, {method: argument names})}"""
+    return {
+        node.name: (
+            [base.id for base in node.bases if isinstance(base, ast.Name)],
+            {part.name: [a.arg for a in part.args.args] for part in node.body if isinstance(part, ast.FunctionDef)},
+        )
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def test_no_method_replaces_one_of_a_base_class_by_accident():
+    """A subclass may replace a method only with the same arguments: a private name used twice would break the base unseen."""
+    classes = {}
+    for path in MODULES.values():
+        classes |= methods(ast.parse(path.read_text()))
+    checked = 0
+    for name, (bases, own) in classes.items():
+        todo = list(bases)
+        while todo:
+            more, inherited = classes.get(todo.pop(), ([], {}))
+            todo += more
+            for method, arguments in own.items():
+                if method in inherited and method != "__init__":
+                    assert arguments == inherited[method], f"{name}.{method} replaces a method of a base class"
+                    checked += 1
+    assert checked > 20

@@ -1,0 +1,156 @@
+"""A board to flash: real MicroPython behind a pseudo-terminal, its `/` a littlefs on a NOR image file. For test_flash.py.
+
+with Rig(folder) as rig: rig.outpost("flash"); rig.hashes()
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import io
+import pickle
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from outpost_tools import cli
+from outpost_tools.device import kinds, payload
+from outpost_tools.interpreters import find_micropython
+from outpost_tools.simulate import interpreter
+from paths import FAKES, REPOSITORY, RIGS, UNIX_BOARD, joined
+from pty_board import PtyBoard
+
+MPREMOTE = [sys.executable, "-m", "mpremote"]
+MPY = {"i386": "x86", "amd64": "x64"}
+BLOCKS = 160
+_LIMIT_S = 120
+_MPREMOTE_LIMITS_S = (20, 40, 120)
+_SETTLE_S = 20
+
+_HASHES = """
+import hashlib, os
+def walk(folder):
+    for name, kind, *_ in os.ilistdir(folder or "/"):
+        path = folder + "/" + name
+        if kind == 0x4000:
+            walk(path)
+        else:
+            with open(path, "rb") as file:
+                print((path, hashlib.sha256(file.read()).digest()))
+walk("")
+"""
+
+
+def source_tree(folder: Path) -> Path:
+    """A copy of what is flashed, to be changed by a test."""
+    for name in ("firmware", "boards"):
+        shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(REPOSITORY / "package.json", folder)
+    shutil.copytree(RIGS / "rig_board", folder / "boards" / "RIG")
+    return folder
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The sources that `outpost flash` takes."""
+    root = source_tree(tmp_path / "tree")
+    monkeypatch.setattr(interpreter, "repository", lambda: root)
+    return root
+
+
+class Rig(PtyBoard):
+    """folder: of the image and the host's files. `tree`: see the fixture of that name."""
+
+    def __init__(self, folder: Path, tree: Path, architecture: str = "i386", blocks: int = BLOCKS) -> None:
+        command = find_micropython(architecture)
+        if command is None:
+            pytest.skip(f"missing MicroPython {architecture}: run make setup")
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.tree, self.architecture, self.image = folder, tree, architecture, folder / "board.img"
+        if not self.image.exists():
+            self.image.write_bytes(b"\xff" * 4096 * blocks)
+        path = joined(RIGS, FAKES, UNIX_BOARD)
+        super().__init__([*command, "-X", "heapsize=8m"], folder, path, "/main.py", console=RIGS / "rig_console.py")
+        self.out = self.err = ""
+
+    @property
+    def arguments(self) -> list[str]:
+        return ["--board", "RIG", "--port", self.port]
+
+    def outpost(self, word: str, *more: object) -> int:
+        """The exit status; what it said is in out and err."""
+        out, err, before = io.StringIO(), io.StringIO(), len(self.starts)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = cli.main([word, *self.arguments, *map(str, more)])
+        until = time.monotonic() + _SETTLE_S
+        while len(self.starts) > before and self.starts[-1] != "main" and time.monotonic() < until:
+            time.sleep(0.01)  # its program starts again
+        self.out, self.err = out.getvalue(), err.getvalue()
+        print(word, *more, status, self.out, self.err, sep="\n", end="")  # pytest shows it where a test fails
+        return status
+
+    def row(self, name: str) -> str:
+        """Of the table that was printed."""
+        lines = [line for line in self.out.splitlines() if line.startswith(name)]
+        assert lines, f"no {name} in {self.out!r} {self.err!r}"
+        return lines[0].removeprefix(name).strip()
+
+    def mpremote(self, *words: object) -> str:
+        """What it prints. A board that is just starting may swallow its Ctrl-C; then mpremote waits for ever: one tries again."""
+        command = [*MPREMOTE, "connect", self.port, *map(str, words)]
+        for limit_s in _MPREMOTE_LIMITS_S:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False, cwd=self.tree)
+                assert done.returncode == 0, f"{words}: {done.stdout} {done.stderr}"
+                return done.stdout
+        raise AssertionError(f"mpremote {words}: no answer in {_MPREMOTE_LIMITS_S} s")
+
+    def hashes(self) -> dict[str, bytes]:
+        """SHA-256 of every file on the board, asked for without the tool under test. The program is stopped, and stays so."""
+        return dict(ast.literal_eval(line) for line in self.mpremote("exec", _HASHES).splitlines())
+
+    def wanted(self) -> dict[str, bytes]:
+        """The SHA-256 that the firmware's files must have."""
+        kind = kinds.load(self.tree, "RIG")
+        files = payload.build(self.tree, kind, MPY[self.architecture])
+        return {path: hashlib.sha256(data).digest() for path, data in files.items()}
+
+    def is_whole(self) -> bool:
+        """Every file of the firmware as it should be, and nothing unfinished beside it."""
+        found = self.hashes()
+        return self.wanted().items() <= found.items() and not [path for path in found if path.endswith((".new", ".old"))]
+
+    @contextlib.contextmanager
+    def flashing(self, *more: object) -> Iterator[subprocess.Popen]:
+        """`outpost flash` as a process, its compiling done beforehand."""
+        kind = kinds.load(self.tree, "RIG")
+        files = self.folder / "built.pickle"
+        files.write_bytes(pickle.dumps(payload.build(self.tree, kind, MPY[self.architecture])))
+        command = [sys.executable, RIGS / "flash_prebuilt.py", files, self.tree, "flash", *self.arguments, *more]
+        process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+    def wait_for_change(self, before: bytes) -> None:
+        """Until the flash says something else."""
+        until = time.monotonic() + _LIMIT_S
+        while self.image.read_bytes() == before:
+            assert time.monotonic() < until, "the flash stays as it is"
+            time.sleep(0.01)
+
+    def order_power_cut(self, operation: int, mode: str) -> None:
+        """In that operation of the next start."""
+        (self.folder / "orders.json").write_text(f'{{"cut_at": {operation}, "cut_mode": "{mode}"}}')
+
+    def order_slow_flash(self, operation_ms: int) -> None:
+        """From the next start that a tool makes until the one after it."""
+        (self.folder / "orders.json").write_text(f'{{"operation_ms": {operation_ms}}}')

@@ -1,0 +1,475 @@
+# cpython-only: tests a desktop tool
+"""`outpost flash`: the real mpremote, real MicroPython over littlefs on a NOR image, a real broker. Killed, cut off, repeated.
+
+OUTPOST_FLASH_KILLS=20 is the long form of the kills and of the power cuts, and flashes a 64-bit board, too.
+"""
+
+import contextlib
+import json
+import os
+import random
+import re
+import time
+
+import pytest
+
+import make_certificates
+from flash_rig import Rig, tree  # noqa: F401 - a fixture
+from outpost_tools.broker import Broker
+from outpost_tools.device import connection, kinds, payload, selftest
+from outpost_tools.errors import ToolError
+from outpost_tools.message import decode
+from outpost_tools.simulate import children
+from paths import REPOSITORY
+from real_broker import Observer, need_mosquitto, wait_for
+
+KILLS = int(os.environ.get("OUTPOST_FLASH_KILLS", "2"))
+CUTS = max(2, KILLS // 2)
+SEED = int(os.environ.get("OUTPOST_FLASH_SEED", "0")) or random.randrange(1, 1 << 30)
+OPERATIONS = 130  # programs and erases of an installation, about
+SETTINGS = {"device_id": "rig-1", "broker_host": "127.0.0.1", "broker_port": 1, "mode": "broker", "interval_ms": 20}
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture
+def rig(tmp_path, tree):  # noqa: F811
+    with Rig(tmp_path / "rig", tree) as found:
+        yield found
+
+
+def settings_file(rig, **more):
+    path = rig.folder / "settings.toml"
+    settings = SETTINGS | {"outbox_blocks": 16} | more
+    path.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items()))
+    return path
+
+
+# --- From a blank board to messages ---
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    if make_certificates.openssl() is None:
+        pytest.skip("missing: the command openssl; on Debian: apt install openssl")
+    folder = tmp_path_factory.mktemp("certificates")
+    make_certificates.make_all(folder)
+    return folder
+
+
+@contextlib.contextmanager
+def tls_broker(folder, certificates):
+    """It wants a certificate of the board, too."""
+    need_mosquitto()
+    port = children.free_port()
+    lines = [f"listener {port} 127.0.0.1", "allow_anonymous true", "require_certificate true", f"cafile {certificates}/ca.pem"]
+    lines += [f"certfile {certificates}/server.pem", f"keyfile {certificates}/server.key", ""]
+    with Broker("mosquitto", folder, more_listeners="\n".join(lines)) as broker:
+        broker.tls_port = port
+        yield broker
+
+
+def tls_settings(rig, broker, certificates, ca="ca.pem"):
+    files = {"ca_file": ca, "client_cert_file": "client.pem", "client_key_file": "client.key"}
+    paths = {key: str(certificates / name) for key, name in files.items()}
+    return settings_file(rig, broker_port=broker.tls_port, tls=True, **paths)
+
+
+def numbers(observer):
+    return [decode(message.topic, message.payload.encode()).seq for message in observer.messages]
+
+
+@pytest.mark.parametrize("architecture", ["i386", "amd64"] if KILLS > 2 else ["i386"])
+def test_a_blank_board_publishes_over_tls(architecture, tmp_path, tree, certificates):  # noqa: F811
+    with (
+        Rig(tmp_path / "rig", tree, architecture) as rig,
+        tls_broker(tmp_path / "broker", certificates) as broker,
+        Observer(broker.port, "observer", ("outpost/rig-1/data", 1)) as observer,
+    ):
+        assert rig.outpost("flash", "--settings", tls_settings(rig, broker, certificates)) == 0, rig.err + rig.out
+        assert rig.row("link").startswith("the broker answered") and "pinned now" in rig.row("outbox")
+        assert "heap locked" in rig.row("heap")
+        observer.wait(20)
+        assert rig.outpost("flash") == 0, rig.err + rig.out
+        assert rig.row("files").startswith("0 copied (0 bytes)")
+        rig.power_cut()
+        observer.wait(len(observer.messages) + 20)
+        held = rig.outpost("provision", tls_settings(rig, broker, certificates, "other-ca.pem"))
+        assert held == 0 and rig.row("settings").startswith("written: /tls/ca-")
+        assert rig.outpost("flash", "--link-timeout", 3) == 1
+        assert "TLS_UNTRUSTED" in rig.row("link")
+        refused = len(observer.messages)
+        time.sleep(0.5)
+        assert len(observer.messages) == refused
+        assert rig.outpost("provision", tls_settings(rig, broker, certificates)) == 0
+        observer.wait(refused + 30)
+        seen = list(dict.fromkeys(numbers(observer)))
+        assert seen == list(range(len(seen)))
+        tls_files = [path for path in rig.hashes() if path.startswith("/tls/")]
+        assert sorted(re.sub("-.*", "", path) for path in tls_files) == ["/tls/ca", "/tls/client", "/tls/key"]
+
+
+def test_an_outbox_with_messages_survives_a_flash(rig, tmp_path):
+    need_mosquitto()
+    port = children.free_port()
+    settings = settings_file(rig, broker_port=port, interval_ms=5)
+    assert rig.outpost("flash", "--settings", settings, "--no-link") == 0, rig.err + rig.out
+    time.sleep(2)
+    assert rig.outpost("flash", "--no-link") == 0
+    held = int(re.search(r"(\d+) messages held", rig.row("outbox"))[1])
+    assert held >= 100 and "left as they were" in rig.row("outbox")
+    change(rig.tree / "boards" / "support" / "crash_log.py", "const(1000)", "const(900)")
+    assert rig.outpost("flash", "--settings", settings, "--no-link") == 0
+    assert rig.row("files").startswith("1 copied")
+    assert int(re.search(r"(\d+) messages held", rig.row("outbox"))[1]) >= held
+    with Broker("mosquitto", tmp_path / "broker", port=port) as broker:
+        with Observer(broker.port, "observer", ("outpost/rig-1/data", 1)) as observer:
+            observer.wait(held + 20)
+            seen = list(dict.fromkeys(numbers(observer)))
+    assert seen[:held] == list(range(held)), "all that were held, in order"
+    assert seen == list(range(len(seen)))
+
+
+# --- What is copied ---
+
+
+def change(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_a_second_flash_copies_nothing_and_a_changed_file_alone(rig):
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    assert rig.is_whole()
+    assert rig.outpost("flash", "--no-link") == 0
+    assert re.match(r"0 copied \(0 bytes\), \d+ unchanged$", rig.row("files"))
+    before = rig.hashes()
+    change(rig.tree / "boards" / "support" / "crash_log.py", "const(1000)", "const(900)")
+    assert rig.outpost("flash", "--no-link") == 0
+    assert rig.row("files").startswith("1 copied")
+    after = rig.hashes()
+    assert [path for path in after if after[path] != before.get(path)] == ["/support/crash_log.mpy"] and rig.is_whole()
+
+
+def test_bytes_that_changed_on_the_board_are_seen(rig):
+    """The board's own bytes count, not what was sent some day."""
+    assert rig.outpost("flash", "--no-link") == 0
+    rig.mpremote("exec", "f = open('/outpost/client.mpy', 'r+b'); f.seek(100); f.write(b'!'); f.close()")
+    assert rig.outpost("flash", "--no-link") == 0 and rig.row("files").startswith("1 copied")
+    assert rig.is_whole()
+
+
+def test_dry_run_changes_nothing(rig):
+    rig.mpremote("exec", "1")
+    before = rig.image.read_bytes()
+    assert rig.outpost("flash", "--dry-run", "--settings", settings_file(rig, password="hunter2hunter2")) == 0
+    assert "copy /main.py" in rig.out and "to copy" in rig.row("files") and "settings.json" in rig.row("settings")
+    assert rig.image.read_bytes() == before
+    assert "hunter2" not in rig.out + rig.err
+    wait_for(lambda: rig.starts[-1] == "main", "its program again")
+
+
+def test_old_files_of_ours_go_and_the_users_stay(rig, tmp_path):
+    assert rig.outpost("flash", "--no-link") == 0
+    (tmp_path / "x.py").write_text("raise SystemExit\n")
+    mine = ["/mine.py", "/lib/thing.py", "/outpost/notes.txt"]
+    ours = ["/outpost/client.py", "/outpost/gone.mpy", "/outpost/gone.mpy.new"]
+    rig.mpremote("mkdir", ":/lib")
+    for path in [*mine, *ours]:
+        rig.mpremote("cp", tmp_path / "x.py", f":{path}")
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    assert rig.row("files").startswith("0 copied") and "3 old ones removed" in rig.row("files")
+    found = rig.hashes()
+    assert not set(ours) & set(found) and set(mine) <= set(found) and rig.is_whole()
+
+
+@pytest.mark.parametrize("name", ["main.py", "board.py"])
+def test_a_program_of_the_users_own_is_not_overwritten(name, rig, tmp_path):
+    (tmp_path / name).write_text("print('mine')\n")
+    rig.mpremote("cp", tmp_path / name, f":{name}")
+    before = rig.hashes()
+    assert rig.outpost("flash", "--no-link") == 2
+    assert f"/{name} on the board is not Outpost's" in rig.err and "--replace" in rig.err and rig.err.count("\n") == 1
+    assert rig.hashes() == before
+    assert rig.outpost("flash", "--no-link", "--replace") == 0, rig.err
+    assert rig.hashes()[f"/{name}.kept"] == before[f"/{name}"] and rig.is_whole()
+    assert rig.outpost("flash", "--no-link") == 0, "what was flashed is ours"
+
+
+def test_what_was_copied_by_hand_from_here_is_ours(rig):
+    rig.mpremote("cp", "boards/RIG/board.py", ":")
+    rig.mpremote("cp", "firmware/main.py", ":")
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    assert "/board.py" not in rig.hashes() and rig.is_whole()
+
+
+def test_a_new_main_is_an_update_not_a_stranger(rig):
+    assert rig.outpost("flash", "--no-link") == 0
+    change(rig.tree / "firmware" / "main.py", "composition only", "composition")
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    assert rig.row("files").startswith("1 copied") and rig.is_whole()
+
+
+MERGED = ("checksum", "memory", "packets", "reader", "sectors", "session")
+_MAKE_FORMER = """
+import os
+for name in {merged!r}:
+    os.remove("/outpost/" + name + ".mpy")
+for room in ("/outpost/", "/station/", "/support/"):
+    for name in os.listdir(room) + ["fused.mpy"] * (room == "/outpost/"):
+        if name.endswith(".mpy"):
+            with open(room + name, "wb") as file:
+                file.write(b"M another form")
+"""
+
+
+def test_a_board_with_the_former_build_is_taken_over(rig):
+    """Which had fewer files, since several modules came into one, and other bytes in all of them."""
+    board = rig.tree / "boards" / "RIG" / "board.py"
+    now = board.read_text()
+    board.write_text(now + "\n_former = 1\n")
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    board.write_text(now)
+    rig.mpremote("exec", _MAKE_FORMER.format(merged=MERGED))
+    before = rig.hashes()
+    assert rig.outpost("flash", "--settings", settings_file(rig), "--no-link") == 0, rig.err
+    modules = len([path for path in rig.wanted() if path.count("/") == 2])
+    assert rig.row("files").startswith(f"{modules + 1} copied") and "1 unchanged, 1 old ones removed" in rig.row("files")
+    after = rig.hashes()
+    assert "/outpost/fused.mpy" in before and "/outpost/fused.mpy" not in after and rig.is_whole()
+    assert {f"/outpost/{name}.mpy" for name in MERGED} <= after.keys() - before.keys()
+
+
+_MAKE_ONE_ROOM = """
+import json, os
+for room in ("/station", "/support"):
+    for name in os.listdir(room):
+        os.rename(room + "/" + name, "/outpost/" + name)
+    os.rmdir(room)
+os.rename("/outpost/checksum.mpy", "/outpost/crc.mpy")
+with open("/outpost/installed.json") as file:
+    record = json.load(file)
+del record["modules"]
+with open("/outpost/installed.json", "w") as file:
+    json.dump(record, file)
+"""
+
+
+def test_modules_that_moved_to_another_room_are_not_left_behind(rig):
+    """A board that was flashed when all modules were in /outpost: a stale one would be imported by whoever still names it."""
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    rig.mpremote("exec", _MAKE_ONE_ROOM)
+    assert {"/outpost/wifi_board.mpy", "/outpost/clock.mpy", "/outpost/crc.mpy"} <= rig.hashes().keys()
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    found = {path for path in rig.hashes() if path.count("/") == 2 and not path.startswith("/outbox/")}
+    assert found == {path for path in rig.wanted() if path.count("/") == 2} | {"/outpost/installed.json"}
+    assert rig.is_whole()
+
+
+def test_in_the_shared_folders_what_flash_wrote_goes_and_what_the_user_wrote_stays(rig, tmp_path):
+    """/station and /support may be names of the user's folders, too."""
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    gone = rig.tree / "boards" / "support" / "gone.py"
+    gone.write_text("x = 1\n")
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    gone.unlink()
+    (tmp_path / "mine.py").write_text("x = 2\n")
+    for path in ("/support/mine.py", "/support/mine.mpy", "/station/mine.txt"):
+        rig.mpremote("cp", tmp_path / "mine.py", f":{path}")
+    rig.mpremote("cp", tmp_path / "mine.py", ":/support/cut.mpy.new")
+    assert "/support/gone.mpy" in rig.hashes()
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    found = rig.hashes().keys()
+    assert not {"/support/gone.mpy", "/support/cut.mpy.new"} & found and rig.is_whole()
+    assert {"/support/mine.py", "/support/mine.mpy", "/station/mine.txt"} <= found
+
+
+@pytest.mark.parametrize("path", ["/support/wifi.py", "/support/wifi.mpy"])
+def test_a_module_of_the_users_in_a_shared_folder_is_not_overwritten(path, rig, tmp_path):
+    (tmp_path / "mine.py").write_text("x = 2\n")
+    rig.mpremote("mkdir", ":support")
+    rig.mpremote("cp", tmp_path / "mine.py", f":{path}")
+    before = rig.hashes()
+    assert rig.outpost("flash", "--no-link") == 2
+    assert f"{path} on the board is not Outpost's" in rig.err and "--replace" in rig.err
+    assert rig.hashes() == before
+    assert rig.outpost("flash", "--no-link", "--replace") == 0, rig.err
+    assert rig.hashes()[f"{path}.kept"] == before[path] and rig.is_whole()
+    assert rig.outpost("flash", "--no-link") == 0, "what was flashed is ours"
+
+
+# --- Slow ---
+
+SLOW = "import rig, time\nrig.state['flash'].chip.on_operation = lambda: time.sleep_ms(12)"
+
+
+def test_pinning_that_takes_longer_than_an_answer_may_is_waited_for_line_by_line(rig):
+    """The limit is scaled: 2 s, and pinning takes 3 (on an RP2040: 10 s, and 10.1)."""
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    steps = []
+    with connection.connected(rig.port) as board:
+        board.write("/settings.json", json.dumps(SETTINGS | {"outbox_blocks": 32}).encode())
+        board.run(SLOW)
+        began = time.monotonic()
+        outbox = selftest.outbox(board, lambda done, total: steps.append((done, total)), 2.0)
+        took_s = time.monotonic() - began
+    assert not isinstance(outbox, str) and outbox.blocks == 32
+    assert took_s > 2.5, "the flash is not slow"
+    assert steps == [(done, 64) for done in range(4, 65, 4)]
+
+
+def test_a_slow_board_is_flashed_with_the_defaults(rig):
+    rig.order_slow_flash(5)
+    assert rig.outpost("flash", "--settings", settings_file(rig, outbox_blocks=64), "--no-link") == 0, rig.err
+    assert rig.row("outbox") == "64 blocks, pinned now; empty"
+
+
+# --- Cut off ---
+
+
+def test_killed_at_random_and_repeated(rig):
+    """SIGKILL of `outpost flash`, at a random moment from the first byte on; the board is then flashed, and whole."""
+    chance = random.Random(SEED)
+    print(f"OUTPOST_FLASH_SEED={SEED}")
+    killed, runs, longest_s = 0, 0, 1.5
+    while killed < KILLS:
+        change_all(rig.tree, runs % 2)
+        before = rig.image.read_bytes()
+        with rig.flashing("--no-link") as process:
+            rig.wait_for_change(before)
+            time.sleep(chance.uniform(0, longest_s))
+            alive = process.poll() is None
+        killed, runs, longest_s = killed + alive, runs + 1, longest_s if alive else longest_s / 2  # a fast machine
+        assert rig.outpost("flash", "--no-link") == 0, f"seed {SEED}, run {runs}: {rig.err}{rig.out}"
+        assert rig.is_whole(), f"seed {SEED}, run {runs}"
+        assert runs < KILLS + 12, "every flash is faster than its kill"
+
+
+def change_all(tree, number):  # noqa: F811
+    """Each module gets other bytes (0: those of the repository), and main.py: nothing that is on the board will do."""
+    patterns = ("firmware/*/*.py", "boards/support/*.py", "firmware/main.py", "boards/RIG/board.py")
+    for path in [path for pattern in patterns for path in tree.glob(pattern)]:
+        text = re.sub(r"\n__mark = .*", "", path.read_text().rstrip()).rstrip()
+        path.write_text(f"{text}\n\n__mark = {number + 1000}\n" if number and path.name != "native.py" else text + "\n")
+
+
+def test_power_cut_at_random_and_repeated(rig):
+    """Power off in the middle of a program or an erase of the flash, left half done."""
+    chance = random.Random(SEED + 1)
+    print(f"OUTPOST_FLASH_SEED={SEED}")
+    cuts, number = 0, 0
+    rig.mpremote("exec", "1")
+    while cuts < CUTS:
+        number += 1
+        change_all(rig.tree, number % 2)
+        operation, mode = chance.randrange(1, OPERATIONS), chance.choice(["nothing", "all", "first", "last", "random"])
+        rig.order_power_cut(operation, mode)
+        starts = len(rig.starts)
+        first = rig.outpost("flash", "--no-link", "--timeout", 3)
+        cuts += first != 0
+        what = f"seed {SEED}, cut {number}: operation {operation}, {mode}, {rig.starts[starts:]}"
+        assert rig.outpost("flash", "--no-link") == 0, f"{what}: {rig.err}{rig.out}"
+        assert rig.is_whole(), what
+        assert number < CUTS + 12, "no cut comes before the end"
+
+
+def test_what_arrived_before_the_cut_is_not_sent_again(rig):
+    rig.mpremote("exec", "1")
+    before = rig.image.read_bytes()
+    rig.order_power_cut(60, "nothing")
+    assert rig.outpost("flash", "--no-link", "--timeout", 4) == 2 and rig.image.read_bytes() != before
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    assert rig.is_whole()
+    copied = int(re.search(r"\(([\d,]+) bytes", rig.row("files"))[1].replace(",", ""))
+    assert copied < sum(map(len, payload.build(rig.tree, kinds.load(rig.tree, "RIG"), "x86").values()))
+
+
+def test_an_old_version_runs_until_the_new_one_has_arrived(rig):
+    assert rig.outpost("flash", "--no-link") == 0
+    old = rig.wanted()
+    change_all(rig.tree, 1)
+    before = rig.image.read_bytes()
+    with rig.flashing("--no-link"):
+        rig.wait_for_change(before)
+    assert old.items() <= rig.hashes().items()
+
+
+def test_bytes_damaged_on_the_way_do_not_come_into_use(rig, monkeypatch):
+    assert rig.outpost("flash", "--no-link") == 0
+    old = rig.wanted()
+    change(rig.tree / "boards" / "support" / "crash_log.py", "const(1000)", "const(900)")
+    write = connection.Board.write
+    spoilt = lambda board, path, data, show: write(board, path, data[:50] + b"?" + data[51:], show)  # noqa: E731
+    monkeypatch.setattr(connection.Board, "write", spoilt)
+    assert rig.outpost("flash", "--no-link") == 2
+    assert "/support/crash_log.mpy.new did not arrive as it was sent" in rig.err
+    assert old.items() <= rig.hashes().items()
+
+
+# --- Refused ---
+
+
+def test_a_board_of_another_kind_is_left_alone(rig):
+    rig.mpremote("exec", "1")
+    before = rig.image.read_bytes()
+    assert rig.outpost("flash", "--board", "RPI_PICO_W") == 2
+    assert re.search(r"is linux.*, not RPI_PICO_W \(rp2, RP2040\); name the right --board", rig.err)
+    assert rig.image.read_bytes() == before
+
+
+PICO = ("micropython", (1, 25, 0), "Raspberry Pi Pico W with RP2040", 4 << 10 | 3 << 8 | 6, "rp2")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "complaint"),
+    [
+        (0, "circuitpython", "install MicroPython from https://micropython.org/download/RPI_PICO_W/"),
+        (1, (1, 24, 1), "1.25.0 or newer is needed: https://micropython.org/download/RPI_PICO_W/"),
+        (2, "Raspberry Pi Pico 2 W with RP2350", "not RPI_PICO_W (rp2, RP2040); name the right --board"),
+        (3, 4 << 10 | 2 << 8 | 6, "takes .mpy files 6.2 armv6m, this Outpost makes 6.3: update the older of the two"),
+        (3, 6 | 3 << 8, "takes .mpy files 6.3 without machine code"),
+        (4, "esp32", "name the right --board"),
+    ],
+)
+def test_what_the_board_says_of_itself_must_fit(place, value, complaint):
+    kind = kinds.load(REPOSITORY, "RPI_PICO_W")
+    kinds.check(kind, kinds.Facts(*PICO), "/dev/ttyX")
+    facts = [*PICO]
+    facts[place] = value
+    with pytest.raises(ToolError) as error:
+        kinds.check(kind, kinds.Facts(*facts), "/dev/ttyX")
+    assert complaint in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["RPI_PICO_W", "RPI_PICO2_W", "ESP32_GENERIC", "ESP32_GENERIC_S3", "ESP32_GENERIC_C3", "UNIX"])
+def test_every_board_has_its_facts(name):
+    kind = kinds.load(REPOSITORY, name)
+    assert (kind.name, kind.micropython) == (name, (1, 25, 0)) and kind.sensors
+
+
+def test_no_such_board(capsys, rig):
+    assert rig.outpost("flash", "--board", "RPI_PICO_X") == 2
+    assert "no such board; one of ESP32_GENERIC" in rig.err
+
+
+def test_no_room(tmp_path, tree):  # noqa: F811
+    with Rig(tmp_path / "small", tree, blocks=50) as rig:
+        rig.mpremote("exec", "1")
+        before = rig.image.read_bytes()
+        assert rig.outpost("flash", "--settings", settings_file(rig)) == 2
+        assert "'outbox_blocks'" in rig.err and "16 of them for the outbox" in rig.err and rig.err.count("\n") == 1
+        assert rig.image.read_bytes() == before
+
+
+def test_bad_settings_stop_a_flash_before_the_port_is_opened(rig):
+    assert rig.outpost("flash", "--settings", settings_file(rig, interval_ms=0), "--port", "/dev/nothing") == 2
+    assert "settings.toml: key 'interval_ms' must be 1 to" in rig.err
+
+
+def test_an_outbox_that_cannot_be_opened_is_told_and_left_alone(rig):
+    settings = settings_file(rig)
+    assert rig.outpost("flash", "--settings", settings, "--no-link") == 0, rig.err
+    rig.mpremote("rm", ":/outbox/0003.pin")
+    assert rig.outpost("flash", "--settings", settings, "--no-link") == 1
+    assert "failed: /outbox/0003.pin: gone, and its block with it" in rig.row("outbox")

@@ -1,0 +1,474 @@
+# cpython-only: runs a desktop tool as a process, against real mosquitto
+"""`outpost mq bridge` as a process: the demo's messages, kills at random moments, refused messages, segments, storage.
+
+OUTPOST_MQ_KILLS=50 gives the long form of the kills (a minute and a half); OUTPOST_MQ_SEED repeats its moments.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from mq_bridge import (
+    BridgeProcess,
+    by_topic,
+    connect,
+    disconnect,
+    publish_all,
+    put_by_fake,
+    record,
+    retained_in,
+    retained_state,
+    through_queue_manager,
+    wait_until,
+)
+from outpost_tools import segments
+from outpost_tools.broker import Broker
+from outpost_tools.errors import ToolError
+from outpost_tools.interpreters import find_micropython, find_mosquitto
+from outpost_tools.mq import mapping, psc, sources, storage
+from outpost_tools.mq.bridge import Bridge, Incoming
+from outpost_tools.mq.descriptor import Descriptor
+from outpost_tools.mq.header import parse
+from outpost_tools.mq.mapping import Options, Outgoing, Publication
+from outpost_tools.simulate import children
+from paths import FAKES
+
+KILLS = int(os.environ.get("OUTPOST_MQ_KILLS", "6"))
+SEED = int(os.environ.get("OUTPOST_MQ_SEED", "7"))
+FAKE = FAKES / "fake_ibmmq"
+
+
+def need(program, found):
+    if found is None:
+        pytest.skip(f"missing: {program}; run `make setup`")
+
+
+@pytest.fixture
+def broker(tmp_path):
+    need("mosquitto", find_mosquitto())
+    with Broker("mosquitto", tmp_path / "broker") as running:
+        yield running
+
+
+def bridge(tmp_path, broker, *options, **more):
+    address = f"127.0.0.1:{broker.port}"
+    return BridgeProcess(tmp_path, "--broker", address, "--lines", str(tmp_path / "publish.jsonl"), *options, **more)
+
+
+def packets_of(commands):
+    """(topic, payload) of each command, as MQTT."""
+    found = [packet for command in commands for packet in mapping.to_mqtt(command.md, command.data)[0]]
+    return [(packet.topic.decode(), packet.payload) for packet in found]
+
+
+def run_outpost(*words, **more):
+    command = [sys.executable, "-m", "outpost_tools.cli", *words]
+    return subprocess.run(command, check=True, capture_output=True, timeout=120, env=children.tools_environment(), **more)
+
+
+def test_the_demos_messages_into_mq_and_out_again(tmp_path, broker):
+    """Boards, with power cuts, a collector and the bridge at one broker; then everything through the queue manager."""
+    need("MicroPython", find_micropython("amd64") or find_micropython("i386"))
+    address = f"127.0.0.1:{broker.port}"
+    collector = [sys.executable, "-m", "outpost_tools.cli", "collect", "--broker", address, "--log", str(tmp_path / "log")]
+    collecting = children.start([*collector, "--id", "c1"], log=tmp_path / "c.log", env=children.tools_environment())
+    try:
+        with bridge(tmp_path, broker, "--seq-num", "--pub-time", "reading", "--usr") as running:
+            wait_until(lambda: "subscribed" in running.text() and "subscribed" in (tmp_path / "c.log").read_text())
+            boards = ["--boards", "2", "--seconds", "3", "--interval-ms", "20", "--cuts", "2", "--seed", "3"]
+            run_outpost("simulate", "--broker", address, "--out", str(tmp_path / "boards"), *boards)
+            assert children.stop(collecting) == 0
+            collected = packets_in(tmp_path / "log" / "c1")
+            due = set(collected) | set(retained_state(broker.port).items())
+            wait_until(lambda: due <= set(packets_of(running.commands())))
+            assert running.terminate() == 0
+            commands = running.commands()
+    finally:
+        children.kill(collecting)
+    check_demo(tmp_path, broker, commands, collected)
+
+
+def packets_in(log):
+    """(topic, payload) of each frame that a collector stored."""
+    frames = [frame for path in segments.sealed_segments(log) for frame in segments.read_segment(path)]
+    return [(frame.topic.decode(), frame.payload) for frame in frames]
+
+
+def check_demo(tmp_path, broker, commands, collected):
+    """Nothing lost against the collector and the boards' journals, order kept, retained state equal, at each station."""
+    ours = packets_of(commands)
+    data = [packet for packet in ours if packet[0].endswith("/data")]
+    assert len(collected) > 100 and by_topic(data) == by_topic(collected)
+    for journal in (tmp_path / "boards").glob("*/journal.txt"):
+        said_ok = [line.split(" ", 2)[2].encode() for line in journal.read_text().splitlines() if line.startswith("ok ")]
+        assert said_ok and set(said_ok) <= {payload for _, payload in data}
+    check_numbers(commands)
+    manager, packets = through_queue_manager(commands)
+    assert [(packet.topic.decode(), packet.payload) for packet in packets] == ours
+    before = retained_state(broker.port)
+    assert before and retained_in(manager) == before
+    with Broker("mosquitto", tmp_path / "second") as second:
+        client, seen = record(second.port, "end")
+        publish_all(second.port, packets)
+        wait_until(lambda: len(seen) == len(packets))
+        disconnect(client)
+        assert by_topic((topic, payload) for topic, payload, _ in seen) == by_topic(ours)
+        assert retained_state(second.port) == before
+
+
+def check_numbers(commands):
+    """SeqNum is the outbox's sequence number, PubTime the first reading's time."""
+    for command in commands:
+        message = parse(command.data)
+        found = psc.read(message.folders()[0].text)
+        if found.topics[0].endswith("/data"):
+            record = json.loads(message.body)[0]
+            assert found.first("SeqNum") == str(record["seq"])
+            assert found.first("PubTime") == (psc.pub_time(record["bt"]) if "bt" in record else None)
+
+
+class Publisher(threading.Thread):
+    """Publishes numbered payloads on three topics, one of them retained, until it is told to end."""
+
+    def __init__(self, port):
+        super().__init__()
+        self.sent = []
+        self._client = connect(port, "publisher")
+        self._ending = threading.Event()
+
+    def run(self):
+        number = 0
+        while not self._ending.is_set():
+            for topic, retain in (("k/plain", False), ("k/kept", True), (f"k/{number % 7}", number % 3 == 0)):
+                payload = b"%s %d" % (topic.encode(), number)
+                self._client.publish(topic, payload, 1, retain)
+                self.sent.append((topic, payload))
+            number += 1
+            time.sleep(0.003)
+
+    def end(self):
+        """Clears one retained topic last, and returns when the broker has everything."""
+        self._ending.set()
+        self.join()
+        self.sent.append(("k/0", b""))
+        self._client.publish("k/0", b"", 1, True).wait_for_publish(20)
+        disconnect(self._client)
+
+
+def kill_often(running, publisher):
+    """SIGKILL at random moments: most in the middle of the work, some while it starts."""
+    chance = random.Random(SEED)
+    for _ in range(KILLS):
+        before = len(running.text())
+        running.start()
+        if chance.random() < 0.8:
+            wait_until(lambda before=before: "connected," in running.text()[before:])
+        time.sleep(chance.uniform(0, 0.4))
+        running.kill()
+    running.start()
+    publisher.end()
+
+
+def test_kills_at_random_moments_lose_nothing_and_keep_the_order(tmp_path, broker):
+    print(f"seed {SEED}, {KILLS} kills")
+    with bridge(tmp_path, broker, "--filter", "k/#", "--usr", "--on-clear", "delete") as running:
+        wait_until(lambda: "subscribed" in running.text())
+        running.kill()  # the subscription is there, so from now on nothing may be missing
+        publisher = Publisher(broker.port)
+        publisher.start()
+        kill_often(running, publisher)
+        wait_until(lambda: ("k/0", b"") in packets_of(running.commands()[-600:]))
+        wait_until(lambda: set(publisher.sent) <= set(packets_of(running.commands())), 30)
+        assert running.terminate() == 0
+        commands = running.commands()
+    got = packets_of(commands)
+    assert by_topic(got) == by_topic(publisher.sent)  # nothing lost, nothing invented, order kept per topic
+    assert len(got) >= len(publisher.sent) > 100
+    manager, packets = through_queue_manager(commands)
+    before = retained_state(broker.port)
+    assert retained_in(manager) == before and "k/0" not in before and "k/kept" in before
+    with Broker("mosquitto", tmp_path / "second") as second:
+        publish_all(second.port, packets)
+        assert retained_state(second.port) == before
+
+
+def test_kills_between_put_and_puback_of_a_queue_manager(tmp_path, broker):
+    """The live path, with the fake ibmmq: what was acknowledged is committed."""
+    file = tmp_path / "put.jsonl"
+    path = os.pathsep.join([str(FAKE), children.tools_environment()["PYTHONPATH"]])
+    options = ["--broker", f"127.0.0.1:{broker.port}", "--filter", "k/#", "--put", "QM1", "--on-clear", "delete"]
+    options += ["--refused", str(tmp_path / "refused.jsonl")]
+    environment = {"PYTHONPATH": path, "OUTPOST_FAKE_MQ": str(file)}
+    with BridgeProcess(tmp_path, *options) as running:  # without the fake: refused at once, nothing taken
+        assert running.wait() == 2 and "pip install ibmmq" in running.text()
+    with BridgeProcess(tmp_path, *options, environment=environment) as running:
+        wait_until(lambda: "subscribed" in running.text())
+        publisher = Publisher(broker.port)
+        publisher.start()
+        for pause in (0.3, 0.5, 0.2):
+            time.sleep(pause)
+            running.kill()
+            cut_torn_line(file)
+            running.start()
+        publisher.end()
+        wait_until(lambda: set(publisher.sent) <= set(fake_packets(file)))
+        assert running.terminate() == 0
+    assert by_topic(fake_packets(file)) == by_topic(publisher.sent)
+
+
+def cut_torn_line(file):
+    """A queue manager would roll back half a commit."""
+    if file.exists():
+        data = file.read_bytes()
+        file.write_bytes(data[: data.rfind(b"\n") + 1])
+
+
+def fake_packets(file):
+    return packets_of([Outgoing(queue, Descriptor(), data) for queue, data in put_by_fake(file)])
+
+
+def test_a_stop_and_a_start_resume_the_session(tmp_path, broker):
+    client = connect(broker.port, "p")
+    with bridge(tmp_path, broker, "--filter", "a/#") as running:
+        wait_until(lambda: "subscribed" in running.text())
+        client.publish("a/1", b"one", 1, True).wait_for_publish(5)
+        wait_until(lambda: len(running.commands()) == 1)
+        assert running.terminate() == 0
+        client.publish("a/1", b"two", 1, True).wait_for_publish(5)
+        running.start()
+        wait_until(lambda: len(running.commands()) == 2)
+        time.sleep(0.3)
+        assert "session resumed" in running.text() and packets_of(running.commands()) == [("a/1", b"one"), ("a/1", b"two")]
+    disconnect(client)
+
+
+def test_what_mq_cannot_hold_is_set_aside_and_the_rest_goes_on(tmp_path, broker):
+    client = connect(broker.port, "p")
+    with bridge(tmp_path, broker, "--filter", "a/#") as running:
+        wait_until(lambda: "subscribed" in running.text())
+        client.publish("a/\U0001f600", b"smile", 1)
+        client.publish("a/kept", b"x", 1, True)
+        client.publish("a/kept", b"", 1, True)
+        client.publish("a/last", b"\x00\xff", 1)
+        wait_until(lambda: ("a/last", b"\x00\xff") in packets_of(running.commands()))
+        assert running.terminate() == 0
+    disconnect(client)
+    refused = [json.loads(line) for line in (tmp_path / "refused.jsonl").read_text().splitlines()]
+    assert [(line["name"], line["topic"]) for line in refused] == [
+        ("topic-character", "a/\U0001f600"),
+        ("retained-empty", "a/kept"),
+    ]
+    assert "2 messages put, 2 refused" in running.text()
+
+
+def test_mqtt_3_1_1_is_served_too_without_retained_as_published(tmp_path, broker):
+    client = connect(broker.port, "p")
+    client.publish("a/old", b"kept", 1, True).wait_for_publish(5)
+    with bridge(tmp_path, broker, "--filter", "a/#", "--mqtt", "3.1.1") as running:
+        wait_until(lambda: len(running.commands()) == 1)
+        client.publish("a/new", b"kept", 1, True).wait_for_publish(5)
+        wait_until(lambda: len(running.commands()) == 2)
+    disconnect(client)
+    found = [mapping.to_mqtt(command.md, command.data)[0][0] for command in running.commands()]
+    assert [(packet.topic, packet.retain) for packet in found] == [(b"a/old", True), (b"a/new", False)]
+
+
+def test_a_second_bridge_on_the_same_output_is_refused(tmp_path, broker):
+    with bridge(tmp_path, broker) as running:
+        wait_until(lambda: "connected" in running.text())
+        other = BridgeProcess(tmp_path / "broker", "--broker", f"127.0.0.1:{broker.port}", "--lines", str(running.lines))
+        with other:
+            assert other.wait() == 2 and "in use by another bridge" in other.text()
+
+
+def test_a_broker_that_is_away_and_comes_back(tmp_path, broker):
+    with bridge(tmp_path, broker, "--filter", "a/#") as running:
+        wait_until(lambda: "subscribed" in running.text())
+        broker.kill()
+        wait_until(lambda: "connection lost" in running.text())
+        broker.start()
+        wait_until(lambda: running.text().count("connected,") == 2)
+        client = connect(broker.port, "p")
+        client.publish("a", b"x", 1).wait_for_publish(5)
+        client.publish("a/1", b"x", 1).wait_for_publish(5)
+        wait_until(lambda: ("a/1", b"x") in packets_of(running.commands()))
+        disconnect(client)
+
+
+def write_log(folder, count, start=0):
+    writer = segments.SegmentWriter(folder, max_bytes=4000)
+    for number in range(start, start + count):
+        retain = number % 10 == 0
+        writer.append(segments.encode_frame(1763694000000 + number, b"a/%d" % (number % 3), b"%d" % number, retain=retain))
+        writer.commit()
+    writer.seal()
+
+
+def drain(source):
+    """Everything, acknowledged as it comes."""
+    payloads = []
+    while True:
+        received = source.take(0)
+        if not received:
+            return payloads
+        payloads += [incoming.publication.payload for incoming in received]
+        source.ack(received)
+
+
+def test_segments_are_bridged_from_where_the_last_run_ended(tmp_path):
+    write_log(tmp_path / "log", 300)
+    words = [
+        "mq",
+        "bridge",
+        "--segments",
+        str(tmp_path / "log"),
+        "--lines",
+        str(tmp_path / "publish.jsonl"),
+        "--pub-time",
+        "receive",
+    ]
+    for total in (300, 300, 450):
+        if total == 450:
+            write_log(tmp_path / "log", 150, 300)
+        run_outpost(*words)
+        commands = [storage.from_line(line) for line in (tmp_path / "publish.jsonl").read_text().splitlines()]
+        assert [payload for _, payload in packets_of(commands)] == [b"%d" % number for number in range(total)]
+    retained = [mapping.to_mqtt(command.md, command.data)[0][0].retain for command in commands]
+    assert retained == [number % 10 == 0 for number in range(450)]
+    assert psc.read(parse(commands[12].data).folders()[0].text).first("PubTime") == "2025112103000001"
+
+
+def test_a_batch_of_segments_that_was_not_acknowledged_comes_again(tmp_path):
+    write_log(tmp_path / "log", 700)
+    source = sources.Segments(tmp_path / "log", tmp_path / "position", follow=False)
+    first = source.take(0)
+    again = sources.Segments(tmp_path / "log", tmp_path / "position", follow=False)
+    assert [i.publication for i in again.take(0)] == [i.publication for i in first]
+    assert drain(again) == [b"%d" % number for number in range(700)] and again.is_finished
+
+
+def test_segments_that_cannot_be_read_are_named(tmp_path):
+    write_log(tmp_path / "log", 3)
+    path = tmp_path / "log" / "segment-000000000000.seg"
+    good = path.read_bytes()
+    for data, complaint in ((b"nonsense", "wrong magic"), (good[:-1], "damaged at byte")):
+        path.write_bytes(data)
+        source = sources.Segments(tmp_path / "log", tmp_path / "position", follow=False)
+        with pytest.raises(ToolError, match=complaint):
+            drain(source)
+    (tmp_path / "position").write_text("[]")
+    with pytest.raises(ToolError, match="holds no position"):
+        sources.Segments(tmp_path / "log", tmp_path / "position", follow=False)
+
+
+def test_a_payload_that_the_collector_cut_is_refused(tmp_path):
+    writer = segments.SegmentWriter(tmp_path / "log")
+    writer.append(segments.encode_frame(0, b"a", b"x" * 70_000))
+    writer.seal()
+    run_outpost("mq", "bridge", "--segments", str(tmp_path / "log"), "--files", str(tmp_path / "out"))
+    (refused,) = [json.loads(line) for line in (tmp_path / "out" / "refused.jsonl").read_text().splitlines()]
+    assert refused["name"] == "truncated" and list((tmp_path / "out").glob("*.mq")) == []
+
+
+def test_segments_are_followed(tmp_path):
+    write_log(tmp_path / "log", 3)
+    source = sources.Segments(tmp_path / "log", tmp_path / "position", follow=True)
+    assert len(drain(source)) == 3 and not source.is_finished
+    write_log(tmp_path / "log", 2, 3)
+    assert drain(source) == [b"3", b"4"]
+
+
+class Noted:
+    """A source of one batch, that notes its acknowledgement."""
+
+    def __init__(self, events, *payloads):
+        self._events = events
+        self._batch = [Incoming(Publication(b"a", payload, 1, retain=not payload), 0, None) for payload in payloads]
+        self.is_finished = False
+
+    def take(self, wait_s):
+        batch, self._batch = self._batch, []
+        self.is_finished = not batch
+        return batch
+
+    def ack(self, received):
+        self._events.append("acknowledged")
+
+    def idle(self):
+        pass
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["lines", "files"])
+def test_fsync_comes_before_the_acknowledgement_also_of_what_is_refused(tmp_path, monkeypatch, kind):
+    events = []
+    sink = storage.JsonLines(tmp_path / "lines") if kind == "lines" else storage.Files(tmp_path / "files")
+    refused = storage.Lines(tmp_path / "refused")
+    real = os.fsync
+
+    def fsync(handle):
+        real(handle)
+        events.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert Bridge(Noted(events, b"1", b""), sink, refused, Options()).run() == 0
+    wanted = {"lines": ["lines"], "files": ["000000000001.md.json", "000000000001.part", "files"]}[kind]
+    assert events == [*wanted, "refused", "acknowledged"]
+
+
+def outgoing(*payloads):
+    return [mapping.to_mq(Publication(b"a", payload, 1), Options()) for payload in payloads]
+
+
+def test_lines_cut_what_a_kill_tore_and_go_on(tmp_path):
+    path = tmp_path / "lines"
+    sink = storage.JsonLines(path)
+    sink.put(outgoing(b"1", b"2"))
+    sink.close()
+    whole = path.read_bytes()
+    for torn in (b'{"queue"', b"x" * 200_000):
+        path.write_bytes(whole + torn)
+        sink = storage.JsonLines(path)
+        sink.close()
+        assert path.read_bytes() == whole
+    path.write_bytes(b"x" * 100)
+    sink = storage.JsonLines(path)
+    sink.put(outgoing(b"3"))
+    sink.close()
+    assert [storage.from_line(line) for line in path.read_text().splitlines()] == outgoing(b"3")
+
+
+def test_a_write_that_fails_is_undone_and_said(tmp_path, monkeypatch):
+    sink = storage.JsonLines(tmp_path / "lines")
+    sink.put(outgoing(b"1"))
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(storage.SinkError, match="No space left"):
+        sink.put(outgoing(b"2"))
+    monkeypatch.undo()
+    sink.put(outgoing(b"3"))
+    sink.close()
+    found = [storage.from_line(line) for line in (tmp_path / "lines").read_text().splitlines()]
+    assert found == outgoing(b"1", b"3")
+
+
+def test_files_are_numbered_on_and_whole(tmp_path):
+    for payloads in ((b"1", b"2"), (b"3",)):
+        (tmp_path / "000000000009.part").write_bytes(b"torn")
+        sink = storage.Files(tmp_path)
+        sink.put(outgoing(*payloads))
+        sink.close()
+    names = sorted(path.name for path in tmp_path.iterdir() if path.suffix in (".mq", ".part"))
+    assert names == ["000000000001.mq", "000000000002.mq", "000000000003.mq"]
+    third = outgoing(b"3")[0]
+    assert (tmp_path / "000000000003.mq").read_bytes() == third.data
+    described = json.loads((tmp_path / "000000000003.md.json").read_text())
+    assert described == {"queue": third.queue, "md": third.md.to_json()}

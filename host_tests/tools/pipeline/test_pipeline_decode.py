@@ -1,0 +1,165 @@
+# cpython-only: Arrow
+"""The fast reader of segments gives the exact reader's rows, whatever is in the log."""
+
+import json
+import os
+import random
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ground_truth import SEED
+from message_samples import BAD_BYTES, BAD_LABELS, CBOR, HEAD, cbor_pack, pack
+from outpost_tools import segments
+
+try:
+    from outpost_tools.pipeline import decode, schemas
+except ImportError as problem:
+    if os.environ.get("CI") == "true":
+        raise
+    pytest.skip(f"needs the pipeline's packages: {problem}", allow_module_level=True)
+
+TOPIC = b"outpost/board-1/data"
+REASON = schemas.FRAME.get_field_index("reason")
+
+
+def segment(*payloads: bytes, topic: bytes = TOPIC, retain: bool = False) -> bytes:
+    frames = [segments.encode_frame(1000 + n, topic, content, retain=retain) for n, content in enumerate(payloads)]
+    return segments.MAGIC + b"".join(frames)
+
+
+def fast(data: bytes) -> list[tuple]:
+    batches = list(decode.segment_batches(data, "c", 3))
+    assert all(batch.schema == schemas.FRAME for batch in batches)
+    names = [name for name in schemas.FRAME.names if name not in ("time", "received")]
+    rows = []
+    for batch in batches:
+        columns = {name: batch[name].to_pylist() for name in names}
+        columns |= {name: batch[name].cast("int64").to_pylist() for name in ("time", "received")}
+        rows += list(zip(*(columns[name] for name in schemas.FRAME.names), strict=True))
+    return rows
+
+
+def assert_same(data: bytes) -> list[tuple]:
+    """Both readers' rows, compared as text: 0.0 is not -0.0, 1 is not 1.0."""
+    found, expected = fast(data), list(decode.segment_rows(data, "c", 3))
+    assert sorted(map(repr, found)) == sorted(map(repr, expected))
+    return found
+
+
+def reads_fast(data: bytes, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the exact reader is not asked."""
+    with monkeypatch.context() as patch:
+        patch.setattr(decode, "frame_rows", lambda *_: pytest.fail("asked the exact reader"))
+        try:
+            fast(data)
+        except pytest.fail.Exception:
+            return False
+    return True
+
+
+TIMES = [
+    {"t": -1.5},
+    {"t": 1e300},
+    {"t": -1e300},
+    {"t": None},
+    {"bt": None, "up": 1.5, "t": 2},
+    {"bt": None},
+    {"bt": None, "t": 9e99},
+]
+ODD = [
+    b'[{"n":"a","v":1,"v":2}]',
+    pack(n="°C \U0001f600"),
+    pack().replace(b"load", "°".encode()),
+    pack(n="\x00"),
+    pack(extra=1),
+    pack({"n": "a", "v": 1, "seq": "x"}),
+    pack({"n": "", "v": 1}),
+    pack({"n": "a", "v": 1, "u": ""}),
+    pack().replace(b'"v": 0.42', b'"v": 1, "v": 0.42'),
+    pack().replace(b'"v": 0.42', b'"v": 1.5, "v": null'),
+    pack().replace(b'"v": 0.42', b'"v": -0.0, "t": -0.0'),
+    pack().replace(b'"v": 0.42', b'"v": -0'),
+    pack().replace(b'"v": 0.42', b'"v": 01'),
+    pack().replace(b'"v": 0.42', b'"v": 1e-400'),
+    pack().replace(b'"v": 0.42', b'"v": 0.' + b"1" * 900),
+    pack().replace(b'"v": 0.42', b'"v": 9007199254740993'),
+    pack().replace(b'"seq": 1234', b'"seq": 1.234e3'),
+    pack().replace(b'"seq": 1234', b'"seq": 1234, "seq": 5e0'),
+    b" \n\t" + pack() + b"\r\n ",
+    pack() + b"\x0b",
+    pack(**{"": 1}),
+    b'[{"x":' + b"[" * 5000 + b"]" * 5000 + b"}]",
+    pack()[:-1] + b',{"n":"a","v":1,"x":' + b'{"x":' * 300 + b"1" + b"}" * 300 + b"}]",
+    b"\xef\xbb\xbf" + pack(),
+]
+CORPUS = [b for b, _ in BAD_BYTES] + [pack(**c) for c, _ in BAD_LABELS] + ODD + [pack(**c) for c in TIMES] + [c for c, _ in CBOR]
+
+
+@pytest.mark.parametrize("content", CORPUS, ids=range(len(CORPUS)))
+def test_each_odd_message_alone_and_between_good_ones(content):
+    assert_same(segment(content))
+    assert_same(segment(pack(), content, pack(seq=1235)))
+
+
+def test_all_odd_messages_together_in_more_chunks_than_one(monkeypatch):
+    monkeypatch.setattr(decode, "_FRAMES_PER_BATCH", 7)
+    contents = [pack(seq=2000 + n) for n in range(100)] + CORPUS
+    random.Random(SEED).shuffle(contents)
+    rows = assert_same(segment(*contents))
+    assert sum(row[REASON] is None for row in rows) >= 100
+
+
+@pytest.mark.parametrize(
+    "topic", [b"outpost/board-2/data", b"data", b"", b"a/b/board-1/x", b"\xff/board-1/data", b"../board-1/data"]
+)
+def test_topics(topic):
+    assert_same(segment(pack(), pack(seq=1235), topic=topic))
+
+
+def test_retained_and_cut_frames():
+    assert_same(segment(pack(), retain=True))
+    assert_same(segment(pack() + b" " * 70_000, pack()))
+    assert_same(segment(pack() + b" " * (16_384 - len(pack())), pack() + b" " * (16_385 - len(pack()))))
+
+
+def test_real_messages_are_read_fast_and_cbor_and_trouble_are_not(monkeypatch):
+    head = b'{"bn":"board-1/","ver":1,"sid":"e0601a09","seq":0,"held":0,"boot":1,"bt":1795235136.075'
+    real = b"[" + head + b',"n":"load","v":0.34},{"n":"memory","u":"KiB","v":24184548}]'
+    assert reads_fast(segment(real, real.replace(b'"bt":1795235136.075', b'"up":3.250'), pack(n="°")), monkeypatch)
+    assert not reads_fast(segment(real, b"x"), monkeypatch)
+    assert not reads_fast(segment(cbor_pack()), monkeypatch)
+
+
+@pytest.mark.parametrize("cut", [0, 4, 8, 9, 20, 150, -1])
+def test_torn_and_foreign_files(cut):
+    assert_same(segment(pack(), pack(seq=1235))[:cut] if cut else b"PAR1 is no segment")
+
+
+def test_flipped_bits():
+    whole, chance = segment(pack(), b"junk", pack(seq=1235)), random.Random(SEED)
+    for _ in range(200):
+        data = bytearray(whole)
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        assert_same(bytes(data))
+
+
+_LABELS = st.sampled_from([*HEAD, "n", "u", "v", "t", "up", "x"])
+_VALUES = st.none() | st.booleans() | st.integers(-5, 5) | st.integers() | st.floats() | st.text(max_size=5)
+_CHANGES = st.dictionaries(_LABELS, _VALUES | st.lists(_VALUES, max_size=2), max_size=3)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(_CHANGES, st.lists(_CHANGES, max_size=2)), max_size=5))
+@example([({"bt": 1 << 28, "t": -0.1}, [])])
+def test_any_labels_give_the_same_rows(packs):
+    assert_same(segment(*(json.dumps([HEAD | {"n": "load", "v": 1} | first, *rest]).encode() for first, rest in packs)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.binary(max_size=60), max_size=4), st.integers(0, 10**6), st.integers(0, 255))
+def test_any_bytes_and_any_changed_byte_give_the_same_rows(junk, place, value):
+    changed = bytearray(pack({"n": "a", "v": 1.5}))
+    changed[place % len(changed)] = value
+    assert_same(segment(pack(), bytes(changed), *junk))

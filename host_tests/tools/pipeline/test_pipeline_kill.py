@@ -1,0 +1,297 @@
+# cpython-only: Spark and Arrow
+"""The driver of the pipeline killed with SIGKILL, again and again on the same tables; `--continuous`; the command line.
+
+Each run costs a Spark start, so the short form kills once, in the middle of writing silver (test_pipeline.py replays a
+batch whose commit was lost), and the run after the kill is the one that goes on until SIGTERM. The long form,
+`OUTPOST_PIPELINE_KILLS=50 SEED=n`, takes 200,000 messages with 5 % duplicates, replays of whole days and disorder, and kills
+also between ranges and commit, while gold is written, and at 50 random moments; with it go a compaction before every tenth
+run, a check of gold against a plain recomputation, and Ctrl-C.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ground_truth import SEED, START_MS, Board, Log, assert_exact
+from outpost_tools.errors import ToolError
+
+try:
+    import pandas
+
+    from outpost_tools.pipeline import compact, consumed, session, tables
+
+    session.check_java()
+except (ImportError, ToolError) as problem:
+    if os.environ.get("CI") == "true":
+        raise
+    pytest.skip(f"needs PySpark and Java 17: {problem}", allow_module_level=True)
+
+pytestmark = pytest.mark.timeout(900)  # two starts of Spark, on a busy machine minutes
+KILLS = int(os.environ.get("OUTPOST_PIPELINE_KILLS", "0"))
+MESSAGES = int(os.environ.get("OUTPOST_PIPELINE_MESSAGES", "200000"))
+LIMIT_S = 240  # of a step, on a busy machine
+STOP_S = 60  # after SIGTERM; 5 on an idle machine
+BOARDS = [Board(f"board-{n}", f"{n:08x}") for n in range(3)]
+PROGRAM = """
+import sys
+from pathlib import Path
+from outpost_tools.pipeline import job, session
+log, tables = map(Path, sys.argv[1:3])
+spark = session.start("local[2]", tables / "spark.log")
+(tables / ".started").touch()
+job.run(spark, log, tables, batch_bytes=int(sys.argv[3]))
+spark.stop()
+"""
+
+
+def silver_half_written(tables_dir: Path) -> bool:
+    """Batch 1's readings are being written."""
+    attempts = tables.table_directory(tables_dir, "readings").glob(".batch=1-*")
+    return any((attempt / "day=2025-11-21").exists() for attempt in attempts)
+
+
+def ranges_written_but_not_committed(tables_dir: Path) -> bool:
+    number = tables.newest_batch(tables_dir, "streams")
+    return number is not None and number > 1 and not (tables_dir / "_checkpoint" / "commits" / str(number)).exists()
+
+
+def gold_half_written(tables_dir: Path) -> bool:
+    number = tables.newest_batch(tables_dir, "streams")
+    directory = tables.batch_directory(tables_dir, "windows", number) if number is not None else None
+    return directory is not None and directory.exists() and not (directory / "_SUCCESS").exists()
+
+
+def after_start(seconds: float):
+    """So long after Spark has started: before, there is nothing to tear."""
+    begin = time.time()
+
+    def moment(tables_dir: Path) -> bool:
+        mark = tables_dir / ".started"
+        return mark.exists() and begin < mark.stat().st_mtime < time.time() - seconds
+
+    return moment
+
+
+def kill_when(moment, log: Log, tables_dir: Path, batch_bytes: int = 60_000) -> bool:
+    """Run the pipeline until `moment`; False when it ended before."""
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(log.directory), str(tables_dir), str(batch_bytes)])
+    while process.poll() is None:
+        if moment(tables_dir):
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            return True
+        time.sleep(0.002)
+    assert process.returncode == 0
+    return False
+
+
+def seal_messages(log: Log, numbers: range, per_segment: int = 1000) -> None:
+    for seq in numbers:
+        for board in BOARDS:
+            log.message(board, seq, held=max(0, seq - 10))
+    log.repeat_some(0.05)
+    log.disorder(30)
+    log.seal(["collector-1"], per_segment)
+
+
+class Continuous:
+    """`outpost pipeline run --continuous` as a process, a round a second."""
+
+    def __init__(self, log: Log, tables_dir: Path) -> None:
+        line = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", "--log", log.directory, "--tables", tables_dir]
+        line += ["--continuous", "--interval", "1", "--master", "local[2]"]
+        self._process = subprocess.Popen(
+            [*map(str, line)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        self._tables_dir = tables_dir
+
+    def __enter__(self) -> "Continuous":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
+
+    def wait(self, moment, pause_s: float = 0.2) -> None:
+        """Until `moment()`. A run that ends by itself has failed."""
+        deadline = time.monotonic() + LIMIT_S
+        while not moment():
+            assert self._process.poll() is None, self._process.communicate()[1]
+            assert time.monotonic() < deadline, "nothing came in"
+            time.sleep(pause_s)
+
+    def has(self, log: Log) -> bool:
+        """Gold of all of the log's messages, as the end of a round leaves it."""
+        if not tables.exists(self._tables_dir, "devices"):
+            return False
+        rows = tables.read_table(self._tables_dir, "devices", ["received"]).to_pylist()
+        return sum(row["received"] for row in rows) == log.copies
+
+    def planned(self) -> int:
+        return len([*(self._tables_dir / consumed.CHECKPOINT / "offsets").glob("[0-9]*")])
+
+    def stop(self, number: int) -> tuple[int, str, float]:
+        """(exit status, what it said, seconds). SIGINT goes to its children too, as a terminal's Ctrl-C does."""
+        begin = time.monotonic()
+        os.killpg(self._process.pid, number) if number == signal.SIGINT else self._process.send_signal(number)
+        _, said = self._process.communicate(timeout=LIMIT_S)
+        return self._process.returncode, said, time.monotonic() - begin
+
+
+def test_driver_killed_while_writing_then_run_until_sigterm_gives_the_truth(tmp_path):
+    log, tables_dir = Log(tmp_path / "log", SEED), tmp_path / "tables"
+    log.refuse("board-1", b"{", "not JSON")
+    seal_messages(log, range(160), per_segment=60)
+    assert kill_when(silver_half_written, log, tables_dir)
+
+    with Continuous(log, tables_dir) as run:
+        run.wait(lambda: run.has(log))
+        assert_exact(log, tables_dir)
+        seal_messages(log, range(160, 200))  # while it waits for its next round
+        run.wait(lambda: run.has(log))
+        assert_exact(log, tables_dir)
+        before = run.planned()
+        seal_messages(log, range(200, 240))
+        run.wait(lambda: run.planned() > before, 0.01)
+        status, said, seconds = run.stop(signal.SIGTERM)
+    print(f"stopped after {seconds:.1f} s")
+    assert status == 0 and seconds < STOP_S, said
+    assert all("pipeline: " in line for line in said.splitlines()), "Spark's noise on stderr"
+
+    assert_exact(log, tables_dir)  # the round that was under way was finished, its gold too
+    assert run.has(log)
+    assert sum(row["copies"] for row in tables.read_table(tables_dir, "streams").to_pylist()) == log.copies
+    assert tables.read_table(tables_dir, "quarantine")["reason"].to_pylist() == ["not JSON"]
+
+
+@pytest.mark.skipif(not KILLS, reason="optional: OUTPOST_PIPELINE_KILLS=1; another start of Spark")
+def test_ctrl_c_finishes_the_round_too(tmp_path):
+    log, tables_dir = Log(tmp_path / "log", SEED), tmp_path / "tables"
+    seal_messages(log, range(100))
+    with Continuous(log, tables_dir) as run:
+        run.wait(run.planned, 0.01)
+        status, said, _ = run.stop(signal.SIGINT)
+    assert status == 0, said
+    assert run.has(log)
+    assert_exact(log, tables_dir)
+
+
+def many_messages(log: Log) -> None:
+    """200 streams over three weeks: each week live with gaps that come late, and every week whole outboxes again."""
+    boards = [Board(f"board-{n}", f"{n:08x}", clock_ms=START_MS - n * 60_000) for n in range(200)]
+    per_board, weeks = MESSAGES // len(boards), 3
+    for week in range(weeks):
+        numbers = range(per_board * week // weeks, per_board * (week + 1) // weeks)
+        for seq in numbers:
+            for board in boards:
+                if (seq * 31 + int(board.stream, 16)) % 997 or week == weeks - 1:
+                    log.message(board, seq, held=max(0, seq - 300))
+        for board in boards[week::7]:  # what was left out comes with the outbox of this board, days later
+            for seq in range(numbers.stop):
+                log.message(board, seq)
+        log.repeat_some(0.05)
+        log.disorder(5000)
+        log.seal(["collector-1", "collector-2"], per_segment=500)
+
+
+def messages_taken_in(tables_dir: Path) -> int:
+    state = tables.read_table(tables_dir, "streams", ["copies"]) if tables.exists(tables_dir, "streams") else None
+    return sum(state["copies"].to_pylist()) if state else 0
+
+
+@pytest.mark.skipif(not KILLS, reason="optional: OUTPOST_PIPELINE_KILLS=50 kills at 50 random moments, half an hour")
+@pytest.mark.timeout(600 + 90 * KILLS)
+def test_driver_killed_at_many_random_moments(tmp_path):
+    log, tables_dir = Log(tmp_path / "log", SEED), tmp_path / "tables"
+    many_messages(log)
+    total = sum(path.stat().st_size for path in log.directory.rglob("*.seg"))
+    chance, killed, done, longest_s = random.Random(SEED), 0, 0, 21.0
+    moments = [silver_half_written, ranges_written_but_not_committed]
+    moments += [None] * KILLS + [gold_half_written]
+    for number, moment in enumerate(moments):
+        if number % 10 == 9:
+            compact.compact(tables_dir, committed=consumed.committed_batch(tables_dir), grace_s=0)
+        before, moment = done, moment or after_start(chance.uniform(1, longest_s))
+        killed += kill_when(moment, log, tables_dir, max(total // (2 * KILLS), 60_000))
+        done = messages_taken_in(tables_dir)
+        longest_s = 21.0 if done > before else longest_s * 1.3  # a busy machine: or all kills fall into one batch
+        print(f"run {number + 1}: {killed} killed, {done:,} of {log.copies:,} messages taken in", flush=True)
+    assert command("--log", log.directory, "--tables", tables_dir).returncode == 0
+    assert_exact(log, tables_dir)
+    assert sum(tables.read_table(tables_dir, "streams")["copies"].to_pylist()) == log.copies
+    assert_gold_is_a_plain_recomputation(tables_dir)
+    print(f"{killed} kills, {log.copies:,} messages, {len(log.rows):,} rows: exact")
+
+
+def assert_gold_is_a_plain_recomputation(tables_dir: Path) -> None:
+    """By pandas, from silver."""
+    rows = tables.read_table(tables_dir, "readings").to_pandas()
+    timed = rows[rows["time"].notna()].sort_values(["time", "stream", "seq", "record"])
+    key = ["device", "name", "unit", "start"]
+    groups = timed.assign(start=timed["time"].dt.floor("10s")).groupby(key, dropna=False)["value"]
+    expected = groups.agg(["count", "min", "max", "mean", "last"]).reset_index()
+    found = tables.read_table(tables_dir, "windows").to_pandas()
+    pandas.testing.assert_frame_equal(
+        *(frame.sort_values(key, ignore_index=True)[expected.columns] for frame in (expected, found)), check_dtype=False
+    )
+    devices = tables.read_table(tables_dir, "devices").to_pandas().set_index("device")
+    assert devices["readings"].to_dict() == rows.groupby("device").size().to_dict()
+    messages = rows[rows["record"] == 0]
+    assert devices["messages"].to_dict() == messages.groupby("device").size().to_dict()
+    assert devices["last_seen"].to_dict() == rows.groupby("device")["received"].max().to_dict()
+    delay = ((messages["received"] - messages["time"]).dt.total_seconds() * 1000).round()
+    latency = tables.read_table(tables_dir, "latency").to_pandas().set_index("device")
+    assert latency["max_ms"].to_dict() == delay.groupby(messages["device"]).max().to_dict()
+    for part in (50, 95, 99):
+        plain = delay.groupby(messages["device"]).quantile(part / 100)
+        assert ((latency[f"p{part}_ms"] - plain).abs() <= plain * 0.006 + 1).all()
+
+
+def command(*arguments: object, **environment: str) -> subprocess.CompletedProcess:
+    line = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", *map(str, arguments)]
+    return subprocess.run(line, capture_output=True, text=True, check=False, env=os.environ | environment)
+
+
+@pytest.fixture
+def one_segment(tmp_path) -> Path:
+    log = Log(tmp_path / "log", SEED)
+    log.message(Board("board-1", "00000001"), 0)
+    log.seal(["collector-1"], per_segment=10)
+    return log.directory
+
+
+def test_missing_log_directory_is_named(tmp_path):
+    answer = command("--log", tmp_path / "nothing", "--tables", tmp_path / "tables")
+    assert answer.returncode == 2
+    assert f"{tmp_path}/nothing: no such directory" in answer.stderr
+    assert answer.stderr.count("\n") == 1
+
+
+def test_log_directory_without_segments_is_named(tmp_path):
+    answer = command("--log", tmp_path, "--tables", tmp_path / "tables")
+    assert answer.returncode == 2
+    assert "no sealed segment" in answer.stderr
+
+
+def test_missing_java_is_one_line_that_says_what_to_install(tmp_path, one_segment):
+    answer = command("--log", one_segment, "--tables", tmp_path / "tables", JAVA_HOME=str(tmp_path))
+    assert answer.returncode == 2
+    assert "no Java found" in answer.stderr and "openjdk-17" in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_old_java_is_refused(tmp_path, one_segment):
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    java.chmod(0o755)
+    answer = command("--log", one_segment, "--tables", tmp_path / "tables", JAVA_HOME=str(tmp_path))
+    assert answer.returncode == 2
+    assert "Java 11" in answer.stderr
