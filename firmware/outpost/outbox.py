@@ -212,8 +212,11 @@ class Outbox(Sectors):
     def _put(self, first):
         """Write the record, and once more to the next sector when the flash did not take it."""
         for_message = first & 3 == _MESSAGE
-        if for_message and self.next_seq == _SEQ_MASK and not self._start_stream():
-            return _FULL
+        if for_message and self.next_seq == _SEQ_MASK:
+            from outpost import outbox_setup
+
+            if not outbox_setup.start_stream(self):
+                return _FULL
         size = -(-(first >> 16) - (first >> 8 & 0xFF) - _OVERHEAD & -self._align)  # rounded up
         if self._offset + size > _BLOCK_BYTES and not self._make_room(size):
             self.refused += for_message
@@ -230,13 +233,6 @@ class Outbox(Sectors):
         self._saved_oldest = self.oldest_seq
         self._saved_acked = self.acked
         return _OK
-
-    def _start_stream(self):
-        """The 2^30 numbers are used up: start a new stream once the old one is empty; until then
-        False. Allocates, once in 34 years at one message a second."""
-        from outpost import outbox_setup
-
-        return outbox_setup.start_stream(self)
 
     # --- Read ---
 

@@ -179,7 +179,8 @@ def make(outbox: "Outbox", stream, force, first_seq):
 
 
 def start_stream(outbox: "Outbox"):
-    """See Outbox._start_stream()."""
+    """The 2^30 numbers are used up: start a new stream once the old one is empty; until then False.
+    Allocates, once in 34 years at one message a second."""
     if outbox.oldest_seq != outbox.next_seq:
         return False
     outbox.stream = b"%08x" % crc30(outbox.boot, outbox.stream, 0, 8)

@@ -123,13 +123,8 @@ class Sectors:
 
     def _load_header(self, block):
         """True when the block begins with a valid sector header, which is then at the start of the
-        buffer."""
+        buffer. The two unused bits of a CRC are 0."""
         self._read(block, 0)
-        return self._is_header()
-
-    def _is_header(self):
-        """True when a valid header is at the start of the buffer. The two unused bits of a CRC are
-        0."""
         buf = self.buffer
         if u32(buf, 0) & 0xFFFF != _MAGIC or buf[_HEADER_CRC_AT + 3] > 0x3F:
             return False
@@ -210,7 +205,7 @@ class Sectors:
         self._raw.writeblocks(self._place[self._head], first, page)
         self._raw.readblocks(self._place[self._head], first, page)
         if not self._has_header:
-            self._has_header = self._is_header()
+            self._has_header = self._load_header(self._head)
         if self._has_header and holds_record(first, self._prefix, at, self._topic, self._payload):
             self._offset = page + at + size
             return True
