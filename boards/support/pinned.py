@@ -235,7 +235,7 @@ def mtime_of(path):
 
 
 def check_leftovers(folder, names):
-    """Files without a map are what a power cut left only if `unfinished` stands beside them."""
+    """Files without a map are what a power cut left only if `unfinished` is beside them."""
     if "unfinished" not in names and numbers_in(names):
         lost = "/map: gone, and its files may hold messages; release(force=True) gives them up"
         raise PinnedError(folder + lost)
@@ -254,7 +254,7 @@ def compare(raw, path, block, length):
 
 
 def _check_file(raw, folder, entry, length):
-    """One stat and one open: each makes littlefs read the folder anew."""
+    """One stat and one open: each makes littlefs search the folder."""
     number, block, mtime = entry
     path = path_of(folder, number)
     try:
