@@ -94,8 +94,8 @@ class DurableSession(SubscribingSession):
     def _on_message(self):
         if not self.is_on(self.topic):
             return SubscribingSession._on_message(self)
-        stream = self.outbox.stream
-        self._on_confirmation(parse_confirmation(self.buffer, self.payload_at, self.payload_length, stream))
+        at, length, stream = self.payload_at, self.payload_length, self.outbox.stream
+        self._on_confirmation(parse_confirmation(self.buffer, at, length, stream))
         return True
 
     def _on_confirmation(self, seq):

@@ -251,7 +251,9 @@ class Session(Reader):
             return False
         if outbox.loaded_seq != seq:
             return seq == self.base and self._restart_window(outbox.loaded_seq)
-        if self.in_flight and not self.in_flight.has_room(outbox.topic_length + outbox.payload_length):
+        if self.in_flight and not self.in_flight.has_room(
+            outbox.topic_length + outbox.payload_length
+        ):  # fmt: skip
             return False
         first = 0x30 | outbox.flags >> 3 & 0x06 | outbox.flags >> 6
         if first & 4 and self._on_released(seq):

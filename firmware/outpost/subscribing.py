@@ -78,7 +78,8 @@ class SubscribingSession(Session):
     """
 
     def __init__(self, outbox, client_id, rx_bytes=256, in_flight_bytes=0, **options):
-        Session.__init__(self, outbox, client_id, rx_bytes=rx_bytes, in_flight_bytes=in_flight_bytes, **options)
+        options["rx_bytes"], options["in_flight_bytes"] = rx_bytes, in_flight_bytes
+        Session.__init__(self, outbox, client_id, **options)
         self.filters = []
         self._is_request_due = False  # a filter awaits SUBSCRIBE or UNSUBSCRIBE
         self._requested = []  # the filters that await SUBACK or UNSUBACK

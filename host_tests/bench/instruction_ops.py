@@ -8,9 +8,9 @@ import sys
 import time
 
 import board
-from outpost.checksum import crc30
+from outpost.checksum import crc30, holds_record, put_record
 from outpost.client import Client
-from outpost.memory import copy, fill
+from outpost.memory import copy, fill, put_prefix
 from outpost.outbox import Outbox
 from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
@@ -132,17 +132,19 @@ def parts():
     """What a stored message is made of. The private calls are those of outbox.py and sectors.py, in their order."""
     outbox = flash()
     size = len(TOPIC) + PAYLOAD_BYTES + 16
-    outbox._topic_length, outbox._length = len(TOPIC), PAYLOAD_BYTES
-    buffer = outbox.buffer
+    first = 0x11 | len(TOPIC) << 8 | PAYLOAD_BYTES << 16
+    buffer, prefix = outbox.buffer, bytearray(16)
+    put_prefix(prefix, 1, first, 0, 0)
     for name, call in (
         ("append", lambda: outbox.append(TOPIC, PAYLOAD, PAYLOAD_BYTES)),
         ("load, just appended", lambda: outbox.load(outbox.next_seq - 1)),
         ("discard", lambda: outbox.discard(outbox.next_seq - 1)),
         ("in append: room in the sector", lambda: outbox._make_room(size)),
         ("in append: erased pages", lambda: fill(buffer, 256)),
-        ("in append: record composed", lambda: outbox._compose(16, 1)),
+        ("in append: record composed", lambda: put_record(buffer, 16, prefix, TOPIC, PAYLOAD)),
         ("in append: program", lambda: outbox._device.writeblocks(0, outbox._views[1], 256)),
         ("in append: read back", lambda: outbox._read(0, 300)),
+        ("in append: compared", lambda: holds_record(buffer, prefix, 16, TOPIC, PAYLOAD)),
         ("a call of nothing", lambda: None),
         ("copy of bytes, 100", lambda: copy(buffer, 0, PAYLOAD, 0, 100)),
         ("copy of bytes, 300", lambda: copy(buffer, 0, PAYLOAD, 0, 300)),

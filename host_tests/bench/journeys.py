@@ -75,7 +75,8 @@ def journeys() -> dict[str, list[tuple[str, str]]]:
 
 def report(words: list[str] | None = None) -> dict[str, tuple[int, int]]:
     """Prints and returns {journey: (calls, switches)}."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    as_it_is = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=as_it_is)
     parser.add_argument("--hops", action="store_true", help="print each call")
     options = parser.parse_args(words)
     counts = {}

@@ -45,7 +45,7 @@ ALLOWED = {
     "outpost.portable": set(),
     "outpost.ram_outbox": {"memory"},
     "outpost.reader": {"memory"},
-    "outpost.sectors": {"checksum", "memory"},
+    "outpost.sectors": {"checksum", "memory", "outbox_setup"},
     "outpost.session": {"connect_packet", "in_flight", "memory", "reader"},
     "outpost.state_note": {"memory", "outbox"},
     "outpost.status": set(),

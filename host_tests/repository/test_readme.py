@@ -8,8 +8,8 @@ import threading
 import paho.mqtt.client as mqtt
 import pytest
 
-from outpost_tools.broker import Broker
-from outpost_tools.interpreters import find_micropython
+from outpost_tools.common.broker import Broker
+from outpost_tools.common.interpreters import find_micropython
 from paths import REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text()

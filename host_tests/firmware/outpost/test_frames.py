@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from outpost_tools import interpreters
+from outpost_tools.common import interpreters
 from paths import PRODUCT, joined
 
 PATH = joined(*PRODUCT)

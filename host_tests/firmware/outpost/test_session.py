@@ -33,7 +33,7 @@ def written(one):
 
 
 def say(one, data):
-    """Bytes from the server: OK, or the status to close the stream with. Answers are thrown away."""
+    """Bytes from the server: OK, or the status to close the stream with. Drops the answers."""
     at = 0
     while at < len(data):
         at = one.receive(data, at, len(data))

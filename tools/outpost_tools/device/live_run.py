@@ -18,7 +18,6 @@ from outpost_tools.device import flash_time
 from outpost_tools.device.connection import Board
 
 WATCHDOG_MS = 8000  # boards/support/wifi_board.py
-HEAP_WINDOWS = 4  # of 100 turns each
 
 _SCRIPT = """
 import gc
