@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: build fuzz help run setup venv demo demo-seeds power-loss rp2 test test-cpython test-micropython lint types format clean bench bench-collector bench-diff bench-growth bench-pipeline cluster-test size size-diff soak
+.PHONY: build fuzz help run setup venv demo demo-seeds power-loss rp2 test test-cpython test-micropython lint types format clean bench bench-collector bench-diff bench-growth bench-pipeline cluster-test lock size size-diff soak
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/\1\t/' | expand -t 20
@@ -85,6 +85,9 @@ lint: setup  ## ruff: rules and format
 
 types: setup  ## the firmware against the MicroPython stubs of rp2, esp32 and unix
 	@$(BIN)/python tools/typecheck.py
+
+lock:  ## tools/requirements.lock from pyproject.toml: each package with the hashes of its files; UPGRADE=1
+	@$(PYTHON) tools/lock.py $(if $(UPGRADE),--upgrade)
 
 format: setup  ## ruff: put into the format, fix what can be fixed
 	@$(BIN)/ruff check --fix .

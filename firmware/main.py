@@ -37,6 +37,7 @@ from board import Board
 from outpost.client import Client
 from outpost.memory import unload
 from outpost.outbox import Outbox
+from outpost.session import Session
 from station import flash_wear
 from station.clock import Clock
 from station.station import Station
@@ -78,17 +79,18 @@ def build(settings):
         "keep_alive_s": settings["keep_alive_s"],
         "user": settings["user"].encode() or None,
         "password": settings["password"].encode() or None,
-        "random": board.random_bits,
         "in_flight_bytes": board.in_flight_bytes,
     }
-    link, outbox, client_id = board.link, open_outbox(), settings["device_id"].encode()
+    link, outbox = board.link, open_outbox()
+    client_id = settings["device_id"].encode()
     if settings["mode"] == "collector":
-        from outpost.durable import DurableClient
+        from outpost.durable import DurableSession
 
-        word = (base + "/durable").encode()
-        client = DurableClient(link, outbox, client_id, word, settings["confirm_timeout_ms"], **options)
+        topic, timeout_ms = (base + "/durable").encode(), settings["confirm_timeout_ms"]
+        session = DurableSession(outbox, client_id, topic, timeout_ms, **options)
     else:
-        client = Client(link, outbox, client_id, **options)
+        session = Session(outbox, client_id, **options)
+    client = Client(link, session, board.random_bits)
     clock = Clock(now_ms)
     board.set_clock(clock, now_ms)
     topic = (base + "/data").encode()

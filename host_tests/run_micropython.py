@@ -34,8 +34,9 @@ import paths
 
 sys.path.extend(paths.ALL)
 
-from outpost_tools import firmware_build, interpreters
-from outpost_tools.errors import ToolError
+from outpost_tools.common import interpreters
+from outpost_tools.common.errors import ToolError
+from outpost_tools.device import firmware_build
 
 _MPY = {"i386": "x86", "amd64": "x64", "armhf": "armv7emsp"}
 _HEAP = "heapsize=16M"  # the fakes (a whole flash in RAM) are bigger than a board; tests of the heap measure for themselves

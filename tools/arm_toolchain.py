@@ -2,8 +2,8 @@
 
 Keeps about a fifth of what the packages hold: no C++ library, no C library for other processors, no
 documentation. Every program becomes a script that starts it through the unpacked `ld-linux`, so the
-compilers of one suite run on older and newer machines, and the folder may be moved. Knows nothing of
-MicroPython.
+compilers of one suite run on older and newer machines, and the folder may be moved. Knows nothing
+of MicroPython.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _KEPT = (
     "usr/share/cmake-",
 )
 # Libraries for other processors lie in folders beside the one for the RP2040's Cortex-M0+.
-_OTHER_PROCESSORS = re.compile(r"usr/lib/(gcc/arm-none-eabi/[^/]+|arm-none-eabi/newlib)/(arm|thumb)/(?!v6-m/nofp/)")
+_OTHER_PROCESSORS = re.compile(
+    r"usr/lib/(gcc/arm-none-eabi/[^/]+|arm-none-eabi/newlib)/(arm|thumb)/(?!v6-m/nofp/)"
+)
 _PROGRAMS = ("usr/bin", "usr/lib/gcc", "usr/lib/arm-none-eabi/bin")
 _UNUSED = ("usr/bin/arm-none-eabi-lto-dump", "usr/lib/x86_64-linux-gnu/gconv/")
 _ELF, _X86_64 = b"\x7fELF", 62  # the first four bytes of an ELF file; its machine is at byte 18
@@ -109,6 +111,7 @@ def _start_by_loader(program: Path, root: Path) -> None:
     loader = LOADERS["amd64"]
     program.write_text(
         f'#!/bin/sh\nhere="${{0%/*}}"\nlib="$here/{up}/usr/lib"\n'
-        f'exec "$lib/{loader}" --argv0 "$0" --library-path "$lib/{Path(loader).parent}" "$here/{binary.name}" "$@"\n'
+        f'exec "$lib/{loader}" --argv0 "$0" --library-path "$lib/{Path(loader).parent}" '
+        f'"$here/{binary.name}" "$@"\n'
     )
     program.chmod(0o755)

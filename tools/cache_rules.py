@@ -1,4 +1,5 @@
-"""How the set-up programs use their cache: one run at a time, each part whole or absent, long work reported.
+"""How the set-up programs use their cache: one run at a time, each part whole or absent, long work
+reported.
 
 Standard library only: set-up runs before there is a virtual environment.
 """
@@ -41,8 +42,8 @@ def locked(path: Path, what: str) -> Iterator[None]:
 def whole(target: Path) -> Iterator[Path]:
     """An empty folder on the same disk that becomes `target` by one rename when the block ends.
 
-    An exception leaves no `target`. A killed run leaves a folder `unfinished-*` beside it, which the
-    next one removes: the caller holds the lock of `target.parent`.
+    An exception leaves no `target`. A killed run leaves a folder `unfinished-*` beside it, which
+    the next one removes: the caller holds the lock of `target.parent`.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     for leftover in target.parent.glob("unfinished-*"):

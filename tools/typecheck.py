@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Checks the firmware against the MicroPython stubs of each port, with basedpyright. Run with .venv's Python.
+"""Checks the firmware against the MicroPython stubs of each port, with basedpyright.
 
-    .venv/bin/python tools/typecheck.py               rp2, esp32 and unix, each with its board folders
-    .venv/bin/python tools/typecheck.py FILE ...      these files instead of firmware/
+    .venv/bin/python tools/typecheck.py            rp2, esp32, unix, each with its board folders
+    .venv/bin/python tools/typecheck.py FILE ...   these files instead of firmware/
 
-The stubs replace Python's own standard library, so they must not be in `.venv`: pip puts each port's into
-`build/typings/` once (micropython-stubs' documentation asks for the same). Versions are those of the oldest
-MicroPython supported, so that nothing newer is used by accident. Known gap: the stubs give `str`, `bytes` and `os`
-some methods that only CPython has; the dual tests catch those.
+The stubs replace Python's own standard library, so they must not be in `.venv`: pip puts each
+port's into `build/typings/` once (micropython-stubs' documentation asks for the same). Versions are
+those of the oldest MicroPython supported, so that nothing newer is used by accident. Known gap: the
+stubs give `str`, `bytes` and `os` some methods that only CPython has; the dual tests catch those.
 """
 
 from __future__ import annotations
@@ -26,12 +26,16 @@ TYPINGS = REPOSITORY / "build" / "typings"
 STDLIB_STUBS = "micropython-stdlib-stubs==1.25.0"
 PORTS = {  # port: (its stubs, the board folders that run on it)
     "rp2": ("micropython-rp2-rpi-pico-w-stubs==1.25.0.post4", ("RPI_PICO_W", "RPI_PICO2_W")),
-    "esp32": ("micropython-esp32-stubs==1.25.0.post5", ("ESP32_GENERIC", "ESP32_GENERIC_S3", "ESP32_GENERIC_C3")),
+    "esp32": (
+        "micropython-esp32-stubs==1.25.0.post5",
+        ("ESP32_GENERIC", "ESP32_GENERIC_S3", "ESP32_GENERIC_C3"),
+    ),
     "unix": ("micropython-unix-stubs==1.25.0.post1", ("UNIX",)),
 }
-# Names that viper code may use without an import; the stubs' own __builtins__.pyi knows only `const`. Any buffer may be
-# passed for a pointer, so pointers are not checked: ptr8 serves in annotations, ptr16 and ptr32 in calls. `Anything` is for
-# fields that the program gives (`typing` is not on the board).
+# Names that viper code may use without an import; the stubs' own __builtins__.pyi knows only
+# `const`. Any buffer may be passed for a pointer, so pointers are not checked: ptr8 serves in
+# annotations, ptr16 and ptr32 in calls. `Anything` is for fields that the program gives (`typing`
+# is not on the board).
 _MORE_BUILTINS = """
 from typing import Any
 
@@ -50,17 +54,31 @@ class ptr32:
 
 
 def stubs_folder(port: str) -> Path:
-    """Where the port's stubs are; fetches them at the first call. Raises OSError where pip cannot."""
+    """Where the port's stubs are; fetches them at the first call.
+
+    Raises OSError where pip cannot.
+    """
     package = PORTS[port][0]
     folder = TYPINGS / f"{package}+{zlib.crc32(_MORE_BUILTINS.encode()):08x}"
     if folder.exists():
         return folder
     TYPINGS.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix="unfinished-", dir=TYPINGS))
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+    ]
     try:
         done = subprocess.run(
-            [*pip, "--target", str(work / "stubs"), package, STDLIB_STUBS], capture_output=True, text=True, check=False
+            [*pip, "--target", str(work / "stubs"), package, STDLIB_STUBS],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
             raise OSError(f"pip cannot get {package}: {done.stderr.strip()[-300:]}")
@@ -74,10 +92,13 @@ def stubs_folder(port: str) -> Path:
 
 
 def configuration(port: str, files: list[str]) -> dict:
-    """basedpyright's settings. main.py imports the port's first board; the functions of all are the same (test_boards.py)."""
+    """basedpyright's settings. main.py imports the port's first board; the functions of all are the
+    same (test_boards.py)."""
     stubs = str(stubs_folder(port))
     boards = [REPOSITORY / "boards" / name for name in PORTS[port][1]]
-    rooms = [REPOSITORY / place for place in ("firmware/outpost", "firmware/station", "boards/support")]
+    rooms = [
+        REPOSITORY / place for place in ("firmware/outpost", "firmware/station", "boards/support")
+    ]
     firmware = [*rooms, REPOSITORY / "firmware" / "main.py", *boards]
     return {
         "include": files or [str(path) for path in firmware],
@@ -88,7 +109,8 @@ def configuration(port: str, files: list[str]) -> dict:
         "pythonPlatform": "Linux",
         "typeCheckingMode": "standard",
         "reportMissingModuleSource": False,  # stubs without source are the rule here
-        # "None while disconnected" is a state of the client's fields; unannotated code cannot tell the checker when.
+        # "None while disconnected" is a state of the client's fields; unannotated code cannot tell
+        # the checker when.
         "reportOptionalMemberAccess": False,
         "reportOptionalSubscript": False,
         "reportOptionalCall": False,
@@ -102,8 +124,15 @@ def check(port: str, files: list[str]) -> int:
         json.dump(settings, file)
         file.flush()
         checker = Path(sys.executable).parent / "basedpyright"
-        # An interpreter that says nothing: else modules that the stubs lack are taken from CPython's library.
-        command = [str(checker), "-p", file.name, "--pythonpath", shutil.which("true") or "/bin/true"]
+        # An interpreter that says nothing: else modules that the stubs lack are taken from
+        # CPython's library.
+        command = [
+            str(checker),
+            "-p",
+            file.name,
+            "--pythonpath",
+            shutil.which("true") or "/bin/true",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     last = (done.stdout + done.stderr).strip().splitlines()[-1:]
     print(f"{port} ({PORTS[port][0]}): {''.join(last)}", flush=True)
@@ -115,7 +144,8 @@ def check(port: str, files: list[str]) -> int:
 def main() -> int:
     files = [os.path.abspath(name) for name in sys.argv[1:]]
     try:
-        # A configuration that includes nothing passes in silence, so every file named must be there.
+        # A configuration that includes nothing passes in silence, so every file named must be
+        # there.
         for name in files:
             if not os.path.exists(name):
                 raise FileNotFoundError(f"no such file: {name}")

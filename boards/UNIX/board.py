@@ -164,13 +164,13 @@ class Board:
     # --- The ground truth, outside of the simulated flash ---
 
     def started(self, client):
-        outbox = client.outbox
+        outbox = client.session.outbox
         self._journal(b"boot %d %s\n" % (outbox.boot, outbox.stream))
 
     def published(self, station):
         """Called after publish() returned."""
         if station.status == 0:
-            pack, seq = station.pack, station.client.outbox.next_seq - 1
+            pack, seq = station.pack, station.client.session.outbox.next_seq - 1
             self._journal(b"ok %d %s\n" % (seq, bytes(pack.buffer[: pack.length])))
         else:
             self._journal(b"refused %d\n" % station.status)
@@ -195,7 +195,8 @@ class Board:
 
 
 def _counters_of(client, flash):
-    outbox = client.outbox
+    session = client.session
+    outbox = session.outbox
     counters = {
         "boot": outbox.boot,
         "stream": outbox.stream.decode(),
@@ -203,19 +204,19 @@ def _counters_of(client, flash):
         "held": outbox.oldest_seq,
         "appended": outbox.appended,
         "refused": outbox.refused,
-        "sent": client.sent,
-        "acknowledged": client.acknowledged,
-        "redelivered": client.redelivered,
-        "connects": client.connects,
+        "sent": session.sent,
+        "acknowledged": session.acknowledged,
+        "redelivered": session.redelivered,
+        "connects": session.connects,
         "last_error": client.last_error,
-        "longest_outage_ms": client.longest_outage_ms,
+        "longest_outage_ms": session.longest_outage_ms,
         "programs": flash.programs,
         "erases": flash.erases,
         "reads": flash.reads,
         "bytes_programmed": flash.bytes_programmed,
     }
-    if hasattr(client, "replays"):
-        counters.update({"confirmations": client.confirmations, "replays": client.replays})
+    if hasattr(session, "replays"):
+        counters.update({"confirmations": session.confirmations, "replays": session.replays})
     return counters
 
 

@@ -1,26 +1,34 @@
-"""Outbox blocks on a stock board's own littlefs: files of exactly one block pin blocks, which are then used raw.
+"""Outbox blocks on a stock board's own littlefs: files of exactly one block pin blocks, which are
+then used raw.
 
-A littlefs file of 4,096 bytes is one block without pointers, and littlefs never moves, checks or rewrites a file's data.
-`pinning.py` makes such files, finds their blocks and notes them in a map; open_blocks() gives the block device for `Outbox`:
+A littlefs file of 4,096 bytes is one block without pointers, and littlefs never moves, checks or
+rewrites a file's data. `pinning.py` makes such files, finds their blocks and lists them in a map;
+open_blocks() returns the block device for `Outbox`:
 
     device = pinned.open_blocks(rp2.Flash(), "/outbox", machine.unique_id())
 
-Folder:  0000.pin 0001.pin ...  the files   |   map  the blocks in ring order   |   unfinished  while the folder is being changed
-Map:     "OPIN" version:1 0 count:2 device_blocks:4 board_crc:4 | file:2 block:4 mtime:4 each | crc:4        (little endian)
+Folder:  0000.pin 0001.pin ...  the files
+         map                    the blocks in ring order
+         unfinished             is there while the folder is being changed
+Map:     "OPIN" version:1 0 count:2 device_blocks:4 board_crc:4 |
+         file:2 block:4 mtime:4 each | crc:4                      little endian
 
-A file owns its block still when it has its size and time of last change, and its first page reads the same through the file as
-raw. Files deleted, copied back, restored, a filesystem made anew, another board's map: PinnedError, nothing written.
+A file still owns its block when it has its size and time of last change, and its first page reads
+the same through the file as raw. Files deleted, copied back or restored, a filesystem that was
+recreated, another board's map: PinnedError, and nothing is written.
 
-When: 64 files so checked take an RP2040 0.5 s, since littlefs looks through the folder for each. So open_blocks() looks once for
-names and sizes, and checks only the file of the newest sector, that one wholly, and the one behind. Each other file is checked
-before the first program or erase of its block, or by check_next(), which an idle program calls. What only reads may see a block
-that is a file's no more: an outbox takes that for erased or torn, as its CRCs tell.
+When: to check 64 files takes an RP2040 0.5 s, since littlefs searches the folder for each. So
+open_blocks() lists names and sizes once, and checks only the file of the newest sector, all of it,
+and the one after. Each other file is checked before the first program or erase of its block, or by
+check_next(), which an idle program calls. Before that a read may return a block that is no longer a
+file's: an outbox takes it for erased or torn, as its CRCs tell.
 
-Limits: a file put back from a copy in the very second (of the board's clock) that the map has for it, with no record appended
-since the copy, passes; on a filesystem mounted without mtime so does any such file. check() after the next append finds it.
-Whoever writes to the drive while the outbox is in use is seen by check() only. The drive as a USB disk is out of bounds.
-A file that was opened for writing is refused, even if it kept its block.
-Knows the head of a sector (`sectors.py`), nothing else of the outbox. Takes heap, but for read, program and erase.
+Limits: a file put back from a copy in the very second (of the board's clock) that the map has for
+it, with no record appended since the copy, passes; on a filesystem mounted without mtime any such
+file does. check() after the next append finds it. Only check() sees that somebody writes to the
+drive while the outbox is in use. The drive as a USB disk is not supported. A file that was opened
+for writing is refused, even if it kept its block. Knows the start of a sector header
+(`sectors.py`), nothing else of the outbox. Allocates, except in read, program and erase.
 """
 
 import os
@@ -52,29 +60,31 @@ _ENTRY_BYTES = const(10)
 
 
 class PinnedError(ValueError):
-    """One line: the file, what is wrong with it. What to do where it says no more: release(force=True), then create() anew."""
+    """One line: the file, and what is wrong with it. The remedy, where it names none:
+    release(force=True), then create() again."""
 
 
 class NotPinned(PinnedError):
-    """Nothing is there, or what a power cut left of create() or release(): create() may be called without loss."""
+    """Nothing is there, or what a power cut left of create() or release(): create() loses
+    nothing."""
 
 
 class PinnedBlocks:
-    """Block device over the pinned blocks in ring order, from open_blocks(), create() or grow(). No heap in its three methods,
-    but for the check of a file before its first program or erase.
+    """Block device over the pinned blocks in ring order, from open_blocks(), create() or grow().
+    Its three methods do not allocate, except to check a file before its first program or erase.
 
-    Raises ValueError for any address outside, because rp2.Flash checks none. entries: (file number, block, mtime) each;
-    blocks: the numbers on the raw device. is_checked: each file was just found to own its block.
+    Raises ValueError for any address outside, because rp2.Flash checks none. is_checked: each file
+    was just found to own its block.
     """
 
     def __init__(self, raw, folder, board, entries, is_checked=True):
         self.raw = raw
         self.folder = folder
         self.board = board
-        self.entries = entries
-        self.blocks = [block for _, block, _ in entries]
-        self._checked = bytearray([is_checked] * len(entries))
-        self._next = 0
+        self.entries = entries  # (file number, block, mtime) each, in ring order
+        self.blocks = [block for _, block, _ in entries]  # their numbers on the raw device
+        self._checked = bytearray([is_checked] * len(entries))  # 1: the file owns its block
+        self._next = 0  # the file that check_next() checks next
 
     def readblocks(self, block, buf, offset=0):
         block = self._at(block, offset, len(buf))
@@ -88,7 +98,7 @@ class PinnedBlocks:
         return self.raw.writeblocks(number, buf, offset)
 
     def _rewrite(self, block, buf):
-        """The protocol's call without offset erases first."""
+        """The block protocol's call without an offset erases first."""
         self.ioctl(_ERASE, block)
         return self.writeblocks(block, buf, 0)
 
@@ -104,7 +114,7 @@ class PinnedBlocks:
     def direct(self):
         """(raw device, its number of each block): for an outbox, which checks its addresses itself.
 
-        For reads, and for programs of a block that was erased by ioctl() before, or that own() was asked for.
+        For reads, and for programs of a block that ioctl() erased before, or that own() checked.
         """
         return self.raw, self.blocks
 
@@ -120,7 +130,7 @@ class PinnedBlocks:
             self._checked[index] = True
 
     def check_next(self):
-        """Check one file more. Reads only. False when all were. Raises PinnedError."""
+        """Check one more file. Reads only. False when all were checked. Raises PinnedError."""
         if self._next >= len(self.blocks):
             return False
         self.own(self._next)
@@ -128,15 +138,16 @@ class PinnedBlocks:
         return True
 
     def check(self):
-        """Check all files, those that were checked too. Reads only. Raises PinnedError with the name of the first that does not
-        own its block any more."""
+        """Check all files, also those that were checked. Reads only. Raises PinnedError, naming the
+        first that no longer owns its block."""
         for entry in self.entries:
             _check_file(self.raw, self.folder, entry, _PAGE)
         self._check_newest(self.newest())
 
     def check_start(self):
-        """Check the file of the newest sector, every page, and the one behind: were it lost, a newer sector might be lost with
-        it, and its numbers given again. No sector: all. Reads only. Raises PinnedError."""
+        """Check the file of the newest sector, every page, and the one after: if that were lost, a
+        newer sector might be lost with it, and its numbers used again. No sector: check all. Reads
+        only. Raises PinnedError."""
         newest = self.newest()
         if newest < 0:
             return self.check()
@@ -149,14 +160,16 @@ class PinnedBlocks:
             self._checked[newest] = True
 
     def newest(self):
-        """Index of the outbox's head: the valid sector header with the greatest number. -1: none."""
+        """Index of the outbox's head: the valid sector header with the greatest number. -1:
+        none."""
         found, last, buf = -1, 0, bytearray(_HEADER_CRC_AT + 4)
         for index in range(len(self.blocks)):
             self.readblocks(index, buf, 0)
             if not _is_header(buf):
                 continue
             if buf[2] > _FORMAT_VERSION:
-                raise PinnedError(self.folder + ": written by a newer format version; update the firmware")
+                newer = ": written by a newer format version; update the firmware"
+                raise PinnedError(self.folder + newer)
             if found < 0 or (u32(buf, 4) - last) & _SEQ_MASK < _HALF:
                 found, last = index, u32(buf, 4)
         return found
@@ -169,7 +182,8 @@ def _is_header(buf):
 
 
 def open_blocks(raw, folder, board=b"", at_once=False):
-    """The device that create() or grow() left. raw: the block device under the littlefs. board: as for create().
+    """The device that create() or grow() left. raw: the block device under the littlefs. board: as
+    for create().
 
     at_once: check all files now. Raises NotPinned, PinnedError; reads only.
     """
@@ -221,13 +235,15 @@ def mtime_of(path):
 
 
 def check_leftovers(folder, names):
-    """Files without a map are what a power cut left only if `unfinished` stands beside them."""
+    """Files without a map are what a power cut left only if `unfinished` is beside them."""
     if "unfinished" not in names and numbers_in(names):
-        raise PinnedError(folder + "/map: gone, and its files may hold messages; release(force=True) gives them up")
+        lost = "/map: gone, and its files may hold messages; release(force=True) gives them up"
+        raise PinnedError(folder + lost)
 
 
 def compare(raw, path, block, length):
-    """The file and the raw block must read the same. The file is opened anew, since an open one has its own cache."""
+    """The file and the raw block must read the same. It is opened again, since an open file has its
+    own cache."""
     through, direct = bytearray(_PAGE), bytearray(_PAGE)
     with open(path, "rb") as file:
         for at in range(0, length, _PAGE):
@@ -238,7 +254,7 @@ def compare(raw, path, block, length):
 
 
 def _check_file(raw, folder, entry, length):
-    """One stat and one open: each makes littlefs read the folder anew."""
+    """One stat and one open: each makes littlefs search the folder."""
     number, block, mtime = entry
     path = path_of(folder, number)
     try:
@@ -263,9 +279,11 @@ def _load_map(raw, folder, board):
     with open(path, "rb") as file:
         data = file.read()
     end = len(data) - 4
-    if end < _HEAD_BYTES or data[:5] != b"OPIN\x01" or struct.unpack("<I", data[end:])[0] != crc32(data[:end]):
+    is_whole = end >= _HEAD_BYTES and data[end:] == struct.pack("<I", crc32(data[:end]))
+    if not is_whole or data[:5] != b"OPIN\x01":
         raise PinnedError(path + ": not a map of this version")
     _, _, _, count, device_blocks, board_crc = struct.unpack_from(MAP_HEAD, data, 0)
-    if board_crc != crc32(board) or device_blocks != raw.ioctl(_BLOCK_COUNT, 0) or end != _HEAD_BYTES + count * _ENTRY_BYTES:
+    is_of_device = board_crc == crc32(board) and device_blocks == raw.ioctl(_BLOCK_COUNT, 0)
+    if not is_of_device or end != _HEAD_BYTES + count * _ENTRY_BYTES:
         raise PinnedError(path + ": of another board or device")
     return [struct.unpack_from(MAP_ENTRY, data, at) for at in range(_HEAD_BYTES, end, _ENTRY_BYTES)]

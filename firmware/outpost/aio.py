@@ -21,7 +21,8 @@ class PublishError(Exception):
 
 
 class AsyncClient:
-    """client: a Client, Subscriber, DurableClient, ... ticks_ms: callable, the board's ticks. idle_ms: pause when nothing moves.
+    """client: a Client, over any session. ticks_ms: callable, the board's ticks. idle_ms: pause when
+    nothing moves.
 
     run() must be going as a task of its own; the others may be awaited from any number of tasks.
     """
@@ -54,7 +55,7 @@ class AsyncClient:
         QoS 0: waits for a connection, gives None once it is on its way. Raises PublishError for what waiting cannot mend.
         """
         while True:
-            seq = self.client.outbox.next_seq
+            seq = self.client.session.outbox.next_seq
             status = self.client.publish(topic, payload, len(payload), qos, retain)
             if status == 0:
                 return seq if qos else None
@@ -64,6 +65,6 @@ class AsyncClient:
 
     async def delivered(self, seq):
         """Wait until message seq is done with: the server's acknowledgement, in collector mode the collector's word."""
-        outbox = self.client.outbox
+        outbox = self.client.session.outbox
         while seq >= outbox.oldest_seq and not (outbox.acked << 1) >> (seq - outbox.oldest_seq) & 1:
             await asyncio.sleep(self._idle_s)

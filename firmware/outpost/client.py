@@ -1,195 +1,172 @@
-"""The one I/O shell: a stream, a session and an outbox, driven by poll().
+"""The I/O shell: one link, one stream and one session, driven by poll().
 
-Its duties to the sans-I/O parts: give the ticks to the session, its packets to the stream in one write each, whole packets
-from the stream to the session; read from the outbox what the session may send, free there what is done with, and never otherwise.
+    client = Client(link, Session(outbox, b"board-1"))
+    client.publish(b"t", payload, len(payload))
+    while True:
+        client.poll(ticks_ms())
 
-poll() does a bounded piece of work and returns: at most one packet written and one chunk read. What may block is the board's
-`link()` alone (DNS, TLS handshake). No heap after construction and CONNACK; connecting takes what the board's link takes.
+It owns the stream, the chunk that is read from it, and the delay between connection attempts, and
+drives whichever session it was given; the session's fields and counters are its own (`session.py`).
+It must not know a packet.
 
-Stream contract: non-blocking; write(buf, offset, length) and readinto(buf) give a count, None for "nothing now"; readinto
-gives 0 when the peer closed; OSError when it broke. Other oddities of a port end in its board.py.
+Its duties to the session, as those of any other owner of one:
+- set `now_ms`, the ticks (they may wrap at 2^30 or beyond), before it calls anything else;
+- open() when a stream is there, lost() when it is gone;
+- receive(data, at, end) with what the server sent; a negative result is a status: close the stream;
+- next_packet(): write that many bytes of `out`, from out_at on; when all were taken, set out_end to
+  0, else advance out_at;
+- when is_tick, then settle(moved), `moved` if bytes went either way; true: close it, TIMED_OUT.
+Nothing need be called before the ticks reach `check_ms`, unless bytes arrive.
+
+poll() does a bounded piece of work and returns: at most one packet written and one chunk read. Only
+the board's `link()` may block (DNS, TLS handshake). Allocation: construction; connecting allocates
+what the board's link does.
+
+Stream contract: non-blocking; write(buf, offset, length) and readinto(buf) return a count, or None
+for "nothing now"; readinto returns 0 when the peer closed; OSError when the stream broke. Other
+oddities of a port end in its board.py.
 """
 
 from micropython import const
 
-from outpost.memory import copy, puback_id, put_publish, unload
-from outpost.session import Session, elapsed_ms
+from outpost.session import elapsed_ms
 
 _OK = const(0)
-_TOO_BIG = const(-2)
-_BUSY = const(-3)
-_OFFLINE = const(-4)
-_BAD_TOPIC = const(-6)
-_BAD_QOS = const(-8)
-_CLOSED = const(0)
 _CONNECTED = const(2)
-_PROTOCOL_ERROR = const(-20)
 _TIMED_OUT = const(-22)
 _LINK_LOST = const(-23)
-_IDS = const(65535)
 _TICKS = const(0x3FFFFFFF)
 _HALF = const(0x20000000)
-_TICK_MS = const(16)  # how often what depends on time alone is looked at
-_SAVE_COUNT = const(49)  # looked at every 16th time: 64 messages at most come again after a power cut, beside those in flight
-_SAVE_MS = const(600_000)  # a board that measures more often than that pays no program for acknowledgements
+_TICK_MS = const(16)
+_CHUNK_BYTES = const(64)
 _FIRST_WAIT_MS = const(500)
 _LONGEST_WAIT_MS = const(60_000)
 
 
 def backoff_ms(attempt, random_bits):
-    """Milliseconds to wait before connection attempt 2, 3, ...: doubling up to a minute, half of it fixed, half random, so that
-    a thousand boards do not come back in step after a broker's restart. random_bits: 16 random bits.
+    """Milliseconds to wait before connection attempt 2, 3, ...: doubled up to a minute, half of it
+    fixed, half random, so that a thousand boards do not return in step after a broker's restart.
+    random_bits: 16 random bits.
     """
     step = min(_FIRST_WAIT_MS << min(attempt - 1, 7), _LONGEST_WAIT_MS) // 2
     return step + (random_bits & 0xFFFF) * step // 0x10000
 
 
 def nothing(argument):
-    """Stands in for readinto() where there is no stream."""
+    """Stands in for readinto() while there is no stream."""
     return None
 
 
-class Client(Session):
-    """link: callable, gives a connected stream, None (not yet: asked again) or raises OSError. outbox: mounted.
+class Client:
+    """link: callable that returns a connected stream, or None (not yet: it is called again), or
+    raises OSError. session: a Session or one of its subclasses, of this client alone. random:
+    callable that returns 16 random bits; None: no jitter.
 
-    The server's PUBACK frees a message (`durable.py`: the collector's word does). Options: see client_setup.client().
-    on_acknowledged: called with the sequence number.
+    publish() is the session's.
     """
 
-    highest_qos = 1
-    outbox: "Anything"
-    on_acknowledged: "Anything"
-    _link: "Anything"
-    _random: "Anything"
-    _append: "Anything"
-    _discard: "Anything"  # the outbox's; where the server's acknowledgement frees nothing, `nothing`
-    _rx: bytearray
-
-    def __init__(self, link, outbox, client_id, **options):
-        from outpost import client_setup
-
-        client_setup.client(self, link, outbox, client_id, **options)
-        self._read = nothing
-        unload("outpost.client_setup")
+    def __init__(self, link, session, random=None):
+        # What each poll() reads is made first: it then has the place that its hash names.
+        self.session = session
+        self._read = nothing  # the stream's readinto
+        self._rx = bytearray(_CHUNK_BYTES)
+        self._rx_at = self._rx_end = 0  # of it, _rx[_rx_at:_rx_end] still waits for the session
+        self._stream = None
+        # A bound method in a field costs 16 bytes, and saves the search through the classes.
+        self._receive, self._next_packet = session.receive, session.next_packet
+        self.publish = session.publish
+        self._link, self._random = link, random
+        self._attempt = 0  # attempts since the last connection
+        self._since_ms = 0  # ticks at which the stream was lost
+        self._wait_ms = 0  # from then on, until the next attempt
+        self.last_error = _OK  # status, or error number of the port, that ended the last stream
+        self.failures = 0  # streams that ended in an error, or did not open
 
     def is_connected(self):
-        return self.state == _CONNECTED
+        return self.session.state == _CONNECTED
 
     def is_drained(self):
-        """True when nothing that was published still waits for its acknowledgement (collector mode: for the collector's word)."""
-        return self.outbox.oldest_seq == self.outbox.next_seq
-
-    # --- Publish ---
-
-    def publish(self, topic, payload, length, qos=1, retain=False):
-        """Send payload[:length] on topic (bytes). Status; OK with QoS 1: stored, it survives a power cut and will arrive.
-
-        QoS 0 goes out with the next poll() or not at all: OFFLINE without a connection, BUSY while another packet goes out.
-        """
-        if topic is not self._topic and not self._is_good(topic):
-            return _BAD_TOPIC
-        if (qos > 1 or qos < 0) and qos != self.highest_qos:
-            return _BAD_QOS
-        self.check_ms = self.now_ms
-        if not qos:
-            self._retain = retain
-            return self._now(topic, payload, length)
-        qos = qos << 4 | (0x40 if retain else 0)
-        retain = self._append  # the call of a method would take one word more, and the frame would exceed 11
-        return retain(topic, payload, length, qos)
-
-    def _is_good(self, topic):
-        """[MQTT-3.3.2-2]. A topic that cannot change, as most programs use one over and over, is checked once."""
-        if not topic or b"#" in topic or b"+" in topic or b"\0" in topic:
-            return False
-        if isinstance(topic, bytes):
-            self._topic = topic
-        return True
-
-    def _now(self, topic, payload, length):
-        if self.state != _CONNECTED:
-            return _OFFLINE
-        if self.out_end or (self.in_flight_bytes and not self.has_room(len(topic) + length)):
-            return _BUSY
-        if len(topic) + length > self.outbox.record_bytes:  # `tx` is made for them
-            return _TOO_BIG
-        topic = put_publish(self.tx, 0x31 if self._retain else 0x30, topic, 0, len(topic), length)  # from here on an offset
-        topic = copy(self.tx, topic, payload, 0, length)
-        self._start(self.tx, topic)
-        return _OK
-
-    # --- The loop ---
+        """True when no published message awaits acknowledgement (collector mode: confirmation)."""
+        return self.session.outbox.oldest_seq == self.session.outbox.next_seq
 
     def poll(self, now_ms):
-        """A bounded piece of work. True when something moved: call again soon; False: nothing to do just now."""
-        self.now_ms = now_ms
+        """A bounded piece of work. True when something moved: call again soon; False: nothing to do
+        just now. now_ms: ticks."""
         try:
-            now_ms = self._rx_end or self._read(self._rx)  # from here on a count: a frame with `try` has room for two names
-            if now_ms is None and (self.now_ms - self.check_ms) & _TICKS >= _HALF:
-                return False
-            return self._work(now_ms)
+            if (now_ms - self.session.check_ms) & _TICKS < _HALF:
+                self.session.now_ms = now_ms
+                return self._work(self._rx_end or self._read(self._rx))
+            # Before that, less than a tick has passed, and only what arrives counts. The name is a
+            # count from here on: a frame with `except` has room for two locals.
+            now_ms = self._rx_end or self._read(self._rx)
+            return now_ms is not None and self._work(now_ms)
         except OSError:
             self._lost(_LINK_LOST)
         return True
 
     def _work(self, count):
-        """The rest of poll(): `count` bytes came (0: the stream ended, None: nothing), or it is time to look for work."""
-        if self._stream is None:
-            return self._offline()
-        moved = count is not None and self._receive(count)
-        count = self.owes or (self.now_ms - self._tick_ms) & _TICKS < _HALF  # from here on: true when time has passed
-        if count:
-            self._tick_ms = (self.now_ms + _TICK_MS) & _TICKS
-            self.owes = self.out_end > 0 or self.due()  # there may be more
-        if self.out_end or (self.next_send != self.outbox.next_seq and self._next()):  # neither, when the link was lost
-            moved = self._write() or moved
-        if count and self._stream and self.is_dead():
+        """`count` bytes are in _rx (0: the stream ended, None: none), or it is time to look."""
+        session = self.session
+        if self._stream is None and not self._connect(session):
+            return False
+        moved = count is not None
+        if moved:
+            at = self._receive(self._rx, self._rx_at, count)
+            if at != count or self._rx_end or not count:
+                moved = self._keep_rest(at, count)
+        left = self._next_packet()
+        if left:
+            count = self._stream.write(session.out, session.out_at, left)
+            if count:
+                moved = True
+                if count == left:
+                    session.out_end = 0
+                else:
+                    session.out_at += count
+        if session.is_tick and session.settle(moved):
             self._lost(_TIMED_OUT)
-        elif count and not moved:
-            self._rest()
-        self.check_ms = self.now_ms if moved or self.out_end or self.owes else self._tick_ms
         return moved
 
-    def _offline(self):
-        wait_ms = self._wait_ms - elapsed_ms(self.now_ms, self._since_ms)
-        if wait_ms <= 0:
-            return self._connect()
-        self.check_ms = (self.now_ms + min(wait_ms, _TICK_MS)) & _TICKS
-        self._rest()
-        return False
+    def _keep_rest(self, at, count):
+        """The session took _rx[:at] of the `count` bytes in it; a negative number is the status to
+        close the stream with. True when something moved."""
+        if at < 0 or not count:
+            self._lost(at or _LINK_LOST)
+            return True
+        moved = at != self._rx_at
+        if at == count:
+            at = count = 0
+        self._rx_at = at
+        self._rx_end = count
+        return moved
 
-    def _rest(self):
-        """Nothing moves: erase ahead, and give acknowledgements that no next record comes to carry one of their own."""
-        self.outbox.erase_ahead()
-        if self.outbox.unsaved() and elapsed_ms(self.now_ms, self._saved_ms) >= _SAVE_MS:
-            self.outbox.save_state()
-
-    def close(self):
-        """DISCONNECT, if a connection stands, and write down what is acknowledged. The outbox keeps the rest."""
-        try:
-            if self.state == _CONNECTED and not self.out_end:
-                self._start(b"\xe0\x00", 2)
-                self._write()
-        except OSError:
-            pass
-        if self._stream:
-            self._lost(_OK)
-        return self.outbox.save_state()
-
-    def _connect(self):
-        try:
+    def _connect(self, session):
+        """Connect when it is time to. True when there is a stream."""
+        wait_ms = self._wait_ms - elapsed_ms(session.now_ms, self._since_ms)
+        if wait_ms > 0:
+            session.check_ms = (session.now_ms + min(wait_ms, _TICK_MS)) & _TICKS
+            session.settle(False)
+            return False
+        with self:
             self._stream = self._link()
-        except OSError as error:
-            self._lost(error.args[0] if error.args else _LINK_LOST)
         if self._stream is None:
             return False
         self._read = self._stream.readinto
-        self._rx_at = self._rx_end = 0
-        self.open()
-        return self._write()
+        session.open()
+        return True
+
+    __enter__ = nothing
+
+    def __exit__(self, kind, error, trace):
+        """An OSError in `with self` ends the stream. `except OSError as error` would need a frame
+        of 13 words, which come from the heap at each turn."""
+        if not isinstance(error, OSError):
+            return False
+        self._lost(error.args[0] if error.args else _LINK_LOST)
+        return True
 
     def _lost(self, error):
-        """The stream is of no more use, or did not come: close it, and connect after a delay."""
+        """The stream is of no more use, or did not open: close it, and connect after a delay."""
         try:
             if self._stream:
                 self._stream.close()
@@ -197,111 +174,23 @@ class Client(Session):
             pass
         self._stream = None
         self._read = nothing
-        self.check_ms = self.now_ms
-        if self.state == _CONNECTED:
-            self._offline_ms = self.now_ms
-        self.state = _CLOSED
-        self.out_end = 0
+        self._rx_at = self._rx_end = 0
+        self._attempt = 1 if self.session.state == _CONNECTED else self._attempt + 1
+        self.session.lost()
         self.last_error = error
         self.failures += error != _OK
-        self._attempt += 1
-        self._since_ms = self.now_ms
+        self._since_ms = self.session.now_ms
         self._wait_ms = backoff_ms(self._attempt, self._random() if self._random else 0)
 
-    def _write(self):
-        """Go on with the packet that goes out: one write, resumed at its offset when the stream took less."""
-        at = self.out_at
-        count = self._stream.write(self.out, at, self.out_end - at)
-        if not count:
-            return False
-        at += count
-        self.out_at = at
-        if at == self.out_end:
-            self.out_end = 0
-        return True
-
-    # --- Send ---
-
-    def _next(self):
-        """Start the outbox's next message, if there is one and room in the window. True when one was started."""
-        outbox = self.outbox
-        seq = self.next_send
-        if seq > outbox.next_seq:  # its numbers were used up, and begin at 0 again
-            self.high = self.maybe_sent = seq = 0
-            self.restart_at(0)
-        if self._acked:
-            seq = self.pass_over()
-        if seq - self.base >= self.window or self.state != _CONNECTED or outbox.load(seq):
-            return False
-        if outbox.loaded_seq != seq:  # those between no longer exist
-            if seq != self.base:
-                return False
-            self.restart_at(outbox.loaded_seq)
-        if self.in_flight_bytes and not self.has_room(outbox.topic_length + outbox.payload_length):
-            return False
-        self._compose()
-        return True
-
-    def _compose(self):
-        """PUBLISH from the outbox's buffer into `tx` (3.3)."""
-        outbox = self.outbox
-        first = 0x30 | outbox.flags >> 3 & 0x06 | outbox.flags >> 6
-        if (self.next_send < self.high or self.next_send < self.maybe_sent) and self.is_dup():
-            first |= 8
-            self.redelivered += 1
-        self.sent += 1
-        first |= (1 + self.next_send % _IDS) << 8  # packet_id_of(), at a call less
-        first = put_publish(self.tx, first, outbox.buffer, outbox.topic_at, outbox.topic_length, outbox.payload_length)
-        self.start_message(first)
-
-    # --- Receive ---
-
-    def _receive(self, count):
-        """Take what stands in _rx up to `count`. True when something was taken."""
-        if not count:
-            self._lost(_LINK_LOST)
-            return True
-        self._rx_end = count
-        if self._answer:
-            return False  # it waits for the stream
-        rx = self._rx
-        at = self._rx_at
-        while True:
-            packet_id = puback_id(rx, at, count) if self.is_between else 0
-            if packet_id and self.state == _CONNECTED:  # there as a whole, it needs no reader: there are many of them
-                self._rx_at = at + 4
-                self._puback(packet_id)
-            else:
-                self._take(rx)
-            at = self._rx_at
-            if at >= count:
-                self._rx_at = self._rx_end = 0
-                return True
-            if self._answer or self._stream is None:  # a handler may have closed it
-                return True
-
-    def _take(self, rx):
-        """One packet, or what there is of it."""
-        self.owes = True
-        at = self._rx_at = self.feed(rx, self._rx_at, self._rx_end)
-        if at < 0:
-            self._lost(_PROTOCOL_ERROR)
-        elif self.is_between:
-            at = self.handle()
-            if at:
-                self._lost(at)
-
-    def _established(self):
-        if self.connects:
-            self.longest_outage_ms = max(self.longest_outage_ms, elapsed_ms(self.now_ms, self._offline_ms))
-        self.connects += 1
-        self._attempt = 0
-
-    def _acknowledged(self, seq):
-        self.acknowledged += 1
-        self._discard(seq)
-        self._saved_ms = self.now_ms
-        if seq & 15 == 15 and self.outbox.unsaved() >= _SAVE_COUNT:
-            self.outbox.save_state()
-        if self.on_acknowledged:
-            self.on_acknowledged(seq)
+    def close(self):
+        """DISCONNECT, if connected, and save what is acknowledged. The outbox keeps the rest. A
+        status: see Outbox.save_state()."""
+        session = self.session
+        try:
+            if session.leave():
+                self._stream.write(session.out, 0, session.out_end)
+        except OSError:
+            pass
+        if self._stream:
+            self._lost(_OK)
+        return session.outbox.save_state()

@@ -1,22 +1,28 @@
-"""Collector mode: a record stays in flash until the collector says "durable up to seq N of stream S".
+"""Collector mode: a record stays in flash until the collector has confirmed that it is durable.
 
-Why: a broker's PUBACK is no durability. Measured: mosquitto killed after acknowledging 5,000 messages for an absent subscriber
-lost 1 to 5,000 of them under every setting tried. So PUBACK only frees the place in the window; this client takes in the
-collector's word, and decides when what stays unconfirmed is sent again: after every reconnect, and after `timeout_ms` without
-progress, doubled each time up to 64-fold, so that an absent collector does not make a board talk for ever.
+Why: a broker's PUBACK is no durability. Measured: mosquitto killed after acknowledging 5,000
+messages for an absent subscriber lost 1 to 5,000 of them under every setting tried. So PUBACK frees
+only the place in the window; this session takes the collector's confirmation, and decides when what
+stays unconfirmed is retransmitted: after every reconnect, and after `timeout_ms` without progress,
+doubled each time up to 64-fold, so that an absent collector does not make a board talk forever.
 
-The word is a retained message on the device's topic: `<stream: 8 hex digits> <seq>`. One that is stale, foreign, garbled or
-from the future only counts. Knows no stream and no clock; takes no heap after construction.
+The confirmation is a retained message on the device's topic: `<stream: 8 hex digits> <seq>`: all
+up to number seq is durable. One that is stale, foreign, garbled or from the future is ignored and
+counted. Must not know a stream or a clock. Allocation: SUBSCRIBE, beside construction.
+
+Its hooks, beside those of `subscribing.py`:
+    _on_acknowledged(seq)  PUBACK: the place in the window is free; stands in for `_release`
+    _on_confirmation(seq)  a confirmation arrived; -1: a garbled or foreign one
 """
 
 from micropython import const
 
-from outpost.client import nothing
 from outpost.session import elapsed_ms
-from outpost.subscriber import Subscriber
+from outpost.subscribing import SubscribingSession
 
-# After a connect: wait so long for the retained word before sending again what it may confirm; once SUBACK is there, which
-# servers send right before it, only the shorter time. What ends the wait too early costs duplicates, no message.
+# After a connect: how long the retained confirmation is awaited before what it may confirm is sent
+# again; once SUBACK is there, which servers send right before it, only the shorter time. Too short
+# a wait costs duplicates, no message.
 _HOLD_MS = const(1500)
 _AFTER_SUBACK_MS = const(250)
 _LONGEST = const(64)
@@ -24,7 +30,7 @@ _CONNECTED = const(2)
 
 
 def parse_confirmation(buf, at, length, stream):
-    """seq of `<stream> <seq>` in buf[at:at+length]; -1 when it is garbled or of another stream."""
+    """seq of `<stream> <seq>` in buf[at:at+length]; -1: garbled, or of another stream."""
     if not 10 <= length <= 19 or buf[at + 8] != 0x20 or not _is_stream(buf, at, stream):
         return -1
     return _decimal(buf, at + 9, at + length)
@@ -48,123 +54,129 @@ def _decimal(buf, at, end):
     return seq if seq < 0x40000000 else -1
 
 
-class DurableClient(Subscriber):
-    """topic: where the collector's word is published (bytes). timeout_ms: silence after which unconfirmed messages go again.
+class DurableSession(SubscribingSession):
+    """topic: where the collector publishes its confirmation (bytes). timeout_ms: silence after
+    which unconfirmed messages are retransmitted. The other options: see SubscribingSession.
 
-    The other arguments: see Subscriber. `through`: messages up to this number are durable.
+    ValueError when the outbox renumbers kept messages (RamOutbox, NewestPerTopic).
     """
 
-    def __init__(self, link, outbox, client_id, topic, timeout_ms=10_000, **options):
+    def __init__(self, outbox, client_id, topic, timeout_ms=10_000, **options):
         if outbox.renumbers:
-            raise ValueError("client: this outbox policy gives kept messages new numbers; collector mode cannot follow")
+            raise ValueError("session: collector mode cannot follow an outbox that renumbers")
+        SubscribingSession.__init__(self, outbox, client_id, **options)
         self.topic = topic
         self.timeout_ms = timeout_ms
-        self.through = -1
-        self.confirmations = self.replays = 0
-        self._factor = 1
-        self._progress_ms = self._exchanged = 0  # below _exchanged, each message was acknowledged by the server once
-        # _waits: no new message is sent before a replay. It is due at once, and the retained word may still come.
-        self._reconnected = self._held_up = self._waits = False
-        self._hold_ms = 0
-        Subscriber.__init__(self, link, outbox, client_id, **options)
+        self.through = -1  # messages up to this number are durable; -1: none is known to be
+        self.confirmations = self.replays = 0  # counters
+        self._factor = 1  # of timeout_ms
+        self._progress_ms = 0  # ticks of the connect, or of the last progress
+        self._is_reconnected = False  # and no replay has begun since
+        self._is_held_up = False  # the retained confirmation may still come
+        self._is_waiting = False  # a replay is due: no new message is sent before it
+        self._hold_ms = 0  # how long it is held up, from the connect on
         self.maybe_sent = outbox.next_seq
-        self._discard = nothing  # the collector's word frees
+        self._release = self._on_acknowledged  # only a confirmation frees
 
-    def is_dup(self):
-        """A replay is a new exchange, unless the first one is still open, or may be."""
-        return self.next_send < self.high or self._exchanged <= self.next_send < self.maybe_sent
-
-    def _established(self):
-        """What is unconfirmed goes again, once the retained word had time to come: SUBSCRIBE brings it. No word can confirm what
-        was never sent."""
-        Subscriber._established(self)
+    def _on_connected(self):
+        """What is unconfirmed is retransmitted, once the retained confirmation had time to come:
+        SUBSCRIBE brings it. None can confirm what was never sent."""
+        SubscribingSession._on_connected(self)
         self.subscribe(self.topic)
-        self._reconnected = self._waits = True
-        self._held_up = self.outbox.oldest_seq < max(self.maybe_sent, self.high, self._exchanged)
+        self._is_reconnected = self._is_waiting = True
+        sent = max(self.maybe_sent, self.high, self._exchanged)
+        self._is_held_up = self.outbox.oldest_seq < sent
         self._hold_ms = _HOLD_MS
         self._progress_ms = self.now_ms
 
-    def _message(self):
+    # --- Confirmations ---
+
+    def _on_message(self):
         if not self.is_on(self.topic):
-            return Subscriber._message(self)
-        self._word(parse_confirmation(self.buffer, self.payload_at, self.payload_length, self.outbox.stream))
+            return SubscribingSession._on_message(self)
+        at, length, stream = self.payload_at, self.payload_length, self.outbox.stream
+        self._on_confirmation(parse_confirmation(self.buffer, at, length, stream))
         return True
 
-    def _word(self, seq):
-        """The collector's word came in."""
+    def _on_confirmation(self, seq):
         if seq >= self.outbox.next_seq or seq <= self.through:
             self.ignored += 1
-            self._held_up = self._held_up and seq < 0
+            self._is_held_up = self._is_held_up and seq < 0
             return
         self.through = seq
-        self._held_up = False
+        self._is_held_up = False
         self.confirmations += 1
         self._factor = 1
         self._progress_ms = self.now_ms
         self._free_durable()
 
-    def _acknowledged(self, seq):
-        """If none is unconfirmed before this message, the silence begins now."""
+    def _on_acknowledged(self, seq):
+        """The silence begins now, if no message before this one is unconfirmed."""
         if seq == self.outbox.oldest_seq:
             self._progress_ms = self.now_ms
         self._free_durable()
-        Subscriber._acknowledged(self, seq)
 
     def _free_durable(self):
-        """Free what the collector confirmed, but nothing whose exchange with the server is still open."""
+        """Free what is confirmed, but nothing whose exchange with the server is still open."""
         through = self.through
         if self.high > self.base:
             through = min(through, self.base - 1)
         if through >= self.outbox.oldest_seq:
             self.outbox.discard_through(through)
 
-    def _next(self):
-        """New messages wait for the retained word, and until a replay has begun; those of the connection before do not."""
-        if self.next_send > self.outbox.next_seq:  # its numbers begin anew
+    # --- Retransmission ---
+
+    def _start_message(self):
+        """New messages wait until a replay that is due has begun; those of the connection before do
+        not."""
+        if self.next_send > self.outbox.next_seq:  # its numbers begin again at 0
             self.through = -1
             self._exchanged = 0
-        return (not self._waits or self.next_send < self.high) and Subscriber._next(self)
+        if self._is_waiting and self.next_send >= self.high:
+            return False
+        return SubscribingSession._start_message(self)
 
-    def due(self):
-        """Begin a replay that is due, when nothing is in flight any more. One that the word made needless meanwhile holds no new
-        message back."""
+    def _on_tick(self):
+        """Begin a replay that is due, when nothing is in flight any more. One that a confirmation
+        has made needless holds no new message back."""
         if self.state == _CONNECTED:
-            is_due = self._replay_due()
-            self._waits = is_due or self._held_up
+            is_due = self._is_replay_due()
+            self._is_waiting = is_due or self._is_held_up
             if is_due and self.high <= self.base:
                 self._replay()
-        return Subscriber.due(self)
+        return SubscribingSession._on_tick(self)
 
-    def _replay_due(self):
-        """After a connect: when the word is there, or had time to come. Later: when some that the server acknowledged stay
-        unconfirmed."""
-        if self._held_up and elapsed_ms(self.now_ms, self._progress_ms) < self._hold():
+    def _is_replay_due(self):
+        """After a connect: when the confirmation has come, or had time to. Later: when some that
+        the server acknowledged stay unconfirmed."""
+        silent_ms = elapsed_ms(self.now_ms, self._progress_ms)
+        if self._is_held_up and silent_ms < self._hold(silent_ms):
             return False
-        self._held_up = False
-        if self._reconnected:
+        self._is_held_up = False
+        if self._is_reconnected:
             return True
-        silent = elapsed_ms(self.now_ms, self._progress_ms) >= self.timeout_ms * self._factor
-        return silent and self.outbox.oldest_seq < self.base
+        return silent_ms >= self.timeout_ms * self._factor and self.outbox.oldest_seq < self.base
 
-    def _hold(self):
-        """How long the replay waits for the word, from the connect on."""
-        if self._hold_ms == _HOLD_MS and self._is_answered():
-            self._hold_ms = min(elapsed_ms(self.now_ms, self._progress_ms) + _AFTER_SUBACK_MS, _HOLD_MS)
+    def _hold(self, since_ms):
+        """How long the replay waits for the confirmation, from the connect on."""
+        if self._hold_ms == _HOLD_MS and self._is_subscribed():
+            self._hold_ms = min(since_ms + _AFTER_SUBACK_MS, _HOLD_MS)
         return self._hold_ms
 
-    def _is_answered(self):
+    def _is_subscribed(self):
         for entry in self.filters:
             if entry[0] == self.topic:
                 return entry[2] >= 0
         return False
 
     def _replay(self):
-        """The messages from the oldest held one on go again."""
-        self.replays += self.outbox.oldest_seq < self.base
-        if not self._reconnected:
+        """Retransmit from the oldest held message on."""
+        oldest = self.outbox.oldest_seq
+        self.replays += oldest < self.base
+        if not self._is_reconnected:
             self._factor = min(self._factor * 2, _LONGEST)
-        self._reconnected = self._waits = False
+        self._is_reconnected = self._is_waiting = False
         self._progress_ms = self.now_ms
         self._exchanged = max(self._exchanged, self.base)
-        self.restart_at(self.outbox.oldest_seq)
+        self._restart_window(oldest)
         self.high = self.base

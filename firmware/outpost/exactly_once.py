@@ -1,25 +1,32 @@
-"""QoS 2 both ways, over a reset too. A class of its own, so that boards that do not use it do not pay.
+"""QoS 2 both ways, over a reset too. A class of its own, so that boards without it do not pay.
 
-Out: PUBLISH, PUBREC, PUBREL, PUBCOMP (4.3.3). Once the server has said PUBREC, the message must never be published again: that it
-was released goes into the outbox's note before PUBREL goes out, one note for all that came together. After a reset the released
-ones get a PUBREL, the others a PUBLISH with DUP.
+Out: PUBLISH, PUBREC, PUBREL, PUBCOMP (4.3.3). Once the server has sent PUBREC, the message must
+never be published again: that it is released goes into the outbox's note before PUBREL goes out,
+one note for all that arrived together. After a reset the released ones get a PUBREL, the others a
+PUBLISH with DUP.
 
-In: a message goes to the handler, then its identifier into the note, then PUBREC goes out; with the identifier noted, the
-server's repetitions get a PUBREC and no more. PUBREL takes it out of the note, then PUBCOMP goes out: from then on the server may
-use the identifier for another message. A power cut between the handler's return and the note brings the message again, with DUP:
-nothing on this side of the handler can close that gap.
+In: a message goes to the handler, then its identifier into the note, then PUBREC goes out; while
+the identifier is noted, the server's repetitions get a PUBREC and no more. PUBREL takes it out of
+the note, then PUBCOMP goes out: from then on the server may use the identifier for another message.
+A power cut between the handler's return and the note brings the message again, with DUP: nothing on
+this side of the handler can close that gap.
 
-When the server has lost the session (session-present 0), what it had not completed is published again: rather twice than never.
+When the server has lost the session (session-present 0), what it had not completed is published
+again: rather twice than never.
 
-Note: base:4 released:2 identifiers:2 each; bit (seq & 15) of released belongs to the one message in base..base+15 that it fits.
-No heap after construction.
+Note: base:4 released:2 identifiers:2 each; bit (seq & 15) of released belongs to the one message in
+base..base+15 that it fits. Must not know a stream or a clock. Allocation: construction only.
+
+Its hooks, beside those of `subscribing.py`:
+    _on_progress(first, packet_id)  PUBREC or PUBCOMP of a message that went out
+    _on_pubrel(packet_id)           PUBREL of a message that came in
 """
 
 from micropython import const
 
 from outpost import packets
 from outpost.session import packet_id_of
-from outpost.subscriber import Subscriber
+from outpost.subscribing import SubscribingSession
 
 _OK = const(0)
 _FULL = const(-1)
@@ -28,25 +35,34 @@ _TOO_MANY = const(-24)
 _CONNECTED = const(2)
 _FIXED_BYTES = const(6)
 _ARRIVED = const(32)  # identifiers that may await PUBREL at a time; mosquitto has 20 in flight
+_RECORD_OVERHEAD = const(16)
+_IDS = const(65535)
+_PUBREL_BYTES = const(4)
 _PUBREC = const(0x500000)
 _PUBREL = const(0x620000)
 _PUBCOMP = const(0x700000)
 
 
-class ExactlyOnce(Subscriber):
-    """outbox: a NotedOutbox, mounted. The other arguments: see Subscriber. Broker mode: a collector's tables drop duplicates."""
+class ExactlyOnceSession(SubscribingSession):
+    """outbox: a NotedOutbox, mounted. The other options: see SubscribingSession. Broker mode: a
+    collector's tables drop duplicates.
+
+    ValueError when a note does not fit into a record of the outbox.
+    """
 
     highest_qos = 2
 
-    def __init__(self, link, outbox, client_id, **options):
-        # Bit seq & 15 of a message in flight: it is QoS 2; the server has it; its PUBREL is due.
-        self._two = self._released = self._due = self.unnoted = 0
+    def __init__(self, outbox, client_id, **options):
+        SubscribingSession.__init__(self, outbox, client_id, **options)
+        self._two = 0  # bit seq & 15 of a message in flight: it is QoS 2;
+        self._released = 0  # the server has it;
+        self._due = 0  # its PUBREL is due
+        self.unnoted = 0  # counter: notes left out because the ring had no room for one
         self._note = bytearray(_FIXED_BYTES + 2 * _ARRIVED)
-        self._note_end = _FIXED_BYTES  # the identifiers that arrived and await PUBREL stand in front of it
-        self._is_noted = True
-        if outbox.record_bytes < len(self._note) + 16:
+        self._note_end = _FIXED_BYTES  # before it, the identifiers that arrived and await PUBREL
+        self._is_noted = True  # the note on flash tells what is released
+        if outbox.record_bytes < len(self._note) + _RECORD_OVERHEAD:
             raise ValueError("mqtt: QoS 2 needs an outbox with record_bytes of 86 or more")
-        Subscriber.__init__(self, link, outbox, client_id, **options)
         if outbox.note_length >= _FIXED_BYTES:
             self._take_note(outbox.note, outbox.note_length)
 
@@ -60,9 +76,10 @@ class ExactlyOnce(Subscriber):
         self._two = self._released
 
     def _save(self):
-        """Write the note. False when the flash did not take it: nothing may go out that relies on it.
+        """Write the note. False: flash did not take it, and nothing that relies on it may go out.
 
-        In a ring without room for a note no exchange would ever end: they go on, `unnoted`, and a reset might repeat them.
+        In a ring without room for a note no exchange would ever end: they go on, `unnoted`, and a
+        reset might repeat them.
         """
         packets.put_u16(self._note, 0, self.base >> 16)
         packets.put_u16(self._note, 2, self.base & 0xFFFF)
@@ -72,8 +89,8 @@ class ExactlyOnce(Subscriber):
         self.unnoted += status == _FULL
         return status == _OK or status == _FULL
 
-    def _established(self):
-        Subscriber._established(self)
+    def _on_connected(self):
+        SubscribingSession._on_connected(self)
         self._due = 0
         if not self.session_present and (self._released or self._note_end > _FIXED_BYTES):
             self._released = 0
@@ -84,59 +101,67 @@ class ExactlyOnce(Subscriber):
 
     # --- Out ---
 
-    def _next(self):
+    def _start_message(self):
         """Not while flash does not take the note: a PUBREL would go out that a reset forgets."""
-        return (self._is_noted or self._save()) and Subscriber._next(self)
+        is_noted = self._is_noted or self._save()
+        return is_noted and SubscribingSession._start_message(self)
 
-    def restart_at(self, seq, acked=0):
+    def _restart_window(self, seq):
         """The bits of messages that no longer exist must not be taken for those of others."""
         if seq < self.base:
-            self._released = 0
+            self._two = self._released = 0
         for gone in range(self.base, min(seq, self.base + 16)):
-            self._released &= ~(1 << (gone & 15))
-        Subscriber.restart_at(self, seq, acked)
+            self._forget(1 << (gone & 15))
+        return SubscribingSession._restart_window(self, seq)
 
-    def _compose(self):
-        """What is released gets a PUBREL in its turn, the others a PUBLISH."""
-        bit = 1 << (self.next_send & 15)
-        if self._released & bit:
-            packets.put_u16(self.tx, packets.put_header(self.tx, 0x62, 2), packet_id_of(self.next_send))
-            self.start_message(4)
-            return
+    def _forget(self, bit):
         self._two &= ~bit
-        if self.outbox.flags & 0x20:
-            self._two |= bit
-        Subscriber._compose(self)
+        self._released &= ~bit
 
-    def due(self):
-        if self._due and not self._answer and self.state == _CONNECTED and (self._is_noted or self._save()):
+    def _on_released(self, seq):
+        """A released message gets its PUBREL in its turn, the others a PUBLISH."""
+        bit = 1 << (seq & 15)
+        self._two |= bit
+        if not self._released & bit:
+            return False
+        packets.put_u16(self.tx, packets.put_header(self.tx, 0x62, 2), packet_id_of(seq))
+        self._start(self.tx, _PUBREL_BYTES)
+        if self.in_flight:
+            self.in_flight.await_proof()
+        self.next_send = seq + 1
+        self.high = max(self.high, seq + 1)
+        return True
+
+    def _on_tick(self):
+        is_open = self._due and not self._answer and self.state == _CONNECTED
+        if is_open and (self._is_noted or self._save()):
             seq = self.base
             while not self._due >> (seq & 15) & 1:
                 seq += 1
             self._due &= ~(1 << (seq & 15))
             self._answer = _PUBREL | packet_id_of(seq)
-        return Subscriber.due(self)
+        return SubscribingSession._on_tick(self)
 
-    def _puback(self, packet_id):
+    def _on_puback(self, packet_id):
         """Of a QoS 1 message only."""
-        distance = (packet_id - packet_id_of(self.base)) % 65535
+        distance = (packet_id - packet_id_of(self.base)) % _IDS
         if distance < 16 and self._two >> (self.base + distance & 15) & 1:
             self.ignored += 1
             return _OK
-        return Subscriber._puback(self, packet_id)
+        return SubscribingSession._on_puback(self, packet_id)
 
-    def _other(self, first):
+    def _on_packet(self, first):
         if first & 0xF0 == 0x30 or self.length != 2:
-            return Subscriber._other(self, first)
+            return SubscribingSession._on_packet(self, first)
         packet_id = packets.get_u16(self.buffer, 0)
         if first == 0x62 and packet_id:
-            return self._release(packet_id)
+            return self._on_pubrel(packet_id)
         if first == 0x50 or first == 0x70:
-            return self._answered(first, packet_id)
-        return Subscriber._other(self, first)
+            return self._on_progress(first, packet_id)
+        return SubscribingSession._on_packet(self, first)
 
-    def _answered(self, first, packet_id):
-        """PUBREC, PUBCOMP: those that do not fit the message only count."""
+    def _on_progress(self, first, packet_id):
+        """PUBREC, PUBCOMP: one that does not fit its message is ignored and counted."""
         place = self._in_flight(packet_id)
         bit = 1 << (self.base + place & 15)
         if place < 0:
@@ -146,32 +171,35 @@ class ExactlyOnce(Subscriber):
             self._released |= bit
             self._due |= bit
         elif first == 0x70 and self._released & bit & ~self._due:
-            self._released &= ~bit
-            return Subscriber._puback(self, packet_id)
+            self._forget(bit)
+            return SubscribingSession._on_puback(self, packet_id)
         else:
             self.ignored += 1
         return _OK
 
     def _in_flight(self, packet_id):
-        """Place in the window of the message that this identifier stands for; -1 when none in flight has it (counted)."""
-        place = (packet_id - packet_id_of(self.base)) % 65535
-        if packet_id and place < self.next_send - self.base and not self._acked >> place & 1:
+        """Place in the window of the message that this identifier stands for; -1: none in flight
+        has it, which is counted."""
+        place = (packet_id - packet_id_of(self.base)) % _IDS
+        is_sent = packet_id and place < self.next_send - self.base
+        if is_sent and not self._acked >> place & 1:
             return place
         self.ignored += 1
         return -1
 
     # --- In ---
 
-    def _publish(self, qos):
+    def _on_publish(self, qos):
         if qos != 2:
-            return Subscriber._publish(self, qos)
+            return SubscribingSession._on_publish(self, qos)
         packet_id = self._parse(2)
         if packet_id < 0:
-            return Subscriber._publish(self, qos)
+            return SubscribingSession._on_publish(self, qos)
         if self._place(packet_id) < 0:
             if self._note_end == len(self._note):
                 return _TOO_MANY
-            if not (self._too_long() if self.length > len(self.buffer) else self._message()):
+            is_long = self.length > len(self.buffer)
+            if not (self._on_too_long() if is_long else self._on_message()):
                 return _OK
             self._note_end = packets.put_u16(self._note, self._note_end, packet_id)
             if not self._save():
@@ -181,7 +209,7 @@ class ExactlyOnce(Subscriber):
         return _OK
 
     def _place(self, packet_id):
-        """Where the identifier stands in the note; -1 when it does not."""
+        """Offset of the identifier in the note; -1: it is not there."""
         at = _FIXED_BYTES
         while at < self._note_end:
             if packets.get_u16(self._note, at) == packet_id:
@@ -189,8 +217,8 @@ class ExactlyOnce(Subscriber):
             at += 2
         return -1
 
-    def _release(self, packet_id):
-        """PUBREL: the identifier is free again. One that is not known gets its PUBCOMP as well (4.3.3)."""
+    def _on_pubrel(self, packet_id):
+        """The identifier is free again. One that is not known gets its PUBCOMP as well (4.3.3)."""
         at = self._place(packet_id)
         if at >= 0:
             self._note_end -= 2

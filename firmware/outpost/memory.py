@@ -1,40 +1,53 @@
-"""Bytes moved as fast as the board can: machine code, or plain Python where there is no native emitter.
+"""Bytes moved as fast as the board can: machine code, or plain Python without a native emitter.
 
-Bounds are the caller's duty; no function here allocates.
+Bounds are the caller's duty. No function allocates.
 
-copy(target, at, source, start, length) -> at + length goes byte by byte upwards, so that bytes of one buffer can be moved to a
-lower address. fill(buf, count) makes the first `count` bytes 0xFF, as erased NOR flash reads; a multiple of 4.
+copy(target, at, source, start, length) -> at + length copies byte by byte upwards, so that bytes of
+one buffer can be moved to a lower address. fill(buf, count) makes the first `count` bytes 0xFF, as
+erased NOR flash reads; a multiple of 4.
 
-put_publish(tx, head, source, start, topic_length, length) -> end writes a PUBLISH (MQTT 3.1.1, 3.3) to the start of tx: the
-first byte and the remaining length, the topic from source[start:], the packet identifier, and the payload, which follows the
-topic in source. head: first byte | packet identifier << 8. Identifier 0, for QoS 0: none is written, and the `length` bytes of
-payload are left to the caller, to be put at `end`.
+put_publish(tx, head, source, start, topic_length, length) -> end writes a PUBLISH (MQTT 3.1.1, 3.3)
+to the start of tx: the first byte and the remaining length, the topic from source[start:], the
+packet identifier, and the payload, which follows the topic in source. head: first byte | packet
+identifier << 8. Identifier 0, for QoS 0: none is written, and the caller puts the `length` bytes of
+payload at `end`.
 
-puback_id(rx, at, end) -> the packet identifier of the whole PUBACK at rx[at:end]; 0: another packet, or not all of it yet.
+puback_id(rx, at, end) -> the packet identifier of the whole PUBACK at rx[at:end]; 0: another
+packet, or not all of it yet.
 
-put_prefix(buf, at, lengths, oldest, acked, boot) -> at + 12 writes the head of a record of the outbox (`sectors.py`), little
-endian: lengths:4 oldest:4 acked:2 boot:2. `at` is a multiple of 4.
+put_prefix(prefix, seed, first, oldest, acked) fills prefix[:10] and the seed after it, for
+put_record() (`checksum.py`): first:4 oldest:4 acked:2 boot:2 seed:4, little endian. The boot count
+stays as it is.
 
-u32(buf, at) -> the low 30 bits of a 32-bit field, little endian; put_u32(buf, at, value) -> at + 4 writes one. What the formats
-of this package store never has more than 30 bits.
+u32(buf, at) -> the low 30 bits of a 32-bit field, little endian. What the formats of this package
+store never has more than 30 bits.
 """
 
 import sys
 
 try:
-    from outpost.native import copy, fill, puback_id, put_prefix, put_publish, put_u32, u32
+    from outpost.native import copy, fill, puback_id, put_prefix, put_publish, u32
 
     check = bytearray(4)
-    fill(check, 4)  # frozen at an odd half-word it would read another constant: see `checksum.py`
+    fill(check, 4)  # frozen, it may read another constant: see `checksum.py`
     if check != b"\xff\xff\xff\xff":
         raise ValueError
     del check
-except (ImportError, AttributeError, SyntaxError, ValueError):  # no native emitter, or an .mpy of another architecture
-    from outpost.portable import copy, fill, puback_id, put_prefix, put_publish, put_u32, u32  # noqa: F401 - handed on
+except (ImportError, AttributeError, SyntaxError, ValueError):
+    # No native emitter, or an .mpy of another architecture.
+    from outpost.portable import (  # noqa: F401 - handed on
+        copy,
+        fill,
+        puback_id,
+        put_prefix,
+        put_publish,
+        u32,
+    )
 
 
 def unload(name):
-    """Unload a module that was needed once: its code leaves the heap. name: with its package, "outpost.client_setup"."""
+    """Unload a module that was needed once: its code leaves the heap. name: with its package, as in
+    "outpost.connect_packet"."""
     package, module = name.split(".")
     sys.modules.pop(name, None)
     sys.modules[package].__dict__.pop(module, None)

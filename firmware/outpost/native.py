@@ -1,7 +1,7 @@
-"""Bytes moved by machine code: the same function as in `portable.py`, made by the viper emitter.
+"""Bytes moved by machine code: the same functions as in `portable.py`, by the viper emitter.
 
-Import fails where there is no native emitter (some ESP32-C3 builds, CPython); `memory.py` then takes `portable`.
-Takes no heap: every integer handed in or out stays below 2^30.
+Import fails where there is no native emitter (some ESP32-C3 builds, CPython); `memory.py` then
+takes those. No function allocates: every integer that goes in or comes out stays below 2^30.
 """
 
 # pyright: reportCallIssue=false
@@ -11,7 +11,7 @@ import micropython
 
 @micropython.viper
 def copy(target: ptr8, at: int, source: ptr8, start: int, length: int) -> int:
-    """target[at:at+length] = source[start:start+length], byte by byte upwards; returns at + length. See `memory.py`."""
+    """See `memory.py`."""
     target = ptr8(int(target) + at)
     source = ptr8(int(source) + start)
     at += length
@@ -49,8 +49,16 @@ def fill(buf: ptr8, count: int):
 
 
 @micropython.viper
-def put_publish(tx: ptr8, head: int, source: ptr8, start: int, topic_length: int, length: int) -> int:
-    """See `memory.py`. The first three names are in registers: `tx` and `source` move, `head` counts."""
+def put_publish(
+    tx: ptr8,
+    head: int,
+    source: ptr8,
+    start: int,
+    topic_length: int,
+    length: int,
+) -> int:
+    """See `memory.py`. The first three names are in registers: `tx` and `source` move, `head`
+    counts."""
     begin = int(tx)
     packet_id = head >> 8
     tx[0] = head
@@ -89,30 +97,19 @@ def put_publish(tx: ptr8, head: int, source: ptr8, start: int, topic_length: int
 
 
 @micropython.viper
-def put_prefix(buf: ptr8, at: int, lengths: int, oldest: int, acked: int, boot: int) -> int:
+def put_prefix(prefix: ptr8, seed: int, first: int, oldest: int, acked: int):
     """See `memory.py`."""
-    words = ptr32(buf)
-    word = at >> 2
-    words[word] = lengths
-    words[word + 1] = oldest
-    words[word + 2] = acked | boot << 16
-    return at + 12
+    words = ptr32(prefix)
+    words[0] = first
+    words[1] = oldest
+    ptr16(prefix)[4] = acked
+    words[3] = seed
 
 
 @micropython.viper
 def u32(buf: ptr8, at: int) -> int:
     """See `memory.py`."""
     return buf[at] | buf[at + 1] << 8 | buf[at + 2] << 16 | (buf[at + 3] & 0x3F) << 24
-
-
-@micropython.viper
-def put_u32(buf: ptr8, at: int, value: int) -> int:
-    """See `memory.py`."""
-    buf[at] = value
-    buf[at + 1] = value >> 8
-    buf[at + 2] = value >> 16
-    buf[at + 3] = value >> 24
-    return at + 4
 
 
 @micropython.viper

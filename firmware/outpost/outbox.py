@@ -1,18 +1,21 @@
-"""Persistent FIFO of messages in NOR flash: whatever append() returned OK for survives a power cut at any later moment.
+"""Persistent FIFO of messages in NOR flash: whatever append() returned OK for survives a power cut
+at any later moment.
 
-A ring of sectors (`sectors.py`): between tail and head every sector's number is one more than that of the block before. Held are
-the messages from `oldest_seq` on, but for those that `acked` names (bit i: oldest_seq + 1 + i). Knows no MQTT: a message is a
-topic, a payload and flag bits. Recovery and power-fail argument: `firmware/OUTBOX_FORMAT.md`.
+A ring of sectors (`sectors.py`): from tail to head each sector's number is one more than that of
+the block before. Held are the messages from `oldest_seq` on, except those that `acked` names (bit
+i: oldest_seq + 1 + i). Must not know MQTT: a message is a topic, a payload and flag bits. Recovery
+and power-fail argument: `firmware/OUTBOX_FORMAT.md`.
 
-Acknowledgements ride on the next record, so they cost no program of their own; a cut forgets those that no record carried yet,
-and these messages are sent again.
+The next record carries the acknowledgements, so they cost no program of their own. A cut forgets
+those that no record carried yet, and these messages are sent again.
 
-Allocation: construction, mount() and format() only. Not for use from interrupts; a call from inside a call gets BUSY.
+Allocation: construction, mount() and format() only. Not for use from interrupts; a call from inside
+a call returns BUSY.
 """
 
 from micropython import const
 
-from outpost.checksum import crc30, skip_records
+from outpost.checksum import skip_records
 from outpost.memory import u32, unload
 from outpost.sectors import Sectors
 
@@ -24,10 +27,12 @@ _STORAGE = const(-5)
 _EMPTY = const(-7)
 
 _BLOCK_BYTES = const(4096)
+_HEADER = const(32)
 _OVERHEAD = const(16)
+_PREFIX = const(12)
 _MESSAGE = const(1)
 _STATE = const(2)
-_ROOM = const(3)  # no record: only the room for one
+_ROOM = const(3)  # not a record: only the room for one
 _SEQ_MASK = const(0x3FFFFFFF)
 _ACK_BITS = const(16)
 
@@ -35,32 +40,47 @@ _ACK_BITS = const(16)
 class Outbox(Sectors):
     """The FIFO. After mount(): append() at one end; load() reads; discard() frees at the other end.
 
-    device: block device of at least 2 blocks of 4,096 bytes. record_bytes: the largest record, that is topic + payload + 16;
-    64 at least, and it must fit into a block beside the header.
-    align: start of records, 4 by default, 32 for encrypted flash, equal to page_bytes for flash with ECC ("strict").
-    page_bytes: unit of every program and read call; 256 on RP2, whose driver sends whole pages.
-    Both are powers of two, 4 <= align <= 256, align <= page_bytes <= 4096. Raises ValueError, naming what does not fit.
+    device: block device of at least 2 blocks of 4,096 bytes.
 
-    To read: next_seq, oldest_seq, acked, stream (8 hex digits, bytes), boot, buffer, record_bytes, and the counters appended,
-    refused, dropped, unreadable, damaged, programs, erases, sealed_torn, storage_errors.
-    When full it refuses; `policies.py` has the other two ways.
+    record_bytes: the largest record, which is topic + payload + 16; at least 64, and with the
+    header it must fit into a block.
+
+    align: start of records, in bytes: 4 by default, 32 for encrypted flash, equal to page_bytes for
+    flash with ECC ("strict").
+
+    page_bytes: unit of every program and read; 256 on RP2, whose driver sends whole pages.
+
+    Both are powers of two, 4 <= align <= 256, align <= page_bytes <= 4096. Raises ValueError,
+    naming what does not fit.
+
+    To read: next_seq, oldest_seq, acked, stream (8 hex digits, bytes), boot, buffer, record_bytes,
+    and the counters appended, refused, dropped, unreadable, damaged, erases, sealed_torn,
+    storage_errors. When full it refuses; `policies.py` has the other two ways.
     """
 
-    renumbers = False  # True where a kept message may get a new number (collector mode cannot follow that)
-
-    # What each state record carries: see `state_note.py`.
+    # True where a kept message may get a new number, which collector mode cannot follow.
+    renumbers = False
+    # The state note, which each state record carries: see `state_note.py`.
     note: "bytes | bytearray" = b""
     note_length = 0
 
     def __init__(self, device, record_bytes=512, align=4, page_bytes=256):
-        from outpost import outbox_setup
-
-        outbox_setup.prepare(self, device, record_bytes, align, page_bytes)  # mount() lets go of it
+        Sectors.__init__(self, device, record_bytes, align, page_bytes)
+        self._busy = True  # inside a call; and before mount(), so that nothing is stored or erased
+        self._saved_oldest = self._saved_acked = 0  # oldest_seq and acked in the newest record
+        self._tail = 0  # block of the oldest sector with a message that is held
+        self._ready = -1  # the block that erase_ahead() erased; -1: none
+        # Messages since mount():
+        self.appended = 0
+        self.refused = 0  # the ring was full
+        self.dropped = 0  # given up by a policy, to make room
+        self.unreadable = 0  # lost by the flash
 
     def mount(self):
-        """Find the messages. OK, or BLANK, FOREIGN, NEWER, GEOMETRY: see `outpost.status`. Programs and erases nothing.
+        """Find the messages. OK, or BLANK, FOREIGN, NEWER, GEOMETRY: see `outpost.status`. Programs
+        and erases nothing.
 
-        Takes 8 bytes of heap a block, and gives them back. Reads each header once, and the newest sector.
+        Allocates 8 bytes a block, and frees them. Reads each header once, and the newest sector.
         """
         from outpost import outbox_setup
 
@@ -69,7 +89,8 @@ class Outbox(Sectors):
         return status
 
     def format(self, stream, force=False, first_seq=0):
-        """Make an empty outbox and mount it. stream: 8 random hex digits (bytes). FOREIGN if something is there, unless force."""
+        """Make an empty outbox and mount it. stream: 8 random hex digits (bytes). FOREIGN if
+        something is there, unless force."""
         from outpost import outbox_setup
 
         status = outbox_setup.make(self, stream, force, first_seq)
@@ -79,11 +100,12 @@ class Outbox(Sectors):
     # --- The next block ---
 
     def _make_room(self, size):
-        """True when the head has room for `size` bytes, in a fresh sector if need be; False when the ring is full."""
+        """True when the head has room for `size` bytes, in a fresh sector if need be; False when
+        the ring is full."""
         if self._offset + size <= _BLOCK_BYTES:
             return True
         block = self._head
-        if self._has_header:  # else it did not come through; the sector before must stay, so try this block again
+        if self._has_header:  # else use this block again, since the sector before must stay
             block = (block + 1) % self.blocks
             if not self._is_free(block):
                 return False
@@ -91,17 +113,18 @@ class Outbox(Sectors):
             self._erase(block)
         self._ready = -1
         self._follow_head()
-        if self._cursor_block == block:  # it stood at the end of what was read and freed
+        if self._cursor_block == block:  # it was at the end of what was read and freed
             self._cursor_seq = -1
         self._sector_no = (self._sector_no + self._has_header) & _SEQ_MASK
         self._head = block
         self._first_seq = self.next_seq
         self._has_header = False  # it goes out with the first record, in one program
-        self._offset = 0
+        self._offset = max(_HEADER, self._align)
         return True
 
     def _is_free(self, block):
-        """True when no message is held in the block behind the head. The tail moves up to the oldest message held."""
+        """True when no message is held in `block`, the one after the head. Moves the tail up to the
+        oldest message held."""
         if self._tail == block:
             block = (block + 1) % self.blocks
             if self._first_of(block) > self.oldest_seq:
@@ -110,7 +133,8 @@ class Outbox(Sectors):
         return True
 
     def _first_of(self, block):
-        """first_seq of a sector between tail and head; of the one behind it when the flash has lost its header."""
+        """first_seq of a sector from tail to head; of the next one when the flash has lost its
+        header."""
         while block != self._head:
             if self._load_header(block):
                 return u32(self.buffer, 16)
@@ -118,7 +142,8 @@ class Outbox(Sectors):
         return self._first_seq
 
     def erase_ahead(self):
-        """Erase the next block now, so that a later append() need not wait 45-400 ms for it. True when it erased one."""
+        """Erase the next block now, so that a later append() does not wait 45-400 ms for it. True
+        when it erased one."""
         block = (self._head + 1) % self.blocks
         if self._busy or self._ready == block or not self._has_header or not self._is_free(block):
             return False
@@ -133,114 +158,110 @@ class Outbox(Sectors):
     # --- Append ---
 
     def append(self, topic, payload, length, flags=0x10):
-        """Store payload[:length] under topic (bytes). flags: QoS << 4 | RETAIN << 6. OK, FULL, TOO_BIG, BUSY, STORAGE.
+        """Store payload[:length] under topic (bytes). flags: QoS << 4 | RETAIN << 6. OK, FULL,
+        TOO_BIG, BUSY, STORAGE.
 
-        Power cut inside: the message is whole or absent. Returned OK: it survives. A driver's error may leave the record on
-        flash, but nothing is promised then.
+        Power cut inside: the message is whole or absent. Returned OK: it survives. After a driver's
+        error the record may be on flash, but nothing is promised.
         """
         if self._busy:
             return _BUSY
-        if len(topic) > 255 or len(topic) + length + _OVERHEAD > self.record_bytes:
+        topic_length = len(topic)
+        if topic_length > 255 or topic_length + length + _OVERHEAD > self.record_bytes:
             return _TOO_BIG
         self._topic = topic
         self._payload = payload
-        self._topic_length = len(topic)
-        self._length = length
-        return self._guarded(flags if flags & 3 else flags | _MESSAGE)
+        if not flags & 3:
+            flags |= _MESSAGE
+        return self._guarded(flags | topic_length << 8 | length << 16)
 
-    def _guarded(self, kind):
+    def _guarded(self, first):
+        """first: the first four bytes of the record, kind to payload length."""
         self._busy = True
         try:
-            kind = self._put(kind)  # the status from here on: a frame with `try` has room for two names
+            first = self._put(first)  # the status from here on: a frame with `try` has two locals
         except OSError:
             self.storage_errors += 1
-            kind = _STORAGE
+            first = _STORAGE
         except BaseException:
             self._busy = False
             raise
         self._busy = False
-        return kind
+        return first
 
     def reserve(self, length):
-        """Make room for a message of `length` bytes of topic and payload, as append() would: OK, FULL, TOO_BIG, BUSY, STORAGE.
+        """Make room for a message with `length` bytes of topic and payload, as append() would. OK,
+        FULL, TOO_BIG, BUSY, STORAGE.
 
-        For a message that is to tell `oldest_seq`, which this may move (policies).
+        For a message that is to tell `oldest_seq`, which making room may move (policies).
         """
         return self.append(b"", b"", length, _ROOM)
 
     def save_state(self):
-        """Write the acknowledgements down by themselves, if they changed: when idle, before sleep. Status as append()."""
+        """Write a record with the acknowledgements alone, if they changed: when idle, before sleep.
+        Status as append()."""
         if self._saved_oldest == self.oldest_seq and self._saved_acked == self.acked:
             return _OK
         return self.append(b"", self.note, self.note_length, _STATE)
 
     def unsaved(self):
-        """Messages done with that no record tells of: so many may come again after a power cut (not counted: out of order)."""
+        """Messages acknowledged since the last record, which a power cut brings back. Those
+        acknowledged out of order are not counted."""
         return self.oldest_seq - self._saved_oldest
 
-    def _put(self, kind):
-        """Try, and once more in the next sector when the flash did not take it."""
-        for_message = kind & 3 == _MESSAGE
-        if for_message and self.next_seq == _SEQ_MASK and not self._renumber():
-            return _FULL
-        size = -(-self._topic_length - self._length - _OVERHEAD & -self._align)  # rounded up
+    def _put(self, first):
+        """Write the record, and once more to the next sector when the flash did not take it."""
+        for_message = first & 3 == _MESSAGE
+        if for_message and self.next_seq == _SEQ_MASK:
+            from outpost import outbox_setup
+
+            if not outbox_setup.start_stream(self):
+                return _FULL
+        size = -(-(first >> 16) - (first >> 8 & 0xFF) - _OVERHEAD & -self._align)  # rounded up
         if self._offset + size > _BLOCK_BYTES and not self._make_room(size):
             self.refused += for_message
             return _FULL
-        if kind == _ROOM:
+        if first & 3 == _ROOM:
             return _OK
-        if not self._write_record(kind) and not (self._make_room(size) and self._write_record(kind)):
-            return _STORAGE
+        if not self._write_record(first, size):
+            if not (self._make_room(size) and self._write_record(first, size)):
+                return _STORAGE
         if for_message:
-            size = self.next_seq
-            self._fresh_seq = size
+            size = self.loaded_seq = self.next_seq  # it was read back, and is in the buffer yet
             self.next_seq = size + 1
             self.appended += 1
         self._saved_oldest = self.oldest_seq
         self._saved_acked = self.acked
         return _OK
 
-    def _renumber(self):
-        """The 2^30 numbers are used up: a new stream, once the old one is empty. False before. Allocates, once in 34 years at
-        one message a second."""
-        if self.oldest_seq != self.next_seq:
-            return False
-        self.stream = b"%08x" % crc30(self.boot, self.stream, 0, 8)
-        self.next_seq = self.oldest_seq = self.acked = 0
-        self._cursor_seq = -1
-        self._offset = _BLOCK_BYTES
-        return True
-
     # --- Read ---
 
     def load(self, seq):
-        """Read message number seq, or the first one held behind it. OK, or EMPTY when there is none.
+        """Read message number seq, or the next one that is held. OK, or EMPTY when there is none.
 
-        It stands in `buffer` until the next call of any method: topic_at, topic_length, behind it payload_length bytes; flags.
-        loaded_seq tells its number. What flash has lost at the old end is given up. load(loaded_seq + 1) takes one read;
-        any other number is looked for.
+        Until the next call of any method it is in `buffer`: the topic at topic_at, topic_length
+        bytes, then payload_length bytes; flags; loaded_seq is its number. What flash has lost at
+        the old end is given up. load(loaded_seq + 1) takes one read; any other number is searched
+        for.
         """
         if self._busy:
             return _EMPTY
         if seq < self.oldest_seq:
             seq = self.oldest_seq
-        if seq == self._fresh_seq:  # it was read back when it was appended, and stands in the buffer yet
-            if seq == self._cursor_seq:
+        if seq == self.loaded_seq:
+            if seq == self._cursor_seq:  # just appended: the cursor moves past it
                 self._cursor_seq = seq + 1
                 self._cursor_block = self._head
                 self._cursor_offset = self._offset
-            at = self._fresh_at
-        else:
-            at = self._search(seq)
-            if at < 0:
-                return _EMPTY
-            seq = self._cursor_seq - 1
-        buf = self.buffer
-        self.loaded_seq = seq
-        self.flags = buf[at] & 0x70
-        self.topic_at = at + 12
-        self.topic_length = buf[at + 1]
-        self.payload_length = buf[at + 2] | buf[at + 3] << 8
+            return _OK
+        seq = self._search(seq)  # from here on where it is in the buffer
+        if seq < 0:
+            return _EMPTY
+        self.loaded_seq = self._cursor_seq - 1
+        self.flags = self.buffer[seq] & 0x70
+        self.topic_at = seq + _PREFIX
+        self.topic_length = self.buffer[seq + 1]
+        self.payload_length = u32(self.buffer, seq) >> 16
         return _OK
 
     def _search(self, seq):
@@ -250,15 +271,16 @@ class Outbox(Sectors):
             self._advance(seq)
         at = self._find(seq)
         found = self._cursor_seq - (at >= 0)
-        if seq == self.oldest_seq and seq < found:  # what lies between was freed, or the flash has lost it
+        if seq == self.oldest_seq and seq < found:  # those between were freed, or are lost
             self.unreadable += found - seq
             self.discard_through(found - 1)
-            if found < self.oldest_seq:  # and the one found was done with as well
+            if found < self.oldest_seq:  # and the one found was acknowledged as well
                 return self._search(self.oldest_seq)
         return at
 
     def _find(self, seq):
-        """Where the first message from number seq on is in the buffer; -1 when there is none."""
+        """Returns where in the buffer the first message from number seq on is; -1: there is
+        none."""
         while True:
             self._follow_head()
             at = self._next_record()
@@ -270,7 +292,7 @@ class Outbox(Sectors):
                 return at
 
     def _seek(self, seq):
-        """Cursor to the last sector that begins at seq or before, by halving."""
+        """Move the cursor to the last sector that begins at seq or before; binary search."""
         low, high = 0, (self._head - self._tail) % self.blocks
         while low < high:
             middle = (low + high + 1) // 2
@@ -281,23 +303,26 @@ class Outbox(Sectors):
         self._enter((self._tail + low) % self.blocks)
 
     def _enter(self, block):
-        """Cursor to the first record of a sector."""
+        """Move the cursor to the first record of a sector."""
         if block != self._head:
             self._cursor_end = self._first_of((block + 1) % self.blocks)
         self._cursor_seq = self._first_of(block)
-        self._cursor_salt = u32(self.buffer, 28)  # a sector that has lost its header begins where the next one does: none is read
+        # A sector that has lost its header seems to begin where the next one does: none of it is
+        # read.
+        self._cursor_salt = u32(self.buffer, 28)
         self._cursor_block = block
-        self._cursor_offset = self._first_at
+        self._cursor_offset = max(_HEADER, self._align)
 
     def _advance(self, seq):
-        """Cursor on to message seq of its sector, by the lengths of the records before it. The CRC of the
-        record there, which its number salts, shows whether they told the truth; if not, the cursor stays."""
+        """Move the cursor to message seq of its sector, by the lengths of the records before it.
+        The CRC of the record there, which its number salts, shows whether they are right; if not,
+        the cursor stays."""
         offset = self._cursor_offset
         left = seq - self._cursor_seq
         while left > 0 and offset < _BLOCK_BYTES:
             at = self._read(self._cursor_block, offset)
-            at = skip_records(self.buffer, at, self._filled, self._align, left)  # passed << 13 | bytes
-            if not at:
+            at = skip_records(self.buffer, at, self._filled, self._align, left)
+            if not at:  # else messages passed << 13 | bytes
                 return
             offset += at & 0x1FFF
             left -= at >> 13
@@ -308,7 +333,7 @@ class Outbox(Sectors):
                 self._cursor_offset = offset
 
     def _follow_head(self):
-        """A cursor in the head sector ends where that one does now."""
+        """A cursor in the head sector ends where that sector ends now."""
         if self._cursor_block == self._head:
             self._cursor_salt = self._salt
             self._cursor_end = self.next_seq
@@ -316,13 +341,14 @@ class Outbox(Sectors):
     # --- Free ---
 
     def discard(self, seq):
-        """Message seq is done with, in order or out of order within 16 of the oldest. In RAM; the next record writes it down."""
+        """Free message seq, the oldest or one of the 16 after it. False: it is not held, or is
+        further from the oldest. In RAM: the next record writes it down."""
+        if seq == self.oldest_seq < self.next_seq and not self.acked:
+            self.oldest_seq = seq + 1
+            return True
         distance = seq - self.oldest_seq
         if seq >= self.next_seq or not 0 <= distance <= _ACK_BITS:
             return False
-        if not distance and not self.acked:
-            self.oldest_seq = seq + 1
-            return True
         distance = self.acked << 1 | 1 << distance  # bit i: oldest_seq + i
         while distance & 1:
             self.oldest_seq += 1
@@ -331,7 +357,7 @@ class Outbox(Sectors):
         return True
 
     def discard_through(self, seq):
-        """All messages up to and including seq are done with."""
+        """Free all messages up to and including seq."""
         seq = min(seq, self.next_seq - 1)
         if seq - self.oldest_seq > _ACK_BITS:
             self.oldest_seq, self.acked = seq, 0

@@ -1,10 +1,12 @@
-"""What an outbox needs once, or once a boot: its fields, mount, format. Unloaded after use (`memory.unload`).
+"""What an outbox needs once a boot: its buffer, mount and format. Unloaded after use
+(`memory.unload`); the fields are made in `sectors.py` and `outbox.py`.
 
-Mount reads only. Allocation: as much as it takes; all of it but the fields is given back.
+Mount reads only. Allocates as needed, and keeps nothing but the outbox's fields.
 """
 # pyright: reportUndefinedVariable=false
 
-from struct import unpack_from
+import builtins
+from struct import pack_into, unpack_from
 
 from micropython import const
 
@@ -24,60 +26,58 @@ _BLOCK_COUNT = const(4)
 _BLOCK_SIZE = const(5)
 _SEQ_MASK = const(0x3FFFFFFF)
 _HALF = const(0x20000000)
+_FIELDS = const(48)  # one more than 47 places hold
 
 
-def prepare(outbox: "Outbox", device, record_bytes, align, page_bytes):
-    """Arguments: see Outbox."""
-    # What divides a power of two is one.
+def widen(outbox: "Outbox"):
+    """Grow the table of the outbox's fields to 59 places, by temporary fields, whose names the
+    interpreter has anyway.
+
+    MicroPython finds fields by hash, and grows their table only when it is full, by a quarter. The
+    46 fields would fill 46 of 47 places, and a name whose own place is taken is searched for
+    through most of them. A stored QoS 1 message takes 11,000 cycles less so
+    (host_tests/rp2040/cycles.py).
+    """
+    names = [name for name in builtins.__dict__ if name[0] != "_"][:_FIELDS]
+    for name in names:
+        setattr(outbox, name, None)
+    for name in reversed(list(outbox.__dict__)):  # from the last place on, most become free again
+        if name in names:
+            delattr(outbox, name)
+
+
+def buffer_bytes(device, record_bytes, align, page_bytes):
+    """Whole pages for the largest record, from the last place in a page where it may begin.
+
+    Raises ValueError for a geometry that cannot be: see Outbox.
+    """
+    # A divisor of a power of two is one itself.
     if _BLOCK_BYTES % page_bytes or page_bytes % align or not 4 <= align <= 256:
         raise ValueError("outbox: align, page_bytes")
-    outbox.blocks = device.ioctl(_BLOCK_COUNT, 0)
-    if device.ioctl(_BLOCK_SIZE, 0) != _BLOCK_BYTES or outbox.blocks < 2:
+    if device.ioctl(_BLOCK_SIZE, 0) != _BLOCK_BYTES or device.ioctl(_BLOCK_COUNT, 0) < 2:
         raise ValueError("outbox: device")
-    outbox._first_at = max(_HEADER, align)  # where a sector's first record stands
-    if not 64 <= record_bytes <= _BLOCK_BYTES - outbox._first_at:
+    first_at = max(_HEADER, align)
+    if not 64 <= record_bytes <= _BLOCK_BYTES - first_at:
         raise ValueError("outbox: record_bytes")
-    outbox._device = device
-    direct = getattr(device, "direct", None)
-    outbox._raw, outbox._place = direct() if direct else (device, range(outbox.blocks))
-    outbox.record_bytes = record_bytes
-    outbox._align = align
-    outbox._page = page_bytes
-    # The largest record, from the latest place in a page where it may begin.
-    pages = (max(outbox._first_at, page_bytes - align) + record_bytes + page_bytes - 1) // page_bytes
-    outbox.buffer = bytearray(pages * page_bytes)
-    view = memoryview(outbox.buffer)
-    outbox._views = [view[: n * page_bytes] for n in range(pages + 1)]
-    outbox.programs = outbox.erases = outbox.sealed_torn = outbox.storage_errors = outbox.damaged = 0
-    _reset(outbox)
+    return -(-(max(first_at, page_bytes - align) + record_bytes) // page_bytes) * page_bytes
 
 
-def _reset(outbox: "Outbox"):
-    outbox.stream = b""
-    outbox.next_seq = outbox.oldest_seq = outbox.boot = outbox.acked = 0
-    outbox._head = outbox._sector_no = outbox._first_seq = outbox._salt = 0
-    outbox._offset = _BLOCK_BYTES  # next free byte of the head sector; 0: erased, its header not yet programmed
-    outbox._has_header = True  # the head sector's header is on flash
-    outbox._topic = outbox._payload = b""  # what is being stored
-    outbox._topic_length = outbox._length = 0
-    outbox._filled = outbox._record_size = 0
-    # The cursor: the next record to read. Its number (-1: nowhere), its sector's salt, and the number at which the
-    # next sector begins: a record from that on was given up (its program failed), and the number used again.
-    outbox._cursor_block = outbox._cursor_offset = outbox._cursor_salt = outbox._cursor_end = 0
-    outbox._cursor_seq = -1
-    # The record that was appended last, while it stands in the buffer yet, and where.
-    outbox._fresh_seq = -1
-    outbox._fresh_at = 0
-    outbox._busy = True  # until mount() found what is there: nothing is stored or erased before
-    outbox._saved_oldest = outbox._saved_acked = outbox._tail = 0
-    outbox._ready = -1  # the block that was erased ahead
-    outbox.appended = outbox.refused = outbox.dropped = outbox.unreadable = 0
-    outbox.loaded_seq = outbox.flags = outbox.topic_at = outbox.topic_length = outbox.payload_length = 0
+def views(buffer, page_bytes):
+    """[the first n pages of the buffer], n from 0."""
+    whole = memoryview(buffer)
+    return [whole[:end] for end in range(0, len(buffer) + 1, page_bytes)]
+
+
+def direct(device):
+    """(device to read and program, its number of each block): a wrapper's own, or the device."""
+    if hasattr(device, "direct"):
+        return device.direct()
+    return device, range(device.ioctl(_BLOCK_COUNT, 0))
 
 
 def mount(outbox: "Outbox"):
     """See Outbox.mount()."""
-    _reset(outbox)
+    _forget(outbox)
     headers = [-1] * (2 * outbox.blocks)  # first_seq, CRC of sector_no and stream
     status = _find_head(outbox, headers)
     if status == _OK:
@@ -87,8 +87,19 @@ def mount(outbox: "Outbox"):
         if own:  # records go into the head without an erase before
             own(outbox._head)
         outbox.boot = (outbox.boot + 1) & 0xFFFF
+        pack_into("<H", outbox._prefix, 10, outbox.boot)
         outbox._busy = False
     return status
+
+
+def _forget(outbox: "Outbox"):
+    """What an earlier mount found."""
+    outbox._busy = outbox._has_header = True
+    outbox._ready = outbox._cursor_seq = outbox.loaded_seq = -1
+    outbox.stream = b""
+    outbox.next_seq = outbox.oldest_seq = outbox.acked = outbox.boot = 0
+    outbox._head = outbox._tail = outbox._sector_no = outbox._first_seq = 0
+    outbox.appended = outbox.refused = outbox.dropped = outbox.unreadable = 0
 
 
 def _find_head(outbox: "Outbox", headers):
@@ -105,7 +116,8 @@ def _find_head(outbox: "Outbox", headers):
                 newest = sector_no
     if newest < 0:
         for block in range(outbox.blocks):
-            if not outbox._rest_is_blank(block, 0 if block else _HEADER):  # a cut inside format() leaves the first header torn
+            # A cut inside format() leaves the first header torn.
+            if not outbox._rest_is_blank(block, 0 if block else _HEADER):
                 return _FOREIGN
         return _BLANK
     outbox._load_header(outbox._head)
@@ -113,13 +125,15 @@ def _find_head(outbox: "Outbox", headers):
 
 
 def _scan_head(outbox: "Outbox"):
-    """Walk the newest sector: its last valid record holds the whole state. Behind a torn one nothing is appended."""
+    """Walk the newest sector: its last valid record holds the whole state. Nothing is appended
+    after a torn one."""
     outbox._sector_no, outbox.stream, outbox._first_seq = unpack_from("<I8sI", outbox.buffer, 4)
     outbox._salt = outbox._cursor_salt = u32(outbox.buffer, 28)
     outbox._cursor_seq = outbox._first_seq
     outbox._cursor_end = -1  # not known yet
-    outbox._offset = outbox._cursor_offset = outbox._first_at
-    at = 16  # the header has its state as far behind this as a record has it behind its start
+    outbox._offset = outbox._cursor_offset = max(_HEADER, outbox._align)
+    outbox._record_size = 0
+    at = 16  # from here the header's state is as far as a record's is from its start
     while at >= 0:
         outbox.oldest_seq, outbox.acked, outbox.boot = unpack_from("<IHH", outbox.buffer, at + 4)
         outbox.damaged += outbox._offset != outbox._cursor_offset - outbox._record_size
@@ -134,15 +148,17 @@ def _scan_head(outbox: "Outbox"):
 
 
 def _find_tail(outbox: "Outbox", headers):
-    """Go back over the sectors whose numbers follow to the one that holds the oldest message."""
+    """Go back from the head, sector by sector, to the one that holds the oldest message."""
     first = outbox._first_seq
     for distance in range(1, outbox.blocks):
         if first <= outbox.oldest_seq:
             break
         block = (outbox._head - distance) % outbox.blocks
-        if headers[2 * block + 1] == crc30((outbox._sector_no - distance) & _SEQ_MASK, outbox.stream, 0, 8):
+        sector_no = (outbox._sector_no - distance) & _SEQ_MASK
+        if headers[2 * block + 1] == crc30(sector_no, outbox.stream, 0, 8):
             outbox._tail, first = block, headers[2 * block]
-    outbox.discard_through(first - 1)  # what is older was acknowledged and erased; the word of it was in RAM only
+    # What is older was acknowledged, which only RAM knew, and erased.
+    outbox.discard_through(first - 1)
 
 
 def make(outbox: "Outbox", stream, force, first_seq):
@@ -150,14 +166,25 @@ def make(outbox: "Outbox", stream, force, first_seq):
     status = mount(outbox)
     if status != _BLANK and not force:
         return _FOREIGN
-    # Each block is erased before its first use in any case: here only what could be taken for an outbox.
+    # Each block is erased before its first use: here only what could be taken for an outbox.
     for block in range(1 if status == _BLANK else outbox.blocks):
         outbox._erase(block)
-    _reset(outbox)
+    _forget(outbox)
     outbox.stream = stream
     outbox._first_seq = outbox.oldest_seq = first_seq
-    outbox._offset = 0
     fill(outbox.buffer, outbox._page)
     outbox._put_header()
-    outbox._program(0, _HEADER)
+    outbox._raw.writeblocks(outbox._place[0], outbox._views[-(-_HEADER // outbox._page)], 0)
     return _OK
+
+
+def start_stream(outbox: "Outbox"):
+    """The 2^30 numbers are used up: start a new stream once the old one is empty; until then False.
+    Allocates, once in 34 years at one message a second."""
+    if outbox.oldest_seq != outbox.next_seq:
+        return False
+    outbox.stream = b"%08x" % crc30(outbox.boot, outbox.stream, 0, 8)
+    outbox.next_seq = outbox.oldest_seq = outbox.acked = 0
+    outbox._cursor_seq = -1
+    outbox._offset = _BLOCK_BYTES
+    return True

@@ -1,5 +1,5 @@
 """MQTT control packets, byte for byte: 3.1.1 (OASIS; section numbers beside the functions) and 3.1 (IBM: WebSphere MQ Telemetry
-Transport, `../shared/seeds`). No state, no I/O, no heap. CONNECT is in `client_setup.py`, SUBSCRIBE in `subscriber.py`.
+Transport, `../shared/seeds`). No state, no I/O, no heap. CONNECT is in `connect_packet.py`, SUBSCRIBE in `subscribing.py`.
 
 The put_…() functions write into the caller's buffer and give the offset behind that; the caller made sure that it fits.
 """

@@ -1,8 +1,10 @@
-"""What a full outbox does, other than to refuse: drop the oldest messages, or keep the newest of each topic.
+"""What a full outbox does other than to refuse: drop the oldest messages, or keep the newest of
+each topic.
 
-A policy is a class of outbox: `Outbox` refuses, `DropOldest` and `NewestPerTopic` stand here, so that a board pays for the one it
-uses. Each drops at the old end of the ring only, so format, mount and power-fail argument stay as they are; a drop is an
-acknowledgement that nobody gave. `dropped` counts the messages.
+A policy is a class of outbox: `Outbox` refuses; `DropOldest` and `NewestPerTopic` are here, so that
+a board pays for the one it uses. Each drops at the old end of the ring only, so format, mount and
+power-fail argument stay as they are; a drop is an acknowledgement that nobody sent. `dropped`
+counts the messages.
 
 Allocation: construction only.
 """
@@ -23,7 +25,7 @@ _PREFIX = const(12)
 
 
 class DropOldest(Outbox):
-    """When full, the messages of the oldest sector go (39 of 88 bytes)."""
+    """When full, drops the messages of the oldest sector (39 of 88 bytes)."""
 
     def _make_room(self, size):
         while not Outbox._make_room(self, size):
@@ -37,25 +39,27 @@ class DropOldest(Outbox):
 
 
 class NewestPerTopic(Outbox):
-    """When full, a message goes when a newer one has its topic; the newest of each topic stays, written again at the young end
-    under a new number. Topics beyond the first `topics` are not told apart: their messages go with the oldest.
+    """When full, drops messages of which a newer one has the same topic. The newest of each topic
+    is kept: written again at the young end under a new number. Topics beyond the first `topics` are
+    not told apart: their messages are dropped with the oldest.
 
-    Keeps one block spare, and two buffers for the record that it writes again. Mount reads every message held. For broker mode:
-    in collector mode the number that a payload tells must be the record's.
+    Keeps one block spare, and two buffers for the record that it writes again. Mount reads every
+    message held. For broker mode: in collector mode the number in a payload must be the record's.
     """
 
     renumbers = True
 
     def __init__(self, device, record_bytes=512, align=4, page_bytes=256, topics=16):
+        # The newest message of each topic: slot i, of _known used ones.
         self._topic_crc = array("i", [0] * topics)
-        self._newest = array("i", [0] * topics)
+        self._newest = array("i", [0] * topics)  # its number
         self._known = 0
-        self._new_topic = self._new_payload = b""
-        self._new_topic_length = self._new_length = 0
+        self._new_topic = self._new_payload = b""  # of the message that waits for the others
+        # Of the message that is being written again:
         self._kept_topic, self._kept_payload = bytearray(255), bytearray(record_bytes)
         Outbox.__init__(self, device, record_bytes, align, page_bytes)
         if self.blocks < 4 or topics * record_bytes > (self.blocks - 3) * (_BLOCK_BYTES // 2):
-            raise ValueError("outbox: too few blocks for so many topics")
+            raise ValueError("outbox: too few blocks for that many topics")
 
     def mount(self):
         """As Outbox.mount(); then learn the newest message of each topic."""
@@ -66,12 +70,12 @@ class NewestPerTopic(Outbox):
             self._learn(self._crc_of_topic(self.topic_at - _PREFIX), self.loaded_seq)
         return status
 
-    def _put(self, kind):
+    def _put(self, first):
         if not self._is_free((self._head + 1) % self.blocks):  # another policy filled the ring
-            self._make_room(self._topic_length + self._length + _OVERHEAD)
-        status = Outbox._put(self, kind)
-        if status == _OK and kind & 3 == _MESSAGE:
-            self._learn(crc30(0, self._topic, 0, self._topic_length), self.next_seq - 1)
+            self._make_room((first >> 8 & 0xFF) + (first >> 16) + _OVERHEAD)
+        status = Outbox._put(self, first)
+        if status == _OK and first & 3 == _MESSAGE:
+            self._learn(crc30(0, self._topic, 0, len(self._topic)), self.next_seq - 1)
         return status
 
     def _crc_of_topic(self, at):
@@ -84,7 +88,7 @@ class NewestPerTopic(Outbox):
             self._newest[slot] = seq
 
     def _slot(self, crc):
-        """The topic's place in the table, a new one while there is room; -1 when there is none."""
+        """The topic's slot, a new one while there is room; -1 when there is none."""
         slot = 0
         while slot < self._known:
             if self._topic_crc[slot] == crc:
@@ -97,7 +101,8 @@ class NewestPerTopic(Outbox):
         return slot
 
     def _make_room(self, size):
-        """Whenever the last spare block was opened, the oldest sector's messages are dropped, or written into it."""
+        """Whenever the last spare block was opened, drop the oldest sector's messages, or write
+        them into it."""
         if not Outbox._make_room(self, size):
             return False
         rounds = self.blocks
@@ -110,7 +115,8 @@ class NewestPerTopic(Outbox):
 
     def _rescue(self):
         """Empty the oldest sector."""
-        self._put_aside()
+        self._new_topic = self._topic
+        self._new_payload = self._payload
         self._enter(self._tail)
         following = self.oldest_seq
         at = self._next_record()
@@ -122,22 +128,9 @@ class NewestPerTopic(Outbox):
                 if not (self.acked << 1) >> (seq - self.oldest_seq) & 1:
                     self._keep_or_drop(at, seq)
             at = self._next_record()
-        self._take_back()
-        self.discard_through(self._cursor_end - 1)
-
-    # One assignment a line: a tuple of four would take heap.
-
-    def _put_aside(self):
-        self._new_topic = self._topic
-        self._new_topic_length = self._topic_length
-        self._new_payload = self._payload
-        self._new_length = self._length
-
-    def _take_back(self):
         self._topic = self._new_topic
-        self._topic_length = self._new_topic_length
         self._payload = self._new_payload
-        self._length = self._new_length
+        self.discard_through(self._cursor_end - 1)
 
     def _keep_or_drop(self, at, seq):
         slot = self._slot(self._crc_of_topic(at))
@@ -147,15 +140,17 @@ class NewestPerTopic(Outbox):
             self._newest[slot] = self.next_seq - 1
 
     def _write_again(self, at):
-        """Append the message at `at` in the buffer again. False: no room in the head (the ring was filled by another policy)."""
-        kind = self.buffer[at]
-        self._topic, self._topic_length = self._kept_topic, self.buffer[at + 1]
-        self._payload, self._length = self._kept_payload, u32(self.buffer, at) >> 16
-        copy(self._kept_topic, 0, self.buffer, at + _PREFIX, self._topic_length)
-        copy(self._kept_payload, 0, self.buffer, at + _PREFIX + self._topic_length, self._length)
-        if self._offset - (-(self._topic_length + self._length + _OVERHEAD) & -self._align) > _BLOCK_BYTES:
-            return False
-        if not self._write_record(kind):
+        """Append the message at `at` in the buffer again. False: the head has no room, since
+        another policy filled the ring."""
+        first = u32(self.buffer, at)
+        length = first >> 8 & 0xFF  # of the topic, then of the payload
+        self._topic, self._payload = self._kept_topic, self._kept_payload
+        copy(self._topic, 0, self.buffer, at + _PREFIX, length)
+        at += _PREFIX + length
+        length = first >> 16
+        copy(self._payload, 0, self.buffer, at, length)
+        length = -(-length - (first >> 8 & 0xFF) - _OVERHEAD & -self._align)  # of the record
+        if self._offset + length > _BLOCK_BYTES or not self._write_record(first, length):
             return False
         self.next_seq += 1
         return True

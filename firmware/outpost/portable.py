@@ -1,6 +1,8 @@
-"""Bytes moved and checked in plain Python: stands in for `native.py` where there is no native emitter.
+"""Bytes moved and checked in plain Python: stands in for `native.py` and `native_checksum.py` where
+there is no native emitter.
 
-The CRC is kept in two 16-bit halves, because an integer of 2^30 or more takes heap on a 32-bit board.
+The CRC is kept in two 16-bit halves, because an integer of 2^30 or more is allocated on a 32-bit
+board. A name is reused where one more would make the frame exceed 11 words.
 """
 
 _LOW = (
@@ -14,7 +16,7 @@ _HIGH = (
 
 
 def crc30(seed, buf, at, end):
-    """See `checksum.py`. `seed` becomes the low half of the CRC: another name, and the frame would exceed 11 words."""
+    """See `checksum.py`. `seed` becomes the low half of the CRC."""
     high = (seed >> 16) ^ 0xFFFF
     seed = (seed & 0xFFFF) ^ 0xFFFF
     while at < end:
@@ -30,7 +32,7 @@ def crc30(seed, buf, at, end):
 
 
 def copy(target, at, source, start, length):
-    """target[at:at+length] = source[start:start+length], byte by byte upwards; returns at + length. See `memory.py`."""
+    """See `memory.py`."""
     end = at + length
     while at < end:
         target[at] = source[start]
@@ -54,7 +56,7 @@ def is_blank(buf, at, end):
 
 
 def put_publish(tx, head, source, start, topic_length, length):
-    """See `memory.py`. Names change their meaning: one more, and the frame would exceed 11 words."""
+    """See `memory.py`. `head` and the lengths are used up."""
     tx[0] = head & 0xFF
     at = topic_length + length + (4 if head > 0xFF else 2)
     at = _put_length(tx, at)
@@ -88,12 +90,52 @@ def _put_length(tx, length):
     return at + 1
 
 
-def put_prefix(buf, at, lengths, oldest, acked, boot):
+def put_prefix(prefix, seed, first, oldest, acked):
     """See `memory.py`."""
-    at = put_u32(buf, at, lengths)
-    at = put_u32(buf, at, oldest)
-    at = _put_u16(buf, at, acked)
-    return _put_u16(buf, at, boot)
+    _put_u32(prefix, 0, first)
+    _put_u32(prefix, 4, oldest)
+    _put_u16(prefix, 8, acked)
+    _put_u32(prefix, 12, seed)
+
+
+def put_record(buf, at, prefix, topic, payload):
+    """See `checksum.py`."""
+    at = _put_part(12, buf, at, prefix)
+    at = _put_part(prefix[1], buf, at, topic)
+    at = _put_part(_payload_length(prefix), buf, at, payload)
+    _put_crc(buf, at, prefix)
+
+
+def _put_part(length, buf, at, source):
+    return copy(buf, at, source, 0, length)
+
+
+def _payload_length(prefix):
+    return prefix[2] | prefix[3] << 8
+
+
+def _put_crc(buf, end, prefix):
+    crc = end - 12 - prefix[1] - _payload_length(prefix)  # the start yet: the frame is at 11 words
+    crc = crc30(u32(prefix, 12), buf, crc, end)
+    _put_u32(buf, end, crc)
+    _put_u32(prefix, 12, crc)
+
+
+def holds_record(buf, prefix, at, topic, payload):
+    """See `checksum.py`."""
+    at = _pass_part(12, buf, at, prefix)
+    at = _pass_part(prefix[1], buf, at, topic)
+    at = _pass_part(_payload_length(prefix), buf, at, payload)
+    return at >= 0 and u32(buf, at) == u32(prefix, 12) and buf[at + 3] < 0x40
+
+
+def _pass_part(length, buf, at, source):
+    """at + length when buf holds source[:length] there; -1 when not, or when `at` is -1."""
+    start = 0
+    while at >= 0 and start < length:
+        at = at + 1 if buf[at] == source[start] else -1
+        start += 1
+    return at
 
 
 def _put_u16(buf, at, value):
@@ -107,8 +149,7 @@ def u32(buf, at):
     return buf[at] | buf[at + 1] << 8 | buf[at + 2] << 16 | (buf[at + 3] & 0x3F) << 24
 
 
-def put_u32(buf, at, value):
-    """See `memory.py`."""
+def _put_u32(buf, at, value):
     at = _put_u16(buf, at, value & 0xFFFF)
     return _put_u16(buf, at, value >> 16)
 

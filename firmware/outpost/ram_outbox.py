@@ -1,6 +1,23 @@
-"""An outbox in RAM, for a program that needs no promise over a reset: the same calls as `outbox.py`, a slot for each message.
+"""An outbox in RAM, for a program that needs no promise over a reset; and what every outbox does.
 
-Numbers begin at 0 with every boot. For broker mode. Allocation: construction only.
+The contract, which sessions and the station rely on (`host_tests/test_outbox_contract.py`):
+
+    append(topic, payload, length, flags)  stores a message: OK, FULL, TOO_BIG, BUSY, STORAGE
+    reserve(length)       makes room for topic and payload of that length: status as append()
+    load(seq)             message seq, or the next one held, to `buffer`: OK, EMPTY. Until the next
+                          call: loaded_seq, flags, topic_at, topic_length, payload_length; the
+                          payload follows the topic
+    discard(seq)          frees a message, the oldest or one of the 16 after it; False: not held
+    save_state()          writes the acknowledgements, if any changed: status as append()
+    unsaved()             messages freed since then
+    erase_ahead()         does slow work now, if there is any; True when it did some
+    next_seq, oldest_seq  of the next message, and of the first that is held
+    acked                 bit i: message oldest_seq + 1 + i was freed
+    record_bytes          no topic and payload together is longer
+    stream, boot, refused, renumbers: see `outbox.py`
+
+Collector mode needs discard_through(seq) besides, and renumbers to be False; QoS 2 needs
+`state_note.py`. Allocation: construction only.
 """
 
 from micropython import const
@@ -11,23 +28,35 @@ _OK = const(0)
 _FULL = const(-1)
 _TOO_BIG = const(-2)
 _EMPTY = const(-7)
+_MOST_SLOTS = const(16)
+_MOST_BYTES = const(16_383)
 
 
 class RamOutbox:
-    """slots: messages held at most, 1..16. record_bytes: topic and payload of the largest together, up to 16,383."""
+    """slots: messages held at most, 1..16. record_bytes: topic and payload of the largest together,
+    1..16,383. Numbers begin at 0 with every boot, so it is for broker mode. Raises ValueError.
+    """
 
-    renumbers = True  # with every boot: collector mode could not follow
+    renumbers = True
     stream = b""
-    boot = acked = topic_at = 0
+    boot = 0
 
     def __init__(self, slots=4, record_bytes=128):
+        if not (1 <= slots <= _MOST_SLOTS and 1 <= record_bytes <= _MOST_BYTES):
+            raise ValueError("outbox: slots, record_bytes")
         self.record_bytes = record_bytes
-        self._texts = [bytearray(record_bytes) for _ in range(slots)]
+        self.next_seq = self.oldest_seq = self.acked = 0
+        self.refused = 0  # messages for which there was no slot
+        # Message seq is in slot seq % slots: topic and payload; flags:7 topic_length:8
+        # payload_length:14.
         self._slots = slots
-        self._heads = [0] * slots  # flags:7 topic_length:8 payload_length:14
-        self.next_seq = self.oldest_seq = self._done = self.refused = 0
-        self.loaded_seq = self.flags = self.topic_length = self.payload_length = 0
-        self.buffer = b""
+        self._texts = [bytearray(record_bytes) for _ in range(slots)]
+        self._heads = [0] * slots
+        # The message that was loaded last:
+        self.loaded_seq = -1
+        self.flags = 0  # QoS << 4 | RETAIN << 6
+        self.topic_at = self.topic_length = self.payload_length = 0  # offset in `buffer`, bytes
+        self.buffer = self._texts[0]
 
     def append(self, topic, payload, length, flags=0x10):
         """As Outbox.append(): OK, FULL, TOO_BIG."""
@@ -44,12 +73,22 @@ class RamOutbox:
         self.next_seq += 1
         return _OK
 
+    def reserve(self, length):
+        """As Outbox.reserve(): OK, FULL, TOO_BIG."""
+        if length > self.record_bytes:
+            return _TOO_BIG
+        return _FULL if self.next_seq - self.oldest_seq == self._slots else _OK
+
     def load(self, seq):
         """As Outbox.load(): OK, EMPTY."""
         if seq >= self.next_seq:
             return _EMPTY
+        if seq < self.oldest_seq:
+            seq = self.oldest_seq
+            if seq == self.next_seq:
+                return _EMPTY
         self.loaded_seq = seq
-        seq %= self._slots
+        seq %= self._slots  # from here on the slot, then what it holds
         self.buffer = self._texts[seq]
         seq = self._heads[seq]
         self.flags = seq >> 22
@@ -59,16 +98,16 @@ class RamOutbox:
 
     def discard(self, seq):
         """As Outbox.discard()."""
-        distance = seq - self.oldest_seq
-        if distance < 0 or seq >= self.next_seq:
-            return False
-        if not distance and not self._done:
+        if seq == self.oldest_seq < self.next_seq and not self.acked:
             self.oldest_seq = seq + 1
             return True
-        self._done |= 1 << distance
-        while self._done & 1:
-            self._done >>= 1
+        if not self.oldest_seq <= seq < self.next_seq:
+            return False
+        done = self.acked << 1 | 1 << seq - self.oldest_seq  # bit i: oldest_seq + i
+        while done & 1:
             self.oldest_seq += 1
+            done >>= 1
+        self.acked = done >> 1
         return True
 
     def save_state(self):

@@ -1,34 +1,91 @@
-"""Cuts the byte stream into control packets. Bytes in, whole packets out; memory is one buffer of a fixed size.
+"""Cuts the server's byte stream into control packets, and hands each to a hook.
 
-A packet longer than the buffer is skipped in place: its first bytes are kept (topic and packet identifier of a PUBLISH are
-among them), the rest is dropped as it comes. Hostile lengths end in an error, never in a growing buffer.
+Memory is one buffer of fixed size. A packet longer than the buffer is skipped in place: its first
+bytes are kept (the topic and packet identifier of a PUBLISH are among them), the rest is dropped as
+it arrives. Hostile lengths end in an error, never in a growing buffer.
+
+Must not know what a packet means, but for which hook is its own: see `session.py`. Allocation: the
+buffer, at construction.
 """
+# pyright: reportAttributeAccessIssue=false
 
 from micropython import const
 
-from outpost.memory import copy
+from outpost.memory import copy, puback_id
 
-_FIRST = const(-7)  # _shift while the packet's first byte is awaited; then 0 to 21: bits of the length that came in
-_TOO_LONG = const(28)
-_BODY = const(35)
+_CLOSED = const(0)
+_CONNECTING = const(1)
+_CONNECTED = const(2)
+_PROTOCOL_ERROR = const(-20)
+_FIRST = const(-7)  # _shift while the packet's first byte is awaited
+_TOO_LONG = const(28)  # _shift after four bytes of length that all announce another
+_BODY = const(35)  # _shift once the length is complete
 
 
 class Reader:
-    """feed() until is_between (two packets), use `first`, `length` and `buffer`, feed on. A packet longer than the buffer is not
-    whole in it: length > len(buffer)."""
+    """rx_bytes: the longest packet that is kept whole.
 
-    buffer: bytearray
+    feed() until is_between is true; the packet is then in first, length and buffer. When
+    length > len(buffer), the buffer holds the packet's first bytes only.
+    """
+
+    def __init__(self, rx_bytes):
+        self.state = _CLOSED  # or CONNECTING (CONNECT is out), CONNECTED
+        self.owes = False  # a packet came, or one was due: another may be due
+        self._answer = 0  # an answer that is due, first byte << 16 | packet identifier; 0: none is
+        self.buffer = bytearray(rx_bytes)  # the packet after its fixed header
+        self.restart()
 
     def restart(self):
         """Await the first byte of a packet."""
-        self.first = self.length = self.have = 0
-        self.is_between = True
-        self._shift = _FIRST
+        self.first = 0  # first byte of the packet: type and flags
+        self.length = 0  # remaining length of the packet, in bytes
+        self.have = 0  # bytes of it that have arrived
+        self.is_between = True  # the last packet is complete, and none has begun
+        self._shift = _FIRST  # 0 to 21: bits of the remaining length that have arrived
+
+    def receive(self, data, at, end):
+        """Take data[at:end]. Returns `end`; an earlier offset when an answer must go out first; or
+        the status to close the stream with."""
+        if self._answer:
+            return at
+        while at < end:
+            packet_id = puback_id(data, at, end) if self.is_between else 0
+            if packet_id and self.state == _CONNECTED:  # whole, as most are: it needs no feed()
+                at += 4
+                self._on_puback(packet_id)
+            else:
+                at = self._take(data, at, end)
+                if at < 0 or self._answer:
+                    break
+                if self.state == _CLOSED:  # by a handler of the application
+                    return end
+        return at
+
+    def _take(self, data, at, end):
+        """One packet, or what there is of it. As receive()."""
+        self.owes = True
+        at = self.feed(data, at, end)
+        if at < 0:
+            return _PROTOCOL_ERROR
+        if not self.is_between:
+            return at
+        if self.state == _CONNECTING:
+            return self._on_connack() or at
+        if self.first == 0x40 and self.length == 2:
+            self._on_puback(self.buffer[0] << 8 | self.buffer[1])
+        elif self.first == 0xD0 and not self.length:
+            self._on_pong()
+        else:
+            return self._on_packet(self.first) or at
+        return at
 
     def feed(self, chunk, at, end):
-        """Take chunk[at:end] up to the end of one packet; gives where to go on, -1 when the length has more than four bytes.
+        """Take chunk[at:end], up to the end of one packet. Returns the offset of the first byte not
+        taken, or -1 when the remaining length has more than four bytes.
 
-        Fixed header (2.2.3): type and flags, then 1 to 4 bytes of remaining length, lowest 7 bits first.
+        Fixed header (2.2.3): type and flags, then 1 to 4 bytes of remaining length, lowest 7 bits
+        first.
         """
         if self.is_between:
             self.restart()
@@ -46,7 +103,7 @@ class Reader:
         if shift == _TOO_LONG:
             return -1
         if shift == _BODY:
-            end = min(end - at, self.length - self.have)
+            end = min(end - at, self.length - self.have)  # now a count: 11 words of frame at most
             self._keep(chunk, at, end)
             self.have += end
             self.is_between = self.have == self.length
@@ -54,6 +111,7 @@ class Reader:
         return at
 
     def _keep(self, chunk, at, count):
+        """chunk[at:at+count] belongs to the packet, `have` bytes from its start."""
         count = min(count, len(self.buffer) - self.have)
         if count > 0:
             copy(self.buffer, self.have, chunk, at, count)

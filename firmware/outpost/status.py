@@ -16,7 +16,7 @@ OFFLINE = const(-4)  # QoS 0 without a connection: not sent, not stored
 STORAGE = const(-5)  # the flash did not take the record, twice: nothing promised; see counters
 BAD_TOPIC = const(-6)  # empty, or with a wildcard or NUL [MQTT-3.3.2-2]
 EMPTY = const(-7)  # no further record
-BAD_QOS = const(-8)  # QoS must be 0 or 1; 2 with `ExactlyOnce` only
+BAD_QOS = const(-8)  # QoS must be 0 or 1; 2 with ExactlyOnceSession only
 BLANK = const(-10)  # mount: the region is erased; format() makes it an outbox
 FOREIGN = const(-11)  # mount: neither blank nor an outbox; format(force=True) destroys what is there
 NEWER = const(-12)  # mount: written by a newer format version; update the firmware

@@ -1,74 +1,83 @@
-"""Messages longer than the buffer, handed to the application in pieces as they come in. Memory does not grow.
+"""Messages longer than the buffer, handed to the application in pieces as they arrive.
 
-A class of its own, so that boards that do not use it do not pay: without it, what is too long is skipped and counted. No heap.
+A class of its own, so that boards that do not use it do not pay: without it, what is too long is
+skipped and counted. Must not know a stream or a clock. Allocation: none after construction.
+
+Its hook: on_piece(self, data, at, count), the application's.
 """
 
 from micropython import const
 
-from outpost.subscriber import Subscriber
+from outpost.subscribing import SubscribingSession
 
 _SKIPS = const(0)
 _STREAMS = const(1)
 _FAILED = const(2)
 
 
-class Streamer(Subscriber):
-    """on_piece: called with (this client, data, at, count): data[at:at+count] is the next piece of the payload; `piece_at` tells
-    where in the payload it belongs, `payload_length` how long that is in all. The topic stands in `buffer`, as for on_message.
+class StreamingSession(SubscribingSession):
+    """on_piece: called with (this session, data, at, count): data[at:at+count] is the next piece of
+    the payload, `piece_at` its place there and `payload_length` the payload's length. The topic is
+    in `buffer`, as for on_message.
 
-    Acknowledged after the last piece. When the handler raises, the rest of the message is skipped and nothing is acknowledged.
+    Acknowledged after the last piece. When the handler raises, the rest of the message is skipped
+    and nothing is acknowledged. Options: see SubscribingSession.
     """
 
-    def __init__(self, link, outbox, client_id, **options):
-        self.on_piece = self._data = None
-        self.piece_at = self._data_at = self._streams = 0
-        Subscriber.__init__(self, link, outbox, client_id, **options)
-
-    def restart(self):
-        Subscriber.restart(self)
-        self._streams = _SKIPS
+    def __init__(self, outbox, client_id, **options):
+        SubscribingSession.__init__(self, outbox, client_id, **options)
+        self.on_piece = None
+        self.piece_at = 0  # offset of the next piece in the payload
+        self._mode = _SKIPS  # what becomes of the message that is arriving
+        self._data = None  # the next piece begins at _data[_data_at]
+        self._data_at = 0
 
     def _keep(self, chunk, at, count):
+        if not self.have:
+            self._mode = _SKIPS  # a packet begins
         room = len(self.buffer) - self.have
-        if count < room or self.length <= len(self.buffer) or self.first & 0xF0 != 0x30 or not self.on_piece:
-            return Subscriber._keep(self, chunk, at, count)
+        if count < room or not self._is_long() or not self.on_piece:
+            return SubscribingSession._keep(self, chunk, at, count)
         if room > 0:  # the buffer is full: topic and identifier are in it
-            Subscriber._keep(self, chunk, at, room)
+            SubscribingSession._keep(self, chunk, at, room)
             at += room
             count -= room
             self._begin()
-        if self._streams == _STREAMS and count:
+        if self._mode == _STREAMS and count:
             self._data = chunk
             self._data_at = at
             self._hand_over(count)
+
+    def _is_long(self):
+        return self.length > len(self.buffer) and self.first & 0xF0 == 0x30
 
     def _begin(self):
         """The first piece is what the buffer has of the payload."""
         qos = self.first >> 1 & 3
         self.piece_at = 0
         if qos < 2 and self._parse(2 if qos else 0) >= 0:
-            self._streams = _STREAMS
-        if self._streams and self.payload_at < len(self.buffer):
+            self._mode = _STREAMS
+        if self._mode and self.payload_at < len(self.buffer):
             self._data = self.buffer
             self._data_at = self.payload_at
             self._hand_over(len(self.buffer) - self.payload_at)
 
     def _hand_over(self, count):
-        """In two, and with the rest in fields: else the frame would be taken from the heap."""
+        """Two functions, and the rest in fields: one frame for all would exceed 11 words."""
         try:
-            self._give(count)
+            self._call(count)
         except Exception:  # the application's fault, whatever it is: not acknowledged, so not lost
             self.handler_errors += 1
-            self._streams = _FAILED
+            self._mode = _FAILED
 
-    def _give(self, count):
+    def _call(self, count):
         self.on_piece(self, self._data, self._data_at, count)
         self.piece_at += count
 
-    def _too_long(self) -> bool:
-        if self._streams == _SKIPS:
-            return Subscriber._too_long(self)
-        if self._streams == _FAILED:
+    def _on_too_long(self) -> bool:
+        if self._mode == _SKIPS:
+            return SubscribingSession._on_too_long(self)
+        if self._mode == _FAILED:
             return False
         self.received += 1
         return True

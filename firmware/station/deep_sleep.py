@@ -27,9 +27,9 @@ def wake(station, board, settings):
             if not client.poll(board.ticks_ms()):
                 board.idle(client)
 
-    client.outbox.erase_ahead = _not_now
+    client.session.outbox.erase_ahead = _not_now
     board.started(client)
-    is_due = board.stopping() or client.outbox.next_seq % settings["connect_every"] == 0
+    is_due = board.stopping() or client.session.outbox.next_seq % settings["connect_every"] == 0
     if is_due:
         until(lambda: station.clock.is_set)  # first, so that this reading has its time, and TLS can judge dates
     _settle(station.sensors, board, client)

@@ -48,7 +48,7 @@ class Station:
         length = self._encode()
         if not length:
             return False
-        outbox = self.client.outbox
+        outbox = self.client.session.outbox
         held = outbox.oldest_seq
         outbox.reserve(len(self.topic) + length)
         if outbox.oldest_seq != held:  # making room dropped old messages: say so in this one
@@ -59,7 +59,7 @@ class Station:
         return True
 
     def _encode(self):
-        self.pack.begin(self.client.outbox, self.clock)
+        self.pack.begin(self.client.session.outbox, self.clock)
         for i in range(len(self.sensors)):
             if self.values[i] is not None:
                 self._add(self.sensors[i], self.values[i])

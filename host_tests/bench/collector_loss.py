@@ -24,10 +24,9 @@ import paths
 
 sys.path.extend(paths.ALL)
 
-from outpost_tools import segments
-from outpost_tools.broker import ANY_USER, Broker
 from outpost_tools.collect.log import frame_key
-from outpost_tools.simulate import children
+from outpost_tools.common import children, segments
+from outpost_tools.common.broker import ANY_USER, Broker
 from outpost_tools.simulate.fleet import Fleet
 from outpost_tools.simulate.journal import read_journal
 

@@ -28,9 +28,8 @@ import paths
 sys.path.extend(paths.ALL)
 
 import collector_load as load
-from outpost_tools import segments
-from outpost_tools.broker import Broker
-from outpost_tools.simulate import children
+from outpost_tools.common import children, segments
+from outpost_tools.common.broker import Broker
 
 LIMIT_S = 300.0
 # The collector without its word to the boards, for the comparison.

@@ -22,7 +22,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 
-from outpost_tools import interpreters  # noqa: E402 - the path must be set first
+from outpost_tools.common import interpreters  # noqa: E402 - the path must be set first
 
 PINS = {
     "micropython-umqtt.simple": ("1.3.4", "b6a2520239e3992c63a7de9370ee9b3d9d27819a90359c521f1c0f7ccab8d12f"),

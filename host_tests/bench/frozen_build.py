@@ -22,7 +22,8 @@ import paths
 sys.path.extend(paths.ALL)
 
 from debian_packages import PrivateApt, Unobtainable, unpack_source
-from outpost_tools import firmware_build, interpreters
+from outpost_tools.common import interpreters
+from outpost_tools.device import firmware_build
 
 _NEEDS = ("gcc", "make", "git")
 _LIBRARIES = ("libc6-dev", "libgcc-14-dev")

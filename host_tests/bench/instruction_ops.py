@@ -7,11 +7,12 @@ import gc
 import sys
 import time
 
-from outpost.checksum import crc30
+from outpost.checksum import crc30, holds_record, put_record
 from outpost.client import Client
-from outpost.memory import copy, fill
+from outpost.memory import copy, fill, put_prefix
 from outpost.outbox import Outbox
 from outpost.ram_outbox import RamOutbox
+from outpost.session import Session
 from peer_chip import RamChip
 from socket_link import open_link
 
@@ -48,7 +49,7 @@ def flash(blocks=16, record_bytes=512, topic=TOPIC):
 
 def connected(outbox, name, window=1):
     link = open_link({"broker_host": "127.0.0.1", "broker_port": PORT})
-    client = Client(link, outbox, name.encode(), clean=True, window=window)
+    client = Client(link, Session(outbox, name.encode(), clean=True, window=window))
     while not client.is_connected():
         client.poll(time.ticks_ms())
     return client
@@ -56,7 +57,7 @@ def connected(outbox, name, window=1):
 
 def drain(client):
     while not client.is_drained():
-        client.poll(client.now_ms + 1)
+        client.poll(client.session.now_ms + 1)
         time.sleep_ms(20)  # then the PUBACK is there: what a poll that finds nothing leaves behind would be there or not
 
 
@@ -69,15 +70,15 @@ def message(client, name, topic=TOPIC, length=PAYLOAD_BYTES, warm=_WARM):
     while offset > before:  # to a sector's second message, as stored(): a record that lies across two pages costs a page more
         client.publish(topic, PAYLOAD, length)
         drain(client)
-        before, offset = offset, getattr(client.outbox, "_offset", 0)
+        before, offset = offset, getattr(client.session.outbox, "_offset", 0)
     for _ in range(3):  # the first that finds nothing erases the next block: not what an idle poll costs
-        client.poll(client.now_ms + 1)
+        client.poll(client.session.now_ms + 1)
     gc.collect()
-    now_ms = client.now_ms
+    now_ms = client.session.now_ms
     begin(name + " publish")
     client.publish(topic, PAYLOAD, length)
     end()
-    programmed = getattr(client.outbox, "_filled", 0)
+    programmed = getattr(client.session.outbox, "_filled", 0)
     begin(name + " send")
     client.poll(now_ms)
     end()
@@ -131,17 +132,19 @@ def parts():
     """What a stored message is made of. The private calls are those of outbox.py and sectors.py, in their order."""
     outbox = flash()
     size = len(TOPIC) + PAYLOAD_BYTES + 16
-    outbox._topic_length, outbox._length = len(TOPIC), PAYLOAD_BYTES
-    buffer = outbox.buffer
+    first = 0x11 | len(TOPIC) << 8 | PAYLOAD_BYTES << 16
+    buffer, prefix = outbox.buffer, bytearray(16)
+    put_prefix(prefix, 1, first, 0, 0)
     for name, call in (
         ("append", lambda: outbox.append(TOPIC, PAYLOAD, PAYLOAD_BYTES)),
         ("load, just appended", lambda: outbox.load(outbox.next_seq - 1)),
         ("discard", lambda: outbox.discard(outbox.next_seq - 1)),
         ("in append: room in the sector", lambda: outbox._make_room(size)),
         ("in append: erased pages", lambda: fill(buffer, 256)),
-        ("in append: record composed", lambda: outbox._compose(16, 1)),
+        ("in append: record composed", lambda: put_record(buffer, 16, prefix, TOPIC, PAYLOAD)),
         ("in append: program", lambda: outbox._device.writeblocks(0, outbox._views[1], 256)),
         ("in append: read back", lambda: outbox._read(0, 300)),
+        ("in append: compared", lambda: holds_record(buffer, prefix, 16, TOPIC, PAYLOAD)),
         ("a call of nothing", lambda: None),
         ("copy of bytes, 100", lambda: copy(buffer, 0, PAYLOAD, 0, 100)),
         ("copy of bytes, 300", lambda: copy(buffer, 0, PAYLOAD, 0, 300)),
@@ -238,19 +241,19 @@ def windows():
     for window in (1, 4, 16):
         client = connected(RamOutbox(16), "window-%d" % window, window)
         for oldest in (True, False):
-            now_ms = client.now_ms
+            now_ms = client.session.now_ms
             for _ in range(window):
                 client.publish(TOPIC, PAYLOAD, PAYLOAD_BYTES)
-            while client.next_send < client.outbox.next_seq:
+            while client.session.next_send < client.session.outbox.next_seq:
                 client._next()
-                client.out_end = 0  # sent, as far as the session knows; the broker does not see it
-            packet_id = 1 + (client.base if oldest else client.outbox.next_seq - 1) % 65535
+                client.session.out_end = 0  # sent, as far as the session knows; the broker does not see it
+            packet_id = 1 + (client.session.base if oldest else client.session.outbox.next_seq - 1) % 65535
             begin("window, PUBACK of the %s of %d" % ("oldest" if oldest else "newest", window))
             client._puback(packet_id)
             end()
-            for seq in range(client.base, client.outbox.next_seq):
+            for seq in range(client.session.base, client.session.outbox.next_seq):
                 client._puback(1 + seq % 65535)
-            client.now_ms = now_ms
+            client.session.now_ms = now_ms
 
 
 PORT = int(sys.argv[1])

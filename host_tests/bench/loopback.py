@@ -26,9 +26,10 @@ HOST_TESTS = Path(__file__).resolve().parent.parent
 REPOSITORY = HOST_TESTS.parent
 
 import spread  # noqa: E402 - the path must be set first
-from outpost_tools import firmware_build, interpreters  # noqa: E402
-from outpost_tools.broker import Broker  # noqa: E402
-from outpost_tools.errors import ToolError  # noqa: E402
+from outpost_tools.common import interpreters  # noqa: E402
+from outpost_tools.common.broker import Broker  # noqa: E402
+from outpost_tools.common.errors import ToolError  # noqa: E402
+from outpost_tools.device import firmware_build  # noqa: E402
 
 MPY_ARCHITECTURES = {"i386": "x86", "amd64": "x64", "armhf": "armv7emsp"}
 LIMITS = ("raw", "raw_polling")

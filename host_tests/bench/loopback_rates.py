@@ -10,6 +10,7 @@ import time
 
 from outpost.client import Client
 from outpost.ram_outbox import RamOutbox
+from outpost.session import Session
 from peer_chip import flash_outbox
 from socket_link import open_link
 
@@ -58,12 +59,13 @@ class Ours:
     def __init__(self, name, outbox, window, wrap=lambda stream: stream):
         link = open_link({"broker_host": "127.0.0.1", "broker_port": port})
         self.window = window
-        self.client = Client(lambda: wrap(link()), outbox, name, clean=True, window=window)
+        self.session = Session(outbox, name, clean=True, window=window)
+        self.client = Client(lambda: wrap(link()), self.session)
         while not self.client.is_connected():
             self.client.poll(time.ticks_ms())
 
     def run(self, count):
-        client, outbox = self.client, self.client.outbox
+        client, outbox = self.client, self.session.outbox
         window = self.window
         start = time.ticks_us()
         for _ in range(count):
@@ -93,7 +95,7 @@ def count_writes(count):
     """As Ours.run(): CONNECT, and count times PUBLISH."""
     one = Ours(b"count", RamOutbox(16), 16, Counting)
     one.run(count)
-    print("writes", Counting.writes, one.client.sent + one.client.connects)
+    print("writes", Counting.writes, one.session.sent + one.session.connects)
 
 
 count_writes(200)

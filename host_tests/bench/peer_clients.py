@@ -16,6 +16,7 @@ from fake_flash import flash_in_ram
 from host_clock import ticks_ms
 from outpost.client import Client
 from outpost.ram_outbox import RamOutbox
+from outpost.session import Session
 from peer_chip import flash_outbox
 from socket_link import open_link
 
@@ -119,7 +120,8 @@ class Ours:
             outbox = flash_outbox(64, RamChip(64))
         self.link = open_link({"broker_host": "127.0.0.1", "broker_port": port})
         self.window = 16 if name[-2:] == "16" else 1
-        self.client = Client(self.open, outbox, name.encode(), clean=True, window=self.window)
+        self.session = Session(outbox, name.encode(), clean=True, window=self.window)
+        self.client = Client(self.open, self.session)
         self.factory = None
         self.connect()
 
@@ -132,7 +134,7 @@ class Ours:
             self.client.poll(ticks_ms())
 
     def publish(self, qos):
-        client, outbox = self.client, self.client.outbox
+        client, outbox = self.client, self.session.outbox
         if qos:
             if client.publish(TOPIC, PAYLOAD, 64):
                 raise OSError("the outbox refuses: nothing to measure")

@@ -25,9 +25,9 @@ from typing import Protocol
 import fetch_peers
 import size_report
 import spread
-from outpost_tools import interpreters
-from outpost_tools.broker import Broker
-from outpost_tools.errors import ToolError
+from outpost_tools.common import interpreters
+from outpost_tools.common.broker import Broker
+from outpost_tools.common.errors import ToolError
 
 HOST_TESTS = Path(__file__).resolve().parent.parent
 REPOSITORY = HOST_TESTS.parent

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from outpost_tools import segments
+from outpost_tools.common import segments
 
 START_S = 1_763_694_000
 SENSORS = [("load", None), ("memory", "KiB"), ("uptime", "s"), ("temperature", "Cel"), ("humidity", "%RH")]

@@ -20,6 +20,7 @@ import psutil  # noqa: E402
 
 import process_tree  # noqa: E402
 from outpost_tools.pipeline import decode  # noqa: E402
+from outpost_tools.pipeline import exact as exact_reader  # noqa: E402
 from pipeline_load import write_log  # noqa: E402
 
 PLAIN, PACKED = "a row of Spark a reading", "packed, as the job reads"
@@ -30,8 +31,8 @@ def fast(path: str) -> int:
 
 
 def exact(path: str) -> int:
-    rows = decode.segment_rows(Path(path).read_bytes(), "collector-1", 0)
-    return sum(batch.num_rows for batch in decode.arrow_batches(rows))
+    rows = exact_reader.segment_rows(Path(path).read_bytes(), "collector-1", 0)
+    return sum(batch.num_rows for batch in exact_reader.arrow_batches(rows))
 
 
 def rate(reader, paths: list[str], processes: int) -> tuple[float, float]:

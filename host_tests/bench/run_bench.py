@@ -41,8 +41,8 @@ import peers_cpython
 import short_forms
 import size_report
 import spread
-from outpost_tools import interpreters
-from outpost_tools.errors import ToolError
+from outpost_tools.common import interpreters
+from outpost_tools.common.errors import ToolError
 
 OUTPUT = paths.REPOSITORY / "build" / "bench.json"
 _COLUMNS = {  # field: (heading, format)

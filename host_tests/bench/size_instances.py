@@ -34,17 +34,19 @@ def no_link():
 def client_alone(device):
     from outpost.client import Client
     from outpost.ram_outbox import RamOutbox
+    from outpost.session import Session
 
-    return Client(no_link, RamOutbox(1, 128), b"board-1")
+    return Client(no_link, Session(RamOutbox(1, 128), b"board-1"))
 
 
 def with_all(device):
     from outpost.client import Client
     from outpost.outbox import Outbox
+    from outpost.session import Session
     from station.clock import Clock
     from station.telemetry import Pack
 
     outbox = Outbox(device, record_bytes=256)
     outbox.mount()
     outbox.format(b"0123abcd")
-    return Client(no_link, outbox, b"board-1"), Clock(0), Pack(b"board-1", 200)
+    return Client(no_link, Session(outbox, b"board-1")), Clock(0), Pack(b"board-1", 200)

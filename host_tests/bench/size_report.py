@@ -42,8 +42,9 @@ BASELINE = HOST_TESTS / "baselines" / "size.csv"
 
 import bench_readme  # noqa: E402 - the path must be set first
 import frozen_build  # noqa: E402
-from outpost_tools import firmware_build, interpreters  # noqa: E402
-from outpost_tools.errors import ToolError  # noqa: E402
+from outpost_tools.common import interpreters  # noqa: E402
+from outpost_tools.common.errors import ToolError  # noqa: E402
+from outpost_tools.device import firmware_build  # noqa: E402
 
 ARCHITECTURE = "x86"
 TOLERANCE = 1.02  # of the baseline, before the report fails
@@ -69,7 +70,7 @@ class Configuration:
 # Budgets: what was measured, and 2 %. Goals: DESIGN.md, section 9.
 CLIENT = Configuration("client alone (QoS 0 and 1)", ("client", "ram_outbox"), "client_alone", 14_354, 13_299, 11_000, 4_500)
 ALL = Configuration(
-    "with outbox, reconnect and telemetry", ("client", "outbox", "clock", "telemetry"), "with_all", 25_124, 24_376, 20_000, 9_000
+    "with outbox, reconnect and telemetry", ("client", "outbox", "clock", "telemetry"), "with_all", 27_289, 24_376, 20_000, 9_000
 )
 CONFIGURATIONS = (CLIENT, ALL)
 # A row "+" each for the other files, on top of ALL. Not for these: the one is in place of native, the other of the outbox.

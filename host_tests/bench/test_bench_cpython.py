@@ -15,7 +15,7 @@ import peer_chip_cpython
 import peers
 import peers_cpython
 import run_bench
-from outpost_tools import interpreters
+from outpost_tools.common import interpreters
 
 COUNT = 20
 

@@ -10,7 +10,7 @@ import bench_page
 import fetch_peers
 import loopback
 import peers
-from outpost_tools import interpreters
+from outpost_tools.common import interpreters
 
 COUNT = 50
 

@@ -45,8 +45,9 @@ class TestBoards(unittest.TestCase):
                 with Filesystem(name, desk.flash):
                     client = desk.build(settings(mode=mode)).client
                 expected = 3000 if PORTS[name] is RP2 else 5744
-                bounds = client.in_flight_bytes, desk.board.in_flight_bytes
-                self.assertEqual(bounds, (expected, expected), name)
+                in_flight = client.session.in_flight
+                found = (in_flight.most if in_flight else 0, desk.board.in_flight_bytes)
+                self.assertEqual(found, (expected, expected), name)
 
     def test_every_board_boots_main_and_publishes_a_reading(self):
         for name in PORTS:
@@ -64,13 +65,13 @@ class TestBoards(unittest.TestCase):
         self.assertEqual(desk.chip.watchdog_ms, 0, name)  # pinning may take a minute
         desk.net.stream.say(b"\x20\x02\0\0")
         loops = [0, 0]  # of 5 ms and more: Wi-Fi takes 1.5 s
-        idle, outbox = board.idle, station.client.outbox
+        idle, outbox = board.idle, station.client.session.outbox
 
         def wait(client):
             loops[0] += 1
             self.assertTrue(loops[0] < 1000, "it does not end")
-            if client.sent > loops[1]:  # the broker acknowledges
-                loops[1] = client.sent
+            if client.session.sent > loops[1]:  # the broker acknowledges
+                loops[1] = client.session.sent
                 word = packet_id_of(outbox.next_seq - 1)
                 desk.net.stream.say(bytes((0x40, 2, word >> 8, word & 255)))
             idle(client)
@@ -80,7 +81,7 @@ class TestBoards(unittest.TestCase):
         main.run(station)
         sent = desk.net.stream.take()
         self.assertTrue(b"outpost/board-1/data" in sent and b"temperature" in sent, name)
-        self.assertEqual((station.client.acknowledged, station.published, desk.net.open), (1, 1, 0), name)
+        self.assertEqual((station.client.session.acknowledged, station.published, desk.net.open), (1, 1, 0), name)
         self.assertEqual((desk.radio.network_name, desk.radio.key), ("home", "secret"))
         self.assertTrue(station.clock.is_set and desk.chip.rtc_set, name)
         self.assertEqual(desk.chip.watchdog_ms, 8000)
@@ -225,14 +226,14 @@ class TestBoards(unittest.TestCase):
         """One wake; what it sent. The slow sensor has nothing yet at its first reading."""
         station, board, slow = desk.build(flags), desk.board, [0]
         desk.net.stream.say(b"\x20\x02\0\0")
-        idle, outbox, client = board.idle, station.client.outbox, station.client
+        idle, outbox, client = board.idle, station.client.session.outbox, station.client
 
         def read():
             slow[0] += 1
             return slow[0] if slow[0] > 1 else None
 
         def wait(_):
-            if answers and client.sent > client.acknowledged:
+            if answers and client.session.sent > client.session.acknowledged:
                 word = packet_id_of(outbox.next_seq - 1)
                 desk.net.stream.say(bytes((0x40, 2, word >> 8, word & 255)))
             idle(client)

@@ -15,6 +15,7 @@ from fake_machine import PORTS, REPOSITORY, Bench, Filesystem, Reset
 from fake_network import RP2
 from outpost.client import Client
 from outpost.outbox import Outbox
+from outpost.session import Session
 from station.clock import Clock
 from station.settings import check
 from station.station import Station
@@ -144,7 +145,8 @@ class Program:
         if outbox.mount():
             outbox.format(board.random_hex())
         self.board = board
-        self.client = Client(board.link, outbox, b"board-1", in_flight_bytes=board.in_flight_bytes)
+        session = Session(outbox, b"board-1", in_flight_bytes=board.in_flight_bytes)
+        self.client = Client(board.link, session, board.random_bits)
         now_ms = board.ticks_ms()
         self.clock = Clock(now_ms)
         pack = Pack(b"board-1", 200)

@@ -7,6 +7,7 @@ from fake_network import ESP32, RP2, FakeSelect, FakeSocketModule, Net, Radio, T
 from outpost import status
 from outpost.client import Client
 from outpost.ram_outbox import RamOutbox
+from outpost.session import Session
 from station.clock import Clock
 from support.dns import Ask, Dns
 from support.ntp import NetTime
@@ -39,7 +40,7 @@ class World:
         )
         dns = Dns(ask(), self.wifi, bits)
         link = WifiLink(self.wifi, dns, self.time, sockets, FakeSelect(), host, 1883, ticks.ticks_ms, secure)
-        self.client = Client(link, RamOutbox(), b"board-1")
+        self.client = Client(link, Session(RamOutbox(), b"board-1"))
         self.clock = Clock(ticks.ticks_ms())
         self.errors = []
         self.waits = []

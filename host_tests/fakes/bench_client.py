@@ -2,17 +2,24 @@
 
 from fake_flash import flash_in_ram
 from fake_stream import FakeStream
-from outpost.durable import DurableClient
-from outpost.exactly_once import ExactlyOnce
+from outpost.client import Client
+from outpost.durable import DurableSession
+from outpost.exactly_once import ExactlyOnceSession
 from outpost.outbox import Outbox
 from outpost.state_note import NotedOutbox
-from outpost.streaming import Streamer
-from outpost.subscriber import Subscriber
+from outpost.streaming import StreamingSession
+from outpost.subscribing import SubscribingSession
 
 TOPIC = b"outpost/board-1/data"
 WORD = b"outpost/board-1/durable"
 STREAM = b"3fa9c1d2"
 CONNACK = b"\x20\x02\x00\x00"
+KINDS = {
+    "broker": SubscribingSession,
+    "collector": DurableSession,
+    "streaming": StreamingSession,
+    "exactly once": ExactlyOnceSession,
+}
 
 
 def puback(packet_id):
@@ -66,15 +73,10 @@ class Bench:
         """Power on: everything in RAM is new."""
         self.outbox = self.outbox_class(self.flash)
         assert self.outbox.mount() == 0
-        options = {"keep_alive_s": self.keep_alive_s, "window": self.window}
-        if self.mode == "collector":
-            self.client = DurableClient(self._link, self.outbox, b"board-1", WORD, 1000, **options)
-        elif self.mode == "streaming":
-            self.client = Streamer(self._link, self.outbox, b"board-1", **options)
-        elif self.mode == "exactly once":
-            self.client = ExactlyOnce(self._link, self.outbox, b"board-1", **options)
-        else:
-            self.client = Subscriber(self._link, self.outbox, b"board-1", **options)
+        kind = KINDS[self.mode]
+        arguments = (WORD, 1000) if self.mode == "collector" else ()
+        self.session = kind(self.outbox, b"board-1", *arguments, keep_alive_s=self.keep_alive_s, window=self.window)
+        self.client = Client(self._link, self.session)
         self.stream = None
 
     def _link(self):

@@ -274,6 +274,7 @@ def answer(kind, fields):
 # --- A server on a real socket (CPython) ---
 
 try:
+    import select
     import socket
     import struct
     import threading
@@ -415,6 +416,10 @@ class ScriptedServer:
             self.faults.append(repr(error))
         finally:
             sock.close()
+
+    def wait_for_next(self, timeout_s=60):
+        """Until the next connection waits for its turn."""
+        select.select([self._listener], [], [], timeout_s)
 
     def kinds(self, connection):
         """The kinds of packet that came on that connection."""

@@ -61,9 +61,9 @@ def _drain(world: Any, server: _Server) -> None:
         world.now_ms += _STEP_MS if world.stream else _WAIT_MS
         world.rest()
         server.serve()
-        if world.client.is_drained() and server.took_hello and world.client.state == CONNECTED:
+        if world.client.is_drained() and server.took_hello and world.session.state == CONNECTED:
             return
-        if world.mode == "durable" and world.stream and world.client.base == world.outbox.next_seq:
+        if world.mode == "durable" and world.stream and world.session.base == world.outbox.next_seq:
             world.stream.incoming += world.word_of(world.outbox.next_seq - 1)
     held = len(world.model.messages)
-    require(False, "stuck: %d messages held, hello taken: %d, state %d", held, server.took_hello, world.client.state)
+    require(False, "stuck: %d messages held, hello taken: %d, state %d", held, server.took_hello, world.session.state)

@@ -18,8 +18,10 @@ from paths import FIRMWARE
 Changes = Mapping[str, tuple[str, str]]  # module: (text, what stands there instead)
 _PLAIN = {"portable", "memory", "packets", "outbox", "sectors", "state_note"}  # not marked: shared, or too busy
 _CLASSES = {
-    **{"reader": "Reader", "subscriber": "Subscriber", "durable": "DurableClient", "exactly_once": "ExactlyOnce"},
-    **{"streaming": "Streamer", "ram_outbox": "RamOutbox", "outbox": "Outbox", "state_note": "NotedOutbox"},
+    **{"reader": "Reader", "client": "Client", "subscribing": "SubscribingSession"},
+    **{"durable": "DurableSession", "exactly_once": "ExactlyOnceSession"},
+    **{"streaming": "StreamingSession", "ram_outbox": "RamOutbox", "outbox": "Outbox"},
+    **{"state_note": "NotedOutbox"},
 }
 _MARK, _CALL = "_hit_", "_hit_here_"
 
@@ -80,7 +82,7 @@ def copy_within_bounds(target: Any, at: int, source: Any, start: int, length: in
 
 
 class Firmware:
-    """`classes`: Reader, Subscriber and so on by name. `hits`: a byte a mark, of which the first `marks` are in use; the
+    """`classes`: Reader, Client and so on by name. `hits`: a byte a mark, of which the first `marks` are in use; the
     rest is for those who want to tell states apart."""
 
     SPARE = 1024

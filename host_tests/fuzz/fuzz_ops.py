@@ -29,7 +29,7 @@ class Ops:
     @staticmethod
     def near(world: Any, number: int, data: bytes) -> None:
         """An acknowledgement (its first byte in data) of an identifier near the window's start: number - 2 behind it."""
-        packet_id = id_of(max(0, world.client.base + number - 2))
+        packet_id = id_of(max(0, world.session.base + number - 2))
         Ops.say(world, 0, (data[:1] or b"\x40") + b"\x02" + packet_id.to_bytes(2, "big") + data[1:])
 
     @staticmethod
@@ -100,11 +100,11 @@ class Ops:
 
     @staticmethod
     def sub(world: Any, number: int, data: bytes) -> None:
-        world.client.subscribe(FILTERS[number % 3], number // 3 % 2)
+        world.session.subscribe(FILTERS[number % 3], number // 3 % 2)
 
     @staticmethod
     def unsub(world: Any, number: int, data: bytes) -> None:
-        world.client.unsubscribe(FILTERS[number % 3])
+        world.session.unsubscribe(FILTERS[number % 3])
 
     @staticmethod
     def fail(world: Any, number: int, data: bytes) -> None:

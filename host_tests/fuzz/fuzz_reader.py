@@ -29,9 +29,7 @@ def parsed(data: bytes) -> tuple[list[Packet], bool]:
 
 def read(reader_class: Any, segments: list[bytes]) -> tuple[list[Packet], bool]:
     """The same by the reader."""
-    reader, found = reader_class(), []
-    reader.buffer = bytearray(_BUFFER_BYTES)
-    reader.restart()
+    reader, found = reader_class(_BUFFER_BYTES), []
     for segment in segments:
         at = 0
         while at < len(segment):

@@ -13,7 +13,7 @@ _MODES = ("subscriber", "streamer", "exactly_once")
 _MOST = 300  # bytes
 # Connected, two messages in flight and none to come, a request unanswered: no packet of the client's depends on the segments.
 _BEFORE = program_of("hello=2 pub=1 pub=1 sub=1 poll=6")
-_COUNTERS = ("received", "ignored", "skipped", "acknowledged", "handler_errors", "state", "last_error", "base")
+_COUNTERS = ("received", "ignored", "skipped", "acknowledged", "handler_errors", "state", "base")
 
 
 def run_segments(firmware: Firmware, program: Program) -> None:
@@ -38,4 +38,5 @@ def _seen(firmware: Firmware, mode: str, segments: list[bytes]) -> Any:
         left -= len(segment[:left])
         world.rest()
     pieces = b"".join(entry[1] for entry in world.log if entry[0] == "piece")
-    return [entry for entry in world.log if entry[0] != "piece"], pieces, [getattr(world.client, name) for name in _COUNTERS]
+    counters = [getattr(world.session, name) for name in _COUNTERS] + [world.client.last_error]
+    return [entry for entry in world.log if entry[0] != "piece"], pieces, counters

@@ -18,7 +18,12 @@ TICKS = 0x3FFFFFFF
 TOPIC, WORD, STREAM = b"o/d", b"o/w", b"3fa9c1d2"
 RX_BYTES, RECORD_BYTES = 64, 104
 MOST_POLLS = 20_000
-MODES = {"subscriber": "Subscriber", "streamer": "Streamer", "durable": "DurableClient", "exactly_once": "ExactlyOnce"}
+MODES = {
+    "subscriber": "SubscribingSession",
+    "streamer": "StreamingSession",
+    "durable": "DurableSession",
+    "exactly_once": "ExactlyOnceSession",
+}
 _FIXED = ("tx", "buffer", "_rx", "_note")  # buffers that must keep their size
 _NAMED_ERRORS = (-22, -23, 0)  # a connection may end in these whatever the server said
 _FIRST_WAIT_MS, _LONGEST_WAIT_MS, _RESPONSE_MS = 250, 60_000, 10_000
@@ -55,6 +60,59 @@ class Stream:
     def close(self) -> None:
         require(not self.closed, "closed twice")
         self.closed = True
+
+
+class Taking:
+    """How far the session has read when it calls: it knows that itself only while it is at it."""
+
+    def __init__(self, client: Any) -> None:
+        self.client, self.session = client, client.session
+        self.at = self.end = self.unread = 0
+        self.is_inside = self.is_reading = False
+        session = self.session
+        self.receive, self.take, self.feed = session.receive, session._take, session.feed
+        self.on_puback = session._on_puback
+        self.lost = client._lost
+        client._receive, client._lost = self._receive, self._lost
+        session._take, session.feed = self._take, self._feed
+        session._on_puback = self._on_puback
+
+    def left(self) -> int:
+        """Bytes that were read from the stream and not yet taken."""
+        if self.client._stream is None:
+            return self.unread
+        if self.is_inside:
+            return self.end - self.at
+        return self.client._rx_end - self.client._rx_at if self.client._rx_at >= 0 else 0
+
+    def _receive(self, data: Any, at: int, end: int) -> int:
+        self.at, self.end = at, end
+        self.is_inside = True
+        found = self.receive(data, at, end)
+        self.is_inside = found < 0  # the client leaves what follows the error
+        return found
+
+    def _lost(self, error: int) -> None:
+        self.unread = self.left()
+        self.is_inside = False
+        self.lost(error)
+
+    def _take(self, data: Any, at: int, end: int) -> int:
+        self.is_reading = True
+        try:
+            return self.take(data, at, end)
+        finally:
+            self.is_reading = False
+
+    def _feed(self, data: Any, at: int, end: int) -> int:
+        found = self.feed(data, at, end)
+        self.at = found if found >= 0 else self.end
+        return found
+
+    def _on_puback(self, packet_id: int) -> int:
+        if not self.is_reading:
+            self.at += 4
+        return self.on_puback(packet_id)
 
 
 class World:
@@ -132,15 +190,18 @@ class World:
         self.model.connection, self.stream = None, None
         self.next_link_ms = self.now_ms
         self.outbox = self._mounted()
-        arguments: list[Any] = [self.link, self.outbox, b"board-1"]
+        arguments: list[Any] = [self.outbox, b"board-1"]
         if self.mode == "durable":
             arguments += [WORD, 1000]
-        self.client = self.classes[MODES[self.mode]](*arguments, window=self.window, rx_bytes=RX_BYTES, keep_alive_s=60)
-        self.client.on_message, self.client.on_acknowledged = self.on_message, self.on_acknowledged
-        self.client.on_piece = self.on_piece
-        self.sizes = [len(getattr(self.client, name)) for name in _FIXED if hasattr(self.client, name)]
-        self.model.connect_packet = bytes(self.client.connect_packet)
-        self.client.now_ms = self.now_ms & TICKS
+        kind = self.classes[MODES[self.mode]]
+        session = self.session = kind(*arguments, window=self.window, rx_bytes=RX_BYTES)
+        self.client = self.classes["Client"](self.link, session)
+        self.taking = Taking(self.client)
+        session.on_message, session.on_acknowledged = self.on_message, self.on_acknowledged
+        session.on_piece = self.on_piece
+        self.sizes = self._sizes()
+        self.model.connect_packet = bytes(session.connect_packet)
+        session.now_ms = self.now_ms & TICKS
         self._recall()
 
     def _recall(self) -> None:
@@ -205,19 +266,18 @@ class World:
         return self.stream
 
     def sync(self) -> None:
-        stream, client = self.stream, self.client
+        stream = self.stream
         if stream and self.model.connection:
-            waiting = client._rx_end - client._rx_at if client._rx_at >= 0 else 0
-            self.model.sync(stream.incoming, stream.at - waiting)
+            self.model.sync(stream.incoming, stream.at - self.taking.left())
 
-    def on_message(self, client: Any) -> None:
+    def on_message(self, session: Any) -> None:
         self.sync()
-        end = 2 + client.topic_length
-        topic = bytes(client.buffer[2:end])
-        payload = bytes(client.buffer[client.payload_at : client.payload_at + client.payload_length])
+        at, end = session.payload_at, session.payload_at + session.payload_length
+        topic = bytes(session.buffer[2 : 2 + session.topic_length])
+        payload = bytes(session.buffer[at:end])
         self.model.raises = self.handler in (1, 2)
-        self.model.called(client.first, topic, payload)
-        self.log.append(("message", client.first, topic, payload))
+        self.model.called(session.first, topic, payload)
+        self.log.append(("message", session.first, topic, payload))
         if self.handler == 2:
             self.handler = 0
         if self.model.raises:
@@ -225,13 +285,14 @@ class World:
         if self.handler == 3:
             self.publish(1, 5)
 
-    def on_piece(self, client: Any, data: Any, at: int, count: int) -> None:
+    def on_piece(self, session: Any, data: Any, at: int, count: int) -> None:
         pieces = self.model.pieces
         require(0 <= at and 0 < count <= len(data) - at, "piece %d %d", at, count)
-        if client.piece_at == 0:
-            pieces.append([bytes(client.buffer[2 : 2 + client.topic_length]), client.payload_length, bytearray(), False])
-        piece = pieces[-1]
-        require(piece[2:] and len(piece[2]) == client.piece_at and not piece[3], "piece at %d", client.piece_at)
+        if session.piece_at == 0:
+            topic = bytes(session.buffer[2 : 2 + session.topic_length])
+            pieces.append([topic, session.payload_length, bytearray(), False])
+        piece, at_piece = pieces[-1], session.piece_at
+        require(piece[2:] and len(piece[2]) == at_piece and not piece[3], "piece at %d", at_piece)
         piece[2] += data[at : at + count]
         self.log.append(("piece", bytes(data[at : at + count])))
         if self.handler in (1, 4):
@@ -275,23 +336,29 @@ class World:
                 self._closed(one)
             else:
                 self._open(one)
-        require(0 <= client.next_send - client.base <= self.window, "window %d..%d", client.base, client.next_send)
+        base, next_send = self.session.base, self.session.next_send
+        require(0 <= next_send - base <= self.window, "window %d..%d", base, next_send)
 
     def check_sizes(self) -> None:
         """A buffer that grew does not shrink again, so the end is time enough."""
-        client = self.client
-        sizes = [len(getattr(client, name)) for name in _FIXED if hasattr(client, name)]
+        sizes, session = self._sizes(), self.session
         require(sizes == self.sizes, "buffers %r, were %r", sizes, self.sizes)
-        require(len(client.filters) <= len(FILTERS) + 1 and not client._acked >> 16, "filters or window grow")
+        is_bounded = len(session.filters) <= len(FILTERS) + 1 and not session._acked >> 16
+        require(is_bounded, "filters or window grow")
+
+    def _sizes(self) -> list[int]:
+        owners = (self.client, self.session)
+        return [len(getattr(one, name)) for one in owners for name in _FIXED if hasattr(one, name)]
 
     def _open(self, one: Connection) -> None:
-        client, stream = self.client, self.stream
+        session, stream = self.session, self.stream
         assert stream
         require(not one.error, "error %d, and the connection stays open", one.error)
-        waiting = client.out_end and client.out_end - client.out_at
+        waiting = session.out_end and session.out_end - session.out_at
         if len(stream.written) + waiting != len(one.started):
-            self.model.started(bytes(stream.written) + bytes(client.out[client.out_at : client.out_at + waiting]))
-        require(client.state == one.state, "state %d, expected %d", client.state, one.state)
+            rest = bytes(session.out[session.out_at : session.out_at + waiting])
+            self.model.started(bytes(stream.written) + rest)
+        require(session.state == one.state, "state %d, expected %d", session.state, one.state)
         if one.state == CONNECTING or one.ping_ms >= 0:
             late = self.now_ms - (self.opened_ms if one.state == CONNECTING else one.ping_ms)
             require(late < _RESPONSE_MS, "no answer for %d ms, and the connection stays open", late)
@@ -301,7 +368,8 @@ class World:
         assert stream and stream.closed
         error = client.last_error
         wanted = (one.error,) if one.error else (*_NAMED_ERRORS, 104)
-        require(error in wanted and client.state == CLOSED, "closed with %d, expected %r", error, wanted)
+        is_closed = self.session.state == CLOSED
+        require(error in wanted and is_closed, "closed with %d, expected %r", error, wanted)
         self._last_written(one, bytes(stream.written))
         self.model.connection = self.stream = None
         self.model.zero = None
@@ -369,7 +437,7 @@ def run(firmware: Firmware, target: str, program: Program) -> World:
     world.check_sizes()
     world.check_held()
     one = world.model.connection
-    if one and one.state == CONNECTED and world.room > 1000 and not world.client.out_end:
+    if one and one.state == CONNECTED and world.room > 1000 and not world.session.out_end:
         require(one.answer is None, "%r is never sent", one.answer)
     return world
 

@@ -24,7 +24,7 @@ sys.path.extend(paths.ALL)
 from tqdm import tqdm
 
 import run_micropython
-from outpost_tools import interpreters
+from outpost_tools.common import interpreters
 
 CUTS_OF_A_LOAD = 600  # per geometry and seed; what is held then reaches round the ring more than once
 

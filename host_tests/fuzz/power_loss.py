@@ -19,12 +19,12 @@ from outpost.state_note import NotedOutbox
 if sys.implementation.name == "cpython":  # the hunt is long, and portable.py slow there: the same CRC from zlib
     import zlib
 
-    from outpost import outbox, policies, sectors
+    from outpost import checksum, policies, portable, sectors
 
     def crc30(seed, buf, at, end):
         return zlib.crc32(memoryview(buf)[at:end], seed) & 0x3FFFFFFF
 
-    sectors.crc30 = outbox.crc30 = policies.crc30 = crc30
+    checksum.crc30 = sectors.crc30 = policies.crc30 = portable.crc30 = crc30
 
 LAST_SEQ = (1 << 30) - 1
 STREAM = b"0badcafe"

@@ -16,9 +16,10 @@ import sys
 import micropython
 
 from outpost.client import Client
-from outpost.durable import DurableClient
+from outpost.durable import DurableSession
 from outpost.memory import copy
 from outpost.outbox import Outbox
+from outpost.session import Session
 from peer_chip import RamChip
 
 TOPIC = b"outpost/board-1/data"
@@ -161,20 +162,20 @@ class Board:
 
     def boot(self):
         if self.client:
-            self.sent += self.client.sent
-            self.redelivered += self.client.redelivered
-            self.appended += self.client.outbox.appended
-            self.connects += self.client.connects
+            self.sent += self.session.sent
+            self.redelivered += self.session.redelivered
+            self.appended += self.session.outbox.appended
+            self.connects += self.session.connects
         self.boots += 1
-        self.client = None
+        self.client = self.session = None
         gc.collect()
         outbox = Outbox(self.chip)
         assert outbox.mount() == 0
-        options = {"keep_alive_s": 60, "random": self.random}
         if self.server.confirms:
-            self.client = DurableClient(self._open, outbox, b"board-1", WORD, **options)
+            self.session = DurableSession(outbox, b"board-1", WORD, keep_alive_s=60)
         else:
-            self.client = Client(self._open, outbox, b"board-1", **options)
+            self.session = Session(outbox, b"board-1", keep_alive_s=60)
+        self.client = Client(self._open, self.session, self.random)
         self.server.close()
 
     def _open(self):
@@ -195,7 +196,7 @@ class Board:
 
     def measure(self):
         """One message: the number that it will have is its content."""
-        outbox = self.client.outbox
+        outbox = self.session.outbox
         seq = outbox.next_seq
         self.payload[0], self.payload[1] = seq >> 22, seq >> 14 & 255
         self.payload[2], self.payload[3] = seq >> 7 & 127, seq & 127
@@ -256,9 +257,9 @@ class Soak:
             if drop_at <= at < drop_at + self.interval_s:
                 board.server.is_up = False
                 self.drops += 1
-            connects, before = board.client.connects, gross()
+            connects, before = board.session.connects, gross()
             board.work(self.interval_s)
-            if board.client.connects == connects and board.link_is_up and board.server.is_up:
+            if board.session.connects == connects and board.link_is_up and board.server.is_up:
                 self.most_gross = max(self.most_gross, gross() - before)
             at += self.interval_s
 
@@ -272,10 +273,10 @@ class Soak:
         assert self.most_gross == 0, "%d bytes of heap for a message" % self.most_gross
         # What was erased ahead is forgotten with the power, and erased again: one block a start, whichever it is.
         assert max(board.chip.erases) - min(board.chip.erases) <= 4 + board.boots // 4, board.chip.erases
-        outbox = client.outbox
+        outbox = client.session.outbox
         assert board.appended + outbox.appended == outbox.next_seq
         assert outbox.next_seq >= board.server.expected >= outbox.oldest_seq, "freed before it came"
-        assert board.sent + client.sent >= board.server.published >= board.server.expected
+        assert board.sent + client.session.sent >= board.server.published >= board.server.expected
         assert client.last_error in (0, -23, 113) and outbox.storage_errors == outbox.damaged == 0
 
     def report(self, days):
@@ -283,18 +284,18 @@ class Soak:
         erases = board.chip.erases
         return {
             "days": days,
-            "messages": client.outbox.next_seq,
+            "messages": client.session.outbox.next_seq,
             "arrived": board.server.expected,
             "twice": board.server.repeated,
             "refused when full": board.refused,
-            "connections": board.connects + client.connects,
+            "connections": board.connects + client.session.connects,
             "outages": self.outages,
             "power cuts": board.boots - 1,
             "pings": board.server.pings,
             "heap": self.heap,
             "heap for a message, gross": self.most_gross,
             "erases of a block": [min(erases), max(erases)],
-            "erases a message": sum(erases) / max(1, client.outbox.next_seq),
+            "erases a message": sum(erases) / max(1, client.session.outbox.next_seq),
         }
 
 

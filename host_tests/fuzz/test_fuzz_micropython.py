@@ -42,14 +42,14 @@ class Heap:
 
     def __init__(self, mode):
         self.bench = Bench(mode, blocks=4).connect()
-        self.bench.client.on_message = lambda message: None
-        self.bench.client.on_piece = lambda message, data, at, count: None
+        self.bench.session.on_message = lambda message: None
+        self.bench.session.on_piece = lambda message, data, at, count: None
         self.errors = self.answers = 0
 
     def connect(self):
         """May allocate: a new stream, and what the board's link takes."""
         bench = self.bench
-        if not bench.client.is_between:  # the rest of a long packet would swallow the inputs to come
+        if not bench.session.is_between:  # the rest of a long packet would swallow the inputs to come
             bench.drop()
         if not bench.client.is_connected():
             self.errors += 1
@@ -64,12 +64,12 @@ class Heap:
 
     def is_steady(self):
         """True when the packet that came in last is one of a connection in good order."""
-        client = self.bench.client
+        session = self.bench.session
         acks = (0x40, 0x50, 0x62, 0x70) if self.bench.mode == "exactly once" else (0x40,)
         return (
-            client.first & 0xF0 == 0x30
-            or (client.length == 2 and client.first in acks)
-            or (client.first == 0xD0 and not client.length)
+            session.first & 0xF0 == 0x30
+            or (session.length == 2 and session.first in acks)
+            or (session.first == 0xD0 and not session.length)
         )
 
     def locked(self, data):
@@ -97,7 +97,7 @@ class TestFuzz(unittest.TestCase):
         chance = random
         chance.seed(7)
         heap = Heap(mode)
-        sizes = len(heap.bench.client.tx), len(heap.bench.client.buffer)
+        sizes = len(heap.bench.session.tx), len(heap.bench.session.buffer)
         after = 0
         for number in range(_INPUTS):
             data = mutated(chance)
@@ -117,7 +117,7 @@ class TestFuzz(unittest.TestCase):
         print(
             "%s: %d inputs, %d closed connections, %d B written, heap %+d B" % (mode, _INPUTS, heap.errors, heap.answers, grown)
         )
-        self.assertEqual((len(client.tx), len(client.buffer)), sizes)
+        self.assertEqual((len(client.session.tx), len(client.session.buffer)), sizes)
         self.assertTrue(grown < 512, grown)
         self.assertTrue(heap.errors > 20 and heap.answers > 50, (heap.errors, heap.answers))
 

@@ -30,10 +30,11 @@ DOORS = {
 ALLOWED = {
     "outpost.aio": set(),
     "outpost.checksum": {"native_checksum", "portable"},
-    "outpost.client": {"client_setup", "memory", "session"},
-    "outpost.client_setup": {"packets"},
-    "outpost.durable": {"client", "session", "subscriber"},
-    "outpost.exactly_once": {"packets", "session", "subscriber"},
+    "outpost.client": {"session"},
+    "outpost.connect_packet": {"packets"},
+    "outpost.durable": {"session", "subscribing"},
+    "outpost.exactly_once": {"packets", "session", "subscribing"},
+    "outpost.in_flight": set(),
     "outpost.memory": {"native", "portable"},
     "outpost.native": set(),
     "outpost.native_checksum": set(),
@@ -44,12 +45,12 @@ ALLOWED = {
     "outpost.portable": set(),
     "outpost.ram_outbox": {"memory"},
     "outpost.reader": {"memory"},
-    "outpost.sectors": {"checksum", "memory"},
-    "outpost.session": {"reader"},
+    "outpost.sectors": {"checksum", "memory", "outbox_setup"},
+    "outpost.session": {"connect_packet", "in_flight", "memory", "reader"},
     "outpost.state_note": {"memory", "outbox"},
     "outpost.status": set(),
-    "outpost.streaming": {"subscriber"},
-    "outpost.subscriber": {"client", "packets", "session"},
+    "outpost.streaming": {"subscribing"},
+    "outpost.subscribing": {"packets", "session"},
     "station.clock": {"outpost.session"},
     "station.deep_sleep": {"outpost.session"},
     "station.flash_wear": set(),
@@ -73,7 +74,8 @@ ALLOWED = {
     "support.wifi_link": {"outpost.session"},
 }  # fmt: skip
 SANS_IO = (
-    "outpost.packets", "outpost.reader", "outpost.session", "outpost.subscriber", "outpost.durable", "outpost.exactly_once",
+    "outpost.packets", "outpost.connect_packet", "outpost.reader", "outpost.in_flight",
+    "outpost.session", "outpost.subscribing", "outpost.durable", "outpost.exactly_once",
     "outpost.streaming", "outpost.ram_outbox", "station.telemetry", "station.clock",
 )  # fmt: skip
 

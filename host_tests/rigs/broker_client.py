@@ -1,6 +1,6 @@
 """Run under MicroPython by test_real_broker.py and test_tls.py: a client that does the steps it is given, against a real broker.
 
-Argument: a file with JSON: settings (as settings.json), client (options of the class ExactlyOnce), steps (a list of [name, ...];
+Argument: a file with JSON: settings (as settings.json), client (options of ExactlyOnceSession), steps (a list of [name, ...];
 see the functions below). The outbox is the UNIX board's flash.img in the current folder. Prints one JSON object a step.
 """
 
@@ -11,7 +11,8 @@ import sys
 import micropython
 
 from board import Board
-from outpost.exactly_once import ExactlyOnce
+from outpost.client import Client
+from outpost.exactly_once import ExactlyOnceSession
 from outpost.session import elapsed_ms
 from outpost.state_note import NotedOutbox
 from socket_link import open_link
@@ -35,11 +36,11 @@ def say(**fields):
         sys.stdout.flush()
 
 
-def keep(client):
-    buf = client.buffer
-    at, end = client.payload_at, client.payload_at + client.payload_length
-    topic, payload = bytes(buf[2 : 2 + client.topic_length]), bytes(buf[at:end])
-    messages.append((topic.decode(), payload.decode(), client.first >> 1 & 3, client.first & 1))
+def keep(session):
+    buf = session.buffer
+    at, end = session.payload_at, session.payload_at + session.payload_length
+    topic, payload = bytes(buf[2 : 2 + session.topic_length]), bytes(buf[at:end])
+    messages.append((topic.decode(), payload.decode(), session.first >> 1 & 3, session.first & 1))
 
 
 def build(orders):
@@ -61,9 +62,9 @@ def build(orders):
     outbox = NotedOutbox(board.device)
     if outbox.mount():
         outbox.format(board.random_hex())
-    client = ExactlyOnce(board.link, outbox, settings["device_id"].encode(), **options)
-    client.on_message = keep
-    return client
+    session = ExactlyOnceSession(outbox, settings["device_id"].encode(), **options)
+    session.on_message = keep
+    return Client(board.link, session)
 
 
 def turn(client):
@@ -86,7 +87,7 @@ def until(client, is_done, limit_ms=_LIMIT_MS):
 
 def connect(client):
     until(client, client.is_connected)
-    say(connected=client.is_connected(), session_present=client.session_present)
+    say(connected=client.is_connected(), session_present=client.session.session_present)
 
 
 def fail(client, times=1):
@@ -98,18 +99,20 @@ def fail(client, times=1):
         longest = max(longest, elapsed_ms(board.ticks_ms(), before))
         if not moved:
             board.idle(client)
+    session, outbox = client.session, client.session.outbox
     say(
-        last_error=client.last_error, return_code=client.return_code, longest_poll_ms=longest, connects=client.connects,
-        took_ms=elapsed_ms(board.ticks_ms(), start), held=client.outbox.next_seq - client.outbox.oldest_seq,
+        last_error=client.last_error, return_code=session.return_code, longest_poll_ms=longest,
+        connects=session.connects, took_ms=elapsed_ms(board.ticks_ms(), start),
+        held=outbox.next_seq - outbox.oldest_seq,
     )  # fmt: skip
 
 
 def subscribe(client, filters):
     """filters: [[topic filter, QoS]]; QoS -1 unsubscribes."""
     for topic_filter, qos in filters:
-        client.subscribe(topic_filter.encode(), qos)
-    until(client, lambda: not [entry for entry in client.filters if entry[2] == -1], _CODES_MS)
-    say(filters=[[entry[0].decode(), entry[2]] for entry in client.filters])
+        client.session.subscribe(topic_filter.encode(), qos)
+    until(client, lambda: not [entry for entry in client.session.filters if entry[2] == -1], _CODES_MS)
+    say(filters=[[entry[0].decode(), entry[2]] for entry in client.session.filters])
 
 
 def publish(client, topic, count, qos, retain=False, wait=True):
@@ -122,7 +125,7 @@ def publish(client, topic, count, qos, retain=False, wait=True):
             number += 1
         elif not client.poll(board.ticks_ms()):
             board.idle(client)
-    done = not wait or until(client, lambda: client.is_drained() and not client.out_end)
+    done = not wait or until(client, lambda: client.is_drained() and not client.session.out_end)
     say(published=number, done=done)
 
 
@@ -134,8 +137,8 @@ def flood(client, topic):
         number += client.publish(topic, payload, 400, 0) == 0
         if client.poll(board.ticks_ms()):
             moved_ms = board.ticks_ms()
-    say(full=client.out_end > 0, number=number)
-    until(client, lambda: not client.out_end)
+    say(full=client.session.out_end > 0, number=number)
+    until(client, lambda: not client.session.out_end)
 
 
 def take(client, count):
@@ -149,7 +152,7 @@ def take(client, count):
 def idle(client, ms):
     start = board.ticks_ms()
     until(client, lambda: elapsed_ms(board.ticks_ms(), start) > ms)
-    say(connected=client.is_connected(), connects=client.connects, failures=client.failures)
+    say(connected=client.is_connected(), connects=client.session.connects, failures=client.failures)
 
 
 def close(client):
@@ -209,9 +212,11 @@ def main(path):
     client = build(orders)
     for step in orders["steps"]:
         STEPS[step[0]](client, *step[1:])
+    session, outbox = client.session, client.session.outbox
     say(
-        acknowledged=client.acknowledged, redelivered=client.redelivered, received=client.received, ignored=client.ignored,
-        connects=client.connects, held=client.outbox.next_seq - client.outbox.oldest_seq,
+        acknowledged=session.acknowledged, redelivered=session.redelivered,
+        received=session.received, ignored=session.ignored, connects=session.connects,
+        held=outbox.next_seq - outbox.oldest_seq,
     )  # fmt: skip
 
 

@@ -11,10 +11,9 @@ import time
 import paho.mqtt.client as mqtt
 import pytest
 
-from outpost_tools import segments
-from outpost_tools.broker import Broker
-from outpost_tools.interpreters import find_mosquitto
-from outpost_tools.simulate import children
+from outpost_tools.common import children, segments
+from outpost_tools.common.broker import Broker
+from outpost_tools.common.interpreters import find_mosquitto
 
 STREAM = "0badcafe"
 TOPIC = "outpost/b1/data"

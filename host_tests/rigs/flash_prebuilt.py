@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 from outpost_tools import cli
+from outpost_tools.common import source_tree
 from outpost_tools.device import payload
-from outpost_tools.simulate import interpreter
 
 if __name__ == "__main__":
     files = pickle.loads(Path(sys.argv[1]).read_bytes())
     payload.build = lambda root, kind, architecture: files
-    interpreter.repository = lambda: Path(sys.argv[2])
+    source_tree.repository = lambda: Path(sys.argv[2])
     sys.exit(cli.main(sys.argv[3:]))

@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 
 from outpost_tools import cli
+from outpost_tools.common import source_tree as original_tree
+from outpost_tools.common.interpreters import find_micropython
 from outpost_tools.device import kinds, payload
-from outpost_tools.interpreters import find_micropython
-from outpost_tools.simulate import interpreter
 from paths import FAKES, REPOSITORY, RIGS, UNIX_BOARD, joined
 from pty_board import PtyBoard
 
@@ -60,7 +60,7 @@ def source_tree(folder: Path) -> Path:
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The sources that `outpost flash` takes."""
     root = source_tree(tmp_path / "tree")
-    monkeypatch.setattr(interpreter, "repository", lambda: root)
+    monkeypatch.setattr(original_tree, "repository", lambda: root)
     return root
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 import paho.mqtt.client as mqtt
 import pytest
 
-from outpost_tools.interpreters import ARCHITECTURES, REQUIRED_ARCHITECTURES, find_micropython, find_mosquitto
-from outpost_tools.simulate import children
+from outpost_tools.common import children
+from outpost_tools.common.interpreters import ARCHITECTURES, REQUIRED_ARCHITECTURES, find_micropython, find_mosquitto
 from outpost_tools.simulate.proxy import Proxy
 from paths import PRODUCT, RIGS, STUBS, joined
 

@@ -9,10 +9,11 @@ import sys
 
 from board import Board
 from nor_flash import BLOCK_BYTES, NorFlash
-from outpost.exactly_once import ExactlyOnce
+from outpost.client import Client
+from outpost.exactly_once import ExactlyOnceSession
 from outpost.state_note import NotedOutbox
-from outpost.streaming import Streamer
-from outpost.subscriber import Subscriber
+from outpost.streaming import StreamingSession
+from outpost.subscribing import SubscribingSession
 from socket_link import open_link
 
 ORDERS = {
@@ -36,14 +37,17 @@ def build(orders, told):
     outbox = NotedOutbox(NorFlash(io.BytesIO(b"\xff" * (16 * BLOCK_BYTES)), 16, 256))
     outbox.format(b"01234567")
     link = open_link({"broker_host": "127.0.0.1", "broker_port": orders["port"]})
-    kind = ExactlyOnce if orders["qos"] == 2 else Streamer if orders["streaming"] else Subscriber
-    client = kind(link, outbox, b"socket", keep_alive_s=orders["keep_alive_s"])
-    client.response_ms = orders["response_ms"]
-    client.on_message = lambda m: told.append(m.payload_length)
+    kind = StreamingSession if orders["streaming"] else SubscribingSession
+    if orders["qos"] == 2:
+        kind = ExactlyOnceSession
+    options = {"keep_alive_s": orders["keep_alive_s"], "response_ms": orders["response_ms"]}
+    session = kind(outbox, b"socket", **options)
+    client = Client(link, session)
+    session.on_message = lambda m: told.append(m.payload_length)
     if orders["streaming"]:
-        client.on_piece = lambda m, data, at, count: told.append(count)
+        session.on_piece = lambda m, data, at, count: told.append(count)
     for number in range(orders["subscribe"]):
-        client.subscribe(b"c/%d/#" % number, 1)
+        session.subscribe(b"c/%d/#" % number, 1)
     for number in range(orders["publish"]):
         payload = b"message %d" % number
         assert client.publish(TOPIC, payload, len(payload), orders["qos"]) == 0
@@ -56,7 +60,8 @@ def passed_ms(since):
 
 def reached(until, client):
     for name, least in until.items():
-        value = getattr(client, name)
+        owner = client if hasattr(client, name) else client.session
+        value = getattr(owner, name)
         if int(value() if callable(value) else value) < least:
             return False
     return True
@@ -87,9 +92,12 @@ def main():
     client = build(orders, told)
     start = board.ticks_ms()
     errors, longest = run(client, orders)
-    report = {name: getattr(client, name) for name in ("sent", "acknowledged", "redelivered", "ignored", "skipped", "received")}
-    report.update({"connects": client.connects, "errors": errors, "longest_poll_ms": longest, "took_ms": passed_ms(start)})
-    report.update({"drained": client.is_drained(), "told": told, "codes": [entry[2] for entry in client.filters]})
+    counters = ("sent", "acknowledged", "redelivered", "ignored", "skipped", "received")
+    report = {name: getattr(client.session, name) for name in counters}
+    report.update({"connects": client.session.connects, "errors": errors, "told": told})
+    report.update({"longest_poll_ms": longest, "took_ms": passed_ms(start)})
+    codes = [entry[2] for entry in client.session.filters]
+    report.update({"drained": client.is_drained(), "codes": codes})
     report["reached"] = reached(orders["until"], client)
     client.close()
     print(json.dumps(report))

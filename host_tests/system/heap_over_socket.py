@@ -12,6 +12,7 @@ from board import Board
 from nor_flash import BLOCK_BYTES, NorFlash
 from outpost.client import Client
 from outpost.outbox import Outbox
+from outpost.session import Session
 from socket_link import open_link
 
 TOPIC = b"outpost/heap/data"
@@ -23,7 +24,7 @@ def build(port):
     outbox = Outbox(NorFlash(io.BytesIO(b"\xff" * (16 * BLOCK_BYTES)), 16, 256))
     outbox.format(b"01234567")
     link = open_link({"broker_host": "127.0.0.1", "broker_port": port})
-    return Client(link, outbox, b"heap", clean=True)
+    return Client(link, Session(outbox, b"heap", clean=True))
 
 
 def run(client, count):
@@ -43,7 +44,7 @@ while not client.is_connected():
 run(client, 10)
 gc.collect()
 gc.disable()
-before = client.acknowledged
+before = client.session.acknowledged
 gross = micropython.mem_total()
 net = gc.mem_alloc()
 micropython.heap_lock()
@@ -51,4 +52,4 @@ run(client, int(sys.argv[2]))
 micropython.heap_unlock()
 net = gc.mem_alloc() - net
 gross = micropython.mem_total() - gross
-print(net, gross, client.acknowledged - before)
+print(net, gross, client.session.acknowledged - before)

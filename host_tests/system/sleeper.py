@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from outpost_tools.common import source_tree
 from outpost_tools.simulate import interpreter
 from outpost_tools.simulate.board import ASLEEP_STATUS, POWER_CUT_STATUS
 from outpost_tools.simulate.orders import CUT_MODES
@@ -41,7 +42,7 @@ class Sleeper:
         self.folder = folder
         self.wakes: list[Wake] = []
         self._rng = random.Random(seed)
-        root = interpreter.repository()
+        root = source_tree.repository()
         self._command, self._env = [*command, str(root / "firmware" / "main.py")], interpreter.environment(root)
         always = {"device_id": "sleeper", "broker_host": "127.0.0.1", "deep_sleep": True, "sensors": ["load", "memory"]}
         (folder / "settings.json").write_text(json.dumps(always | settings))

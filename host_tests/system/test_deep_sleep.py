@@ -11,7 +11,7 @@ import os
 import pytest
 
 from collector_process import Process, mosquitto
-from outpost_tools.collect.durable import key_of
+from outpost_tools.common.message import key_of
 from outpost_tools.simulate.fleet import Fleet
 from outpost_tools.simulate.journal import read_journal
 from real_broker import micropython

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from outpost_tools.broker import Broker
-from outpost_tools.interpreters import REQUIRED_ARCHITECTURES, find_micropython
+from outpost_tools.common.broker import Broker
+from outpost_tools.common.interpreters import REQUIRED_ARCHITECTURES, find_micropython
 from paths import PRODUCT, joined
 
 MESSAGES = 1000

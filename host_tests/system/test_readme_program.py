@@ -19,9 +19,9 @@ from pathlib import Path
 import paho.mqtt.client as mqtt
 import pytest
 
-from outpost_tools.broker import Broker
+from outpost_tools.common.broker import Broker
+from outpost_tools.common.interpreters import find_micropython
 from outpost_tools.device import kinds, payload
-from outpost_tools.interpreters import find_micropython
 from paths import FAKES, PRODUCT, REPOSITORY, UNIX_BOARD, joined
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")

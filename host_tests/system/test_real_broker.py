@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from outpost_tools.broker import Broker
-from outpost_tools.simulate.children import free_port
+from outpost_tools.common.broker import Broker
+from outpost_tools.common.children import free_port
 from real_broker import Link, Message, Observer, device, every_architecture, need_mosquitto, password_line, run
 
 EACH_WAY = 500

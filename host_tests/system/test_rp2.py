@@ -17,10 +17,10 @@ import pytest
 pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")
 
 from collector_process import Process, Watcher, disconnect
-from outpost_tools.broker import Broker
+from outpost_tools.common.broker import Broker
+from outpost_tools.common.interpreters import find_mosquitto
+from outpost_tools.common.message import decode
 from outpost_tools.device import kinds, payload
-from outpost_tools.interpreters import find_mosquitto
-from outpost_tools.message import decode
 from paths import BOARDS, FIRMWARE, HOST_TESTS, REPOSITORY, RIGS
 from rp2040 import core, image, littlefs, outbox, tracebacks
 from rp2040.board import ON_CHIP, Board, flash_image

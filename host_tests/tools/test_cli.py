@@ -1,28 +1,30 @@
 # cpython-only: it tests the desktop command
 """`outpost` names its subcommands, loads only the chosen one and turns errors into exit statuses."""
 
-import importlib
+import ast
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from outpost_tools import cli
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
 
 
 @pytest.fixture
 def report_that(monkeypatch):
-    """Puts a stand-in for outpost_tools.report; the test gives what its run(arguments) does."""
+    """Replaces outpost_tools.report.arguments; the test gives what its run(arguments) does."""
 
     def install(run):
         def add_parser(subparsers):
-            parser = subparsers.add_parser("report", help=cli.SUBCOMMANDS["report"])
+            parser = subparsers.add_parser("report", help="a stand-in")
             parser.add_argument("--out")
             parser.set_defaults(func=run)
 
-        monkeypatch.setitem(sys.modules, "outpost_tools.report", SimpleNamespace(add_parser=add_parser))
+        stand_in = SimpleNamespace(SUMMARY="a stand-in", add_parser=add_parser)
+        monkeypatch.setitem(sys.modules, "outpost_tools.report.arguments", stand_in)
 
     return install
 
@@ -67,18 +69,67 @@ def test_no_subcommand_shows_the_help(capsys):
     assert "examples" in shown
 
 
-def test_the_help_imports_no_subcommand():
+def arguments_of(folder):
+    """Paths of the files that hold a subcommand's arguments, by module name."""
+    files = [*folder.glob("*/arguments.py"), *folder.glob("*/arguments/*.py")]
+    names = {path: ".".join(path.relative_to(folder).with_suffix("").parts) for path in files}
+    return {name.removesuffix(".__init__"): path for path, name in names.items() if path.stem != "options"}
+
+
+ARGUMENTS = arguments_of(Path(cli.__file__).parent)
+DEVICE = "device.arguments"  # a folder of subcommands, itself none
+
+
+def test_the_help_imports_no_library_of_a_subcommand():
+    """Neither other people's nor ours: the files with the arguments, and what reads a command line."""
     code = (
-        "import sys; from outpost_tools import cli; cli.main([]);"
-        "sys.exit(any(m in sys.modules for m in ['pyspark', 'pyarrow', 'plotly', 'paho', 'outpost_tools.simulate']))"
+        "import sys; from outpost_tools import cli; cli.main([]); sys.stdout.flush()\n"
+        "names = [n for n in sys.modules if n.startswith('outpost_tools.')]\n"
+        "print([n for n in names if n not in {n for n in names if any(m.startswith(n + '.') for m in names)}])\n"
+        "sys.exit(any(m in sys.modules for m in ['pyspark', 'pyarrow', 'plotly', 'paho', 'serial', 'tqdm']))"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, timeout=60).returncode == 0
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    loaded = set(ast.literal_eval(done.stdout.splitlines()[-1]))
+    modules = {f"outpost_tools.{name}" for name in ARGUMENTS}
+    allowed = {f"outpost_tools.{name}" for name in ("cli", "common.command_line", "common.errors", "device.arguments.options")}
+    assert loaded <= modules | allowed and len(loaded & modules) == len(cli.SUBCOMMANDS)
+
+
+def test_every_file_of_arguments_is_reached_from_the_command():
+    reached = set(cli.SUBCOMMANDS.values()) | {DEVICE}
+    for name in cli.SUBCOMMANDS:
+        tree = ast.parse(ARGUMENTS[cli.SUBCOMMANDS[name]].read_text())
+        members = [node.value for node in ast.walk(tree) if isinstance(node, ast.Assign) and names(node) == {"members"}]
+        reached |= {f"{cli.SUBCOMMANDS[name]}.{one}" for node in members for one in ast.literal_eval(node)}
+    assert reached == set(ARGUMENTS)
+
+
+def names(node):
+    return {target.id for target in node.targets if isinstance(target, ast.Name)}
+
+
+@pytest.mark.parametrize("module", sorted(set(ARGUMENTS) - {DEVICE}))
+def test_subcommands_are_written_in_one_way(module):
+    """SUMMARY, add_parser(subparsers), run(args); the rest private; the job is imported inside of functions."""
+    tree = ast.parse(ARGUMENTS[module].read_text())
+    functions = {node.name: [a.arg for a in node.args.args] for node in tree.body if isinstance(node, ast.FunctionDef)}
+    is_group = ARGUMENTS[module].stem == "__init__"
+    wanted = {"add_parser": ["subparsers"]} | ({} if is_group else {"run": ["args"]})
+    assert {name: args for name, args in functions.items() if not name.startswith("_")} == wanted
+    constants = set().union(*(names(node) for node in tree.body if isinstance(node, ast.Assign)))
+    assert "SUMMARY" in constants
+    assert not [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    ours = {node.module for node in tree.body if isinstance(node, ast.ImportFrom) and "outpost_tools" in node.module}
+    job = f"outpost_tools.{module.split('.')[0]}.arguments"
+    assert ours <= {"outpost_tools.common.command_line", "outpost_tools.common.errors", job}
 
 
 @pytest.mark.parametrize("name", cli.SUBCOMMANDS)
 def test_every_subcommand_is_there_and_explains_itself(name, capsys):
-    importlib.import_module(f"outpost_tools.{name}")
     with pytest.raises(SystemExit) as stopped:
         cli.main([name, "--help"])
     assert stopped.value.code == 0
-    assert f"outpost {name}" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"outpost {name}" in shown
+    assert shown.count("\n\n") >= 2, "usage, what it does, options"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from outpost_tools import cli, firmware_build
-from outpost_tools.broker import Broker
-from outpost_tools.device import kinds, payload
-from outpost_tools.errors import ToolError
-from outpost_tools.interpreters import find_micropython
+from outpost_tools import cli
+from outpost_tools.common.broker import Broker
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.interpreters import find_micropython
+from outpost_tools.device import firmware_build, kinds, payload
 from paths import REPOSITORY
 
 FIRMWARE = REPOSITORY / "firmware"

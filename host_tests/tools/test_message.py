@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from message_samples import BAD_BYTES, BAD_LABELS, HEAD, TOPIC, pack
-from outpost_tools import message
+from outpost_tools.common import message
 
 
 def reason(payload: bytes, topic: str = TOPIC, **arguments: object) -> str:

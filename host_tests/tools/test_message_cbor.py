@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from message_samples import CBOR, GOOD, TOPIC, cbor_pack, pack, record
-from outpost_tools import message
+from outpost_tools.common import message
 
 
 @pytest.mark.parametrize(("payload", "reason"), CBOR, ids=range(len(CBOR)))

@@ -10,8 +10,8 @@ import paho.mqtt.client as mqtt
 import pytest
 
 from collector_load import encode_publish
-from outpost_tools.errors import ToolError
-from outpost_tools.mqtt_connection import Client, Connection, Limits, tls_context
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.mqtt_connection import Client, Connection, Limits, tls_context
 
 LIMITS = Limits(messages=10, seconds=1.0, bytes=5000)
 

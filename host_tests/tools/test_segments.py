@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from outpost_tools import segments
+from outpost_tools.common import segments
 
 FRAMES = [
     segments.encode_frame(1_763_694_000_000 + n, f"outpost/board-{n}/data".encode(), bytes(range(n * 7)), dup=n == 2)

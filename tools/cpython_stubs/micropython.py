@@ -1,7 +1,9 @@
-"""What the firmware needs of MicroPython's `micropython` module when it runs under CPython (tests and tools).
+"""What the firmware needs of MicroPython's `micropython` module when it runs under CPython (tests
+and tools).
 
-Without `viper` and `native`: the firmware asks for them and falls back to plain Python. Without `mem_alloc`-like
-figures: CPython has no such heap, and a false number would be worse than an AttributeError.
+Without `viper` and `native`: the firmware asks for them and falls back to plain Python. Without
+`mem_alloc`-like figures: CPython has no such heap, and a false number would be worse than an
+AttributeError.
 """
 
 
@@ -26,7 +28,8 @@ def heap_locked():
 
 
 def opt_level(level=0):
-    """CPython's optimisation is chosen on its command line; the call is accepted and does nothing."""
+    """CPython's optimisation is chosen on its command line; the call is accepted and does
+    nothing."""
 
 
 def kbd_intr(character):

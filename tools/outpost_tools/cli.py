@@ -1,9 +1,11 @@
-"""The `outpost` command: names the subcommands, loads the one that was chosen, turns errors into exit statuses.
+"""The `outpost` command: lists the subcommands, loads the chosen one, turns errors into exit
+statuses.
 
-Each subcommand is a module with `add_parser(subparsers)` that sets `func=run`, and `run(arguments) -> int`. Only the
-chosen module is imported: `outpost simulate` must not wait for Spark. So the summaries of the list stand here.
+Only the arguments of the chosen subcommand are made, and its libraries are imported when it runs:
+`outpost simulate` does not wait for Spark. How a subcommand is written: common/command_line.py.
 
-Exit status: what the subcommand returns; 2 for bad input (one line on stderr); 130 when interrupted.
+Exit status: what the subcommand returns; 2 for bad input (one line on stderr); 130 when
+interrupted.
 """
 
 from __future__ import annotations
@@ -13,23 +15,24 @@ import importlib
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
 
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
 
-SUBCOMMANDS = {
-    "flash": "put Outpost on a board with stock MicroPython, or bring it up to date",
-    "provision": "write a board's settings: Wi-Fi, broker, certificates, sensors",
-    "selftest": "let a board prove itself: heap, flash, link, messages, watchdog; a report to attach to an issue",
-    "monitor": "watch a board: what it prints, how full its outbox is",
-    "devices": "what is plugged in",
-    "simulate": "run N simulated boards: real MicroPython, flash in a file, power cuts by seed",
-    "collect": "store messages from the broker on disk, and tell the boards what is durable",
-    "pipeline": "turn the collector's segments into tables: silver, quarantine, gold, gaps",
-    "report": "write one self-contained HTML page about the tables",
-    "outbox": "look into a copy of a board's outbox: show, check, rescue the messages, wear",
-    "mq": "IBM MQ Publish command messages: build, parse, check, bridge from MQTT",
-    "build": "compile the firmware to .mpy files, as flash copies them",
-    "demo": "all of it for half a minute, with disasters, and a table of what was lost",
+SUBCOMMANDS = {  # in the order of the list: name and module
+    "flash": "device.arguments.flash",
+    "provision": "device.arguments.provision",
+    "selftest": "device.arguments.selftest",
+    "monitor": "device.arguments.monitor",
+    "devices": "device.arguments.devices",
+    "simulate": "simulate.arguments",
+    "collect": "collect.arguments",
+    "pipeline": "pipeline.arguments",
+    "report": "report.arguments",
+    "outbox": "outbox.arguments",
+    "mq": "mq.arguments",
+    "build": "device.arguments.build",
+    "demo": "demo.arguments",
 }
 
 _DESCRIPTION = "Telemetry from MicroPython boards through flash, MQTT and Spark into a report."
@@ -63,12 +66,21 @@ def _version() -> str:
 
 
 def _chosen(arguments: Sequence[str]) -> str | None:
-    """The subcommand on the command line: the main parser has no options with values, so it is the first plain word."""
-    return next((word for word in arguments if not word.startswith("-")), None)
+    """The subcommand on the command line; None where the list of all may be shown first.
+
+    The main parser's own options take no values and end the command, so only the first word counts.
+    """
+    return arguments[0] if arguments and arguments[0] in SUBCOMMANDS else None
+
+
+def module_of(name: str) -> ModuleType:
+    """The arguments of a subcommand: SUMMARY and add_parser()."""
+    return importlib.import_module(f"outpost_tools.{SUBCOMMANDS[name]}")
 
 
 def build_parser(chosen: str | None) -> argparse.ArgumentParser:
-    """The parser, with the arguments of `chosen` filled in by its module and the others as bare names."""
+    """The parser: with the arguments of `chosen` and the other names, or with all names and their
+    summaries."""
     parser = argparse.ArgumentParser(
         prog="outpost",
         description=_DESCRIPTION,
@@ -77,12 +89,16 @@ def build_parser(chosen: str | None) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"outpost {_version()}")
-    subparsers = parser.add_subparsers(title="subcommands", metavar="SUBCOMMAND", dest="subcommand", required=True)
-    for name, summary in SUBCOMMANDS.items():
-        if name != chosen:
-            subparsers.add_parser(name, help=summary)
-    if chosen in SUBCOMMANDS:
-        importlib.import_module(f"outpost_tools.{chosen}").add_parser(subparsers)
+    subparsers = parser.add_subparsers(
+        title="subcommands", metavar="SUBCOMMAND", dest="subcommand", required=True
+    )
+    for name in SUBCOMMANDS:
+        if name == chosen:
+            module_of(name).add_parser(subparsers)
+        elif chosen is None:
+            subparsers.add_parser(name, help=module_of(name).SUMMARY)
+        else:
+            subparsers.add_parser(name)
     return parser
 
 

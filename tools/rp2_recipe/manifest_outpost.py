@@ -1,6 +1,8 @@
-"""Freeze list of the image `pico-outpost`: as `pico`, with what boards/RPI_PICO_W/manifest.py freezes for a Pico W.
+"""Freeze list of the image `pico-outpost`: as `pico`, with what boards/RPI_PICO_W/manifest.py
+freezes for a Pico W.
 
-That list itself needs the port's list for the Pico W, and with it micropython-lib, which Debian's source leaves out.
+That list itself needs the port's list for the Pico W, and with it micropython-lib, which Debian's
+source leaves out.
 """
 # pyright: reportUndefinedVariable=false
 

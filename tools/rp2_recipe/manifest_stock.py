@@ -1,6 +1,7 @@
 """Freeze list of the image `pico`: the port's own modules and asyncio.
 
-The port's own list adds onewire, ds18x20, dht and neopixel of micropython-lib, which Debian's source leaves out.
+The port's own list adds onewire, ds18x20, dht and neopixel of micropython-lib, which Debian's
+source leaves out.
 """
 # pyright: reportUndefinedVariable=false
 

@@ -16,8 +16,8 @@ try:
     from outpost import native, native_checksum
 
     for source, names in (
-        (native, "copy fill put_publish puback_id put_prefix u32 put_u32"),
-        (native_checksum, "crc30 is_blank skip_records"),
+        (native, "copy fill put_publish puback_id put_prefix u32"),
+        (native_checksum, "crc30 is_blank skip_records put_record holds_record"),
     ):
         for name in names.split():
             setattr(Native, name, getattr(source, name))
@@ -90,14 +90,35 @@ class TestBytes(unittest.TestCase):
 
     def test_numbers_and_the_head_of_a_record(self):
         for module in IMPLEMENTATIONS:
-            buf = bytearray(20)
-            self.assertEqual(module.put_u32(buf, 3, 0x3456789A), 7)
-            self.assertEqual((bytes(buf[3:7]), module.u32(buf, 3)), (b"\x9a\x78\x56\x34", 0x3456789A))
-            self.assertEqual(module.put_prefix(buf, 4, 0x0ABCDE01, 0x3FFFFFFE, 0xFEDC, 0xBA98), 16)
-            self.assertEqual(bytes(buf[4:16]), b"\x01\xde\xbc\x0a\xfe\xff\xff\x3f\xdc\xfe\x98\xba")
+            self.assertEqual(module.u32(b"...\x9a\x78\x56\xb4", 3), 0x3456789A)
+            prefix = bytearray(b"." * 16)
+            module.put_prefix(prefix, 0x2A345678, 0x0ABCDE01, 0x3FFFFFFE, 0xFEDC)
+            self.assertEqual(prefix, b"\x01\xde\xbc\x0a\xfe\xff\xff\x3f\xdc\xfe..\x78\x56\x34\x2a")
             buf = bytearray(24)
             module.fill(buf, 20)
             self.assertEqual(buf, b"\xff" * 20 + bytes(4))
+
+    def test_a_record_is_written_whole_and_each_wrong_byte_of_it_is_seen(self):
+        for module in IMPLEMENTATIONS:
+            for topic in (b"", b"a", b"a/b/c", b"seven/7"):
+                for payload in (b"", b"xy", b"0123", bytes(range(250, 256)) * 50):
+                    prefix = bytearray(16)
+                    first = 0x51 | len(topic) << 8 | len(payload) << 16
+                    module.put_prefix(prefix, 0x12345678, first, 77, 5)
+                    end = 20 + len(topic) + len(payload)
+                    buf = bytearray(b"." * (end + 8))
+                    whole = bytes(prefix[:12]) + topic + payload
+                    module.put_record(buf, 8, prefix, topic, payload)
+                    crc = portable.crc30(0x12345678, whole, 0, len(whole))
+                    stored = bytes((crc & 255, crc >> 8 & 255, crc >> 16 & 255, crc >> 24))
+                    self.assertEqual(bytes(prefix[12:]), stored)
+                    self.assertEqual(bytes(buf), b"." * 8 + whole + stored + b"." * 4)
+                    self.assertTrue(module.holds_record(buf, prefix, 8, topic, payload))
+                    for at in range(8, end + 4):
+                        for bit in (1, 0x80):
+                            buf[at] ^= bit
+                            self.assertFalse(module.holds_record(buf, prefix, 8, topic, payload))
+                            buf[at] ^= bit
 
     def test_records_are_skipped_by_their_lengths(self):
         def record(kind, topic, length, align):

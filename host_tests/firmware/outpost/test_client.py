@@ -20,16 +20,16 @@ class TestPublish(unittest.TestCase):
 
     def test_stored_before_sent_and_freed_by_puback(self):
         bench = Bench().publish(b"offline")
-        self.assertEqual((bench.outbox.next_seq, bench.client.sent), (1, 0))
+        self.assertEqual((bench.outbox.next_seq, bench.session.sent), (1, 0))
         bench.connect().sent()
         self.assertFalse(bench.client.is_drained())
         bench.say(puback(1))
         self.assertTrue(bench.client.is_drained())
-        self.assertEqual((bench.client.acknowledged, bench.outbox.oldest_seq), (1, 1))
+        self.assertEqual((bench.session.acknowledged, bench.outbox.oldest_seq), (1, 1))
 
     def test_delivery_is_told_by_sequence_number(self):
         bench, told = Bench().connect().publish(b"a", b"b"), []
-        bench.client.on_acknowledged = told.append
+        bench.session.on_acknowledged = told.append
         bench.sent()
         bench.say(puback(2)).say(puback(1))
         self.assertEqual(told, [1, 0])
@@ -77,7 +77,7 @@ class TestRedelivery(unittest.TestCase):
         bench.connect(b"\x20\x02\x01\x00")
         bench.publish(b"d")
         self.assertEqual(bench.sent(), [(1, True, b"a"), (3, True, b"c"), (4, False, b"d")])
-        self.assertEqual(bench.client.redelivered, 2)
+        self.assertEqual(bench.session.redelivered, 2)
 
     def test_after_a_power_cut_same_ids_dup_and_order(self):
         bench = Bench().connect().publish(b"a", b"b", b"c")
@@ -187,7 +187,7 @@ class TestLink(unittest.TestCase):
             bench.poll(3)
             bench.stream.say(b"\x20\x02\x00\x05")
             bench.poll(2)
-        self.assertEqual((bench.links, bench.client.return_code), (1, 5))
+        self.assertEqual((bench.links, bench.session.return_code), (1, 5))
         bench.poll(30)
         self.assertEqual(bench.links, 2)
 
@@ -203,7 +203,7 @@ class TestLink(unittest.TestCase):
         bench.drop()
         bench.poll(300)
         bench.connect()
-        self.assertTrue(3000 <= bench.client.longest_outage_ms <= 3500)
+        self.assertTrue(3000 <= bench.session.longest_outage_ms <= 3500)
 
 
 if __name__ == "__main__":

@@ -7,21 +7,23 @@ import unittest
 from bench_client import TOPIC, Bench, puback
 from outpost import status
 from outpost.client import Client
-from outpost.client_setup import connect
+from outpost.connect_packet import encode_connect
 from outpost.ram_outbox import RamOutbox
+from outpost.session import Session
 from scripted_server import Malformed, decode_all, encode
 
 
 class BareBench(Bench):
-    """The class that only publishes, over an outbox in RAM. options: of connect(), and of the client."""
+    """The session that only publishes, over an outbox in RAM."""
 
-    def __init__(self, kind=Client, **options):
+    def __init__(self, kind=Session, **options):
         self.kind, self.options = kind, options
         Bench.__init__(self)
 
     def boot(self):
         self.outbox = RamOutbox(16, 128)
-        self.client = self.kind(self._link, self.outbox, b"board-1", **self.options)
+        self.session = self.kind(self.outbox, b"board-1", **self.options)
+        self.client = Client(self._link, self.session)
         self.stream = None
 
 
@@ -63,7 +65,7 @@ class TestConnect(unittest.TestCase):
     def test_flags_and_fields_agree_in_every_combination(self):
         """[MQTT-3.1.2-9, -11, -13, -15, -18 to -21, 3.1.3-1, -3]: what is not given has neither flag nor field."""
         for options in CONNECT_OPTIONS:
-            fields = decode_all(connect(b"board-1", 60, **options))[0][1]
+            fields = decode_all(encode_connect(b"board-1", 60, **options))[0][1]
             self.assertEqual(fields["client_id"], b"board-1")
             for name in ("will", "user", "password"):
                 self.assertEqual(fields[name], options.get(name), (name, options))
@@ -71,16 +73,16 @@ class TestConnect(unittest.TestCase):
 
     def test_reserved_flag_is_0(self):
         for options in CONNECT_OPTIONS:
-            data = connect(b"d", 60, **options)
+            data = encode_connect(b"d", 60, **options)
             self.assertEqual(data[11 if options.get("level") == 3 else 9] & 1, 0)
 
     def test_will_qos_3_is_refused_at_set_up(self):
         with self.assertRaises(ValueError):
-            connect(b"d", 60, will=(b"w", b"m", 3, False))
+            encode_connect(b"d", 60, will=(b"w", b"m", 3, False))
 
     def test_connect_is_the_first_packet_and_the_only_one_of_its_kind(self):
         bench = Bench().publish(b"a")
-        bench.client.subscribe(b"c")
+        bench.session.subscribe(b"c")
         self.assertEqual(bench.client.publish(TOPIC, b"x", 1, qos=0), status.OFFLINE)
         bench.poll(900)
         self.assertEqual(kinds(bench), ["CONNECT"])  # and nothing before CONNACK
@@ -112,7 +114,7 @@ class TestConnect(unittest.TestCase):
         one.drop()
         next_connection(one, 0)
         one.poll(3).say(publish_2(7, b"y"))
-        self.assertEqual(one.client.received, 2)  # identifier 7 of the session that is gone means nothing
+        self.assertEqual(one.session.received, 2)  # identifier 7 of the session that is gone means nothing
 
     def test_session_is_kept_over_a_disconnect_and_a_reset(self):
         bench = connected("exactly once").publish(b"one")
@@ -123,9 +125,9 @@ class TestConnect(unittest.TestCase):
             self.assertEqual(next_connection(bench)["clean"], False)
             found = [(kind, fields.get("packet_id")) for kind, fields in said(bench.poll(6))]
             self.assertEqual(found, [("PUBLISH", 1), ("PUBREL", 2)])
-            received = bench.client.received
+            received = bench.session.received
             bench.say(publish_2(9, b"in", True))
-            self.assertEqual((bench.client.received, kinds(bench)), (received, ["PUBREC"]))
+            self.assertEqual((bench.session.received, kinds(bench)), (received, ["PUBREC"]))
             bench.boot()
 
 
@@ -209,14 +211,14 @@ class TestPublish(unittest.TestCase):
             for qos in (0, 1):
                 self.assertEqual(client.publish(b"t" * length, b"", 0, qos), status.TOO_BIG)
         with self.assertRaises(ValueError):
-            connect(b"x" * 65_536)
+            encode_connect(b"x" * 65_536)
         with self.assertRaises(ValueError):
-            connect(b"d", will=(b"w" * 65_536, b"", 0, False))
+            encode_connect(b"d", will=(b"w" * 65_536, b"", 0, False))
 
     def test_byte_order_mark_is_kept_both_ways(self):
         topic = b"\xef\xbb\xbfa"
         bench, told = connected(), []
-        bench.client.on_message = lambda m: told.append(bytes(m.buffer[2 : 2 + m.topic_length]))
+        bench.session.on_message = lambda m: told.append(bytes(m.buffer[2 : 2 + m.topic_length]))
         bench.client.publish(topic, b"x", 1, qos=0)
         self.assertEqual(said(bench.poll(2))[0][1]["topic"], topic)
         bench.say(encode("PUBLISH", topic=topic, payload=b"x"))
@@ -240,24 +242,24 @@ class TestReceive(unittest.TestCase):
             self.assertEqual(kinds(bench), ["PUBACK", "PUBREC"])
 
     def test_a_client_that_only_publishes_counts_what_an_old_session_sends(self):
-        """A session of the past, of the same client identifier, may have subscriptions: `Client` has no buffer for a message. It
-        does not acknowledge; `Subscriber` does, and `clean=True` ends such a session."""
+        """A session of the past, of the same client identifier, may have subscriptions: `Session` has no buffer for a message. It
+        does not acknowledge; `SubscribingSession` does, and `clean=True` ends such a session."""
         bench = BareBench().connect()
         bench.say(encode("PUBLISH", topic=b"a/b", payload=b"x", qos=1, packet_id=5))
-        self.assertEqual((kinds(bench), bench.client.skipped, bench.client.is_connected()), ([], 1, True))
+        self.assertEqual((kinds(bench), bench.session.skipped, bench.client.is_connected()), ([], 1, True))
 
     def test_qos_1_identifier_is_a_new_message_after_its_puback_whatever_dup_says(self):
         bench = connected()
         for dup in (False, True, True):
             bench.say(encode("PUBLISH", topic=b"a/b", payload=b"x", qos=1, packet_id=5, dup=dup))
-        self.assertEqual((bench.client.received, kinds(bench)), (3, ["PUBACK"] * 3))
+        self.assertEqual((bench.session.received, kinds(bench)), (3, ["PUBACK"] * 3))
 
     def test_qos_2_identifier_is_a_new_message_after_its_pubcomp_whatever_dup_says(self):
         bench = connected("exactly once")
         for dup in (False, True):
             bench.say(publish_2(5, b"x", dup)).say(publish_2(5, b"x", True)).say(encode("PUBREL", packet_id=5))
             self.assertEqual(kinds(bench), ["PUBREC", "PUBREC", "PUBCOMP"])
-        self.assertEqual(bench.client.received, 2)
+        self.assertEqual(bench.session.received, 2)
 
     def test_pubacks_and_pubrecs_in_the_order_of_their_messages(self):
         order = [7, 3, 65535, 1, 20, 4]
@@ -333,7 +335,7 @@ class TestSend(unittest.TestCase):
         for _ in range(16):
             bench.client.publish(TOPIC, b"x", 1, 2)
         bench.poll(40)
-        bench.client.subscribe(b"a", 1)
+        bench.session.subscribe(b"a", 1)
         bench.publish(b"more")
         used = [fields["packet_id"] for _, fields in said(bench.poll(10))]
         self.assertEqual((len(set(used)), len(used), 0 in used), (17, 17, False))  # 16 in flight and SUBSCRIBE; no room for more
@@ -342,26 +344,26 @@ class TestSend(unittest.TestCase):
 class TestSubscribe(unittest.TestCase):
     def test_subscribe_and_unsubscribe_carry_their_flags_and_at_least_one_filter(self):
         bench = connected()
-        bench.client.subscribe(b"a/+", 1)
+        bench.session.subscribe(b"a/+", 1)
         self.assertEqual(bench.poll(2).stream.written[0], 0x82)
         self.assertEqual(said(bench)[0][1]["filters"], [(b"a/+", 1)])
         bench.say(encode("SUBACK", packet_id=32768, codes=[1]))
         self.assertEqual(kinds(bench), [])  # nothing to ask for: no empty request
-        bench.client.unsubscribe(b"a/+")
+        bench.session.unsubscribe(b"a/+")
         self.assertEqual(bench.poll(2).stream.written[0], 0xA2)
         self.assertEqual(said(bench)[0][1]["filters"], [b"a/+"])
 
     def test_a_requested_qos_that_a_server_must_not_accept_is_refused(self):
         """3 breaks the protocol; 2 without the class for it would bring messages that close the connection, for ever."""
         for bench, qos in ((connected("exactly once"), 3), (connected(), 3), (connected(), 2)):
-            self.assertEqual(bench.client.subscribe(b"a", qos), status.BAD_QOS)
-            self.assertEqual((kinds(bench.poll(5)), bench.client.filters), ([], []))
+            self.assertEqual(bench.session.subscribe(b"a", qos), status.BAD_QOS)
+            self.assertEqual((kinds(bench.poll(5)), bench.session.filters), ([], []))
 
     def test_an_empty_filter_and_one_with_nul_are_refused(self):
         for topic_filter in (b"", b"a\x00b"):
             bench = connected()
-            self.assertEqual(bench.client.subscribe(topic_filter), status.BAD_TOPIC)
-            self.assertEqual((kinds(bench.poll(5)), bench.client.filters), ([], []))
+            self.assertEqual(bench.session.subscribe(topic_filter), status.BAD_TOPIC)
+            self.assertEqual((kinds(bench.poll(5)), bench.session.filters), ([], []))
 
 
 class TestDisconnect(unittest.TestCase):
@@ -389,16 +391,16 @@ class TestState(unittest.TestCase):
         bench = connected(keep_alive_s=0).publish(b"a")
         bench.sent()
         bench.poll(20_000)
-        self.assertEqual((bench.outbox.oldest_seq, bench.client.base), (0, 0))
+        self.assertEqual((bench.outbox.oldest_seq, bench.session.base), (0, 0))
         bench.say(puback(1))
         self.assertTrue(bench.client.is_drained())
 
     def test_a_protocol_violation_closes_and_the_handler_may_too(self):
         bench = connected()
         first = bench.stream
-        bench.client.on_message = lambda m: m.close()
+        bench.session.on_message = lambda m: bench.client.close()
         bench.say(encode("PUBLISH", topic=b"a", payload=b"x") + b"\xf0\x00" + encode("PUBLISH", topic=b"a"), 1)
-        self.assertEqual((first.closed, bench.client.received, bench.client.last_error), (True, 1, 0))
+        self.assertEqual((first.closed, bench.session.received, bench.client.last_error), (True, 1, 0))
 
 
 if __name__ == "__main__":

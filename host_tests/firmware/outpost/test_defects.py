@@ -14,6 +14,7 @@ from outpost.client import Client
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest, NewestPerTopic
 from outpost.ram_outbox import RamOutbox
+from outpost.session import Session
 from scripted_server import decode_all, encode
 
 
@@ -57,7 +58,7 @@ class TestDefectsOfOthers(unittest.TestCase):
         self.assertEqual(bench.client.last_error, status.LINK_LOST)
         self.assertEqual(reconnected(bench).sent(), [(1, True, b"reading")])
         bench.say(puback(1))
-        self.assertEqual((bench.client.is_drained(), bench.client.redelivered, bench.client.failures), (True, 1, 1))
+        self.assertEqual((bench.client.is_drained(), bench.session.redelivered, bench.client.failures), (True, 1, 1))
 
     def test_umqtt_simple_identifier_wraps_from_65535_to_1_and_each_is_acknowledged(self):
         bench, ids = near_the_wrap().connect(), []
@@ -67,7 +68,7 @@ class TestDefectsOfOthers(unittest.TestCase):
             ids.append(packet_id)
             bench.say(puback(packet_id), 2)
         self.assertEqual(ids, [65531, 65532, 65533, 65534, 65535, 1, 2, 3, 4, 5, 6, 7])
-        self.assertEqual((bench.client.acknowledged, bench.client.ignored, bench.client.is_drained()), (12, 0, True))
+        self.assertEqual((bench.session.acknowledged, bench.session.ignored, bench.client.is_drained()), (12, 0, True))
         self.assertTrue(bench.client.is_connected())
 
     def test_umqtt_simple_timeout_survives_the_first_packet(self):
@@ -89,7 +90,7 @@ class TestDefectsOfOthers(unittest.TestCase):
         bench.sent()
         bench.drop()
         reconnected(bench, session_present=1)
-        self.assertEqual((bench.client.is_connected(), bench.client.session_present), (True, True))
+        self.assertEqual((bench.client.is_connected(), bench.session.session_present), (True, True))
         self.assertEqual((bench.sent(), bench.client.failures), ([(1, True, b"a")], 1))
 
     def test_mqtt_as_identifier_and_dup_are_kept_over_any_number_of_outages(self):
@@ -98,7 +99,7 @@ class TestDefectsOfOthers(unittest.TestCase):
         for outage in range(1, 4):
             bench.drop()
             self.assertEqual(reconnected(bench).sent(), [(1, True, b"a"), (2, True, b"b")])
-            self.assertEqual(bench.client.redelivered, 2 * outage)
+            self.assertEqual(bench.session.redelivered, 2 * outage)
 
     def test_mqtt_as_broker_closes_and_the_client_is_back_within_half_a_second(self):
         bench = connected()
@@ -118,7 +119,7 @@ class TestDefectsOfOthers(unittest.TestCase):
         self.assertEqual((bench.stream.writes, kinds(bench)), (1, ["CONNECT"]))
         calls = logged_writes(bench)
         bench.say(encode("CONNACK"))
-        bench.client.subscribe(b"c/#", 2)
+        bench.session.subscribe(b"c/#", 2)
         bench.poll(3).say(encode("SUBACK", packet_id=32768, codes=[2]))
         for qos in (0, 1, 2):
             bench.client.publish(TOPIC, bytes(200), 200, qos)
@@ -127,7 +128,7 @@ class TestDefectsOfOthers(unittest.TestCase):
         for qos in (1, 2):
             bench.say(encode("PUBLISH", topic=b"c/d", qos=qos, packet_id=qos))
         bench.say(encode("PUBREL", packet_id=2))
-        bench.client.unsubscribe(b"c/#")
+        bench.session.unsubscribe(b"c/#")
         bench.poll(3)
         packet_id = decode_all(calls[-1][1])[0][1]["packet_id"]
         bench.say(encode("UNSUBACK", packet_id=packet_id)).poll(4600)
@@ -147,9 +148,9 @@ class TestDefectsOfOthers(unittest.TestCase):
         def hungry(message):
             raise MemoryError("no room")
 
-        bench.client.on_message = hungry
+        bench.session.on_message = hungry
         bench.say(encode("PUBLISH", topic=b"a/b", payload=b"x", qos=1, packet_id=9))
-        self.assertEqual((bench.client.handler_errors, kinds(bench)), (1, ["PUBLISH"]))
+        self.assertEqual((bench.session.handler_errors, kinds(bench)), (1, ["PUBLISH"]))
         bench.say(puback(1))
         self.assertEqual((bench.client.is_drained(), bench.client.is_connected()), (True, True))
 
@@ -158,7 +159,7 @@ class TestWhatUsersAskFor(unittest.TestCase):
     def test_01_bad_wifi_no_call_hangs_and_delivery_is_known(self):
         """micropython-lib#103"""
         bench, told = connected(blocks=4), []
-        bench.client.on_acknowledged = told.append
+        bench.session.on_acknowledged = told.append
         stored, result = 0, status.OK
         while result == status.OK:  # no PUBACK ever comes
             result = bench.client.publish(TOPIC, bytes(100), 100)
@@ -168,7 +169,7 @@ class TestWhatUsersAskFor(unittest.TestCase):
         self.assertTrue(stored > 80, stored)
         self.assertEqual(len(bench.sent()), 16)  # the window; the rest waits in flash
         bench.say(b"".join([puback(1 + seq) for seq in range(16)]), 40)
-        self.assertEqual((told, bench.client.acknowledged), (list(range(16)), 16))
+        self.assertEqual((told, bench.session.acknowledged), (list(range(16)), 16))
 
     def test_01_bad_wifi_old_data_may_be_dropped_instead(self):
         """micropython-lib#103"""
@@ -194,7 +195,7 @@ class TestWhatUsersAskFor(unittest.TestCase):
         for before in range(20):
             bench = near_the_wrap(before).connect().publish(*[b"x"] * 16)
             used = [packet_id for packet_id, _, _ in bench.sent()]
-            bench.client.subscribe(b"a")
+            bench.session.subscribe(b"a")
             packet_id = decode_all(bench.poll(3).stream.take())[0][1]["packet_id"]
             self.assertEqual((len(set(used)), 0 in used, packet_id in used), (16, False, False))
 
@@ -223,7 +224,7 @@ class TestWhatUsersAskFor(unittest.TestCase):
             stored += bench.client.publish(TOPIC, bytes(64), 64) == status.OK
             bench.now_ms += 60_000
             bench.client.poll(bench.now_ms)
-            sizes.append(len(bench.client.tx) + len(bench.client.buffer) + len(bench.outbox.buffer))
+            sizes.append(len(bench.session.tx) + len(bench.session.buffer) + len(bench.outbox.buffer))
         self.assertEqual((min(sizes), bench.outbox.refused, bench.outbox.dropped), (max(sizes), 420 - stored, 0))
         bench.connect()
         delivered = 0
@@ -267,17 +268,17 @@ class TestWhatUsersAskFor(unittest.TestCase):
             if bench.poll().stream.length:
                 self.assertEqual(kinds(bench), ["PINGREQ"])
                 bench.stream.say(encode("PINGRESP"))
-        self.assertEqual((bench.client.sent, bench.client.redelivered, bench.client.connects), (16, 0, 1))
+        self.assertEqual((bench.session.sent, bench.session.redelivered, bench.session.connects), (16, 0, 1))
         bench.say(b"".join([puback(1 + seq) for seq in range(16)]), 40)
-        self.assertEqual((bench.client.is_drained(), bench.client.ignored), (True, 0))
+        self.assertEqual((bench.client.is_drained(), bench.session.ignored), (True, 0))
 
     def test_09_a_big_incoming_packet_is_skipped_and_the_connection_stays(self):
         """micropython-mqtt#151"""
         bench = connected()
         bench.say(encode("PUBLISH", topic=b"a/b", payload=bytes(20_000), qos=1, packet_id=5), 1500)
-        self.assertEqual((bench.client.skipped, bench.client.is_connected(), kinds(bench)), (1, True, ["PUBACK"]))
+        self.assertEqual((bench.session.skipped, bench.client.is_connected(), kinds(bench)), (1, True, ["PUBACK"]))
         bench.say(encode("PUBLISH", topic=b"a/b", payload=b"x"))
-        self.assertEqual((bench.client.received, len(bench.client.buffer)), (1, 256))
+        self.assertEqual((bench.session.received, len(bench.session.buffer)), (1, 256))
 
     def test_10_a_duplicate_can_be_told_by_its_identifier(self):
         """micropython-mqtt#39"""
@@ -312,7 +313,7 @@ class TestWhatUsersAskFor(unittest.TestCase):
         bench.say(puback(1)).poll(1000)
         bench.client.close()
         self.assertEqual((sorted(set(used)), bench.client.is_drained()), (["close", "readinto", "write"], True))
-        self.assertEqual((bench.client.failures, bench.client.connects), (0, 1))
+        self.assertEqual((bench.client.failures, bench.session.connects), (0, 1))
 
     def test_12_keep_alive_is_pinged_by_itself_before_it_is_over(self):
         """micropython-lib#909"""
@@ -324,16 +325,16 @@ class TestWhatUsersAskFor(unittest.TestCase):
                 pings.append(bench.now_ms - start)
                 start = bench.now_ms
                 bench.stream.say(encode("PINGRESP"))
-        self.assertEqual((len(pings), bench.client.connects), (5, 1))
+        self.assertEqual((len(pings), bench.session.connects), (5, 1))
         self.assertTrue(22_000 <= min(pings) and max(pings) <= 30_000, pings)
 
     def test_13_no_length_on_the_wire_allocates(self):
         """MiniMQTT#107"""
         for first in range(0x20, 0xE0, 0x10):
             bench = connected(keep_alive_s=0)
-            sizes = (len(bench.client.buffer), len(bench.client.tx))
+            sizes = (len(bench.session.buffer), len(bench.session.tx))
             bench.say(bytes([first, 0xFF, 0xFF, 0xFF, 0x7F]) + bytes([0, 3]) + b"a/b" + bytes(300), 10)
-            self.assertEqual((len(bench.client.buffer), len(bench.client.tx)), sizes)
+            self.assertEqual((len(bench.session.buffer), len(bench.session.tx)), sizes)
 
     def test_13_a_partial_send_is_noticed_and_goes_on(self):
         """MiniMQTT PR#231"""
@@ -404,7 +405,7 @@ class TestNextInLine(unittest.TestCase):
     def test_a_queue_in_ram_has_a_bound_that_it_tells(self):
         """umqtt.robust2#1"""
         outbox = RamOutbox(4, 64)
-        client = Client(None, outbox, b"d")
+        client = Client(None, Session(outbox, b"d"))
         results = [client.publish(b"t", b"x", 1) for _ in range(6)]
         self.assertEqual((results, outbox.refused), ([status.OK] * 4 + [status.FULL] * 2, 2))
 
@@ -429,7 +430,7 @@ class TestNextInLine(unittest.TestCase):
     def test_subscriptions_are_there_again_after_the_broker_forgot_them(self):
         """micropython-lib#321"""
         bench = Bench()
-        bench.client.subscribe(b"a/#", 1)
+        bench.session.subscribe(b"a/#", 1)
         bench.connect().say(encode("SUBACK", packet_id=32768, codes=[1]))
         bench.drop()
         bench.poll(60).stream.take()
@@ -462,7 +463,7 @@ class TestNextInLine(unittest.TestCase):
             bench.say(puback(packet_id))
         self.assertFalse(bench.client.is_drained())
         bench.say(confirmation(1))
-        self.assertEqual((bench.client.through, bench.outbox.oldest_seq, bench.client.is_drained()), (1, 2, False))
+        self.assertEqual((bench.session.through, bench.outbox.oldest_seq, bench.client.is_drained()), (1, 2, False))
         bench.say(confirmation(2))
         self.assertTrue(bench.client.is_drained())
 

@@ -9,9 +9,9 @@ from outpost.durable import parse_confirmation
 def acknowledged(bench, *payloads):
     """Publish and let the server acknowledge all."""
     bench.publish(*payloads)
-    while bench.client.base < bench.outbox.next_seq:
+    while bench.session.base < bench.outbox.next_seq:
         for packet_id, _, _ in bench.sent():
-            bench.say(puback(packet_id), 3)
+            bench.say(puback(packet_id), 2)
     return bench
 
 
@@ -28,7 +28,7 @@ class TestParse(unittest.TestCase):
 class TestCollectorMode(unittest.TestCase):
     def test_puback_moves_the_window_and_the_word_frees(self):
         bench = acknowledged(Bench("collector").connect(word=0), *[b"%d" % i for i in range(20)])
-        self.assertEqual((bench.client.acknowledged, bench.outbox.oldest_seq), (20, 0))
+        self.assertEqual((bench.session.acknowledged, bench.outbox.oldest_seq), (20, 0))
         bench.say(confirmation(11))
         self.assertEqual((bench.outbox.oldest_seq, bench.client.is_drained()), (12, False))
         bench.say(confirmation(19))
@@ -92,7 +92,7 @@ class TestCollectorMode(unittest.TestCase):
         bench = Bench("collector").publish(b"a", b"b")
         bench.connect()
         self.assertEqual(bench.sent(4), [(1, False, b"a"), (2, False, b"b")])
-        self.assertEqual(bench.client.replays, 0)
+        self.assertEqual(bench.session.replays, 0)
 
     def test_what_the_connection_before_sent_waits_for_a_word(self):
         bench = acknowledged(Bench("collector").connect(), b"a").publish(b"b")
@@ -126,22 +126,22 @@ class TestCollectorMode(unittest.TestCase):
                 bench.stream.say(puback(packet_id))
         gaps = [after - before for before, after in zip(times, times[1:])]  # noqa: RUF007 - MicroPython has no pairwise
         self.assertEqual([gap // 200 for gap in gaps], [10, 20, 40], gaps)  # 2, 4, 8 seconds
-        self.assertEqual(bench.client.replays, 4)
+        self.assertEqual(bench.session.replays, 4)
 
     def test_idle_hours_do_not_make_the_pause_longer(self):
         bench = acknowledged(Bench("collector", keep_alive_s=0).connect(word=0), b"a")
         bench.say(confirmation(0)).poll(20_000)
         acknowledged(bench, b"b")
         self.assertEqual(bench.sent(150), [(2, False, b"b")])
-        self.assertEqual(bench.client.replays, 1)
+        self.assertEqual(bench.session.replays, 1)
 
     def test_stale_foreign_future_and_garbled_words_only_count(self):
         bench = acknowledged(Bench("collector").connect(word=0), b"a", b"b", b"c")
         bench.say(confirmation(1))
-        ignored = bench.client.ignored
+        ignored = bench.session.ignored
         for word in (confirmation(0), confirmation(1), confirmation(3), confirmation(2, b"ffffffff"), confirmation("x")):
             bench.say(word)
-        self.assertEqual((bench.outbox.oldest_seq, bench.client.ignored - ignored), (2, 5))
+        self.assertEqual((bench.outbox.oldest_seq, bench.session.ignored - ignored), (2, 5))
         self.assertTrue(bench.client.is_connected())
 
     def test_nothing_is_freed_whose_exchange_is_open(self):
@@ -156,7 +156,7 @@ class TestCollectorMode(unittest.TestCase):
         bench = Bench("collector", blocks=2)
         outbox = bench.outbox
         outbox.next_seq = outbox.oldest_seq = outbox._first_seq = 65_530
-        bench.client.restart_at(65_530)
+        bench.session._restart_window(65_530)
         bench.connect().poll(160)
         bench.publish(*[b"%d" % seq for seq in range(65_530, 65_545)])
         ids = [packet_id for packet_id, _, _ in bench.sent()]

@@ -6,7 +6,7 @@ import unittest
 from bench_client import TOPIC, Bench, puback, publishes, split
 from fake_flash import PowerCut
 from outpost import status
-from outpost.exactly_once import ExactlyOnce
+from outpost.exactly_once import ExactlyOnceSession
 
 
 def acknowledgement(first, packet_id):
@@ -37,7 +37,7 @@ class TestOut(unittest.TestCase):
         self.assertEqual(one.stream.take(), acknowledgement(0x62, 1))
         self.assertFalse(one.client.is_drained())
         one.say(acknowledgement(0x70, 1))
-        self.assertEqual((one.client.is_drained(), one.client.acknowledged), (True, 1))
+        self.assertEqual((one.client.is_drained(), one.session.acknowledged), (True, 1))
 
     def test_released_ones_get_pubrel_after_a_drop_the_others_publish_with_dup(self):
         one = put(bench(), b"a", b"b", b"c")
@@ -75,7 +75,7 @@ class TestOut(unittest.TestCase):
         one.stream.take()
         for first, packet_id in ((0x40, 1), (0x70, 1), (0x50, 2), (0x70, 2), (0x50, 9), (0x70, 0)):
             one.say(acknowledgement(first, packet_id))
-        self.assertEqual((one.client.ignored, one.client.acknowledged, one.stream.take()), (6, 0, b""))
+        self.assertEqual((one.session.ignored, one.session.acknowledged, one.stream.take()), (6, 0, b""))
         self.assertTrue(one.client.is_connected())
 
     def test_server_that_lost_the_session_gets_the_message_again(self):
@@ -112,7 +112,7 @@ class TestOut(unittest.TestCase):
                 if one.client.is_drained():
                     break
             self.assertTrue(one.client.is_drained(), (blocks, size))
-            self.assertEqual((len(server.got), one.client.unnoted), (published, 0))
+            self.assertEqual((len(server.got), one.session.unnoted), (published, 0))
 
     def test_a_ring_without_room_for_a_note_goes_on_and_says_so(self):
         one = put(bench(), b"a")
@@ -120,19 +120,19 @@ class TestOut(unittest.TestCase):
         one.outbox.set_note = lambda data, length: status.FULL
         one.stream.take()
         one.say(acknowledgement(0x50, 1))
-        self.assertEqual((one.stream.take(), one.client.unnoted > 0), (acknowledgement(0x62, 1), True))
+        self.assertEqual((one.stream.take(), one.session.unnoted > 0), (acknowledgement(0x62, 1), True))
 
     def test_needs_a_record_that_holds_the_note(self):
         small = Bench("exactly once").outbox
         small.record_bytes = 64
         with self.assertRaises(ValueError):
-            ExactlyOnce(None, small, b"d")
+            ExactlyOnceSession(small, b"d")
 
 
 class TestIn(unittest.TestCase):
     def receiver(self):
         one, got = bench(), []
-        one.client.on_message = lambda m: got.append(bytes(m.buffer[m.payload_at : m.payload_at + m.payload_length]))
+        one.session.on_message = lambda m: got.append(bytes(m.buffer[m.payload_at : m.payload_at + m.payload_length]))
         return one, got
 
     def test_delivered_once_however_often_it_comes(self):
@@ -149,9 +149,9 @@ class TestIn(unittest.TestCase):
     def test_delivered_once_over_a_reset(self):
         one, got = self.receiver()
         one.say(publish_2(7, b"x"))
-        handler = one.client.on_message
+        handler = one.session.on_message
         one.boot()
-        one.client.on_message = handler
+        one.session.on_message = handler
         one.connect(b"\x20\x02\x01\x00")
         one.say(publish_2(7, b"x", True))
         self.assertEqual((got, one.stream.take()), ([b"x"], acknowledgement(0x50, 7)))
@@ -159,9 +159,9 @@ class TestIn(unittest.TestCase):
     def test_identifier_is_free_again_after_a_reset_behind_pubcomp(self):
         one, got = self.receiver()
         one.say(publish_2(7, b"x")).say(acknowledgement(0x62, 7))
-        handler = one.client.on_message
+        handler = one.session.on_message
         one.boot()
-        one.client.on_message = handler
+        one.session.on_message = handler
         one.connect(b"\x20\x02\x01\x00")
         one.say(publish_2(7, b"y"))
         self.assertEqual(got, [b"x", b"y"])
@@ -186,9 +186,9 @@ class TestIn(unittest.TestCase):
         def broken(message):
             raise KeyError("application fault")
 
-        one.client.on_message = broken
+        one.session.on_message = broken
         one.say(publish_2(7, b"x"))
-        self.assertEqual((one.stream.take(), one.client.handler_errors), (b"", 1))
+        self.assertEqual((one.stream.take(), one.session.handler_errors), (b"", 1))
 
     def test_more_at_a_time_than_can_be_noted_closes_the_connection_and_loses_none(self):
         one, got = self.receiver()
@@ -255,7 +255,7 @@ class Trial:
 
     def boot(self):
         self.bench.boot()
-        self.bench.client.on_message = self.handle
+        self.bench.session.on_message = self.handle
         flash = self.bench.flash
         flash.cut_at = flash.operations + 1 + random.getrandbits(5)
         flash.cut_mode = random.choice(("nothing", "all", "first", "last", "random"))

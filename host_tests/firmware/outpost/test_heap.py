@@ -13,6 +13,7 @@ from bench_client import TOPIC, Bench, confirmation
 from fake_stream import FakeStream
 from outpost.client import Client
 from outpost.ram_outbox import RamOutbox
+from outpost.session import Session
 from station.clock import Clock
 from station.telemetry import Pack
 
@@ -26,6 +27,7 @@ class Loop:
     def __init__(self, mode):
         self.bench = Bench(mode, blocks=64).connect(word=0 if mode == "collector" else None)
         self.stream, self.client = self.bench.stream, self.bench.client
+        self.session = self.bench.session
         self.ack = bytearray(b"\x40\x02\x00\x00")
         self.now_ms = self.bench.now_ms + 5000
 
@@ -35,17 +37,17 @@ class Loop:
         if client.publish(TOPIC, PAYLOAD, 64) != 0:
             return False
         self.poll()
-        packet_id = 1 + (client.next_send - 1) % 65535
+        packet_id = 1 + (client.session.next_send - 1) % 65535
         self.ack[2] = packet_id >> 8
         self.ack[3] = packet_id & 255
         self.stream.say(self.ack)
         self.poll()
         self.poll()
         self.stream.length = 0
-        return client.base == client.outbox.next_seq
+        return client.session.base == client.session.outbox.next_seq
 
     def answer(self, first):
-        packet_id = 1 + (self.client.next_send - 1) % 65535
+        packet_id = 1 + (self.session.next_send - 1) % 65535
         self.ack[0] = first
         self.ack[2] = packet_id >> 8
         self.ack[3] = packet_id & 255
@@ -93,7 +95,7 @@ class TestHeap(unittest.TestCase):
         def turn():
             if not loop.turn():
                 return False
-            seq = loop.client.outbox.next_seq - 1
+            seq = loop.session.outbox.next_seq - 1
             for place in range(10):
                 word[len(word) - 1 - place] = 0x30 + seq % 10
                 seq //= 10
@@ -106,9 +108,9 @@ class TestHeap(unittest.TestCase):
     def test_collectors_word(self):
         loop = Loop("collector")
         loop.bench.publish(*[b"x"] * 40)
-        while loop.client.base < 40:
+        while loop.session.base < 40:
             loop.bench.sent(1)
-            loop.stream.say(b"\x40\x02\x00" + bytes([1 + loop.client.base]))
+            loop.stream.say(b"\x40\x02\x00" + bytes([1 + loop.session.base]))
             loop.poll()
         words = [confirmation(seq) for seq in range(40)]
         state = [0]
@@ -117,7 +119,7 @@ class TestHeap(unittest.TestCase):
             loop.stream.say(words[state[0]])
             loop.poll()
             state[0] += 1
-            return loop.client.outbox.oldest_seq == state[0]
+            return loop.session.outbox.oldest_seq == state[0]
 
         self.check("confirmation", word, 38)
 
@@ -153,7 +155,7 @@ class TestHeap(unittest.TestCase):
     def test_qos_1_publish_from_ram(self):
         stream = FakeStream()
         outbox = RamOutbox(16)
-        client = Client(lambda: stream, outbox, b"board-1")
+        client = Client(lambda: stream, Session(outbox, b"board-1"))
         client.poll(1)
         stream.say(b"\x20\x02\x00\x00")
         client.poll(2)
@@ -162,7 +164,7 @@ class TestHeap(unittest.TestCase):
         def turn():
             status = client.publish(TOPIC, PAYLOAD, 64)
             client.poll(3)
-            packet_id = 1 + (client.next_send - 1) % 65535
+            packet_id = 1 + (client.session.next_send - 1) % 65535
             ack[2] = packet_id >> 8
             ack[3] = packet_id & 255
             stream.say(ack)
@@ -188,7 +190,7 @@ class TestHeap(unittest.TestCase):
 
     def inbound(self, name, message, answer_bytes, mode="broker"):
         loop = Loop(mode)
-        loop.client.on_message = lambda message: None
+        loop.session.on_message = lambda message: None
 
         def turn():
             loop.stream.say(message)
@@ -211,7 +213,7 @@ class TestHeap(unittest.TestCase):
         message = b"\x32\xe8\x07\x00\x03a/b\x00\x0b" + bytes(993)
         for mode in ("broker", "streaming"):
             loop = Loop(mode)
-            loop.client.on_piece = lambda message, data, at, count: None
+            loop.session.on_piece = lambda message, data, at, count: None
 
             def turn(loop=loop):
                 loop.stream.say(message)
@@ -231,7 +233,7 @@ class TestHeap(unittest.TestCase):
             loop.client.publish(TOPIC, PAYLOAD, 64)
             for _ in range(5):
                 loop.poll()
-            packet_id = 1 + (loop.client.next_send - 1) % 65535
+            packet_id = 1 + (loop.session.next_send - 1) % 65535
             loop.ack[2] = packet_id >> 8
             loop.ack[3] = packet_id & 255
             loop.stream.say(loop.ack)
@@ -242,7 +244,7 @@ class TestHeap(unittest.TestCase):
         self.check("partial writes", turn)
 
     def test_encoding_a_message(self):
-        outbox = Loop("broker").client.outbox
+        outbox = Loop("broker").session.outbox
         clock, pack = Clock(0), Pack(b"board-1")
         clock.set(20_413, 5, 0)
         ticks = [0]

@@ -7,13 +7,14 @@ import lwip_model
 from fake_flash import flash_in_ram
 from lwip_model import BLOCKED_MS, PINGREQ, PUBACK, PUBLISH, TLS_RECORD_BYTES, Stack
 from outpost.client import Client
-from outpost.durable import DurableClient
-from outpost.exactly_once import ExactlyOnce
+from outpost.durable import DurableSession
+from outpost.exactly_once import ExactlyOnceSession
+from outpost.in_flight import cost_of
 from outpost.outbox import Outbox
 from outpost.ram_outbox import RamOutbox
-from outpost.session import cost_of
+from outpost.session import Session
 from outpost.state_note import NotedOutbox
-from outpost.subscriber import Subscriber
+from outpost.subscribing import SubscribingSession
 from support.rp2_board import Rp2Board
 
 BOUND = Rp2Board.in_flight_bytes
@@ -31,15 +32,16 @@ def backlog(client, size, count=40):
 
 
 class World:
-    """A client over the model. kind: makes it of link, outbox, client id and options."""
+    """A client over the model. kind: of its session, with its arguments and options."""
 
-    def __init__(self, kind=Client, outbox=None, bound=BOUND, record_bytes=0, arguments=(), **options):
+    def __init__(self, kind=Session, outbox=None, bound=BOUND, record_bytes=0, arguments=(), **options):
         self.stack = Stack(record_bytes)
         self.longest_poll_ms = 0
         self.every_step = None
         outbox = outbox or RamOutbox(16, 1300)
         options = dict({"keep_alive_s": KEEP_ALIVE_S, "in_flight_bytes": bound}, **options)
-        self.client = kind(self.stack.connect, outbox, b"board-1", *arguments, **options)
+        self.session = kind(outbox, b"board-1", *arguments, **options)
+        self.client = Client(self.stack.connect, self.session)
 
     def run(self, seconds, is_done=None):
         end_ms = self.stack.now_ms + seconds * 1000
@@ -81,7 +83,7 @@ def silent_backlog(size, bound, record_bytes=0):
 def collector_backlog(size, bound):
     outbox = flash_outbox()
     options = {"arguments": (b"durable",), "record_bytes": TLS_RECORD_BYTES}
-    world = World(DurableClient, outbox, bound, **options).connect()
+    world = World(DurableSession, outbox, bound, **options).connect()
     world.run(3).silent()
     backlog(world.client, size)
     return world.run(2)
@@ -94,8 +96,8 @@ def two_silent_links(size, bound, record_bytes=0):
     backlog(client, size)
     world.run(60, lambda: client.failures or stack.longest_write_ms)
     stack.has_path = True
-    world.run(5, lambda: client.connects == 2 or stack.longest_write_ms)
-    assert client.connects == 2 or stack.longest_write_ms
+    world.run(5, lambda: client.session.connects == 2 or stack.longest_write_ms)
+    assert client.session.connects == 2 or stack.longest_write_ms
     return world.silent().run(2)
 
 
@@ -116,7 +118,7 @@ def inbound(count, qos=1):
 
 def answering(bound, count=60, size=300):
     """The server's messages are here already when the path goes silent, while a backlog goes out."""
-    world = World(Subscriber, bound=bound).connect()
+    world = World(SubscribingSession, bound=bound).connect()
     world.stack.broker.to_say = inbound(count)
     world.stack.move()
     backlog(world.client, size)
@@ -217,20 +219,20 @@ class TestWorkingPath(unittest.TestCase):
     def test_all_answers_go_out_in_order_while_a_backlog_does(self):
         """Its acknowledgements come after the server's messages, whose answers wait for room."""
         for size in SIZES:
-            world = World(Subscriber).connect()
+            world = World(SubscribingSession).connect()
             world.silent()
             backlog(world.client, size)
             world.run(1)  # the bound is used up
             world.stack.has_path = True
             world.stack.streams[-1].incoming = inbound(100)
             world.run(20, lambda world=world: world.client.is_drained() and world.stack.broker.came.get(PUBACK, 0) == 100)
-            self.assertEqual((world.client.received, world.stack.broker.came[PUBACK]), (100, 100), size)
+            self.assertEqual((world.session.received, world.stack.broker.came[PUBACK]), (100, 100), size)
             self.assertTrue(world.client.is_drained() and not world.client.failures)
 
     def test_qos_2_goes_through_both_ways(self):
         """PUBREL has to go out before the window moves, and waits for room that the window takes."""
         for size in (20, 300, 450):
-            world = World(ExactlyOnce, flash_outbox(NotedOutbox, 512)).connect()
+            world = World(ExactlyOnceSession, flash_outbox(NotedOutbox, 512)).connect()
             payload = bytes(size)
             for _ in range(40):
                 self.assertEqual(world.client.publish(b"t", payload, size, 2), 0)
@@ -239,15 +241,15 @@ class TestWorkingPath(unittest.TestCase):
             self.assertTrue(world.client.is_drained(), size)
             self.assertEqual(world.stack.broker.came[lwip_model.PUBREL], 40)
             self.assertEqual(world.stack.broker.came[PUBLISH], 40)
-            self.assertEqual((world.client.received, world.client.failures, world.stack.lost_bytes), (20, 0, 0))
+            self.assertEqual((world.session.received, world.client.failures, world.stack.lost_bytes), (20, 0, 0))
 
     def test_a_collectors_board_replays_within_the_bound(self):
         outbox = flash_outbox()
         arguments = (b"durable", 1000)
-        world = World(DurableClient, outbox, keep_alive_s=0, arguments=arguments, record_bytes=TLS_RECORD_BYTES).connect()
+        world = World(DurableSession, outbox, keep_alive_s=0, arguments=arguments, record_bytes=TLS_RECORD_BYTES).connect()
         backlog(world.client, 450, 20)
         world.run(20, lambda: world.stack.broker.came.get(PUBLISH, 0) >= 60)
-        self.assertTrue(world.client.replays >= 2 and not world.client.failures)
+        self.assertTrue(world.session.replays >= 2 and not world.client.failures)
         self.assertTrue(world.stack.most_bytes <= BOUND + cost_of(2))
 
     def test_after_a_reconnect_the_whole_bound_is_free(self):
@@ -256,7 +258,7 @@ class TestWorkingPath(unittest.TestCase):
         world.run(60, lambda: world.client.failures)
         world.stack.has_path = True
         world.run(60, world.client.is_drained)
-        self.assertTrue(world.client.is_drained() and world.client.connects == 2)
+        self.assertTrue(world.client.is_drained() and world.session.connects == 2)
 
 
 if __name__ == "__main__":

@@ -297,7 +297,34 @@ class Unreliable:
         self._flash.writeblocks(block, buf, offset)
 
 
+class Stuck(Unreliable):
+    """A chip whose first program leaves one bit of the byte at `offset` erased that was to be 0."""
+
+    def __init__(self, flash, offset):
+        Unreliable.__init__(self, flash, -1)
+        self._at = offset
+
+    def writeblocks(self, block, buf, offset):
+        data = bytearray(buf)
+        if self._at >= 0:
+            byte = data[self._at - offset]
+            data[self._at - offset] = byte | (byte + 1)
+        self._at = -1
+        self._flash.writeblocks(block, data, offset)
+
+
 class TestFaults(unittest.TestCase):
+    def test_a_bit_that_did_not_take_is_noticed_wherever_it_is_in_the_record(self):
+        payload = bytes(9)
+        for at in range(32, 32 + 16 + 1 + len(payload)):
+            flash = flash_in_ram(3)
+            Outbox(flash).format(b"01234567")
+            outbox = Outbox(Stuck(flash, at))
+            outbox.mount()
+            self.assertEqual(outbox.append(b"t", payload, len(payload)), status.OK)
+            self.assertEqual(outbox.storage_errors, 1, at)
+            self.assertEqual(everything(again(flash)), [(0, payload)])
+
     def test_a_program_that_did_not_take_is_done_again_in_the_next_sector(self):
         for fails in range(2, 60):
             flash = flash_in_ram(3)

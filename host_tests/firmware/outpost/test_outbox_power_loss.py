@@ -55,11 +55,11 @@ class SavesLate(Outbox):
 class NoReadBack(Outbox):
     """Mutant: believes that a program took."""
 
-    def _write_record(self, kind):
-        start = self._offset or 32
-        Outbox._write_record(self, kind)
+    def _write_record(self, first, size):
+        start = self._offset
+        Outbox._write_record(self, first, size)
         self._has_header = True
-        self._offset = start + (self._topic_length + self._length + 19) // 4 * 4
+        self._offset = start + size
         return True
 
 
@@ -69,19 +69,21 @@ class NoSalt(Outbox):
     def _fits(self, at, salt):
         return Outbox._fits(self, at, 0)
 
-    def _reads_back(self, at, end):
-        self._filled = len(self.buffer)
-        return self._fits(at, 0)
-
     def _put_header(self):
         Outbox._put_header(self)
         self._true_salt, self._salt = self._salt, self.next_seq  # their XOR is the seed
 
-    def _compose(self, at, kind):
+    def _write_record(self, first, size):
+        """What reads back with a valid CRC is taken for what was written."""
         self._true_salt, self._salt = self._salt, self.next_seq
-        end = Outbox._compose(self, at, kind)
+        start = self._offset
+        taken = Outbox._write_record(self, first, size)
         self._salt = self._true_salt
-        return end
+        self._filled = len(self.buffer)
+        if not taken and self._has_header and self._fits(self.topic_at - 12, 0):
+            self._offset = start + size
+            return True
+        return taken
 
 
 class DeadBlock(NorFlash):

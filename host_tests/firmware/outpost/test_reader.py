@@ -7,9 +7,7 @@ from outpost.reader import Reader
 
 def read_all(data, pieces, buffer_bytes=512):
     """Feed data in pieces of that many bytes; gives [(first, body)] or "error"."""
-    read, found = Reader(), []
-    read.buffer = bytearray(buffer_bytes)
-    read.restart()
+    read, found = Reader(buffer_bytes), []
     for start in range(0, len(data), pieces):
         chunk = data[start : start + pieces]
         at = 0

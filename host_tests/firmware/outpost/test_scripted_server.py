@@ -7,9 +7,9 @@ import unittest
 from bench_client import STREAM, TOPIC, Bench, puback
 from fake_flash import flash_in_ram
 from outpost import status
-from outpost.client_setup import connect
+from outpost.connect_packet import encode_connect
 from outpost.outbox import Outbox
-from outpost.subscriber import encode_filters
+from outpost.subscribing import encode_filters
 from scripted_server import Malformed, answer, decode, decode_all, encode
 
 # kind, fields, bytes: by hand from chapter 3 of the standard, one row or more for each of the 14 packet types
@@ -81,7 +81,7 @@ class TestCodec(unittest.TestCase):
     def test_takes_the_clients_own_packets(self):
         will = (b"w", b"gone", 2, True)
         for options in ({}, {"clean": True}, {"user": b"me"}, {"user": b"me", "password": b"pw"}, {"will": will}, {"level": 3}):
-            decoded = decode_all(connect(b"dev", 300, **options))[0][1]
+            decoded = decode_all(encode_connect(b"dev", 300, **options))[0][1]
             self.assertEqual((decoded["client_id"], decoded["keep_alive"]), (b"dev", 300))
             for name, value in options.items():
                 self.assertEqual(decoded[name], value)
@@ -136,16 +136,16 @@ class TestConnack(unittest.TestCase):
             first = bench.stream
             bench.say(encode("CONNACK", code=code), 2)
             self.assertEqual(outcome(bench, first), (False, status.REFUSED))
-            self.assertEqual((bench.client.return_code, bench.client.failures, bench.client.connects), (code, 1, 0))
+            self.assertEqual((bench.session.return_code, bench.client.failures, bench.session.connects), (code, 1, 0))
             reconnected(bench, 0)
-            self.assertEqual((bench.sent(), bench.client.return_code), ([(1, False, b"kept")], 0))
+            self.assertEqual((bench.sent(), bench.session.return_code), ([(1, False, b"kept")], 0))
 
     def test_a_code_that_the_standard_does_not_know_is_a_refusal_too(self):
         for code in (6, 127, 255):
             bench = Bench().poll(3)
             first = bench.stream
             bench.say(b"\x20\x02\x00" + bytes([code]), 2)
-            self.assertEqual((outcome(bench, first), bench.client.return_code), ((False, status.REFUSED), code))
+            self.assertEqual((outcome(bench, first), bench.session.return_code), ((False, status.REFUSED), code))
 
     def test_reserved_flags_and_session_present_with_a_refusal_are_protocol_errors(self):
         for data in (b"\x20\x02\x02\x00", b"\x20\x02\xff\x00", b"\x20\x02\x01\x05", b"\x21\x02\x00\x00", b"\x20\x03\x00\x00\x00"):
@@ -199,7 +199,7 @@ class TestCutAtEveryByte(unittest.TestCase):
             bench = Bench().publish(b"kept")
             bench.poll(3)
             self.cut(bench, data, count, by_reset)
-            self.assertEqual(bench.client.connects, 0)
+            self.assertEqual(bench.session.connects, 0)
             self.assertEqual(reconnected(bench).sent(), [(1, False, b"kept")])  # it never went out, so no DUP
 
     def test_puback(self):
@@ -207,39 +207,39 @@ class TestCutAtEveryByte(unittest.TestCase):
             bench = connected().publish(b"kept")
             bench.sent()
             self.cut(bench, puback(1), count, by_reset)
-            self.assertEqual((bench.client.acknowledged, bench.outbox.oldest_seq), (0, 0))
+            self.assertEqual((bench.session.acknowledged, bench.outbox.oldest_seq), (0, 0))
             self.assertEqual(reconnected(bench).sent(), [(1, True, b"kept")])
             bench.say(puback(1))
-            self.assertEqual((bench.client.acknowledged, bench.client.is_drained()), (1, True))
+            self.assertEqual((bench.session.acknowledged, bench.client.is_drained()), (1, True))
 
     def test_suback(self):
         data = encode("SUBACK", packet_id=32768, codes=[1, 0])
         for count, by_reset in self.each(data):
             bench = Bench()
-            bench.client.subscribe(b"a/+", 1)
-            bench.client.subscribe(b"b", 0)
+            bench.session.subscribe(b"a/+", 1)
+            bench.session.subscribe(b"b", 0)
             bench.connect()
             self.cut(bench, data, count, by_reset)
-            self.assertEqual([entry[2] for entry in bench.client.filters], [-1, -1])
+            self.assertEqual([entry[2] for entry in bench.session.filters], [-1, -1])
             bench.poll(60).stream.take()
             bench.say(encode("CONNACK", session_present=1))  # even so: the answer never came
             filters = [(b"a/+", 1), (b"b", 0)]
             self.assertEqual(said(bench), [("SUBSCRIBE", {"packet_id": 32768, "filters": filters})])
             bench.say(data)
-            self.assertEqual([entry[2] for entry in bench.client.filters], [1, 0])
+            self.assertEqual([entry[2] for entry in bench.session.filters], [1, 0])
 
     def test_unsuback(self):
         data = encode("UNSUBACK", packet_id=32768)
         for count, by_reset in self.each(data):
             bench = connected()
-            bench.client.unsubscribe(b"a/+")
+            bench.session.unsubscribe(b"a/+")
             bench.poll(3)
             self.cut(bench, data, count, by_reset)
             bench.poll(60).stream.take()
             bench.say(encode("CONNACK", session_present=1))
             self.assertEqual(kinds(bench), ["UNSUBSCRIBE"])
             bench.say(data)
-            self.assertEqual(bench.client.filters, [])
+            self.assertEqual(bench.session.filters, [])
 
     def test_pubrec_pubcomp_and_pubrel(self):
         for count, by_reset in self.each(puback(1)):
@@ -261,9 +261,9 @@ class TestCutAtEveryByte(unittest.TestCase):
         for count, by_reset in self.each(MESSAGE):
             bench = connected()
             self.cut(bench, MESSAGE, count, by_reset)
-            self.assertEqual(bench.client.received, 0)
+            self.assertEqual(bench.session.received, 0)
             reconnected(bench).say(MESSAGE)
-            self.assertEqual((bench.client.received, kinds(bench)), (1, ["PUBACK"]))
+            self.assertEqual((bench.session.received, kinds(bench)), (1, ["PUBACK"]))
 
 
 class TestHostileBytes(unittest.TestCase):
@@ -280,12 +280,12 @@ class TestHostileBytes(unittest.TestCase):
     def test_a_length_of_256_mib_grows_nothing_and_is_skipped(self):
         bench = connected(keep_alive_s=0)
         say_all(bench, b"\x30\xff\xff\xff\x7f\x00\x03a/b" + bytes(5000))
-        self.assertEqual((len(bench.client.buffer), outcome(bench, bench.stream)), (256, UP))
+        self.assertEqual((len(bench.session.buffer), outcome(bench, bench.stream)), (256, UP))
 
     def test_an_overlong_length_is_taken_for_what_it_says(self):
         bench = connected()
         bench.say(b"\x32\x88\x80\x00" + MESSAGE[2:])
-        self.assertEqual((bench.client.received, kinds(bench), outcome(bench, bench.stream)), (1, ["PUBACK"], UP))
+        self.assertEqual((bench.session.received, kinds(bench), outcome(bench, bench.stream)), (1, ["PUBACK"], UP))
 
     def test_every_first_byte_with_a_body_of_an_identifier(self):
         """What nobody asked for counts and the connection stays; every other type, and every wrong flag, closes it."""
@@ -295,7 +295,7 @@ class TestHostileBytes(unittest.TestCase):
                 stream = bench.stream
                 bench.say(bytes([first]) + b"\x02\x00\x09", 3)
                 self.assertEqual(outcome(bench, stream), UP if first in counts else DOWN, (mode, first))
-                self.assertEqual(bench.client.ignored, 1 if first in counts and first != 0x62 else 0)
+                self.assertEqual(bench.session.ignored, 1 if first in counts and first != 0x62 else 0)
 
     def test_every_first_byte_without_a_body(self):
         for first in range(256):
@@ -309,7 +309,7 @@ class TestHostileBytes(unittest.TestCase):
         stream = bench.stream
         bench.say(data, 4)
         self.assertEqual(outcome(bench, stream), DOWN, data)
-        self.assertEqual((bench.client.received, bench.client.skipped), (0, 0), data)
+        self.assertEqual((bench.session.received, bench.session.skipped), (0, 0), data)
 
     def test_qos_3(self):
         for mode in ("broker", "collector", "streaming", "exactly once"):
@@ -329,7 +329,7 @@ class TestHostileBytes(unittest.TestCase):
             bench = connected("exactly once").publish(b"a")
             bench.sent()
             bench.say(encode(kind, packet_id=0))
-            self.assertEqual((bench.client.ignored, outcome(bench, bench.stream)), (1, UP))
+            self.assertEqual((bench.session.ignored, outcome(bench, bench.stream)), (1, UP))
 
     def test_topic_that_is_no_utf_8(self):
         for topic in (b"\xff", b"a\x80", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82"):
@@ -351,7 +351,7 @@ class TestHostileBytes(unittest.TestCase):
             first = bench.stream
             say_all(bench, encode("PUBLISH", topic=b"t" * 100, payload=b"x" * 100))
             bench.say(bytes([0x30 + 2 * qos]) + b"\x04\x00\x40tt")
-            self.assertEqual((outcome(bench, first), bench.client.received), (DOWN, 1))
+            self.assertEqual((outcome(bench, first), bench.session.received), (DOWN, 1))
 
     def test_topic_that_leaves_no_room_for_the_identifier(self):
         self.closes(b"\x32\x05\x00\x03a/b")
@@ -374,15 +374,15 @@ class TestAcknowledgements(unittest.TestCase):
         bench.sent()
         for packet_id in (3, 17, 65535, 1, 1):
             bench.say(puback(packet_id))
-        self.assertEqual((bench.client.ignored, bench.client.acknowledged, bench.outbox.oldest_seq), (4, 1, 1))
+        self.assertEqual((bench.session.ignored, bench.session.acknowledged, bench.outbox.oldest_seq), (4, 1, 1))
         self.assertEqual((outcome(bench, bench.stream), said(bench)), (UP, []))
 
     def test_a_puback_repeated_while_an_older_one_is_missing_only_counts(self):
         bench, told = connected().publish(b"a", b"b"), []
-        bench.client.on_acknowledged = told.append
+        bench.session.on_acknowledged = told.append
         bench.sent()
         bench.say(puback(2)).say(puback(2))
-        self.assertEqual((bench.client.ignored, told, bench.client.acknowledged), (1, [1], 1))
+        self.assertEqual((bench.session.ignored, told, bench.session.acknowledged), (1, [1], 1))
         bench.say(puback(1))
         self.assertEqual((told, bench.client.is_drained()), ([1, 0], True))
 
@@ -393,31 +393,31 @@ class TestAcknowledgements(unittest.TestCase):
         bench = Bench(flash=flash).connect().publish(b"a")
         self.assertEqual(bench.sent(), [(65535, False, b"a")])
         bench.say(puback(0))
-        self.assertEqual((bench.client.ignored, bench.client.is_drained()), (1, False))
+        self.assertEqual((bench.session.ignored, bench.client.is_drained()), (1, False))
         bench.say(puback(65535))
         self.assertTrue(bench.client.is_drained())
 
     def test_puback_before_anything_was_sent_only_counts(self):
         bench = connected().say(puback(1))
         bench.publish(b"a")
-        self.assertEqual((bench.sent(), bench.client.ignored, bench.client.is_drained()), ([(1, False, b"a")], 1, False))
+        self.assertEqual((bench.sent(), bench.session.ignored, bench.client.is_drained()), ([(1, False, b"a")], 1, False))
 
     def test_out_of_order_pubacks_free_each_message_once(self):
         bench, told = connected().publish(*[b"%d" % n for n in range(16)]), []
-        bench.client.on_acknowledged = told.append
+        bench.session.on_acknowledged = told.append
         bench.sent()
         order = [16, 1, 15, 2, 14, 3, 13, 4, 12, 5, 11, 6, 10, 7, 9, 8]
         for packet_id in order:
             bench.say(puback(packet_id), 1)
         self.assertEqual(told, [packet_id - 1 for packet_id in order])
-        self.assertEqual((bench.client.ignored, bench.client.is_drained(), outcome(bench, bench.stream)), (0, True, UP))
+        self.assertEqual((bench.session.ignored, bench.client.is_drained(), outcome(bench, bench.stream)), (0, True, UP))
 
     def test_a_puback_for_a_qos_2_message_frees_nothing(self):
         bench = connected("exactly once")
         bench.client.publish(TOPIC, b"x", 1, 2)
         bench.poll(4)
         bench.say(puback(1))
-        self.assertEqual((bench.client.ignored, bench.client.is_drained(), outcome(bench, bench.stream)), (1, False, UP))
+        self.assertEqual((bench.session.ignored, bench.client.is_drained(), outcome(bench, bench.stream)), (1, False, UP))
 
     def test_repeated_pubrec_gets_pubrel_again_and_repeated_pubcomp_counts(self):
         bench = connected("exactly once")
@@ -428,7 +428,8 @@ class TestAcknowledgements(unittest.TestCase):
             self.assertEqual(said(bench), [("PUBREL", {"packet_id": 1})])
         for ignored in range(2):
             bench.say(encode("PUBCOMP", packet_id=1))
-            self.assertEqual((bench.client.is_drained(), bench.client.ignored, outcome(bench, bench.stream)), (True, ignored, UP))
+            found = (bench.client.is_drained(), bench.session.ignored)
+            self.assertEqual((found, outcome(bench, bench.stream)), ((True, ignored), UP))
 
     def test_suback_and_unsuback_that_nobody_asked_for_close(self):
         for data in (encode("SUBACK", packet_id=32768, codes=[0]), encode("UNSUBACK", packet_id=32768)):
@@ -444,8 +445,8 @@ class TestAcknowledgements(unittest.TestCase):
         )  # fmt: skip
         for data in unfit:
             bench = Bench()
-            bench.client.subscribe(b"a", 0)
-            bench.client.subscribe(b"b", 1)
+            bench.session.subscribe(b"a", 0)
+            bench.session.subscribe(b"b", 1)
             bench.connect()
             first = bench.stream
             bench.say(data, 3)
@@ -458,19 +459,19 @@ class TestAcknowledgements(unittest.TestCase):
     def test_suback_with_a_reserved_code_closes_and_is_no_grant(self):
         for code in (3, 4, 127, 129, 255):
             bench = Bench()
-            bench.client.subscribe(b"a", 1)
+            bench.session.subscribe(b"a", 1)
             bench.connect()
             first = bench.stream
             bench.say(b"\x90\x03\x80\x00" + bytes([code]), 3)
             self.assertEqual(outcome(bench, first), DOWN, code)
-            self.assertEqual(bench.client.filters, [[b"a", 1, -1]])
+            self.assertEqual(bench.session.filters, [[b"a", 1, -1]])
             bench.poll(60).stream.take()
             bench.say(encode("CONNACK", session_present=1))
             self.assertEqual(kinds(bench), ["SUBSCRIBE"])
 
     def test_a_repeated_suback_closes(self):
         bench = Bench()
-        bench.client.subscribe(b"a", 0)
+        bench.session.subscribe(b"a", 0)
         bench.connect()
         first = bench.stream
         bench.say(encode("SUBACK", packet_id=32768, codes=[0]), 3)
@@ -481,7 +482,7 @@ class TestAcknowledgements(unittest.TestCase):
     def test_pingresp_that_nobody_asked_for_changes_nothing(self):
         bench = connected()
         bench.say(encode("PINGRESP") * 5)
-        self.assertEqual((outcome(bench, bench.stream), bench.client.ignored), (UP, 0))
+        self.assertEqual((outcome(bench, bench.stream), bench.session.ignored), (UP, 0))
 
 
 class TestSilence(unittest.TestCase):
@@ -541,8 +542,8 @@ class TestSegments(unittest.TestCase):
     def conversation(self, chunk):
         """Everything that a server may say, at once: what the client made of it."""
         bench, told = Bench("exactly once", chunk=chunk, keep_alive_s=0), []
-        bench.client.on_message = lambda m: told.append(bytes(m.buffer[m.payload_at : m.payload_at + m.payload_length]))
-        bench.client.subscribe(b"a/b", 2)
+        bench.session.on_message = lambda m: told.append(bytes(m.buffer[m.payload_at : m.payload_at + m.payload_length]))
+        bench.session.subscribe(b"a/b", 2)
         bench.publish(b"one")
         bench.client.publish(TOPIC, b"two", 3, 2)
         bench.connect().poll(30).stream.take()
@@ -551,7 +552,7 @@ class TestSegments(unittest.TestCase):
             data += encode("PUBLISH", topic=b"a/b", payload=b"%d" % number, qos=number, packet_id=number + 1)
         bench.say(data + encode("PUBREL", packet_id=3), 200)
         bench.say(encode("PUBCOMP", packet_id=2), 10)  # not before the PUBREL went out
-        return told, bench.client.filters[0][2], bench.client.is_drained(), bench.client.acknowledged, kinds(bench)
+        return told, bench.session.filters[0][2], bench.client.is_drained(), bench.session.acknowledged, kinds(bench)
 
     def test_one_byte_per_segment_glued_and_all_between_are_the_same(self):
         expected = ([b"0", b"1", b"2"], 2, True, 2, ["PUBREL", "PUBACK", "PUBREC", "PUBCOMP"])
@@ -565,16 +566,16 @@ class TestSegments(unittest.TestCase):
         data = b"".join([encode("PUBLISH", topic=b"a/b", payload=b"x", qos=1, packet_id=1 + n) for n in range(100)])
         say_all(bench, data)
         self.assertEqual([fields["packet_id"] for _, fields in said(bench)], list(range(1, 101)))
-        self.assertEqual(bench.client.received, 100)
+        self.assertEqual(bench.session.received, 100)
 
     def test_64_kib_into_256_bytes_is_skipped_counted_acknowledged_and_the_connection_stays(self):
         bench = connected(keep_alive_s=0)
         data = encode("PUBLISH", topic=b"a/b", payload=bytes(65_536), qos=1, packet_id=7)
         say_all(bench, data)
-        self.assertEqual((bench.client.skipped, bench.client.received, outcome(bench, bench.stream)), (1, 0, UP))
-        self.assertEqual((said(bench), len(bench.client.buffer)), ([("PUBACK", {"packet_id": 7})], 256))
+        self.assertEqual((bench.session.skipped, bench.session.received, outcome(bench, bench.stream)), (1, 0, UP))
+        self.assertEqual((said(bench), len(bench.session.buffer)), ([("PUBACK", {"packet_id": 7})], 256))
         bench.say(MESSAGE)
-        self.assertEqual(bench.client.received, 1)
+        self.assertEqual(bench.session.received, 1)
 
     def test_a_sound_topic_that_the_buffer_does_not_hold_is_skipped(self):
         """It cannot be acknowledged, its identifier being behind the buffer. Closed, it would come again for ever."""
@@ -582,15 +583,15 @@ class TestSegments(unittest.TestCase):
             bench = connected(keep_alive_s=0)
             first = bench.stream
             say_all(bench, encode("PUBLISH", topic=b"t" * 300, payload=b"x", qos=qos, packet_id=7))
-            self.assertEqual((bench.client.skipped, outcome(bench, first), said(bench)), (1, UP, []))
+            self.assertEqual((bench.session.skipped, outcome(bench, first), said(bench)), (1, UP, []))
 
 
 class TestOrdinaryServer(unittest.TestCase):
     def test_all_qos_both_ways_with_a_strict_server(self):
         """Every byte that the client sends goes through the server's own decoder."""
         bench, told = Bench("exactly once"), []
-        bench.client.on_message = lambda m: told.append(m.first >> 1 & 3)
-        bench.client.subscribe(b"c/#", 2)
+        bench.session.on_message = lambda m: told.append(m.first >> 1 & 3)
+        bench.session.subscribe(b"c/#", 2)
         for qos in (1, 2, 1, 2):
             bench.client.publish(TOPIC, b"x", 1, qos)
         heard = []
@@ -603,8 +604,8 @@ class TestOrdinaryServer(unittest.TestCase):
                 number = turn // 10 - 5
                 bench.stream.say(encode("PUBLISH", topic=b"c/d", payload=b"y", qos=number, packet_id=9 * number))
         bench.client.close()
-        self.assertEqual((bench.client.is_drained(), bench.client.acknowledged, told), (True, 4, [0, 1, 2]))
-        self.assertEqual((bench.client.ignored, bench.client.connects), (0, 1))
+        self.assertEqual((bench.client.is_drained(), bench.session.acknowledged, told), (True, 4, [0, 1, 2]))
+        self.assertEqual((bench.session.ignored, bench.session.connects), (0, 1))
         self.assertEqual((heard.count("PUBLISH"), heard.count("PUBREL"), heard[0]), (4, 2, "CONNECT"))
         self.assertEqual(kinds(bench), ["DISCONNECT"])
 

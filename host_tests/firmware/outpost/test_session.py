@@ -1,79 +1,105 @@
+"""A session driven by bytes alone, as h11 is: no client, no stream, no clock. What the server sends
+goes into receive(), what next_packet() starts is what the server gets."""
+
 import unittest
 
-from outpost import client_setup, status
-from outpost.client_setup import connect
+from outpost import status
+from outpost.connect_packet import encode_connect
+from outpost.ram_outbox import RamOutbox
 from outpost.session import Session, elapsed_ms, packet_id_of
+from outpost.streaming import StreamingSession
+from outpost.subscribing import SubscribingSession
+
+CONNACK = b"\x20\x02\x00\x00"
+PINGREQ = b"\xc0\x00"
 
 
-class Recorded(Session):
-    """Keeps what the session tells."""
+def make(kind=Session, outbox=None, **options):
+    one = kind(outbox or RamOutbox(16, 64), b"dev", **options)
+    one.told = []
+    one.on_acknowledged = one.told.append
+    return one
 
-    def __init__(self, keep_alive_s=60, window=16):
-        client_setup.session(self, connect(b"dev", keep_alive_s), keep_alive_s, window, 128, 64)
-        self.told = []
 
-    def _established(self):
-        self.told.append("established")
-
-    def _acknowledged(self, seq):
-        self.told.append(seq)
+def written(one):
+    """The bytes that the server gets now."""
+    out = b""
+    while True:
+        left = one.next_packet()
+        if not left:
+            return out
+        out += bytes(one.out[one.out_at : one.out_at + left])
+        one.out_end = 0
 
 
 def say(one, data):
-    """Bytes from the server: the status of the last whole packet in them."""
-    at, result = 0, None
+    """Bytes from the server: OK, or the status to close the stream with. Drops the answers."""
+    at = 0
     while at < len(data):
-        at = one.feed(data, at, len(data))
+        at = one.receive(data, at, len(data))
         if at < 0:
-            return status.PROTOCOL_ERROR
-        if one.is_between:
-            result = one.handle()
-    return result
+            return at
+        written(one)
+    return status.OK
 
 
-def opened(**options):
-    one = Recorded(**options)
+def opened(kind=Session, **options):
+    one = make(kind, **options)
     one.open()
-    one.out_end = 0  # written
+    written(one)
     return one
 
 
-def connected(**options):
-    one = opened(**options)
-    assert say(one, b"\x20\x02\x00\x00") == status.OK
+def connected(kind=Session, **options):
+    one = opened(kind, **options)
+    assert say(one, CONNACK) == status.OK
     return one
 
 
-def send(one, count):
-    sent = []
-    while count and one.pass_over() - one.base < one.window:
-        sent.append(one.next_send)
-        one.start_message(9)
-        one.out_end = 0
-        count -= 1
-    return sent
+def publish(one, count):
+    for _ in range(count):
+        assert one.publish(b"t", b"", 0) == status.OK
+
+
+def sent(one):
+    """[(number, dup)] of the PUBLISH packets that go out now; each has 7 bytes."""
+    data = written(one)
+    found = []
+    for at in range(0, len(data), 7):
+        assert data[at] & 0xF6 == 0x32 and data[at + 1] == 5, data
+        found.append(((data[at + 5] << 8 | data[at + 6]) - 1, bool(data[at] & 8)))
+    return found
+
+
+def numbers(one):
+    return [seq for seq, _ in sent(one)]
+
+
+def acknowledgement(first, seq):
+    return bytes([first, 2, packet_id_of(seq) >> 8, packet_id_of(seq) & 255])
 
 
 def puback(seq):
-    return b"\x40\x02" + bytes([packet_id_of(seq) >> 8, packet_id_of(seq) & 255])
+    return acknowledgement(0x40, seq)
 
 
 class TestConnection(unittest.TestCase):
     def test_connect_goes_out_first(self):
-        one = Recorded()
+        one = make()
         one.open()
-        self.assertEqual(bytes(one.out[: one.out_end]), connect(b"dev", 60))
+        self.assertEqual(written(one), encode_connect(b"dev", 60))
 
     def test_connack_refusals_are_told_with_their_code(self):
         for code in range(1, 6):
             one = opened()
             self.assertEqual(say(one, b"\x20\x02\x00" + bytes([code])), status.REFUSED)
-            self.assertEqual((one.return_code, one.told), (code, []))
+            self.assertEqual((one.return_code, one.connects), (code, 0))
 
     def test_anything_but_a_sound_connack_first_is_a_protocol_error(self):
         unsound = (
-            b"\x20\x02\x02\x00", b"\x20\x02\x01\x01", b"\x20\x03\x00\x00\x00", b"\x20\x00", b"\x20\x01\x00", b"\xd0\x00",
-            b"\x40\x02\x00\x01", b"\x21\x02\x00\x00", b"\x30\x04\x00\x01ab",
+            b"\x20\x02\x02\x00", b"\x20\x02\x01\x01", b"\x20\x03\x00\x00\x00", b"\x20\x00",
+            b"\x20\x01\x00", b"\xd0\x00", b"\x40\x02\x00\x01", b"\x21\x02\x00\x00",
+            b"\x30\x04\x00\x01ab",
         )  # fmt: skip
         for data in unsound:
             self.assertEqual(say(opened(), data), status.PROTOCOL_ERROR, data)
@@ -82,109 +108,187 @@ class TestConnection(unittest.TestCase):
         for flag in (0, 1):
             one = opened()
             say(one, b"\x20\x02" + bytes([flag]) + b"\x00")
-            self.assertEqual((one.session_present, one.told, one.state), (bool(flag), ["established"], status.CONNECTED))
+            found = (one.session_present, one.connects, one.state)
+            self.assertEqual(found, (bool(flag), 1, status.CONNECTED))
 
     def test_reserved_types_and_flags_are_protocol_errors(self):
-        for first in (0x00, 0xF0, 0x10, 0x41, 0x91, 0xD1, 0x50, 0x62, 0x70, 0xC0, 0xE0, 0x90, 0xB0, 0x20):
-            self.assertEqual(say(connected(), bytes([first]) + b"\x02\x00\x01"), status.PROTOCOL_ERROR)
+        for first in b"\x00\xf0\x10\x41\x91\xd1\x50\x62\x70\xc0\xe0\x90\xb0\x20":
+            data = bytes([first]) + b"\x02\x00\x01"
+            self.assertEqual(say(connected(), data), status.PROTOCOL_ERROR)
 
     def test_ping_goes_out_in_time_and_a_missing_answer_ends_the_connection(self):
         one = connected(keep_alive_s=10)
         one.now_ms = 7499
-        self.assertFalse(one.due())
-        one.now_ms = 7500
-        self.assertTrue(one.due())
-        self.assertEqual(bytes(one.out[: one.out_end]), b"\xc0\x00")
-        one.out_end = 0
-        one.now_ms = 7500 + 9999
-        self.assertFalse(one.is_dead())
-        one.now_ms = 7500 + 10_000
-        self.assertTrue(one.is_dead())
+        self.assertEqual(written(one), b"")
+        one.now_ms = one.check_ms = 7515  # the next tick
+        self.assertEqual(written(one), PINGREQ)
+        one.now_ms = 7515 + 9999
+        self.assertFalse(one.settle(True))
+        one.now_ms = 7515 + 10_000
+        self.assertTrue(one.settle(True))
 
     def test_pingresp_in_time_keeps_it(self):
         one = connected(keep_alive_s=10)
         one.now_ms = 8000
-        one.due()
-        one.out_end = 0
+        self.assertEqual(written(one), PINGREQ)
         say(one, b"\xd0\x00")
         one.now_ms = 30_000
-        self.assertFalse(one.is_dead())
+        self.assertFalse(one.settle(True))
 
     def test_connack_that_never_comes_times_out(self):
-        one = Recorded()
+        one = make(response_ms=3000)
         one.now_ms = 5
         one.open()
-        one.now_ms = 10_005
-        self.assertTrue(one.is_dead())
+        written(one)
+        one.now_ms = 3004
+        self.assertFalse(one.settle(True))
+        one.now_ms = 3005
+        self.assertTrue(one.settle(True))
 
     def test_a_packet_that_the_stream_does_not_take_times_out(self):
         one = connected(keep_alive_s=0)
-        one.start_message(9)
+        publish(one, 1)
+        self.assertTrue(one.next_packet() > 0)
         one.now_ms = 9_999
-        self.assertFalse(one.is_dead())
+        self.assertFalse(one.settle(True))
         one.now_ms = 10_000
-        self.assertTrue(one.is_dead())
+        self.assertTrue(one.settle(True))
+
+    def test_a_lost_connection_has_no_deadline(self):
+        one = opened()
+        one.lost()
+        one.now_ms = 60_000
+        self.assertFalse(one.settle(True))
+
+    def test_disconnect_goes_out_between_packets_only(self):
+        one = connected()
+        publish(one, 1)
+        one.next_packet()
+        self.assertFalse(one.leave())
+        one.out_end = 0
+        self.assertTrue(one.leave())
+        self.assertEqual(bytes(one.out[: one.out_end]), b"\xe0\x00")
 
     def test_ticks_may_wrap(self):
         self.assertEqual(elapsed_ms(10, 0x3FFFFFF6), 20)
         self.assertEqual(elapsed_ms(5, 9), 0)
 
-    def test_a_message_that_nobody_asked_for_only_counts(self):
+    def test_a_message_that_nobody_asked_for_is_counted(self):
         one = connected()
         self.assertEqual(say(one, b"\x32\x07\x00\x03a/b\x00\x0a"), status.OK)
-        self.assertEqual((one.skipped, one.due()), (1, False))
+        self.assertEqual((one.skipped, written(one)), (1, b""))
 
+
+class TestOptions(unittest.TestCase):
     def test_window_outside_1_to_16_is_refused_at_set_up(self):
         for window in (0, 17):
             with self.assertRaises(ValueError):
-                Recorded(window=window)
+                make(window=window)
+
+    def test_an_option_that_does_not_exist_is_named(self):
+        for kind in (Session, SubscribingSession, StreamingSession):
+            try:
+                kind(RamOutbox(), b"dev", keep_alive=60)
+                raise AssertionError("it was taken")
+            except TypeError as error:
+                self.assertTrue("keep_alive" in str(error), error)
 
 
 class TestWindow(unittest.TestCase):
     def test_no_more_than_the_window_in_flight(self):
         one = connected(window=4)
-        self.assertEqual(send(one, 9), [0, 1, 2, 3])
-        say(one, puback(1))
-        self.assertEqual(send(one, 9), [])
-        say(one, puback(0))
-        self.assertEqual(send(one, 9), [4, 5])
+        publish(one, 9)
+        self.assertEqual(numbers(one), [0, 1, 2, 3])
+        one.receive(puback(1), 0, 4)
+        self.assertEqual(numbers(one), [])
+        one.receive(puback(0), 0, 4)
+        self.assertEqual(numbers(one), [4, 5])
 
     def test_unasked_repeated_and_foreign_acknowledgements_only_count(self):
         one = connected(window=4)
-        send(one, 2)
-        for data in (b"\x40\x02\x00\x00", b"\x40\x02\x00\x09", b"\x40\x02\xff\xff", puback(1), puback(1)):
+        publish(one, 2)
+        written(one)
+        strange = b"\x40\x02\x00\x00", b"\x40\x02\x00\x09", b"\x40\x02\xff\xff"
+        for data in (*strange, puback(1), puback(1)):
             self.assertEqual(say(one, data), status.OK)
-        self.assertEqual((one.ignored, one.base, one.told), (4, 0, ["established", 1]))
+        self.assertEqual((one.ignored, one.base, one.told), (4, 0, [1]))
 
     def test_after_a_drop_the_unacknowledged_go_again_with_dup_in_order(self):
         one = connected(window=8)
-        send(one, 5)
-        say(one, puback(0))
-        say(one, puback(2))
+        publish(one, 5)
+        written(one)
+        say(one, puback(0) + puback(2))
+        one.lost()
         one.open()
-        one.out_end = 0
-        say(one, b"\x20\x02\x01\x00")
-        again = []
-        for _ in range(3):
-            one.pass_over()
-            again.append((one.next_send, one.is_dup()))
-            one.start_message(9)
-        self.assertEqual(again, [(1, True), (3, True), (4, True)])
-        self.assertEqual((one.next_send, one.is_dup()), (5, False))
+        written(one)
+        one.receive(b"\x20\x02\x01\x00", 0, 4)
+        self.assertEqual(sent(one), [(1, True), (3, True), (4, True)])
+        publish(one, 1)
+        self.assertEqual(sent(one), [(5, False)])
 
     def test_ids_wrap_twice_with_a_stuck_message_and_none_is_reused_or_0(self):
         one = connected(window=16)
         total, stuck = 0, 0
-        while total < 200_000:
-            sent = send(one, 16)
-            total += len(sent)
+        while total < 140_000:
+            publish(one, 16)
+            first = one.next_send
+            written(one)
+            total += one.next_send - first
             ids = [packet_id_of(seq) for seq in range(one.base, one.next_send)]
             assert 0 not in ids and len(set(ids)) == len(ids) and max(ids) <= 65535
-            for seq in sent[1:]:
-                say(one, puback(seq))
-            stuck += one.base == sent[0]  # the first of each window is held back while all behind it are acknowledged
-            say(one, puback(sent[0]))
+            for seq in range(first + 1, one.next_send):
+                one.receive(puback(seq), 0, 4)
+            stuck += one.base == first  # held back while all that follow it are acknowledged
+            one.receive(puback(first), 0, 4)
         self.assertEqual((one.base, stuck), (total, total // 16))
+
+
+class TestInAndOut(unittest.TestCase):
+    """Whatever the pieces in which the bytes arrive, the same bytes go out."""
+
+    DATA = (
+        CONNACK + b"\x32\x08\x00\x01a\x00\x07one" + b"\x30\x05\x00\x01btw" + puback(0)
+        + b"\x32\x08\x00\x01a\x00\x08two" + b"\xd0\x00" + puback(1)
+    )  # fmt: skip
+    OUT = (
+        b"\x32\x05\x00\x01t\x00\x01",
+        b"\x32\x05\x00\x01t\x00\x02",
+        b"\x40\x02\x00\x07",
+        b"\x40\x02\x00\x08",
+    )
+
+    def driven(self, size):
+        one, got, out, at = make(SubscribingSession), [], [], 0
+        one.on_message = lambda m: got.append(bytes(m.buffer[m.payload_at : m.length]))
+        one.open()
+        written(one)
+        publish(one, 2)
+        while at < len(self.DATA):
+            end = min(at + size, len(self.DATA))
+            while at < end:
+                at = one.receive(self.DATA, at, end)
+                assert at >= 0, at
+                while one.next_packet():
+                    out.append(bytes(one.out[one.out_at : one.out_end]))
+                    one.out_end = 0
+        return got, out, one.told
+
+    def test_in_pieces_of_any_size(self):
+        for size in range(1, len(self.DATA) + 1):
+            got, out, told = self.driven(size)
+            self.assertEqual((got, told), ([b"one", b"tw", b"two"], [0, 1]), size)
+            self.assertEqual(sorted(out), sorted(self.OUT), size)
+
+    def test_a_packet_is_written_from_where_the_stream_stopped(self):
+        one = connected()
+        publish(one, 1)
+        whole, out = b"\x32\x05\x00\x01t\x00\x01", b""
+        for left in range(7, 0, -1):
+            self.assertEqual(one.next_packet(), left)
+            out += bytes(one.out[one.out_at : one.out_at + 1])
+            one.out_at += 1
+        one.out_end = 0
+        self.assertEqual((out, one.next_packet()), (whole, 0))
 
 
 if __name__ == "__main__":

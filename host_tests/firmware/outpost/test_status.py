@@ -1,35 +1,97 @@
-"""Status numbers are repeated in the modules as private constants (an imported name costs RAM): they must be the same."""
+# cpython-only: parses sources with ast
+"""Each number is defined once. Modules repeat some as private constants, because mpy-cross folds
+`_X = const()` within a module only and an imported name costs RAM; every copy in every module must
+be the number that it stands for."""
 
-import unittest
+import ast
+from pathlib import Path
+
+import pytest
 
 from outpost import status
 
-_SOURCES = (
-    "firmware/outpost/outbox", "firmware/outpost/client", "firmware/station/station", "firmware/station/deep_sleep",
-    "boards/support/tls_link", "boards/support/wifi", "boards/support/dns", "boards/support/ntp",
-    "boards/support/wifi_link", "firmware/main",
-)  # fmt: skip
+REPOSITORY = Path(__file__).resolve().parents[3]
+SOURCES = sorted((*(REPOSITORY / "firmware").rglob("*.py"), *(REPOSITORY / "boards").rglob("*.py")))
+STATUSES = {name: getattr(status, name) for name in dir(status) if name.isupper()}
+# A name that stands for different things in different modules: (file: what it is there).
+HOMONYMS = {
+    "_OVERHEAD": {
+        "session.py": "bytes of a PUBLISH beside topic and payload; in outbox.py, of a record",
+        "in_flight.py": "as session.py",
+    },
+    "_CONNECT_MS": {"UNIX/board.py": "the simulator's TCP; a board waits longer"},
+    "_FIRST_WAIT_MS": {"ntp.py": "between questions; in client.py, between connections"},
+    "_LONGEST_MS": {"rp2_board.py": "of a sleep; in crash_log.py, of a pause"},
+    "_WATCHDOG": {"RPI_PICO2_W/board.py": "a register of the RP2350; the other is the RP2040's"},
+}
+# One number under two names: the copy, and what it stands for.
+SAME = (
+    ("main.py _RECORD_OVERHEAD", "outbox.py _OVERHEAD"),
+    ("exactly_once.py _RECORD_OVERHEAD", "outbox.py _OVERHEAD"),
+    ("in_flight.py _OVERHEAD", "session.py _OVERHEAD"),
+    ("session.py _TICKS", "outbox.py _SEQ_MASK"),
+)
 
 
-def _source(name):
-    folder = __file__.rsplit("/", 1)[0] if "/" in __file__ else "."
-    with open(folder + "/../../../" + name + ".py") as file:
-        return file.read()
+def value_of(node: ast.expr) -> int | None:
+    """Of a number, const(number), or an expression of numbers."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "const":
+        node = node.args[0]
+    try:
+        found = eval(ast.unparse(node), {"__builtins__": {}})
+    except (NameError, TypeError, AttributeError, SyntaxError):
+        return None
+    return found if type(found) is int else None
 
 
-class TestStatus(unittest.TestCase):
-    def test_private_copies_agree(self):
-        compared = 0
-        names = {name: getattr(status, name) for name in dir(status) if name.isupper()}
-        for module in _SOURCES:
-            for line in _source(module).split("\n"):
-                name, _, rest = line.partition(" = const(")
-                if name[1:] in names and name[:1] == "_":
-                    value = int(rest.split(")")[0])
-                    self.assertEqual(value, names[name[1:]], module + "." + name)
-                    compared += 1
-        self.assertTrue(compared >= 15)
+def constants() -> dict[str, dict[str, int]]:
+    """{name: {file: value}} of all module-level private numbers."""
+    found: dict[str, dict[str, int]] = {}
+    for path in SOURCES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name, value = node.targets[0].id, value_of(node.value)
+                if value is not None and name.startswith("_"):
+                    place = path.name if path.name != "board.py" else f"{path.parent.name}/board.py"
+                    found.setdefault(name, {})[place] = value
+    return found
 
 
-if __name__ == "__main__":
-    unittest.main()
+CONSTANTS = constants()
+
+
+def copies(name: str) -> dict[str, int]:
+    """By file, homonyms excepted."""
+    others = HOMONYMS.get(name, {})
+    return {file: value for file, value in CONSTANTS[name].items() if file not in others}
+
+
+@pytest.mark.parametrize("name", sorted(STATUSES))
+def test_a_copy_of_a_status_is_the_status(name):
+    found = copies(f"_{name}") if f"_{name}" in CONSTANTS else {}
+    wrong = {file: value for file, value in found.items() if value != STATUSES[name]}
+    assert not wrong, f"status.{name} is {STATUSES[name]}"
+
+
+def test_copies_were_compared():
+    assert sum(len(copies(f"_{name}")) for name in STATUSES if f"_{name}" in CONSTANTS) >= 60
+
+
+SHARED = sorted(name for name, files in CONSTANTS.items() if len(files) > 1)
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_name_stands_for_one_number(name):
+    found = copies(name)
+    assert len(set(found.values())) <= 1, f"{name}: {found}; list it in HOMONYMS if it is meant"
+
+
+@pytest.mark.parametrize(("copy", "original"), SAME)
+def test_a_number_under_two_names_is_one(copy, original):
+    (file, name), (other, known) = copy.split(), original.split()
+    assert CONSTANTS[name][file] == CONSTANTS[known][other]
+
+
+@pytest.mark.parametrize("name", sorted(HOMONYMS))
+def test_a_homonym_is_still_one(name):
+    assert set(HOMONYMS[name]) <= set(CONSTANTS[name]), "list it no more"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from outpost_tools.broker import Broker
-from outpost_tools.interpreters import find_micropython
+from outpost_tools.common.broker import Broker
+from outpost_tools.common.interpreters import find_micropython
 from paths import REPOSITORY
 
 SETTINGS = {"device_id": "board-1", "broker_host": "127.0.0.1", "outbox_blocks": 4}

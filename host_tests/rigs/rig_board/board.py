@@ -61,7 +61,7 @@ class Board:
     def idle(self, client):
         if client.is_connected() and not self._has_told:
             self._has_told = True
-            print("connected", client.connects)
+            print("connected", client.session.connects)
         time.sleep_ms(_IDLE_MS)
 
     def begin(self):
@@ -80,7 +80,7 @@ class Board:
         return False
 
     def started(self, client):
-        print("started, boot", client.outbox.boot)
+        print("started, boot", client.session.outbox.boot)
 
     def published(self, station):
         pass

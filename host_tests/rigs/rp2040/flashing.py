@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from outpost_tools.broker import Broker
+from outpost_tools.common.broker import Broker
 from rp2040 import image, littlefs
 from rp2040.board import Board, stand_ins
 from rp2040.installed import KIND, REPOSITORY

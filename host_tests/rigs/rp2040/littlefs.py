@@ -11,8 +11,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from outpost_tools.errors import ToolError
-from outpost_tools.interpreters import find_micropython
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.interpreters import find_micropython
 from rp2040.flash import FLASH_BYTES, SECTOR_BYTES
 
 BYTES = 1408 * 1024

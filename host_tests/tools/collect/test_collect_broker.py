@@ -7,7 +7,7 @@ import time
 import cbor2
 
 from collector_process import STREAM, TOPIC, Process, Watcher, connect, disconnect, mosquitto, payload, wait_until
-from outpost_tools import segments
+from outpost_tools.common import segments
 
 _ = mosquitto  # a fixture
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from collector_process import Process, wait_until
-from outpost_tools.simulate import children
+from outpost_tools.common import children
 
 
 def test_sigint_without_a_broker_ends_at_once(tmp_path):

@@ -10,7 +10,8 @@ import cbor2
 import pytest
 
 from outpost_tools.collect.confirm import Pacing
-from outpost_tools.collect.durable import Durable, Key, Stream, key_of
+from outpost_tools.collect.durable import Durable, Stream
+from outpost_tools.common.message import Key, key_of
 
 
 def payload(seq, held=0, stream="0badcafe", device="b1", **more):

@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from outpost_tools.collect.durable import Durable, Key
+from outpost_tools.collect.durable import Durable
 from outpost_tools.collect.exchange import HEARTBEAT_S, LIVE_S, SETTLE_S, Exchange
+from outpost_tools.common.message import Key
 
 STREAM = "0badcafe"
 DEVICES = tuple(f"b{n}" for n in range(6))

@@ -2,7 +2,7 @@
 """The load of the collector's tests and benchmark is what boards send."""
 
 from collector_load import fleet, topic_of
-from outpost_tools import message
+from outpost_tools.common import message
 
 
 def test_the_load_is_good_messages_of_many_lengths_in_order_with_duplicates():

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from outpost_tools import segments
 from outpost_tools.collect.log import Log, LogBusyError
+from outpost_tools.common import segments
 
 STREAM = "0badcafe"
 
@@ -60,7 +60,7 @@ def test_state_is_snapshot_plus_later_segments(tmp_path):
 
 
 def log_key(n):
-    from outpost_tools.collect.durable import Key
+    from outpost_tools.common.message import Key
 
     return Key("b1", STREAM, n, 0)
 

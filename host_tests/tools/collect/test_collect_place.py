@@ -7,7 +7,7 @@ import pytest
 
 from collector_process import TOPIC, Process, Watcher, disconnect, mosquitto, payload, wait_until
 from outpost_tools.collect.place import check, topic_of
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
 from test_collect_robust import session_is_present
 
 _ = mosquitto  # a fixture

@@ -16,9 +16,9 @@ import pytest
 from collector_load import Publisher, fleet, topic_of
 from collector_process import TOPIC, Process, disconnect, mosquitto, payload, wait_until
 from make_certificates import make_all, openssl
-from outpost_tools.broker import RECOMMENDED, configuration
-from outpost_tools.interpreters import find_mosquitto
-from outpost_tools.simulate import children
+from outpost_tools.common import children
+from outpost_tools.common.broker import RECOMMENDED, configuration
+from outpost_tools.common.interpreters import find_mosquitto
 from real_broker import password_line
 
 _ = mosquitto  # a fixture

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from outpost_tools import segments
-from outpost_tools.demo import cli, disasters, wire
+from outpost_tools.common import children, segments
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.interpreters import find_mosquitto
+from outpost_tools.demo import disasters, wire
+from outpost_tools.demo import run as demo_run
 from outpost_tools.demo.disasters import SHORTEST_RUN_S
-from outpost_tools.errors import ToolError
-from outpost_tools.interpreters import find_mosquitto
-from outpost_tools.simulate import children
 
 
 @pytest.mark.parametrize("seconds", [SHORTEST_RUN_S, 30, 300])
@@ -48,18 +48,18 @@ def test_seeds_differ():
 
 def test_the_folder_is_made_anew_but_only_when_it_is_ours(tmp_path):
     out = tmp_path / "demo"
-    cli._claim(out).close()
+    demo_run.claim(out).close()
     (out / "old").mkdir()
     (out / "old" / "file").touch()
-    mark = cli._claim(out)
+    mark = demo_run.claim(out)
     assert [path.name for path in out.iterdir()] == [".outpost-demo"]
     with pytest.raises(ToolError, match="another demo runs"):
-        cli._claim(out)
+        demo_run.claim(out)
     mark.close()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis").touch()
     with pytest.raises(ToolError, match="not made by"):
-        cli._claim(tmp_path / "mine")
+        demo_run.claim(tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis").exists()
 
 

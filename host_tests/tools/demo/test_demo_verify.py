@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
+from outpost_tools.common.message import decode
 from outpost_tools.demo import accounts
 from outpost_tools.demo.verify import Row, verify
-from outpost_tools.message import decode
 from outpost_tools.simulate.fleet import Events
 from outpost_tools.simulate.journal import Entry
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from outpost_tools.common.interpreters import find_micropython
 from outpost_tools.device import flash_time
-from outpost_tools.interpreters import find_micropython
 from paths import FAKES, PRODUCT, joined
 
 

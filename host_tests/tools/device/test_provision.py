@@ -84,7 +84,7 @@ BAD = [
     ({"wifi_password": 12345678}, "wifi_password", "must be text"),
     ({"wifi_password": SECRET * 5}, "wifi_password", "must be of length 0 to 64, not 75"),
     ({"password": [SECRET]}, "password", "must be text"),
-    ({"user": "me\u0007"}, "user", "holds a control character; type it anew"),
+    ({"user": "me\u0007"}, "user", "holds a control character; type it again"),
     ({"wifi_ssid": "é" * 17}, "wifi_ssid", "must be of at most 32 bytes"),
     ({"wifi_country": "de"}, "wifi_country", 'must be two capital letters, as "DE"'),
     ({"broker_host": "mqtt://192.168.1.10"}, "broker_host", "alone, without mqtt:// and path"),

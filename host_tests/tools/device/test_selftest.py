@@ -8,11 +8,11 @@ import re
 import pytest
 
 from flash_rig import Rig, tree  # noqa: F401 - a fixture
-from outpost_tools.broker import Broker
+from outpost_tools.common import children
+from outpost_tools.common.broker import Broker
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.message import decode
 from outpost_tools.device import health, health_report, kinds, live_run
-from outpost_tools.errors import ToolError
-from outpost_tools.message import decode
-from outpost_tools.simulate import children
 from paths import REPOSITORY
 from real_broker import Observer, need_mosquitto
 

@@ -7,9 +7,9 @@ import time
 import paho.mqtt.client as mqtt
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from outpost_tools.common import children
 from outpost_tools.mq import mapping, psc, storage
 from outpost_tools.mq.header import parse
-from outpost_tools.simulate import children
 from queue_manager import QueueManager
 
 

@@ -28,16 +28,15 @@ from mq_bridge import (
     through_queue_manager,
     wait_until,
 )
-from outpost_tools import segments
-from outpost_tools.broker import Broker
-from outpost_tools.errors import ToolError
-from outpost_tools.interpreters import find_micropython, find_mosquitto
+from outpost_tools.common import children, segments
+from outpost_tools.common.broker import Broker
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.interpreters import find_micropython, find_mosquitto
 from outpost_tools.mq import mapping, psc, sources, storage
 from outpost_tools.mq.bridge import Bridge, Incoming
 from outpost_tools.mq.descriptor import Descriptor
 from outpost_tools.mq.header import parse
 from outpost_tools.mq.mapping import Options, Outgoing, Publication
-from outpost_tools.simulate import children
 from paths import FAKES
 
 KILLS = int(os.environ.get("OUTPOST_MQ_KILLS", "6"))

@@ -15,10 +15,10 @@ import paho.mqtt.publish as mqtt_publish
 import pytest
 
 from mq_cases import COMPACT, message
-from outpost_tools import cli, segments
-from outpost_tools.broker import Broker
-from outpost_tools.interpreters import find_mosquitto
-from outpost_tools.simulate import children
+from outpost_tools import cli
+from outpost_tools.common import children, segments
+from outpost_tools.common.broker import Broker
+from outpost_tools.common.interpreters import find_mosquitto
 from paths import FAKES
 
 FAKE = FAKES / "fake_ibmmq"
@@ -34,8 +34,9 @@ def help_of(words):
 
 
 def examples(words):
-    """The command lines of a help text: indented lines that begin with `outpost`."""
-    return [line.strip() for line in help_of(words).splitlines() if line.startswith("  outpost ")]
+    """The command lines of a help text: indented lines that begin with `outpost`, with what continues them."""
+    text = help_of(words).replace("\\\n", "")
+    return [line.strip() for line in text.splitlines() if line.startswith("  outpost ")]
 
 
 @pytest.fixture

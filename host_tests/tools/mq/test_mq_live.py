@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import mq_readers
-from outpost_tools.errors import ToolError
+from outpost_tools.common import children
+from outpost_tools.common.errors import ToolError
 from outpost_tools.mq import live, storage
 from outpost_tools.mq.bridge import Bridge, Incoming
 from outpost_tools.mq.mapping import Options, Publication, to_mq
-from outpost_tools.simulate import children
 from paths import FAKES
 
 FAKE = FAKES / "fake_ibmmq" / "ibmmq.py"
@@ -213,5 +213,8 @@ def test_another_module_that_is_missing_is_named(tmp_path, monkeypatch):
 def test_nothing_but_live_knows_ibmmq_and_importing_the_command_does_not_load_it():
     folder = Path(live.__file__).parent
     assert [path.name for path in folder.glob("*.py") if "import ibmmq" in path.read_text()] == ["live.py"]
-    code = "import sys, outpost_tools.mq.cli; sys.exit(bool({'ibmmq', 'paho'} & set(sys.modules)))"
+    code = (
+        "import sys; from outpost_tools import cli; cli.build_parser('mq'); import outpost_tools.mq.make;"
+        "sys.exit(bool({'ibmmq', 'paho'} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False, env=children.tools_environment()).returncode == 0

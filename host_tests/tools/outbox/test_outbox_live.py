@@ -14,7 +14,7 @@ import power_loss  # noqa: F401 - gives the firmware zlib's CRC
 from fake_flash import flash_in_ram, image_of
 from outpost.outbox import Outbox
 from outpost_tools import cli
-from outpost_tools.interpreters import find_micropython
+from outpost_tools.common.interpreters import find_micropython
 from paths import REPOSITORY
 from pty_board import PtyBoard
 

@@ -17,7 +17,7 @@ from outpost import status
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest
 from outpost.state_note import NotedOutbox
-from outpost_tools import segments
+from outpost_tools.common import segments
 from outpost_tools.outbox import layout
 from outpost_tools.outbox.export import write_segment
 from outpost_tools.outbox.faults import examine
@@ -295,7 +295,16 @@ def test_a_record_given_up_after_a_failed_program_is_not_a_message(tmp_path):
     outbox = Outbox(flash, page_bytes=4)
     outbox.format(b"3fa9c1d2")
     outbox.append(b"t", b"first", 5)
-    outbox._reads_back, reads_back = lambda *_: setattr(outbox, "_reads_back", reads_back), outbox._reads_back
+    write = outbox._write_record
+
+    def given_up(first, size):
+        """It takes, but does not read back."""
+        outbox._write_record = write
+        write(first, size)
+        outbox._offset = 4096
+        return False
+
+    outbox._write_record = given_up
     assert outbox.append(b"t", b"second", 6) == status.OK
     data = image_of(flash)
     image = read_image(data)

@@ -12,10 +12,10 @@ import pytest
 import power_loss  # noqa: F401 - gives the firmware zlib's CRC
 from fake_flash import flash_in_ram, image_of
 from outpost.outbox import Outbox
-from outpost_tools import cli, message, segments
+from outpost_tools import cli
 from outpost_tools.collect.log import frame_key
-from outpost_tools.outbox import cli as outbox_cli
-from outpost_tools.outbox import wear
+from outpost_tools.common import message, segments
+from outpost_tools.outbox import arguments, wear
 from outpost_tools.outbox.image import read_image
 from station.telemetry import Pack
 
@@ -50,7 +50,7 @@ def outbox(*words):
 
 
 def examples():
-    lines = [line.strip() for line in outbox_cli._EXAMPLES.splitlines()]
+    lines = [line.strip() for line in arguments.EXAMPLES.splitlines()]
     return [line.split("   ")[0] for line in lines if line.startswith("outpost ")]
 
 

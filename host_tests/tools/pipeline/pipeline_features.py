@@ -11,8 +11,8 @@ from collections import Counter
 import pytest
 
 from ground_truth import START_MS
-from outpost_tools import segments
-from outpost_tools.errors import ToolError
+from outpost_tools.common import segments
+from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline import compact, consumed, job, quarantine, status, tables
 
 DAY_MS = 86_400_000

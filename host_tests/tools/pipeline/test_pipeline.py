@@ -9,7 +9,7 @@ import pytest
 
 from ground_truth import SEED, START_MS, WEEK_MS, Board, Log, assert_exact, payload
 from message_samples import CBOR
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
 
 try:
     from outpost_tools.pipeline import job, session, tables

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from ground_truth import SEED
 from message_samples import BAD_BYTES, BAD_LABELS, CBOR, HEAD, cbor_pack, pack
-from outpost_tools import segments
+from outpost_tools.common import segments
 
 try:
-    from outpost_tools.pipeline import decode, schemas
+    from outpost_tools.pipeline import decode, exact, schemas
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -43,7 +43,7 @@ def fast(data: bytes) -> list[tuple]:
 
 def assert_same(data: bytes) -> list[tuple]:
     """Both readers' rows, compared as text: 0.0 is not -0.0, 1 is not 1.0."""
-    found, expected = fast(data), list(decode.segment_rows(data, "c", 3))
+    found, expected = fast(data), list(exact.segment_rows(data, "c", 3))
     assert sorted(map(repr, found)) == sorted(map(repr, expected))
     return found
 
@@ -51,7 +51,7 @@ def assert_same(data: bytes) -> list[tuple]:
 def reads_fast(data: bytes, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether the exact reader is not asked."""
     with monkeypatch.context() as patch:
-        patch.setattr(decode, "frame_rows", lambda *_: pytest.fail("asked the exact reader"))
+        patch.setattr(exact, "frame_rows", lambda *_: pytest.fail("asked the exact reader"))
         try:
             fast(data)
         except pytest.fail.Exception:

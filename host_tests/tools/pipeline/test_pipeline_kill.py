@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from ground_truth import SEED, START_MS, Board, Log, assert_exact
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
 
 try:
     import pandas

@@ -6,12 +6,12 @@ import os
 import pytest
 
 from ground_truth import SEED, Board, Log
-from outpost_tools import segments
+from outpost_tools.common import segments
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
-    from outpost_tools.pipeline import decode, schemas, source
+    from outpost_tools.pipeline import exact, schemas, source
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -106,7 +106,7 @@ def test_damage_in_a_sealed_segment_goes_to_quarantine_and_the_rest_is_kept(log)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    rows = list(decode.segment_rows(path.read_bytes(), "a", 0))
+    rows = list(exact.segment_rows(path.read_bytes(), "a", 0))
     reason = schemas.FRAME.get_field_index("reason")
     assert 0 < len(rows) - 1 < 20
     assert [row[reason] is None for row in rows] == [True] * (len(rows) - 1) + [False]
@@ -122,5 +122,5 @@ def test_a_foreign_file_in_the_log_goes_to_quarantine(log):
 def test_arrow_batches_are_bounded_in_bytes():
     row = [None] * len(schemas.FRAME)
     row[schemas.FRAME.get_field_index("payload")] = b"x" * (1 << 20)
-    sizes = [batch.num_rows for batch in decode.arrow_batches(iter([row] * 40))]
+    sizes = [batch.num_rows for batch in exact.arrow_batches(iter([row] * 40))]
     assert sizes == [16, 16, 8]

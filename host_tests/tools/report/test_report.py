@@ -118,7 +118,7 @@ def test_a_fleet_without_trouble_says_so(tmp_path):
     html = rendered(tmp_path / "t")
     assert "All 3 devices are fine." in html and "Gaps: none" in html and "Quarantine: empty" in html
     assert order_of(html) == ["board-1", "board-9", "board-10"]
-    assert "Flash wear: not told" in html
+    assert "Flash wear: not reported" in html
 
 
 def seen(**changes) -> dict:

@@ -9,8 +9,8 @@ import time
 import paho.mqtt.client as mqtt
 import pytest
 
-from outpost_tools.broker import ANY_USER, KINDS, Broker, BrokerError
-from outpost_tools.interpreters import find_mosquitto
+from outpost_tools.common.broker import ANY_USER, KINDS, Broker, BrokerError
+from outpost_tools.common.interpreters import find_mosquitto
 
 
 @pytest.fixture(params=KINDS)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from outpost_tools import segments
-from outpost_tools.broker import Broker
 from outpost_tools.collect.log import frame_key
-from outpost_tools.interpreters import find_micropython, find_mosquitto
-from outpost_tools.simulate import children, interpreter
+from outpost_tools.common import children, segments
+from outpost_tools.common.broker import Broker
+from outpost_tools.common.interpreters import find_micropython, find_mosquitto
+from outpost_tools.simulate import interpreter
 from outpost_tools.simulate.journal import read_journal
 
 

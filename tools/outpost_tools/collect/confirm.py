@@ -1,4 +1,5 @@
-"""When a device's confirmation is due: about one per interval, and always one after its last message. Pure."""
+"""When a device's confirmation is due: about one per interval, and always one after its last
+message. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +7,10 @@ INTERVAL_S = 0.2
 
 
 class Pacing:
-    """mark() says that a device has news; due() gives the devices whose turn it is. Times in seconds, monotonic."""
+    """mark() says that a device has news; due() returns the devices whose turn it is.
+
+    Times in seconds, monotonic.
+    """
 
     def __init__(self, interval_s: float = INTERVAL_S) -> None:
         self._interval_s = interval_s
@@ -17,8 +21,15 @@ class Pacing:
         self._waiting[device] = None
 
     def due(self, now: float, *, everything: bool = False) -> list[str]:
-        """Devices to confirm now; each is marked done. `everything` ignores the interval (at the end of a run)."""
-        devices = [d for d in self._waiting if everything or now - self._last.get(d, float("-inf")) >= self._interval_s]
+        """Devices to confirm now; each is marked done.
+
+        `everything` ignores the interval (at the end of a run).
+        """
+        devices = [
+            d
+            for d in self._waiting
+            if everything or now - self._last.get(d, float("-inf")) >= self._interval_s
+        ]
         for device in devices:
             del self._waiting[device]
             self._last[device] = now

@@ -1,78 +1,44 @@
-"""What is durable of each stream, and the confirmation that follows from it. Pure: no files, no network, no clock.
+"""What is durable of each stream, and the confirmation that follows from it. Pure: no files, no
+network, no clock.
 
-A stream has a `base`: all below it was confirmed to the board, by us or by another collector of our group. Above the base
-stand ranges, for each collector apart: the numbers of the messages in its log, and what their `held` says (a board that
-says held=100 will not send 0..99 any more). "Durable up to N": base..N lie in the union of all these ranges.
+A stream has a `base`: all below it was confirmed to the board, by us or by another collector of our
+group. Above the base stand ranges, for each collector apart: the numbers of the messages in its
+log, and what their `held` says (a board that says held=100 will not send 0..99 any more). "Durable
+up to N": base..N lie in the union of all these ranges.
 
-Why apart, and not one union: a collector that comes back with an older disk takes back what it said (see exchange.py), and
-in a union nobody could tell which numbers those were. What was confirmed stays: nobody can take a word back from a board.
-State grows with the gaps, not with the messages.
+Why apart, and not one union: a collector that comes back with an older disk takes back what it said
+(see exchange.py), and in a union nobody could tell which numbers those were. What was confirmed
+stays: nobody can take a confirmation back from a board. State grows with the gaps, not with the
+messages.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from outpost_tools import message
-from outpost_tools.collect.ranges import Ranges, cover, following, trim
-from outpost_tools.message import MAX_SEQ
-
-_DEVICE = re.compile(rb"[A-Za-z0-9_.-]{1,32}\Z")
-_STREAM = re.compile(r"[0-9a-f]{8}\Z")
-
-
-class Key(NamedTuple):
-    """Where a message stands: who, which stream, which number, and the oldest number its board still held."""
-
-    device: str
-    stream: str
-    seq: int
-    held: int
-
-
-def key_of(topic: bytes, payload: bytes) -> Key | None:
-    """The key in a payload (JSON or CBOR) on `<prefix>/<device>/data`; None when there is none to confirm.
-
-    Looser than message.decode() on purpose: a message with a good key and a bad reading goes to quarantine with its
-    bytes, and its board must be told that it is durable, or it sends that message for ever.
-    """
-    parts = topic.split(b"/")
-    if len(parts) < 2 or not _DEVICE.match(parts[-2]):
-        return None
-    try:
-        first = _first_record(payload)
-        stream, seq, held = first["sid"], first["seq"], first["held"]
-    except (ValueError, TypeError, LookupError, RecursionError):
-        return None
-    if not isinstance(stream, str) or not _STREAM.match(stream):
-        return None
-    if type(seq) is not int or type(held) is not int or not 0 <= held <= seq <= MAX_SEQ:
-        return None
-    return Key(parts[-2].decode("ascii"), stream, seq, held)
-
-
-def _first_record(payload: bytes) -> Any:
-    """Raises ValueError (Malformed is one), TypeError, LookupError or RecursionError when there is none."""
-    # The pipeline's own reader, slower than cbor2 alone: what it calls no CBOR must have no key here.
-    return (message.from_cbor(payload) if message.is_cbor(payload) else json.loads(payload))[0]
+from outpost_tools.common.message import Key
+from outpost_tools.common.ranges import Ranges, cover, following, trim
 
 
 @dataclass(slots=True)
 class Stream:
-    """The durable numbers of one stream: `own` are those in our log, `others` those that other collectors say they have."""
+    """The durable numbers of one stream: `own` are those in our log, `others` those that other
+    collectors say they have."""
 
     base: int = 0
     own: Ranges = field(default_factory=list)
-    others: dict[str, Ranges] | None = None  # None, most of the time: there are thousands of streams
+    others: dict[str, Ranges] | None = (
+        None  # None, most of the time: there are thousands of streams
+    )
 
     @property
     def next(self) -> int:
         """The first number that is not durable anywhere."""
-        return following(self.base, [self.own, *self.others.values()] if self.others else [self.own])
+        return following(
+            self.base, [self.own, *self.others.values()] if self.others else [self.own]
+        )
 
     def add(self, seq: int, held: int) -> None:
         """A message that is in our log."""
@@ -104,7 +70,8 @@ class Stream:
 
 
 class News(NamedTuple):
-    """What one statement says of a stream: all below `base` is confirmed, and these numbers are in the speaker's log."""
+    """What one statement says of a stream: all below `base` is confirmed, and these numbers are in
+    the speaker's log."""
 
     device: str
     stream: str
@@ -113,7 +80,8 @@ class News(NamedTuple):
 
 
 class Durable:
-    """All streams of all devices. The stream that a device sent on last is the one that gets confirmed.
+    """All streams of all devices. The stream that a device sent on last is the one that gets
+    confirmed.
 
     keep_news: remember what changed until take_news(), for the other collectors.
     """
@@ -129,7 +97,8 @@ class Durable:
         stream.add(key.seq, key.held)
         self._latest[key.device] = key.stream
         if self._news is not None:
-            # Also a number that is known already: its board sends again, so it waits for a word.
+            # Also a number that is known already: its board sends again, so it waits for a
+            # confirmation.
             ranges = self._news.setdefault((key.device, key.stream), [])
             cover(ranges, stream.base, key.held - 1)
             cover(ranges, key.seq, key.seq)
@@ -147,7 +116,10 @@ class Durable:
         return stream.next > stream.base
 
     def forget(self, collector: str) -> None:
-        """It speaks anew: what it said before counts no longer. What was confirmed stays confirmed."""
+        """It has a new life: what it said before no longer counts.
+
+        What was confirmed stays confirmed.
+        """
         for streams in self._streams.values():
             for stream in streams.values():
                 stream.forget(collector)
@@ -155,10 +127,16 @@ class Durable:
     def take_news(self) -> list[News]:
         """What changed since the last call."""
         changed, self._news = self._news or {}, {}
-        return [News(device, stream, self._streams[device][stream].base, ranges) for (device, stream), ranges in changed.items()]
+        return [
+            News(device, stream, self._streams[device][stream].base, ranges)
+            for (device, stream), ranges in changed.items()
+        ]
 
     def everything(self) -> Iterator[News]:
-        """All that is known here at first hand: bases, and our own ranges. Take the news before, they are in it."""
+        """All that is known here at first hand: bases, and our own ranges.
+
+        Take the news before, they are in it.
+        """
         for device, streams in self._streams.items():
             for stream, state in streams.items():
                 if state.base or state.own:
@@ -169,9 +147,10 @@ class Durable:
         return list(self._latest)
 
     def confirmation(self, device: str) -> bytes | None:
-        """`<stream> <n>`: every seq <= n is durable or will never come. None before there is such a number.
+        """`<stream> <n>`: every seq <= n is durable or will never come. None before there is such a
+        number.
 
-        Who asks gives the word: from now on all up to n counts as confirmed.
+        Calling this commits the confirmation: from now on all up to n counts as confirmed.
         """
         name = self._latest.get(device)
         if name is None:
@@ -185,24 +164,36 @@ class Durable:
         return b"%s %d" % (name.encode(), following_seq - 1) if following_seq else None
 
     def unconfirmed(self) -> int:
-        """How many numbers in our own log wait for a word, over all streams."""
-        return sum(last - first + 1 for streams in self._streams.values() for s in streams.values() for first, last in s.own)
+        """How many numbers in our own log are unconfirmed, over all streams."""
+        return sum(
+            last - first + 1
+            for streams in self._streams.values()
+            for s in streams.values()
+            for first, last in s.own
+        )
 
     def stream_count(self) -> int:
         return sum(len(streams) for streams in self._streams.values())
 
     def to_json(self) -> dict[str, Any]:
         """Only what our own log can stand for: bases and our own ranges."""
-        streams = {d: {s: [state.base, state.own] for s, state in of.items()} for d, of in self._streams.items()}
+        streams = {
+            d: {s: [state.base, state.own] for s, state in of.items()}
+            for d, of in self._streams.items()
+        }
         return {"streams": streams, "latest": self._latest}
 
     @classmethod
     def from_json(cls, data: dict[str, Any], *, keep_news: bool = False) -> Durable:
-        """The reverse of to_json(). Raises LookupError, TypeError or ValueError when `data` is something else."""
+        """The reverse of to_json().
+
+        Raises LookupError, TypeError or ValueError when `data` is something else.
+        """
         durable = cls(keep_news=keep_news)
         for device, streams in data["streams"].items():
             durable._streams[device] = {
-                stream: Stream(int(base), [[int(a), int(b)] for a, b in ranges]) for stream, (base, ranges) in streams.items()
+                stream: Stream(int(base), [[int(a), int(b)] for a, b in ranges])
+                for stream, (base, ranges) in streams.items()
             }
         for device, stream in data["latest"].items():
             if stream not in durable._streams[device]:

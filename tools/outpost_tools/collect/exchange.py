@@ -1,30 +1,36 @@
-"""Several collectors on one shared subscription: each sees a part of every stream, so each tells the others what it stored.
+"""Several collectors on one shared subscription: each tells the others what it stored.
 
-The rule. A *statement* of collector C says of a stream: "these numbers are in my log, fsynced" (or below a `held` in it),
-and "all below `base` was confirmed". "Durable up to N" goes out when base..N lie in the union of what all said (durable.py).
+The rule. A *statement* of collector C says of a stream: "these numbers are in my log, fsynced" (or
+below a `held` in it), and "all below `base` was confirmed". A *confirmation*, "durable up to N", is
+sent when base..N lie in the union of what all said (durable.py).
 
-Why a word is true: by induction over the words. The base was confirmed by an earlier word, or is 0. Each number from there to
-N is in the log of the collector that said so, for it spoke after its fsync, and its log keeps what it fsynced. So each number
-up to N is in a log. Delay, repetition and loss of statements, two collectors that both confirm, a killed
-collector: none can add a number that is in no log; they only delay a word, or send it twice.
+Why a confirmation is true: by induction over the confirmations. The base was confirmed by an
+earlier one, or is 0. Each number from there to N is in the log of the collector that said so: it
+spoke after its fsync, and its log keeps what was fsynced. So each number up to N is in a log.
+Delay, repetition and loss of statements, two collectors that both confirm, a killed collector: none
+can add a number that is in no log; they only delay a confirmation, or send it twice.
 
-Why everything is confirmed in the end: statements are numbered. Who finds one missing asks, and the speaker says everything
-anew; an empty statement at least each HEARTBEAT_S shows that the last one was lost. One collector speaks for a device (the
-highest hash among the living), another takes over when that one is gone (its will) or silent for LIVE_S. And what nobody
-knows of any more (a collector that never came back, its neighbours restarted) a board still has in flash: it is
+Why everything is confirmed in the end: statements are numbered. A collector that finds one missing
+asks for it, and the speaker repeats everything; an empty statement at least each HEARTBEAT_S shows
+that the last one was lost. One collector speaks for a device (the highest hash among the living);
+another takes over when that one is gone (its will) or silent for LIVE_S. What no collector knows
+any more (one never came back, its neighbours restarted) a board still has in flash: it is
 unconfirmed, so it is sent again.
 
 Failure cases:
-- A collector is added: it says everything it has, which is nothing, and is told everything by the others.
-- A collector is removed: what it said stays true as long as its log stays where the pipeline reads it. `outpost collect --retire`
-  empties its queue at the broker first; mosquitto goes on giving an absent session its share of the messages.
-- It comes back with an older disk: each start is a new *life*, and its first statement takes the place of all that the life
-  before said and nobody confirmed. What the old disk no longer has is confirmed by nobody. What was confirmed before
-  the disk was lost is lost with the disk; the tables show a gap. Under the same id it is refused (place.py): it would give
-  segment numbers a second time.
+- A collector is added: it says everything it has, which is nothing, and is told everything by the
+  others.
+- A collector is removed: what it said stays true as long as its log stays where the pipeline reads
+  it. `outpost collect --retire` empties its queue at the broker first; mosquitto keeps giving an
+  absent session its share of the messages.
+- It comes back with an older disk: each start is a new *life*, and its first statement replaces all
+  that the life before said and nobody confirmed. What the old disk no longer has is confirmed by
+  nobody. What was confirmed before the disk was lost is lost with the disk; the tables show a gap.
+  Under the same id it is refused (place.py): it would use segment numbers a second time.
 - It cannot write: it takes no more, says nothing, and falls silent; another one confirms.
 
-Trust: who may publish on these topics, or on `durable`, can make boards forget messages. mosquitto.conf keeps others off.
+Trust: whoever may publish on these topics, or on `durable`, can make boards forget messages.
+mosquitto.conf keeps others off.
 
 Pure: statements as bytes in and out, time as an argument.
 """
@@ -33,31 +39,29 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from outpost_tools.collect.durable import Durable, News
-from outpost_tools.message import MAX_SEQ
+from outpost_tools.common import labels
 
 INTERVAL_S = 0.2
 HEARTBEAT_S = 2.0
 LIVE_S = 7.0
-# After the start: so long the others have to say what they know, before we confirm less than they did.
+# After the start: the time that the others have to say what they know, before we confirm less than
+# they did.
 SETTLE_S = 1.0
 ASK_AGAIN_S = 1.0
-# Of streams in one statement; some 100 KB, below the broker's limit for a message.
+# Of streams in one statement; about 100 KB, below the broker's limit for a message.
 STREAMS_AT_ONCE = 1000
-
-_DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,32}\Z")
-_STREAM = re.compile(r"[0-9a-f]{8}\Z")
 
 
 @dataclass(slots=True)
 class Other:
-    """What is known of another collector: its life, the number of its last statement, when it came."""
+    """What is known of another collector: its life, the number of its last statement, when it
+    came."""
 
     life: str = ""
     number: int = -1
@@ -68,7 +72,8 @@ class Other:
 
 @dataclass(slots=True)
 class Changes:
-    """What a statement changed: devices with news; `everybody` when another collector came or went."""
+    """What a statement changed: devices with news; `everybody` when another collector came or
+    went."""
 
     devices: set[str] = field(default_factory=set)
     everybody: bool = False
@@ -84,7 +89,8 @@ class Exchange:
         self._number = 0
         self._others: dict[str, Other] = {}
         self._living: tuple[str, ...] = (me,)
-        self._speakers: dict[str, str] = {}  # device -> who confirms; made anew when the living change
+        # device -> who confirms; cleared when the living change
+        self._speakers: dict[str, str] = {}
         self._say_everything = True
         self._said_at = float("-inf")
         self._settled_at: float | None = None
@@ -114,7 +120,9 @@ class Exchange:
         changes.everybody = self.look_round(now)
         return changes
 
-    def _take_in(self, collector: str, other: Other, said: dict[str, Any], changes: Changes) -> None:
+    def _take_in(
+        self, collector: str, other: Other, said: dict[str, Any], changes: Changes
+    ) -> None:
         if said["life"] != other.life:
             self._say_everything = True  # it has just begun, and knows nothing of us
         if said["life"] != other.life or said["begins"]:
@@ -130,8 +138,20 @@ class Exchange:
                 changes.devices.add(news.device)
 
     def look_round(self, now: float) -> bool:
-        """Who lives; True when that changed, so that somebody may have to confirm other devices than before."""
-        living = tuple(sorted([self._me, *(name for name, other in self._others.items() if now - other.heard_at < LIVE_S)]))
+        """Who lives; True when that changed, so that somebody may have to confirm other devices
+        than before."""
+        living = tuple(
+            sorted(
+                [
+                    self._me,
+                    *(
+                        name
+                        for name, other in self._others.items()
+                        if now - other.heard_at < LIVE_S
+                    ),
+                ]
+            )
+        )
         is_new = living != self._living
         if is_new:
             self._living = living
@@ -155,7 +175,10 @@ class Exchange:
         return speaker == self._me
 
     def due(self, now: float, *, everything: bool = False) -> Iterator[bytes]:
-        """Statements to publish now. `everything`: the news at once, without waiting for the interval (at the end of a run)."""
+        """Statements to publish now.
+
+        `everything`: the news at once, without waiting for the interval (at the end of a run).
+        """
         if self._settled_at is None:
             self._settled_at = now + SETTLE_S
         if now - self._said_at < INTERVAL_S and not everything:
@@ -169,7 +192,9 @@ class Exchange:
             return
         self._said_at = now
         for at in range(0, max(len(news), 1), STREAMS_AT_ONCE):
-            yield self._statement(news[at : at + STREAMS_AT_ONCE], begins=full and at == 0, fresh=not full, ask=ask)
+            yield self._statement(
+                news[at : at + STREAMS_AT_ONCE], begins=full and at == 0, fresh=not full, ask=ask
+            )
 
     def wait_s(self, now: float) -> float:
         """Seconds until due() may have something to say."""
@@ -177,14 +202,21 @@ class Exchange:
 
     def _ask(self, now: float) -> list[str]:
         """Collectors that we missed something of."""
-        names = [n for n, o in self._others.items() if o.is_incomplete and n in self._living and now - o.asked_at >= ASK_AGAIN_S]
+        names = [
+            n
+            for n, o in self._others.items()
+            if o.is_incomplete and n in self._living and now - o.asked_at >= ASK_AGAIN_S
+        ]
         for name in names:
             self._others[name].asked_at = now
         return names
 
     def _statement(self, news: list[News], **more: Any) -> bytes:
         """begins: takes the place of all said before. fresh: of messages that came just now."""
-        streams = [[n.device, n.stream, n.base, [number for pair in n.ranges for number in pair]] for n in news]
+        streams = [
+            [n.device, n.stream, n.base, [number for pair in n.ranges for number in pair]]
+            for n in news
+        ]
         number, self._number = self._number, self._number + 1
         return _encode({"life": self._life, "number": number, **more, "streams": streams})
 
@@ -197,7 +229,8 @@ _TYPES = {"life": str, "number": int, "begins": bool, "fresh": bool, "ask": list
 
 
 def _parse(data: bytes) -> dict[str, Any]:
-    """Raises ValueError, TypeError, LookupError or RecursionError when it is no statement: a word must not stand on rubbish."""
+    """Raises ValueError, TypeError, LookupError or RecursionError when it is no statement: a word
+    must not stand on rubbish."""
     said = json.loads(data)
     if type(said) is not dict:
         raise TypeError("no object")
@@ -210,10 +243,10 @@ def _parse(data: bytes) -> dict[str, Any]:
 
 
 def _news(device: str, stream: str, base: int, numbers: list[int]) -> News:
-    if not _DEVICE.match(device) or not _STREAM.match(stream):
+    if not labels.is_device(device) or not labels.is_stream(stream):
         raise ValueError("device or stream")
     for number in (base, *numbers):
-        if type(number) is not int or not 0 <= number <= MAX_SEQ + 1:
+        if type(number) is not int or not 0 <= number <= labels.MAX_SEQ + 1:
             raise ValueError("number")
     ranges = [[first, last] for first, last in zip(numbers[::2], numbers[1::2], strict=True)]
     if any(first > last for first, last in ranges):

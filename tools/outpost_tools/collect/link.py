@@ -1,7 +1,8 @@
 """The collector's MQTT connection: what arrived, acknowledge it, publish.
 
-Which topics: `<prefix>/+/data`, on a shared subscription when `share` names a group; then also what the group's other
-collectors say (see exchange.py), as QoS 0, because a queue of old statements would help nobody.
+Which topics: `<prefix>/+/data`, on a shared subscription when `share` names a group; then also what
+the group's other collectors say (see exchange.py), as QoS 0, because a queue of old statements
+would help nobody.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from dataclasses import dataclass
 
 import paho.mqtt.client as mqtt
 
-from outpost_tools.collect.durable import Key, key_of
-from outpost_tools.mqtt_connection import Connection, Limits
-from outpost_tools.segments import MAX_PAYLOAD_BYTES, encode_frame
+from outpost_tools.common.message import Key, key_of
+from outpost_tools.common.mqtt_connection import Connection, Limits
+from outpost_tools.common.segments import MAX_PAYLOAD_BYTES, encode_frame
 
 # One group, one fsync. A group ends when the socket is dry, or at these.
 GROUP = Limits(messages=1000, seconds=0.1, bytes=4 << 20)
@@ -26,7 +27,10 @@ GROUP = Limits(messages=1000, seconds=0.1, bytes=4 << 20)
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One PUBLISH, ready for the log. `connection` counts connections: an id means nothing on a later one."""
+    """One PUBLISH, ready for the log.
+
+    `connection` counts connections: an id means nothing on a later one.
+    """
 
     mid: int
     qos: int
@@ -50,15 +54,20 @@ class Link(Connection[Received]):
         share: str | None = None,
         retiring: bool = False,
     ) -> None:
-        """share: the group of a shared subscription. retiring: give the subscription up, take what the broker still holds."""
+        """share: the group of a shared subscription.
+
+        retiring: give the subscription up, take what the broker still holds.
+        """
         super().__init__((host, port), client_id, GROUP, credentials=credentials, tls=tls)
         self._filter = f"$share/{share}/{prefix}/+/data" if share else f"{prefix}/+/data"
         self._ours = re.compile(re.escape(prefix.encode()) + rb"/[^/]*/data\Z")
-        self._table = f"{prefix}/collectors/{share}/" if share else None  # where the group's collectors speak
+        # where the group's collectors speak
+        self._table = f"{prefix}/collectors/{share}/" if share else None
         self._statements: list[tuple[str, bytes]] = []
         self._client_id, self._credentials, self._tls = client_id, credentials, tls
         self._retiring = retiring
-        self.fresh = False  # set at each connection; the loop clears it when it has confirmed everything again
+        # set at each connection; the loop clears it when it has confirmed everything again
+        self.fresh = False
 
     def set_farewell(self, statement: bytes) -> None:
         """What the broker says to the group when our connection breaks. Before the first take()."""
@@ -84,8 +93,11 @@ class Link(Connection[Received]):
         return count[0]
 
     def give_up_session(self) -> None:
-        """After close(): a clean session takes the place of ours, so that the broker keeps nothing for us. Raises OSError."""
-        client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=self._client_id, clean_session=True)
+        """After close(): a clean session takes the place of ours, so that the broker keeps nothing
+        for us. Raises OSError."""
+        client = mqtt.Client(
+            mqtt.CallbackAPIVersion.VERSION2, client_id=self._client_id, clean_session=True
+        )
         if self._credentials is not None:
             client.username_pw_set(*self._credentials)
         if self._tls is not None:
@@ -97,15 +109,17 @@ class Link(Connection[Received]):
     def ack(self, received: list[Received]) -> None:
         """PUBACK, for those that came on this connection; the broker sends the others again."""
         if self.connected:
-            self._client.ack_all([m.mid for m in received if m.qos == 1 and m.connection == self._connection])
+            self._client.ack_all(
+                [m.mid for m in received if m.qos == 1 and m.connection == self._connection]
+            )
 
-    def publish(self, words: list[tuple[str, bytes]]) -> None:
+    def publish(self, messages: list[tuple[str, bytes]]) -> None:
         """(topic, payload) of each, retained. Only while connected.
 
-        QoS 0, without an answer for each: what is lost, is lost with the connection, and after each new one everything is
-        published again (`fresh`).
+        QoS 0, without an answer for each: what is lost, is lost with the connection, and after each
+        new one everything is published again (`fresh`).
         """
-        self._client.publish_all([(topic.encode(), payload) for topic, payload in words])
+        self._client.publish_all([(topic.encode(), payload) for topic, payload in messages])
 
     @property
     def everything_written(self) -> bool:
@@ -123,17 +137,30 @@ class Link(Connection[Received]):
 
     def _on_subscribe(self, _client, _userdata, mid, reasons, _properties) -> None:
         refused = any(reason.is_failure for reason in reasons)
-        self._say(f"refused to let us subscribe to {self._filter}" if refused else f"subscribed to {self._filter}")
+        self._say(
+            f"refused to let us subscribe to {self._filter}"
+            if refused
+            else f"subscribed to {self._filter}"
+        )
 
     def _on_message(self, client: mqtt.Client, _userdata, message: mqtt.MQTTMessage) -> None:
         topic, payload = message._topic, message.payload  # .topic raises when it is not UTF-8
         if not self._ours.match(topic):
-            if self._table is not None and topic.startswith(self._table.encode()) and not message.retain:
-                self._statements.append((topic[len(self._table) :].decode("utf-8", "replace"), message.payload))
-            # amqtt gives a session that comes back the retained messages of everybody's topics: our own confirmations.
+            if (
+                self._table is not None
+                and topic.startswith(self._table.encode())
+                and not message.retain
+            ):
+                self._statements.append(
+                    (topic[len(self._table) :].decode("utf-8", "replace"), message.payload)
+                )
+            # amqtt sends a session that comes back the retained messages of everybody's topics: our
+            # own confirmations.
             client.ack(message.mid, message.qos)
             return
-        frame = encode_frame(time.time_ns() // 1_000_000, topic, payload, retain=message.retain, dup=message.dup)
+        frame = encode_frame(
+            time.time_ns() // 1_000_000, topic, payload, retain=message.retain, dup=message.dup
+        )
         counts = not message.retain and len(payload) <= MAX_PAYLOAD_BYTES  # as in log.frame_key()
         key = key_of(topic, payload) if counts else None
         self._taken_bytes += len(frame)

@@ -1,11 +1,13 @@
 """The collector's directory `<log>/<id>/`: a lock, the segments, and a snapshot of what they hold.
 
     .lock                  held (flock) by the collector that writes here
-    segment-*.seg, .open   see outpost_tools.segments
-    state.json             {"version": 1, "collector": id, "sealed_through": n, "streams": ..., "latest": ...}
+    segment-*.seg, .open   see outpost_tools.common.segments
+    state.json             {"version": 1, "collector": id, "sealed_through": n, "streams": ...,
+                           "latest": ...}
 
-The snapshot only saves time: it holds the keys of segments 0..n, replaced as a whole at each seal. After a kill the
-segments above n are read again; without a snapshot, or with a damaged one, all are.
+The snapshot only saves time: it holds the keys of segments 0..n, replaced as a whole at each seal.
+After a kill the segments above n are read again; without a snapshot, or with a damaged one, all
+are.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ import sys
 import time
 from pathlib import Path
 
-from outpost_tools import segments
-from outpost_tools.collect.durable import Durable, Key, key_of
+from outpost_tools.collect.durable import Durable
+from outpost_tools.common import segments
+from outpost_tools.common.message import Key, key_of
 
 STATE_VERSION = 1
 
@@ -47,7 +50,8 @@ class Writer(segments.SegmentWriter):
         return self._number if self._file is not None and self._committed else self.sealed_through
 
     def begin_after(self, number: int) -> None:
-        """Never give a number twice: segments up to `number` existed, also when readers have deleted them since."""
+        """Never give a number twice: segments up to `number` existed, also when readers have
+        deleted them since."""
         self._number = max(self._number, number + 1)
 
     @property
@@ -73,8 +77,9 @@ class Writer(segments.SegmentWriter):
     def abandon(self) -> None:
         """Close the open segment without what was not committed.
 
-        After a failed write or fsync the kernel may call pages clean that never reached the disk, so a second fsync on
-        the same file proves nothing: the caller makes a new Writer and writes its frames again.
+        After a failed write or fsync the kernel may call pages clean that never reached the disk,
+        so a second fsync on the same file proves nothing: the caller makes a new Writer and writes
+        its frames again.
         """
         if self._file is None:
             return
@@ -90,8 +95,13 @@ class Writer(segments.SegmentWriter):
 class Log:
     """Opens the directory of one collector; `durable` is what its segments hold."""
 
-    def __init__(self, root: Path, collector: str, *, segment_bytes: int, keep_news: bool = False) -> None:
-        """keep_news: see Durable. Raises LogBusyError, OSError, or ValueError (a file in the directory that is no segment)."""
+    def __init__(
+        self, root: Path, collector: str, *, segment_bytes: int, keep_news: bool = False
+    ) -> None:
+        """keep_news: see Durable.
+
+        Raises LogBusyError, OSError, or ValueError (a file in the directory that is no segment).
+        """
         self.directory = root / collector
         self.collector = collector
         self._segment_bytes = segment_bytes
@@ -130,7 +140,10 @@ class Log:
         os.close(self._lock)
 
     def store(self, frames: list[bytes]) -> None:
-        """Append and make durable, with ONE fsync. Raises OSError: then none of `frames` counts as stored."""
+        """Append and make durable, with ONE fsync.
+
+        Raises OSError: then none of `frames` counts as stored.
+        """
         try:
             writer = self._open_writer()
             for frame in frames:
@@ -141,7 +154,10 @@ class Log:
             raise
 
     def seal_when_older(self, seconds: float) -> None:
-        """Seal the open segment when it is at least so old, and save the snapshot after any seal. Raises OSError."""
+        """Seal the open segment when it is at least so old, and save the snapshot after any seal.
+
+        Raises OSError.
+        """
         try:
             if self._writer is not None and self._writer.age_s >= seconds:
                 self._writer.seal()
@@ -173,7 +189,8 @@ class Log:
         return self._writer
 
     def _leave_writer(self) -> None:
-        """After an error no file is written to again; its committed frames are sealed by the next writer."""
+        """After an error no file is written to again; its committed frames are sealed by the next
+        writer."""
         writer, self._sealed_through = self._writer, self.sealed_through
         self._writer = None
         if writer is not None:
@@ -183,7 +200,10 @@ class Log:
     def _check_owner(self) -> None:
         owner = _read_state(self.directory).get("collector", self.collector)
         if owner != self.collector:
-            raise LogBusyError(f"{self.directory} was written by collector {owner!r}; use --id {owner} or another --log")
+            raise LogBusyError(
+                f"{self.directory} was written by collector {owner!r}; use --id {owner} or another "
+                "--log"
+            )
 
     def _load(self) -> Durable:
         """The snapshot and the segments above it."""
@@ -205,7 +225,10 @@ class Log:
         except (LookupError, TypeError, ValueError, AttributeError):
             pass
         if state:
-            print(f"{self.directory / 'state.json'}: not usable, reading all segments", file=sys.stderr)
+            print(
+                f"{self.directory / 'state.json'}: not usable, reading all segments",
+                file=sys.stderr,
+            )
         return Durable(keep_news=self._keep_news)
 
 
@@ -219,7 +242,8 @@ def _add_keys(path: Path, durable: Durable) -> None:
 def frame_key(frame: segments.Frame) -> Key | None:
     """The key of a stored frame that counts for confirmation; None for the others.
 
-    A retained or truncated one does not count: the tables will not hold it, so a board must not forget it for that.
+    A retained or truncated one does not count: the tables will not hold it, so a board must not
+    forget it for that.
     """
     return None if frame.retained or frame.truncated else key_of(frame.topic, frame.payload)
 
@@ -230,7 +254,9 @@ def _lock(directory: Path) -> int:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(handle)
-        raise LogBusyError(f"{directory} is in use by another collector; stop it, or give this one another --id") from None
+        raise LogBusyError(
+            f"{directory} is in use by another collector; stop it, or give this one another --id"
+        ) from None
     return handle
 
 

@@ -1,7 +1,9 @@
-"""The collector's one thread, and the order that its promise stands on: append, fsync, PUBACK, confirm.
+"""The collector's one thread, and the order that its promise stands on: append, fsync, PUBACK,
+confirm.
 
-Nothing is acknowledged before it is durable. When the disk refuses (full, or broken) the collector keeps what it has
-taken, takes no more, and tries again: the broker's queue, and behind it the boards' flash, hold the rest.
+Nothing is acknowledged before it is durable. When the disk refuses (full, or broken) the collector
+keeps what it has taken, takes no more, and tries again: the broker's queue, and beyond it the
+boards' flash, hold the rest.
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ from outpost_tools.collect.metrics import Metrics
 from outpost_tools.collect.place import Question, check, topic_of
 
 DISK_RETRY_S = 1.0
-# At the end: how long the last acknowledgements and confirmations may wait for a broker that does not read.
+# At the end: how long the last acknowledgements and confirmations may wait for a broker that does
+# not read.
 DRAIN_S = 2.0
-# A session that is given up is empty when nothing came for so long.
+# A session that is given up is empty when nothing came for this long.
 RETIRE_QUIET_S = 2.0
 
 
@@ -63,9 +66,11 @@ class Collector:
         self._stopping.set()
 
     def run(self) -> int:
-        """0 after an orderly end; 1 when messages that were taken could not be stored (the broker has them still).
+        """0 after an orderly end; 1 when messages that were taken could not be stored (the broker
+        has them still).
 
-        Raises ToolError, before anything was taken, when the log is an older one than the broker remembers.
+        Raises ToolError, before anything was taken, when the log is an older one than the broker
+        remembers.
         """
         self._check_place()
         while not self._stopping.is_set():
@@ -76,7 +81,8 @@ class Collector:
         return self._drain()
 
     def retire(self) -> int:
-        """As run(), but take no new messages, and end by itself when the broker holds none for us any more."""
+        """As run(), but take no new messages, and end by itself when the broker holds none for us
+        any more."""
         self._check_place()
         while not self._stopping.is_set() and not self._is_empty():
             if not self._step(INTERVAL_S):
@@ -90,7 +96,9 @@ class Collector:
         if self._question is None:
             return
         remembered = self._question.ask(self._stopping)
-        if not self._stopping.is_set() and (warning := check(self._log.directory, self._log.stored_through, remembered)):
+        if not self._stopping.is_set() and (
+            warning := check(self._log.directory, self._log.stored_through, remembered)
+        ):
             self._say(warning)
 
     def _tell_place(self) -> None:
@@ -109,10 +117,13 @@ class Collector:
             return INTERVAL_S
         now = time.monotonic()
         wait_s = self._pacing.wait_s(now)
-        return wait_s if self._exchange is None else min(wait_s, max(self._exchange.wait_s(now), 0.01))
+        return (
+            wait_s if self._exchange is None else min(wait_s, max(self._exchange.wait_s(now), 0.01))
+        )
 
     def _step(self, wait_s: float) -> bool:
-        """Take what has arrived and deal with it; False when it could not be stored and the end was asked for."""
+        """Take what has arrived and deal with it; False when it could not be stored and the end was
+        asked for."""
         received = self._link.take(wait_s)
         if received:
             self._last_message_at = time.monotonic()
@@ -127,14 +138,16 @@ class Collector:
         return True
 
     def _store(self, received: list[Received]) -> bool:
-        """Returns when all of it is durable; tries for ever, unless the end is asked for."""
+        """Returns when all of it is durable; retries indefinitely, unless asked to end."""
         frames = [message.frame for message in received]
         complained = False
         while not self._try_to_store(frames, complained=complained):
             complained = True
             self._metrics.unstored.set(len(frames))
             if self._stopping.wait(DISK_RETRY_S):
-                self._say(f"{len(frames)} messages neither stored nor acknowledged; the broker keeps them")
+                self._say(
+                    f"{len(frames)} messages neither stored nor acknowledged; the broker keeps them"
+                )
                 return False
             self._link.idle()
         if complained:
@@ -149,7 +162,10 @@ class Collector:
         except OSError as error:
             self._metrics.errors.labels("write").inc()
             if not complained:
-                self._say(f"cannot write {self._log.directory}: {error}; acknowledging nothing until it can be written")
+                self._say(
+                    f"cannot write {self._log.directory}: {error}; acknowledging nothing until it "
+                    "can be written"
+                )
             return False
         self._metrics.stored(len(frames), sum(map(len, frames)), time.monotonic() - began)
         return True
@@ -196,7 +212,8 @@ class Collector:
         try:
             self._log.seal_when_older(self._segment_seconds)
         except OSError as error:
-            # Nothing is lost: the messages are durable, only not yet visible to readers. The next step tries again.
+            # Nothing is lost: the messages are durable, only not yet visible to readers. The next
+            # step tries again.
             self._metrics.errors.labels("seal").inc()
             if not self._cannot_seal:
                 self._say(f"cannot seal in {self._log.directory}: {error}")
@@ -209,23 +226,34 @@ class Collector:
         if not self._link.connected:
             return
         if self._link.fresh:
-            # A broker that was killed may have forgotten retained messages, or gone back to older ones.
+            # A broker that was killed may have forgotten retained messages, or gone back to older
+            # ones.
             self._link.fresh = False
             self._told = -1
             self._tell_place()
             self._metrics.connections.inc()
             self._mark_all()
-        words = [(d, self._log.durable.confirmation(d)) for d in self._pacing.due(time.monotonic(), everything=everything)]
-        words = [(f"{self._prefix}/{device}/durable", word) for device, word in words if word is not None]
-        self._link.publish(words)
-        self._metrics.confirmations.inc(len(words))
+        due = [
+            (d, self._log.durable.confirmation(d))
+            for d in self._pacing.due(time.monotonic(), everything=everything)
+        ]
+        confirmations = [
+            (f"{self._prefix}/{device}/durable", text) for device, text in due if text is not None
+        ]
+        self._link.publish(confirmations)
+        self._metrics.confirmations.inc(len(confirmations))
         self._speak(everything=everything)
 
     def _drain(self) -> int:
-        """The last confirmations, then a clean end. What arrives meanwhile is stored like all else."""
+        """The last confirmations, then a clean end.
+
+        What arrives meanwhile is stored like all else.
+        """
         until = time.monotonic() + DRAIN_S
         self._confirm(everything=True)
-        while self._link.connected and not self._link.everything_written and time.monotonic() < until:
+        while (
+            self._link.connected and not self._link.everything_written and time.monotonic() < until
+        ):
             if not self._step(0.05):
                 return 1
         if self._exchange is not None and self._link.connected:

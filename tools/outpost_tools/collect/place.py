@@ -1,12 +1,14 @@
-"""Is this disk the newest under its id? Segment numbers must not be given twice: the pipeline would skip the second ones.
+"""Is this disk the newest under its id? Segment numbers must not be given twice: the pipeline would
+skip the second ones.
 
-A disk cannot know that it is an old copy, so the broker remembers: a retained message holds the highest number whose segment
-has stored messages. It is published after their fsync and before their PUBACK, and again at each connection (loop.py).
-At a start it is asked for, before anything is taken, on a connection and a clean session of its own: on the collector's
-own session the answer would stand behind the whole backlog. A log that ends below it is refused.
+A disk cannot know that it is an old copy, so the broker remembers: a retained message holds the
+highest number whose segment has stored messages. It is published after their fsync and before their
+PUBACK, and again at each connection (loop.py). At a start it is asked for, before anything is
+taken, on a connection and a clean session of its own: on the collector's own session the answer
+would come after the whole backlog. A log that ends below it is refused.
 
-What remains: a broker that lost its retained messages (or never had this one) remembers nothing. The collector says so
-when its log is not new, and goes on; then an old disk is seen by nobody here.
+What remains: a broker that lost its retained messages (or never had this one) remembers nothing.
+The collector says so when its log is not new, and goes on; then an old disk is seen by nobody here.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ import time
 
 import paho.mqtt.client as mqtt
 
-from outpost_tools.errors import ToolError
-from outpost_tools.mqtt_connection import Client, Connection, Limits
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.mqtt_connection import Client, Connection, Limits
 
 ANSWER_S = 10.0
 _LIMITS = Limits(messages=1, seconds=1.0, bytes=1)
@@ -31,8 +33,8 @@ def topic_of(prefix: str, collector: str) -> str:
 
 
 class Question(Connection[None]):
-    """Asks the broker once. Our own marker, sent to the same topic, comes back behind the retained number: no need to wait
-    for what may not be there."""
+    """Asks the broker once. Our own marker, sent to the same topic, comes back after the retained
+    number: no need to wait for what may not be there."""
 
     def __init__(
         self,
@@ -56,7 +58,9 @@ class Question(Connection[None]):
         while not stopping.is_set() and not self._is_answered:
             self.take(0.2)
             if self.connected and time.monotonic() - self._asked_at > ANSWER_S:
-                self._say(f"no answer on {self._topic}: may this user read and write it? going on without")
+                self._say(
+                    f"no answer on {self._topic}: may this user read and write it? going on without"
+                )
                 break
         self.close()
         return self._number
@@ -93,14 +97,17 @@ def check(directory: object, stored_through: int, remembered: int | None) -> str
         if stored_through < 0:
             return None
         return (
-            f"the broker does not remember how far {directory} goes (now it does: segment {stored_through});"
+            f"the broker does not remember how far {directory} goes (now it does: segment "
+            f"{stored_through});"
             " if this is a restored copy, stop and use a new --id"
         )
     if remembered > stored_through:
         end = f"ends at segment {stored_through}" if stored_through >= 0 else "has no segment"
         raise ToolError(
-            f"{directory} {end}, but segment {remembered} was written under this id: an older copy, or a new disk?"
-            " The pipeline would skip numbers given twice. Use a new --id, and leave this folder to the pipeline"
-            " (--new-log when the tables begin anew, too)"
+            f"{directory} {end}, but segment {remembered} was written under this id: an older "
+            "copy, or a new disk?"
+            " The pipeline would skip numbers given twice. Use a new --id, and leave this folder "
+            "to the pipeline"
+            " (--new-log when the tables are recreated, too)"
         )
     return None

@@ -7,7 +7,6 @@ wire.py        how often each message came over the wire
 tables.py      the pipeline's tables as verify.py wants them
 accounts.py    the table and summary.json
 progress.py    what the user sees meanwhile
-cli.py         the order of it all
+arguments.py   the subcommand
+run.py         the order of it all
 """
-
-from outpost_tools.demo.cli import add_parser as add_parser

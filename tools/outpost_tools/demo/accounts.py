@@ -33,7 +33,15 @@ def summarize(
     devices = [_device(r, redelivered[r.device], offline_s.get(r.device, 0.0)) for r in results]
     totals = {
         key: sum(device[key] for device in devices)
-        for key in ("published", "stored", "lost", "duplicate_rows", "invented", "unacknowledged", "redelivered")
+        for key in (
+            "published",
+            "stored",
+            "lost",
+            "duplicate_rows",
+            "invented",
+            "unacknowledged",
+            "redelivered",
+        )
     }
     return {
         **totals,
@@ -68,17 +76,24 @@ def _device(result: Result, redelivered: int, offline_s: float) -> dict[str, Any
 
 def is_exact(summary: dict[str, Any]) -> bool:
     """Nothing lost, doubled or invented, and there was something to lose."""
-    return summary["published"] > 0 and not (summary["lost"] or summary["duplicate_rows"] or summary["invented"])
+    return summary["published"] > 0 and not (
+        summary["lost"] or summary["duplicate_rows"] or summary["invented"]
+    )
 
 
 def table(summary: dict[str, Any]) -> str:
     """The devices, their sum, and what the words mean."""
     head = ["device", *(title for title, _ in _COLUMNS)]
     total = {**summary, "device": "all"}
-    body = [[d["device"], *(str(d[key]) for _, key in _COLUMNS)] for d in [*summary["devices"], total]]
+    body = [
+        [d["device"], *(str(d[key]) for _, key in _COLUMNS)] for d in [*summary["devices"], total]
+    ]
     widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
     lines = [
-        "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True)))
+        "  ".join(
+            c.ljust(w) if i == 0 else c.rjust(w)
+            for i, (c, w) in enumerate(zip(line, widths, strict=True))
+        )
         for line in [head, *body]
     ]
     rule = "-" * len(lines[0])
@@ -86,10 +101,14 @@ def table(summary: dict[str, Any]) -> str:
 
 
 def _legend(summary: dict[str, Any]) -> list[str]:
-    reasons = "".join(f", {count} x {reason}" for reason, count in summary["quarantine_reasons"].items())
+    reasons = "".join(
+        f", {count} x {reason}" for reason, count in summary["quarantine_reasons"].items()
+    )
     return [
-        f"stored includes {summary['unacknowledged']} messages that were on flash when a power cut ended publish()",
-        f"{summary['silver_rows']} rows in silver, {summary['quarantined']} in quarantine{reasons}; "
+        f"stored includes {summary['unacknowledged']} messages that were on flash when a power cut "
+        "ended publish()",
+        f"{summary['silver_rows']} rows in silver, {summary['quarantined']} in "
+        f"quarantine{reasons}; "
         f"broker ({summary['broker']}) killed {summary['broker_kills']} x, "
         f"collector killed {summary['collector_kills']} x, link cut {summary['link_cuts']} x",
         f"{summary['interpreter']}; seed {summary['seed']}; {summary['seconds']:.0f} s in all",
@@ -100,5 +119,8 @@ def _legend(summary: dict[str, Any]) -> list[str]:
 
 def _broker_note(summary: dict[str, Any]) -> list[str]:
     if summary["broker"] == "amqtt" and summary["quarantine_reasons"].get("retained"):
-        return ["amqtt marks as retained what it had queued for the collector; the boards sent those messages again"]
+        return [
+            "amqtt marks as retained what it had queued for the collector; the boards sent those "
+            "messages again"
+        ]
     return []

@@ -1,8 +1,10 @@
-"""What goes wrong when, by seed. Pure: the same seed, length and number of boards give the same list.
+"""What goes wrong when, by seed. Pure: the same seed, length and number of boards give the same
+list.
 
-A run has two acts. Act one: the collector dies; the broker, by now with a backlog for it, dies too and comes back; then
-the collector does. Act two: the collector is killed and comes back at once; in every second run act one is played once
-more. Between them the link of one board is cut. Power cuts are not here: each board has its own (simulate.orders).
+A run has two acts. Act one: the collector dies; the broker, by now with a backlog for it, dies too
+and comes back; then the collector does. Act two: the collector is killed and comes back at once; in
+every second run act one is played once more. Between them the link of one board is cut. Power cuts
+are not here: each board has its own (simulate.orders).
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ SHORTEST_RUN_S = 20  # the longest two acts and the link cut need so much
 
 @dataclass(frozen=True, slots=True)
 class Disaster:
-    """At `at_s` seconds of the run, `what` (see stage.Stage) is done, to board number `board` where it is one's own."""
+    """At `at_s` seconds of the run, `what` (see stage.Stage) is done, to board number `board` where
+    it is one's own."""
 
     at_s: float
     what: str
@@ -37,7 +40,10 @@ def plan(seed: int, *, seconds: float, boards: int) -> list[Disaster]:
     if rng.random() < 0.5:
         disasters += _broker_with_backlog(rng, second)
     else:
-        disasters += [Disaster(second, "kill_collector"), Disaster(second + rng.uniform(0.1, 0.5), "start_collector")]
+        disasters += [
+            Disaster(second, "kill_collector"),
+            Disaster(second + rng.uniform(0.1, 0.5), "start_collector"),
+        ]
     return sorted(disasters, key=lambda d: d.at_s)
 
 

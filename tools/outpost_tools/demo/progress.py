@@ -9,7 +9,8 @@ _LINE_EVERY_S = 3.0
 
 
 class Progress:
-    """say() for one-time events; measure() .. step() .. done() for something with a length in seconds."""
+    """say() for one-time events; measure() .. step() .. done() for something with a length in
+    seconds."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -30,7 +31,9 @@ class Progress:
             from tqdm import tqdm
 
             form = "{desc} {bar} {n:.0f}/{total:.0f} s {postfix}"
-            self._bar = tqdm(total=total_s, desc=title.split(":")[0], bar_format=form, file=sys.stderr)
+            self._bar = tqdm(
+                total=total_s, desc=title.split(":")[0], bar_format=form, file=sys.stderr
+            )
 
     def step(self, elapsed_s: float, text: str) -> None:
         """`elapsed_s` since measure()."""

@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 from typing import Self
 
-from outpost_tools.broker import ANY_USER, Broker
+from outpost_tools.common import children
+from outpost_tools.common.broker import ANY_USER, Broker
+from outpost_tools.common.errors import ToolError
 from outpost_tools.demo.disasters import Disaster
 from outpost_tools.demo.progress import Progress
-from outpost_tools.errors import ToolError
-from outpost_tools.simulate import children
 from outpost_tools.simulate.fleet import Events, Fleet
 
 COLLECTOR = "collector-1"
@@ -31,7 +31,9 @@ class DemoError(ToolError):
 class Stage:
     """Everything that runs. Leaving `async with` ends it all, whatever happened."""
 
-    def __init__(self, out: Path, *, kind: str, boards: int, seconds: float, seed: int, progress: Progress) -> None:
+    def __init__(
+        self, out: Path, *, kind: str, boards: int, seconds: float, seed: int, progress: Progress
+    ) -> None:
         self.log = out / "log"
         self.events = Events()
         self._out = out
@@ -71,15 +73,22 @@ class Stage:
         while "subscribed to" not in children.tail(self._collector_log):
             self._check()
             if time.monotonic() > until:
-                raise DemoError(f"the collector did not subscribe: {children.tail(self._collector_log)}")
+                raise DemoError(
+                    f"the collector did not subscribe: {children.tail(self._collector_log)}"
+                )
             await asyncio.sleep(0.05)
 
     async def play(self, disasters: list[Disaster]) -> None:
         """The run: measures for its seconds while the disasters happen. Raises DemoError."""
         began = time.monotonic()
         waiting = list(disasters)
-        self._progress.measure(f"{len(self.fleet.boards)} boards publish: power, broker, collector, link fail", self._seconds)
-        while (elapsed := time.monotonic() - began) < self._seconds or self._cuts_are_missing(elapsed):
+        self._progress.measure(
+            f"{len(self.fleet.boards)} boards publish: power, broker, collector, link fail",
+            self._seconds,
+        )
+        while (elapsed := time.monotonic() - began) < self._seconds or self._cuts_are_missing(
+            elapsed
+        ):
             while waiting and waiting[0].at_s <= elapsed:
                 await self._strike(waiting.pop(0))
             self._check()
@@ -88,15 +97,23 @@ class Stage:
         self._progress.done()
 
     async def drain(self) -> None:
-        """Until every board has got everything confirmed; then the collector seals. Raises DemoError."""
+        """Until every board has got everything confirmed; then the collector seals.
+
+        Raises DemoError.
+        """
         self._progress.say("draining: boards send what they hold, the collector confirms it")
         late = await self.fleet.drain(_DRAIN_S)
         self._check()
         if late:
-            raise DemoError(f"not drained within {_DRAIN_S:.0f} s: {', '.join(late)}; see {self._out / 'boards'}/*/board.log")
+            raise DemoError(
+                f"not drained within {_DRAIN_S:.0f} s: {', '.join(late)}; see "
+                f"{self._out / 'boards'}/*/board.log"
+            )
         status = await asyncio.to_thread(children.stop, self._collector)
         if status != 0:
-            raise DemoError(f"the collector ended with status {status}: {children.tail(self._collector_log)}")
+            raise DemoError(
+                f"the collector ended with status {status}: {children.tail(self._collector_log)}"
+            )
         self.broker.stop()
 
     async def kill_collector(self) -> None:
@@ -137,9 +154,27 @@ class Stage:
         return self._out / "collector.log"
 
     def _spawn_collector(self) -> None:
-        command = [sys.executable, "-m", "outpost_tools.cli", "collect", "--broker", f"127.0.0.1:{self.broker.port}"]
-        command += ["--log", str(self.log), "--id", COLLECTOR, "--user", ANY_USER, "--segment-seconds", "2"]
-        self._collector = children.start(command, log=self._collector_log, env=children.tools_environment())
+        command = [
+            sys.executable,
+            "-m",
+            "outpost_tools.cli",
+            "collect",
+            "--broker",
+            f"127.0.0.1:{self.broker.port}",
+        ]
+        command += [
+            "--log",
+            str(self.log),
+            "--id",
+            COLLECTOR,
+            "--user",
+            ANY_USER,
+            "--segment-seconds",
+            "2",
+        ]
+        self._collector = children.start(
+            command, log=self._collector_log, env=children.tools_environment()
+        )
 
     def _cuts_are_missing(self, elapsed: float) -> bool:
         """A slow machine gets some more time for the power cuts that every board is to see."""
@@ -151,7 +186,9 @@ class Stage:
             raise DemoError("; ".join(self.fleet.failures))
         if self._collector is not None and self._collector.poll() is not None:
             status = self._collector.returncode
-            raise DemoError(f"the collector ended with status {status}: {children.tail(self._collector_log)}")
+            raise DemoError(
+                f"the collector ended with status {status}: {children.tail(self._collector_log)}"
+            )
 
     def _line(self) -> str:
         fleet = self.fleet
@@ -165,7 +202,8 @@ class Stage:
 
 @contextlib.asynccontextmanager
 async def subprocess_group(command: list[str], log: Path):
-    """A child with its own process group, which is ended as a whole: Spark's JVM must not stay behind."""
+    """A child with its own process group, which is ended as a whole: Spark's JVM must not stay
+    behind."""
     import os
     import signal
 

@@ -16,7 +16,10 @@ def silver_rows(tables: Path) -> Iterator[Row]:
     from outpost_tools.pipeline.tables import read_table  # late: pyarrow takes half a second
 
     table = read_table(tables, "readings", _COLUMNS)
-    times = [None if time is None else round(time / 1000) for time in table["time"].cast("int64").to_pylist()]
+    times = [
+        None if time is None else round(time / 1000)
+        for time in table["time"].cast("int64").to_pylist()
+    ]
     columns = [table[name].to_pylist() for name in _COLUMNS[:-1]]
     return (Row(*values) for values in zip(*columns, times, strict=True))
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from outpost_tools import segments
 from outpost_tools.collect.log import frame_key
+from outpost_tools.common import segments
 
 
 def redelivered(log: Path) -> Counter[str]:
-    """Copies beyond the first, by device, over all collectors in `log`. Raises ValueError for a foreign file."""
+    """Copies beyond the first, by device, over all collectors in `log`.
+
+    Raises ValueError for a foreign file.
+    """
     copies: Counter[tuple[str, str, int]] = Counter()
     for directory in sorted(path for path in log.iterdir() if path.is_dir()):
         for path in segments.sealed_segments(directory):

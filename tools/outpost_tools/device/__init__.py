@@ -1,1 +1,2 @@
-"""Boards on a serial port: what `outpost flash`, `provision`, `monitor` and `devices` have in common."""
+"""Boards on a serial port: what `outpost flash`, `provision`, `monitor` and `devices` have in
+common."""

@@ -1,4 +1,7 @@
-"""Asks for a board's settings at the terminal; secrets without echo. Gives what a settings file would hold."""
+"""Asks for a board's settings at the terminal; secrets without echo.
+
+Gives what a settings file would hold.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from outpost_tools.common.errors import ToolError
 from outpost_tools.device import settings_file
 from outpost_tools.device.kinds import Kind
-from outpost_tools.errors import ToolError
 
 # key, question, whether only boards with Wi-Fi are asked
 _QUESTIONS = (
@@ -29,7 +32,11 @@ _QUESTIONS = (
     ("client_key_file", "TLS: file with its key (may be empty)", False),
     ("interval_ms", "milliseconds between measurements (empty: 10000)", False),
     ("sensors", "sensors, with commas (empty: all that the chip has)", False),
-    ("connect_every", "on a battery: measurements a connection, asleep in between (empty: always awake)", False),
+    (
+        "connect_every",
+        "on a battery: measurements a connection, asleep in between (empty: always awake)",
+        False,
+    ),
 )
 _NUMBERS = ("broker_port", "interval_ms", "connect_every")
 
@@ -37,8 +44,14 @@ _NUMBERS = ("broker_port", "interval_ms", "connect_every")
 def ask(kind: Kind) -> settings_file.Settings:
     """Raises ToolError."""
     if not sys.stdin.isatty():
-        raise ToolError("no settings file given, and nobody to ask; `outpost provision --example` prints one to begin with")
-    print(f"{kind.description}. Ctrl-C ends, nothing is changed before the last answer.", file=sys.stderr)
+        raise ToolError(
+            "no settings file given, and nobody to ask; `outpost provision --example` prints one "
+            "to begin with"
+        )
+    print(
+        f"{kind.description}. Ctrl-C ends, nothing is changed before the last answer.",
+        file=sys.stderr,
+    )
     answers: dict[str, Any] = {}
     for key, question, is_wifi in _QUESTIONS:
         if kind.has_wifi or not is_wifi:
@@ -70,11 +83,18 @@ def _input(question: str) -> str:
 
 
 def save(path: Path, settings: settings_file.Settings) -> None:
-    """As a settings file that only its owner may read. Raises ToolError when there is one already."""
-    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in settings.given.items()]
+    """As a settings file that only its owner may read.
+
+    Raises ToolError when there is one already.
+    """
+    lines = [
+        f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in settings.given.items()
+    ]
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
-        raise ToolError(f"--save {path}: {error.strerror}; name a file that is not there yet") from None
+        raise ToolError(
+            f"--save {path}: {error.strerror}; name a file that is not there yet"
+        ) from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write("\n".join([*lines, ""]))

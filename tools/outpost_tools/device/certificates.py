@@ -28,7 +28,9 @@ def certificate(data: bytes) -> x509.Certificate:
             raise
         raise ValueError("which is no certificate; give one in PEM or DER") from None
     if found.not_valid_after_utc < datetime.datetime.now(datetime.UTC):
-        raise ValueError(f"which expired on {found.not_valid_after_utc:%Y-%m-%d}; give the present one")
+        raise ValueError(
+            f"which expired on {found.not_valid_after_utc:%Y-%m-%d}; give the present one"
+        )
     return found
 
 
@@ -37,7 +39,9 @@ def _from_pem(data: bytes) -> x509.Certificate:
     if not count and b"PRIVATE KEY-----" in data:
         raise ValueError("which holds a private key, not a certificate; give the certificate")
     if count > 1:
-        raise ValueError(f"which holds {count} certificates, and a board takes one; keep the one that is needed")
+        raise ValueError(
+            f"which holds {count} certificates, and a board takes one; keep the one that is needed"
+        )
     return x509.load_pem_x509_certificate(data)
 
 
@@ -47,16 +51,22 @@ def private_key(data: bytes) -> ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey:
     load = serialization.load_pem_private_key if is_pem else serialization.load_der_private_key
     try:
         key = load(data, None)
-    except TypeError:  # the library's word for: a password is needed
+    except TypeError:  # how the library says that a password is needed
         raise ValueError(
-            "which is encrypted, and a board has nobody to ask; decrypt it: openssl pkey -in FILE -out PLAIN"
+            "which is encrypted, and a board has nobody to ask; decrypt it: openssl pkey -in FILE "
+            "-out PLAIN"
         ) from None
     except Exception:  # ValueError, and the library's own for algorithms it does not know
         if is_pem and b"PRIVATE KEY-----" not in data:
             raise ValueError("which holds no private key; give the key") from None
-        raise ValueError("which is no private key; give one in PEM or DER, without a password") from None
+        raise ValueError(
+            "which is no private key; give one in PEM or DER, without a password"
+        ) from None
     if not isinstance(key, (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey)):
-        raise ValueError("which is neither an RSA nor an EC key, and boards know no others; make an EC key (P-256)")
+        raise ValueError(
+            "which is neither an RSA nor an EC key, and boards know no others; make an EC key "
+            "(P-256)"
+        )
     return key
 
 
@@ -68,5 +78,7 @@ def der_of_key(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
     return key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
 
 
-def belong_together(found: x509.Certificate, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bool:
+def belong_together(
+    found: x509.Certificate, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+) -> bool:
     return found.public_key() == key.public_key()

@@ -1,4 +1,5 @@
-"""A board whose program is stopped, by its console: run a script on it, write a file to it; lines of text come back."""
+"""A board whose program is stopped, by its console: run a script on it, write a file to it; lines
+of text come back."""
 
 from __future__ import annotations
 
@@ -13,13 +14,15 @@ Take = Callable[[str], None]
 
 
 class Board:
-    """Raises ToolError for what the board refuses, OSError where the connection ends: see connected()."""
+    """Raises ToolError for what the board refuses, OSError where the connection ends: see
+    connected()."""
 
     def __init__(self, inner: console.Console, port: str) -> None:
         self._inner, self.port, self.answer_s = inner, port, inner.answer_s
 
     def run(self, script: str, take: Take = lambda line: None, answer_s: float = 0.0) -> list[str]:
-        """The lines that the script prints; `take` sees each as it comes. Each gives the board time for the next.
+        """The lines that the script prints; `take` sees each as it comes. Each allows the board
+        time for the next.
 
         answer_s: how long to wait for a line; 0: as for any answer.
         """
@@ -40,6 +43,6 @@ class Board:
 
 @contextlib.contextmanager
 def connected(port: str, answer_s: float = ANSWER_S) -> Iterator[Board]:
-    """The board behind the port, its program stopped; started anew at the end. Raises ToolError."""
+    """The board at the port, its program stopped, and restarted at the end. Raises ToolError."""
     with console.connected(port, answer_s) as inner:
         yield Board(inner, port)

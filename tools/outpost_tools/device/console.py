@@ -1,7 +1,9 @@
-"""A board's console on a serial port, its program stopped: run a script, write a file; at the end the program starts anew.
+"""A board's console on a serial port, its program stopped: run a script, write a file; at the end
+the program restarts.
 
-The only module that knows mpremote, whose library interface is not stable (hence the exact pin). Every wait is limited: mpremote
-alone waits for ever for a board that is silent, or that never stops talking. Faults come as ToolError: one line, with the port.
+The only module that knows mpremote, whose library interface is not stable (hence the exact pin).
+Every wait is limited: mpremote alone waits indefinitely for a board that is silent, or that never
+stops talking. Faults come as ToolError: one line, with the port.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
 
 if TYPE_CHECKING:
     from mpremote.transport_serial import SerialTransport
@@ -28,23 +30,31 @@ _KNOCK_S = 0.5
 _OPEN_PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 _RESTART_S = 3.0
 _DRAIN_BYTES = 4096
-_CHUNK_BYTES = 1024  # a write of that size is 4 KB of source at most, which every board has room for
+_CHUNK_BYTES = (
+    1024  # a write of that size is 4 KB of source at most, which every board has room for
+)
 _EOT = b"\x04"
 _PROMPT = b">>> "
 
 
 def check_port(port: str) -> None:
-    """mpremote tells all of these as 'failed to access'."""
+    """mpremote reports all of these as 'failed to access'."""
     if os.name != "posix":
         return
     try:
         mode = os.stat(port).st_mode
     except OSError:
-        raise ToolError(f"{port}: no such port; `outpost devices` names those that are there") from None
+        raise ToolError(
+            f"{port}: no such port; `outpost devices` names those that are there"
+        ) from None
     if not stat.S_ISCHR(mode):
-        raise ToolError(f"{port}: is not a serial port; `outpost devices` names those that are there")
+        raise ToolError(
+            f"{port}: is not a serial port; `outpost devices` names those that are there"
+        )
     if not os.access(port, os.R_OK | os.W_OK):
-        raise ToolError(f"{port}: not permitted; add yourself to the group that owns it (often dialout)")
+        raise ToolError(
+            f"{port}: not permitted; add yourself to the group that owns it (often dialout)"
+        )
 
 
 def printable(text: bytes) -> str:
@@ -64,7 +74,9 @@ def _explained(port: str, answer_s: float) -> Iterator[None]:
         raise ToolError(f"{port}: {what}") from None
     except (TransportError, struct.error) as error:
         text = printable(str(error).encode())
-        raise ToolError(f"{port}: what answers is no MicroPython ({text}); reset the board and try again") from None
+        raise ToolError(
+            f"{port}: what answers is no MicroPython ({text}); reset the board and try again"
+        ) from None
     except OSError as error:
         raise ToolError(f"{port}: connection lost ({error}); try again") from None
 
@@ -85,7 +97,7 @@ def _opened(port: str, answer_s: float) -> SerialTransport:
 
 @contextlib.contextmanager
 def connected(port: str, answer_s: float = ANSWER_S) -> Iterator[Console]:
-    """The board behind the port, its program stopped. Raises ToolError."""
+    """The board at the port, its program stopped. Raises ToolError."""
     check_port(port)
     with _explained(port, answer_s):
         console = Console(_opened(port, answer_s), answer_s)
@@ -129,7 +141,10 @@ class Limited:
 
 
 class Console:
-    """A board whose program is stopped. Times in seconds. Raises TimeoutError, OSError and mpremote's TransportError."""
+    """A board whose program is stopped.
+
+    Times in seconds. Raises TimeoutError, OSError and mpremote's TransportError.
+    """
 
     def __init__(self, transport, answer_s: float) -> None:
         self._transport, self.answer_s = transport, answer_s
@@ -145,7 +160,9 @@ class Console:
         self._limited.allow(self.answer_s)
         for patience in range(_ENTER_TRIES, 0, -1):
             try:
-                with contextlib.redirect_stdout(io.StringIO()):  # it prints what it did not understand
+                with contextlib.redirect_stdout(
+                    io.StringIO()
+                ):  # it prints what it did not understand
                     self._transport.enter_raw_repl(timeout_overall=self.answer_s)
                 return
             except TransportError:  # a board that is just starting swallows the first keys
@@ -156,7 +173,8 @@ class Console:
     def _knock(self) -> None:
         """Ctrl-C ends a program, Ctrl-B the raw REPL; the prompt answers. Raises TimeoutError.
 
-        A board that is just starting swallows keys, and mpremote would wait for their answer until the end.
+        A board that is just starting swallows keys, and mpremote would wait for their answer until
+        the end.
         """
         until = time.monotonic() + self.answer_s
         timeout, self._port.timeout = self._port.timeout, _KNOCK_S
@@ -179,7 +197,8 @@ class Console:
         take: Callable[[bytes], bool] = lambda line: False,
         answer_s: float = 0.0,
     ) -> list[bytes]:
-        """The lines printed that `take` did not want. A line that it takes gives the board time for the next one.
+        """The lines printed that `take` did not want. A line that it takes allows the board time
+        for the next one.
 
         answer_s: how long to wait for a line; 0: as for any answer.
         """
@@ -200,8 +219,13 @@ class Console:
         self._end(behind)
         return others
 
-    def write(self, path: str, data: bytes, show: Callable[[int], None] = lambda count: None) -> None:
-        """As mpremote's `cp` does: not atomic. show: called with the bytes that went over since the last call."""
+    def write(
+        self, path: str, data: bytes, show: Callable[[int], None] = lambda count: None
+    ) -> None:
+        """As mpremote's `cp` does: not atomic.
+
+        show: called with the bytes that went over since the last call.
+        """
         from mpremote.transport import TransportExecError
 
         written = 0
@@ -217,31 +241,41 @@ class Console:
             self._transport.fs_writefile(path, data, _CHUNK_BYTES, progress)
         except TransportExecError as error:
             said = error.error_output.strip().splitlines()[-1:] or ["no reason given"]
-            raise ToolError(f"{self._port.port}: the board cannot write {path}: {printable(said[0].encode())}") from None
+            raise ToolError(
+                f"{self._port.port}: the board cannot write {path}: {printable(said[0].encode())}"
+            ) from None
         except OSError as error:
-            if error.strerror == path:  # so mpremote tells what the board's filesystem said
-                raise ToolError(f"{self._port.port}: the board cannot write {path}: {os.strerror(error.errno or 0)}") from None
+            if error.strerror == path:  # so mpremote reports what the board's filesystem said
+                raise ToolError(
+                    f"{self._port.port}: the board cannot write {path}: "
+                    f"{os.strerror(error.errno or 0)}"
+                ) from None
             raise
 
     def _some(self) -> bytes:
         return self._limited.read(max(1, min(self._limited.inWaiting(), _DRAIN_BYTES)))
 
     def _end(self, rest: bytes) -> None:
-        """What follows the output: a traceback or nothing, EOT, and the prompt for the next script."""
+        """What follows the output: a traceback or nothing, EOT, and the prompt for the next
+        script."""
         while _EOT not in rest:
             rest += self._some()
         complaint, _, self._limited.unread = rest.partition(_EOT)
         if complaint.strip():
-            raise ToolError(f"{self._port.port}: the board failed: {printable(complaint.strip().splitlines()[-1])}")
+            raise ToolError(
+                f"{self._port.port}: the board failed: "
+                f"{printable(complaint.strip().splitlines()[-1])}"
+            )
 
     def leave(self) -> None:
-        """Start the board's program anew, as far as the board still listens."""
+        """Restart the board's program, as far as the board still listens."""
         try:
             if self._transport.in_raw_repl:
                 self._restart()
         finally:
             self._transport.serial = self._port
-            self._port.close()  # mpremote's own does not get as far where the port has no control lines
+            # mpremote's own does not get as far where the port has no control lines
+            self._port.close()
 
     def _restart(self) -> None:
         self._limited.allow(_RESTART_S)
@@ -253,4 +287,8 @@ class Console:
             while b"soft reboot" not in answer:
                 answer = answer[-20:] + self._limited.read(1)
         except OSError:
-            print(f"note: {self._port.port}: the board's program did not start again: reset the board", file=sys.stderr)
+            print(
+                f"note: {self._port.port}: the board's program did not start again: "
+                "reset the board",
+                file=sys.stderr,
+            )

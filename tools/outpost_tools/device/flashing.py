@@ -1,4 +1,5 @@
-"""The course of `outpost flash` and `outpost provision`: look, plan, carry out, let the board test itself, report."""
+"""The course of `outpost flash` and `outpost provision`: look, plan, carry out, let the board test
+itself, report."""
 
 from __future__ import annotations
 
@@ -10,17 +11,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from outpost import status
+from outpost_tools.common.errors import ToolError
 from outpost_tools.device import install, inventory, kinds, payload, plan, selftest
 from outpost_tools.device.connection import Board, Show, connected
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.settings_file import Settings
-from outpost_tools.errors import ToolError
 from station import settings as firmware_settings
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """replace: put the user's files aside that are in the way. limit_s of each answer; link_s: of the link's test, 0 = none."""
+    """replace: put the user's files aside that are in the way. limit_s of each answer; link_s: of
+    the link's test, 0 = none."""
 
     root: Path
     kind: Kind
@@ -34,7 +36,10 @@ class Job:
 
 @dataclass
 class Report:
-    """rows: what, result. is_good: the files are on the board in any case; False when a self-test failed."""
+    """rows: what, result.
+
+    is_good: the files are on the board in any case; False when a self-test failed.
+    """
 
     rows: list[tuple[str, str]] = field(default_factory=list)
     is_good: bool = True
@@ -84,13 +89,17 @@ def _needed(settings: Settings | None) -> Settings:
     return settings
 
 
-def _look(board: Board, firmware: dict[str, bytes], settings: Settings | None) -> inventory.Inventory:
+def _look(
+    board: Board, firmware: dict[str, bytes], settings: Settings | None
+) -> inventory.Inventory:
     paths = payload.to_look_at([*firmware, *(settings.files if settings else ())])
     names = [*paths, *(path + plan.STAGED for path in paths), plan.SETTINGS, inventory.OUTBOX_MAP]
     return inventory.take(board, dict.fromkeys(names))
 
 
-def _plan_firmware(job: Job, board: Board, firmware: dict[str, bytes], found: inventory.Inventory) -> plan.Plan:
+def _plan_firmware(
+    job: Job, board: Board, firmware: dict[str, bytes], found: inventory.Inventory
+) -> plan.Plan:
     wanted = firmware | (job.settings.files if job.settings else {})
     stale_in = (*inventory.ROOMS, inventory.SECRETS) if job.settings else inventory.ROOMS
     record = plan.read_record(install.read_text(board, plan.RECORD))
@@ -103,13 +112,16 @@ def _plan_firmware(job: Job, board: Board, firmware: dict[str, bytes], found: in
 
 
 def _blocks_to_pin(job: Job, board: Board, found: inventory.Inventory) -> int:
-    """Of a board that has them in its filesystem, and that has settings: without, it does not start."""
+    """Of a board that has them in its filesystem, and that has settings: without, it does not
+    start."""
     if found.is_pinned or not job.kind.pins:
         return 0
     if job.settings:
         return job.settings.full["outbox_blocks"]
     try:
-        return firmware_settings.check(json.loads(install.read_text(board, plan.SETTINGS)))["outbox_blocks"]
+        return firmware_settings.check(json.loads(install.read_text(board, plan.SETTINGS)))[
+            "outbox_blocks"
+        ]
     except ValueError:  # none, or bad ones: the board says so later
         return 0
 
@@ -121,7 +133,11 @@ def _tell(report: Report, job: Job, todo: plan.Plan) -> None:
     size = sum(len(todo.copy.get(path, b"")) for path in code)
     if code or same:
         moved = f"{len(code)} {'to copy' if job.dry_run else 'copied'} ({size:,} bytes)"
-        gone = f", {len(todo.remove)} old ones {'to remove' if job.dry_run else 'removed'}" if todo.remove else ""
+        gone = (
+            f", {len(todo.remove)} old ones {'to remove' if job.dry_run else 'removed'}"
+            if todo.remove
+            else ""
+        )
         report.add("files", f"{moved}, {len(same)} unchanged{gone}")
     if todo.aside:
         report.add("kept", ", ".join(f"{path} as {path}{plan.KEPT}" for path in todo.aside))
@@ -130,9 +146,13 @@ def _tell(report: Report, job: Job, todo: plan.Plan) -> None:
         verb = "to write" if job.dry_run else "written"
         report.add("settings", f"{verb}: {', '.join(changed)}" if changed else "unchanged")
     if job.dry_run:
-        report.rows += [("", f"copy {path}, {len(data):,} bytes") for path, data in todo.copy.items()]
+        report.rows += [
+            ("", f"copy {path}, {len(data):,} bytes") for path, data in todo.copy.items()
+        ]
         report.rows += [("", f"remove {path}") for path in todo.remove]
-        report.add("dry run", "nothing was changed; the board's program was interrupted, and starts anew")
+        report.add(
+            "dry run", "nothing was changed; the board's program was interrupted, and restarts"
+        )
 
 
 def _is_settings(path: str) -> bool:
@@ -151,7 +171,15 @@ def _progress(total: int) -> Iterator[Show]:
     """A bar on stderr when that is a terminal."""
     from tqdm import tqdm
 
-    with tqdm(total=total, desc="copying", unit="B", unit_scale=True, disable=None, leave=False, file=sys.stderr) as bar:
+    with tqdm(
+        total=total,
+        desc="copying",
+        unit="B",
+        unit_scale=True,
+        disable=None,
+        leave=False,
+        file=sys.stderr,
+    ) as bar:
         yield lambda count: bar.update(count) and None
 
 
@@ -160,7 +188,13 @@ def _pinning() -> Iterator[selftest.ShowSteps]:
     """The same for the first start of a stock board: 10 s, a minute on worn flash."""
     from tqdm import tqdm
 
-    with tqdm(desc="pinning the outbox's blocks", unit=" steps", disable=None, leave=False, file=sys.stderr) as bar:
+    with tqdm(
+        desc="pinning the outbox's blocks",
+        unit=" steps",
+        disable=None,
+        leave=False,
+        file=sys.stderr,
+    ) as bar:
 
         def show(done: int, total: int) -> None:
             bar.total = total
@@ -175,7 +209,9 @@ def _pinning() -> Iterator[selftest.ShowSteps]:
 def _test(report: Report, job: Job, board: Board, found: inventory.Inventory) -> None:
     report.add("heap", selftest.heap_free(board))
     if not job.settings and plan.SETTINGS not in found.hashes:
-        report.add("settings", f"none yet: outpost provision --board {job.kind.name} --port {job.port}")
+        report.add(
+            "settings", f"none yet: outpost provision --board {job.kind.name} --port {job.port}"
+        )
         return
     with _pinning() as show:
         outbox = selftest.outbox(board, show)

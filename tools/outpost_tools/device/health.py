@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outpost import __version__
+from outpost_tools.common.errors import ToolError
 from outpost_tools.device import install, kinds, live_run, plan, selftest
 from outpost_tools.device.connection import Board, connected
 from outpost_tools.device.console import printable
 from outpost_tools.device.kinds import Kind
-from outpost_tools.errors import ToolError
 
 PASS, FAIL, SKIP = "pass", "fail", "skip"
 # Not all secret, but all somebody's own: none belongs in a public report.
 PRIVATE_KEYS = (
-    "wifi_password", "password", "user", "wifi_ssid", "broker_host", "server_name", "ntp_host", "device_id", "topic_prefix",
-    "ca_file", "client_cert_file", "client_key_file",
+    "wifi_password", "password", "user", "wifi_ssid", "broker_host", "server_name", "ntp_host",
+    "device_id", "topic_prefix", "ca_file", "client_cert_file", "client_key_file",
 )  # fmt: skip
 _MOST_SETTINGS = 20_000  # characters
 _DEFAULT_TEXTS = ("outpost", "pool.ntp.org", "")
@@ -140,14 +140,23 @@ def _board(job: Job, board: Board, facts: kinds.Facts) -> Check:
         installed = json.loads(install.read_text(board, plan.RECORD))["version"]
     except (ValueError, KeyError, TypeError):
         command = f"outpost flash --board {job.kind.name} --port {job.port}"
-        raise ToolError(f"{job.port}: Outpost is not on this board, or not by `outpost flash`; {command}") from None
+        raise ToolError(
+            f"{job.port}: Outpost is not on this board, or not by `outpost flash`; {command}"
+        ) from None
     figures = {
-        "kind": job.kind.name, "interpreter": facts.name, "version": list(facts.version), "machine": facts.machine,
-        "architecture": facts.architecture, "outpost": installed, "tool": __version__,
-    }  # fmt: skip
+        "kind": job.kind.name,
+        "interpreter": facts.name,
+        "version": list(facts.version),
+        "machine": facts.machine,
+        "architecture": facts.architecture,
+        "outpost": installed,
+        "tool": __version__,
+    }
     text = f"{job.kind.name}, {facts}, .mpy for {facts.architecture}, Outpost {installed}"
     if installed != __version__:
-        return Check("board", FAIL, f"{text}; this tool is {__version__}: flash the board first", figures)
+        return Check(
+            "board", FAIL, f"{text}; this tool is {__version__}: flash the board first", figures
+        )
     return Check("board", PASS, text, figures)
 
 
@@ -157,11 +166,19 @@ def _space(board: Board, scrub: Scrub) -> Check:
     if words is None:
         raise ToolError(f"{board.port}: it does not say how much memory is free")
     free, used, drive_free, drive = map(int, words[:4])
-    figures: dict[str, Any] = {"heap_free": free, "heap_used": used, "drive_free": drive_free, "drive": drive}
+    figures: dict[str, Any] = {
+        "heap_free": free,
+        "heap_used": used,
+        "drive_free": drive_free,
+        "drive": drive,
+    }
     largest = re.search(r"max free sz: (\d+)", " ".join(lines))
     if largest:
         figures["heap_largest"] = int(largest[1]) * (32 if words[4] == "True" else 16)
-    figures |= {words[0]: int(words[1]) for words in (line.split()[1:] for line in lines if line.startswith("M "))}
+    figures |= {
+        words[0]: int(words[1])
+        for words in (line.split()[1:] for line in lines if line.startswith("M "))
+    }
     text = f"{free:,} bytes of heap free, {drive_free:,} of {drive:,} in the filesystem"
     return Check("space", PASS, text, figures)
 
@@ -208,10 +225,14 @@ def judge(found: live_run.Run, job: Job, has_link: bool) -> Iterator[Check]:
 
 def _messages(found: live_run.Run, job: Job, has_link: bool) -> Check:
     figures = {
-        "stored": found.stored, "sent": found.sent, "acknowledged": found.acknowledged, "refused": found.refused,
-        "held_before": found.held, "connected_ms": found.connected_ms,
+        "stored": found.stored,
+        "sent": found.sent,
+        "acknowledged": found.acknowledged,
+        "refused": found.refused,
+        "held_before": found.held,
+        "connected_ms": found.connected_ms,
         "errors": [selftest.name_of(number) for number in found.errors],
-    }  # fmt: skip
+    }
     text = f"{found.stored} of {job.messages} stored"
     if not has_link:
         good = found.stored == job.messages and not job.link_s
@@ -224,7 +245,11 @@ def _messages(found: live_run.Run, job: Job, has_link: bool) -> Check:
 def _flash(found: live_run.Run) -> Check:
     figures, parts = {}, []
     for name, kind in (("program", found.programs), ("erase", found.erases)):
-        figures[name] = {"count": kind.count, "mean_ms": round(kind.mean_ms, 2), "most_ms": round(kind.most_ms, 2)}
+        figures[name] = {
+            "count": kind.count,
+            "mean_ms": round(kind.mean_ms, 2),
+            "most_ms": round(kind.most_ms, 2),
+        }
         timed = f"{kind.count} {name}s, {kind.mean_ms:.2f} ms each, {kind.most_ms:.2f} at most"
         parts.append(timed if kind.count else f"no {name}")
     result = PASS if found.programs.count else SKIP
@@ -233,7 +258,10 @@ def _flash(found: live_run.Run) -> Check:
 
 def _loop(found: live_run.Run) -> Check:
     """A question for the time or a ping may fall into one of the windows, not into each."""
-    text = f"bytes of heap left by 100 turns, {len(found.heap)} times: {', '.join(map(str, found.heap))}"
+    text = (
+        f"bytes of heap left by 100 turns, {len(found.heap)} times: "
+        f"{', '.join(map(str, found.heap))}"
+    )
     good = min(found.heap, default=1) == 0 and found.heap_free >= _LEAST_BYTES
     text = f"{text}; {found.heap_free:,} free with the program built"
     figures = {"left_by_100_turns": found.heap, "heap_free": found.heap_free, "turns": found.turns}
@@ -241,9 +269,17 @@ def _loop(found: live_run.Run) -> Check:
 
 
 def _watchdog(found: live_run.Run) -> Check:
-    text = f"fed for {found.took_ms / 1000:.1f} s, {found.longest_turn_ms:,} ms between two at most, of {live_run.WATCHDOG_MS:,}"
+    text = (
+        f"fed for {found.took_ms / 1000:.1f} s, {found.longest_turn_ms:,} ms between two at most, "
+        f"of {live_run.WATCHDOG_MS:,}"
+    )
     good = found.longest_turn_ms < live_run.WATCHDOG_MS and found.took_ms > live_run.WATCHDOG_MS
-    return Check("watchdog", PASS if good else FAIL, text, {"longest_ms": found.longest_turn_ms, "took_ms": found.took_ms})
+    return Check(
+        "watchdog",
+        PASS if good else FAIL,
+        text,
+        {"longest_ms": found.longest_turn_ms, "took_ms": found.took_ms},
+    )
 
 
 def _crash(board: Board, port: str, scrub: Scrub) -> Check:

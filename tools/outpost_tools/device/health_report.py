@@ -1,17 +1,20 @@
-"""The report of `outpost selftest`: a JSON file for programs, and the same in short beside it for
-people."""
+"""What `outpost selftest` prints and leaves: a row for each check, a JSON file for programs, and a
+short text of the same for people."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
 from outpost import __version__
-from outpost_tools.device.health import FAIL, Check
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
+from outpost_tools.device import health
+from outpost_tools.device.health import FAIL, Check, Job
 
 FORMAT = 1
 
@@ -29,6 +32,35 @@ def paths(report: Path) -> tuple[Path, Path]:
     """Of the JSON and of the text."""
     base = report.with_suffix("") if report.suffix in (".json", ".txt") else report
     return base.with_name(f"{base.name}.json"), base.with_name(f"{base.name}.txt")
+
+
+def examine(job: Job, report: Path | None) -> bool:
+    """Prints each check of the board as it ends, and writes the report: whether all passed.
+
+    Raises ToolError.
+    """
+    if report:
+        check_writable(report)
+    checks = []
+    with _clock() as sign:
+        for check in health.examine(job, sign):
+            checks.append(check)
+            print(row(check), flush=True)
+    print(f"{'selftest':<10} {verdict(checks)}")
+    if report:
+        print(f"{'report':<10} {', '.join(map(str, write(report, checks)))}")
+    return not any(check.result == FAIL for check in checks)
+
+
+@contextmanager
+def _clock() -> Iterator[Callable[[], None]]:
+    """A clock on stderr while the program runs on the board, when stderr is a terminal."""
+    from tqdm import tqdm
+
+    form = "{desc}: {elapsed}"
+    title = "its program runs"
+    with tqdm(desc=title, bar_format=form, disable=None, leave=False, file=sys.stderr) as bar:
+        yield lambda: bar.update(1) and None
 
 
 def check_writable(report: Path) -> None:

@@ -1,18 +1,20 @@
-"""Carries a plan out: copy all under temporary names, verify, rename all into place in one go, verify again.
+"""Carries a plan out: copy all under temporary names, verify, rename all into place in one go,
+verify again.
 
-The long part, copying, leaves the installed program whole. The short one runs on the board alone, without the cable: main.py is
-put aside first and comes last, so that a power cut in between leaves a board that waits at its prompt, not one with half of two
-versions that crashes at each start. Whatever was cut off: the same again mends it.
+The long part, copying, leaves the installed program whole. The short one runs on the board alone,
+without the cable: main.py is put aside first and comes last, so that a power cut in between leaves
+a board that waits at its prompt, not one with half of two versions that crashes at each start.
+Whatever was cut off: the same again mends it.
 """
 
 from __future__ import annotations
 
 import ast
 
+from outpost_tools.common.errors import ToolError
 from outpost_tools.device import inventory
 from outpost_tools.device.connection import Board, Show
 from outpost_tools.device.plan import KEPT, MAIN, MAIN_ASIDE, STAGED, Plan, digest
-from outpost_tools.errors import ToolError
 
 _FOLDERS = (*inventory.ROOMS, inventory.SECRETS)
 _MAKE_FOLDER = """
@@ -58,7 +60,8 @@ commit()
 
 
 def carry_out(board: Board, plan: Plan, show: Show) -> None:
-    """Raises ToolError; the board then has the files that it had, or none but needs the same again."""
+    """Raises ToolError; the board then has the files that it had, or none but needs the same
+    again."""
     _make_folders(board, plan)
     for path, data in plan.copy.items():
         board.write(path + STAGED, data, show)
@@ -80,14 +83,19 @@ def _commit(board: Board, plan: Plan) -> None:
         renames=renames, staged=STAGED, remove=remove,
     )  # fmt: skip
     if board.run(script)[-1:] != ["done"]:
-        raise ToolError(f"{board.port}: the board did not say that its files are in place; flash again")
+        raise ToolError(
+            f"{board.port}: the board did not say that its files are in place; flash again"
+        )
 
 
 def _verify(board: Board, files: dict[str, bytes]) -> None:
     """By the board's own reading of its flash."""
     wrong = differing(board, files)
     if wrong:
-        raise ToolError(f"{board.port}: {wrong[0]} did not arrive as it was sent; try again, with a shorter cable")
+        raise ToolError(
+            f"{board.port}: {wrong[0]} did not arrive as it was sent; try again, with a shorter "
+            "cable"
+        )
 
 
 def differing(board: Board, files: dict[str, bytes]) -> list[str]:
@@ -98,7 +106,9 @@ def differing(board: Board, files: dict[str, bytes]) -> list[str]:
 
 def read_text(board: Board, path: str, most: int = 4000) -> str:
     """A small file; "" where it is not there."""
-    script = f"try:\n    print(repr(open({path!r}).read({most})))\nexcept OSError:\n    print(repr(''))"
+    script = (
+        f"try:\n    print(repr(open({path!r}).read({most})))\nexcept OSError:\n    print(repr(''))"
+    )
     try:
         return str(ast.literal_eval("".join(board.run(script))))
     except (ValueError, SyntaxError):

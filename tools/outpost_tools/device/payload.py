@@ -1,11 +1,12 @@
-"""What `outpost flash` puts on a board of a kind: the firmware compiled for its processor, its own modules, main.py."""
+"""What `outpost flash` puts on a board of a kind: the firmware compiled for its processor, its own
+modules, main.py."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 
-from outpost_tools import firmware_build
+from outpost_tools.device import firmware_build
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.plan import MAIN, digest
 
@@ -29,7 +30,8 @@ def sources(root: Path, kind: Kind) -> dict[str, set[str]]:
 
 
 def to_look_at(wanted: Iterable[str]) -> list[str]:
-    """The paths in the root that decide what has to be done: the files, as they arrive, and what would hide them."""
+    """The paths in the root that decide what has to be done: the files, as they arrive, and what
+    would hide them."""
     found = {MAIN}
     for path in wanted:
         if path.count("/") == 1:

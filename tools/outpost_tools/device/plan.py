@@ -1,8 +1,10 @@
-"""What has to be done so that the board has the files it should have: found out before anything is changed. Knows no port.
+"""What has to be done so that the board has the files it should have: found out before anything is
+changed. Knows no port.
 
-Ours on the board: all of /outpost; the files of /tls; and what `outpost flash` wrote into the root (main.py and the board's
-modules), /station and /support, which may hold files of the user's, too. /outpost/installed.json says which those are: for the
-root with hashes, so that a main.py that was changed since is not overwritten; for the two folders by name.
+Ours on the board: all of /outpost; the files of /tls; and what `outpost flash` wrote into the root
+(main.py and the board's modules), /station and /support, which may hold files of the user's, too.
+/outpost/installed.json says which those are: for the root with hashes, so that a main.py that was
+changed since is not overwritten; for the two folders by name.
 """
 
 from __future__ import annotations
@@ -13,14 +15,21 @@ import re
 from dataclasses import dataclass, field
 
 from outpost import __version__
-from outpost_tools.device.inventory import PACKAGE, SECRETS, SHARED, Inventory, blocks_of, free_blocks
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
+from outpost_tools.device.inventory import (
+    PACKAGE,
+    SECRETS,
+    SHARED,
+    Inventory,
+    blocks_of,
+    free_blocks,
+)
 
 MAIN = "/main.py"
 SETTINGS = "/settings.json"
 RECORD = f"{PACKAGE}/installed.json"
 MAIN_ASIDE = f"{PACKAGE}/main.py.old"
-STAGED = ".new"  # a file on its way has this behind its name until all have arrived
+STAGED = ".new"  # a file on its way has this after its name until all have arrived
 KEPT = ".kept"  # a file of the user's that had to make room
 _STALE = re.compile(
     rf"{PACKAGE}/[^/]+(\.py|\.mpy|\.new|\.old)|({'|'.join(SHARED)})/[^/]+\.mpy\.new|"
@@ -35,7 +44,8 @@ def digest(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What `outpost flash` wrote: files in the root, path -> hashes; modules in the shared folders, paths."""
+    """What `outpost flash` wrote: files in the root, path -> hashes; modules in the shared folders,
+    paths."""
 
     files: dict[str, list[str]] = field(default_factory=dict)
     modules: frozenset[str] = frozenset()
@@ -43,9 +53,11 @@ class Record:
 
 @dataclass
 class Plan:
-    """copy: path -> bytes that must go over. staged: arrived in an earlier attempt. remove: ours, and of no more use.
+    """copy: path -> bytes that must go over. staged: arrived in an earlier attempt. remove: ours,
+    and of no more use.
 
-    aside: the user's own, in the way. unchanged: paths. All of copy and staged are renamed into place together.
+    aside: the user's own, in the way. unchanged: paths. All of copy and staged are renamed into
+    place together.
     """
 
     copy: dict[str, bytes] = field(default_factory=dict)
@@ -64,7 +76,8 @@ class Plan:
 
     @property
     def renames(self) -> list[str]:
-        """In the order in which they are done: what says what is ours, the code, certificates, settings, main.py."""
+        """In the order in which they are done: what says what is ours, the code, certificates,
+        settings, main.py."""
         return sorted([*self.copy, *self.staged], key=lambda path: (_rank(path), path))
 
     @property
@@ -79,8 +92,13 @@ def _rank(path: str) -> int:
     return 4 if path == MAIN else 3 if path == SETTINGS else 2 if path.startswith(SECRETS) else 1
 
 
-def make(wanted: dict[str, bytes], inventory: Inventory, stale_in: tuple[str, ...], record: Record) -> Plan:
-    """wanted: path -> bytes. stale_in: the folders where files of ours that are not wanted go. record: of the last flash."""
+def make(
+    wanted: dict[str, bytes], inventory: Inventory, stale_in: tuple[str, ...], record: Record
+) -> Plan:
+    """wanted: path -> bytes.
+
+    stale_in: the folders where files of ours that are not wanted go. record: of the last flash.
+    """
     plan = Plan()
     for path, data in wanted.items():
         if inventory.hashes.get(path) == digest(data):
@@ -96,7 +114,9 @@ def make(wanted: dict[str, bytes], inventory: Inventory, stale_in: tuple[str, ..
     return plan
 
 
-def known_files(record: Record, inventory: Inventory, sources: dict[str, set[str]]) -> dict[str, set[str]]:
+def known_files(
+    record: Record, inventory: Inventory, sources: dict[str, set[str]]
+) -> dict[str, set[str]]:
     """path -> hashes of what is ours there. sources: of what somebody may have copied by hand."""
     known = {path: set(hashes) for path, hashes in sources.items()}
     for path, hashes in record.files.items():
@@ -107,7 +127,7 @@ def known_files(record: Record, inventory: Inventory, sources: dict[str, set[str
 
 
 def read_record(text: str) -> Record:
-    """What is no record tells nothing; one of before there were shared folders has no modules."""
+    """What is no record says nothing; one from before there were shared folders has no modules."""
     try:
         found = json.loads(text)
         files = {str(path): [str(one) for one in hashes] for path, hashes in found["files"].items()}
@@ -124,13 +144,19 @@ def _is_shared(path: str) -> bool:
     return path.startswith(tuple(f"{folder}/" for folder in SHARED))
 
 
-def respect_users_files(plan: Plan, inventory: Inventory, wanted: dict[str, bytes], known: dict[str, set[str]], port: str,
-                        replace: bool) -> None:  # fmt: skip
-    """Files in the root and the shared folders that are in the way: ours go, the user's stay, or are put
-    aside. known: path -> hashes of what is ours. Raises ToolError.
+def respect_users_files(
+    plan: Plan,
+    inventory: Inventory,
+    wanted: dict[str, bytes],
+    known: dict[str, set[str]],
+    port: str,
+    replace: bool,
+) -> None:
+    """Files in the root and the shared folders that are in the way: ours go, the user's stay, or
+    are put aside. known: path -> hashes of what is ours. Raises ToolError.
     """
     for path in [path for path in wanted if _is_in_root(path) or _is_shared(path)]:
-        source = path.removesuffix(".mpy") + ".py"  # would be imported in the place of the .mpy file
+        source = path.removesuffix(".mpy") + ".py"  # would be imported instead of the .mpy file
         for found in {path, source}:
             present = inventory.hashes.get(found)
             if present is None or (found == path and present == digest(wanted[path])):
@@ -138,7 +164,8 @@ def respect_users_files(plan: Plan, inventory: Inventory, wanted: dict[str, byte
             if present not in known.get(found, ()):
                 if not replace:
                     raise ToolError(
-                        f"{port}: {found} on the board is not Outpost's; save it if you need it, then flash with --replace, "
+                        f"{port}: {found} on the board is not Outpost's; save it if you need it, "
+                        "then flash with --replace, "
                         f"which renames it to {found}{KEPT}"
                     )
                 plan.aside.append(found)
@@ -146,8 +173,11 @@ def respect_users_files(plan: Plan, inventory: Inventory, wanted: dict[str, byte
                 plan.remove.append(found)
 
 
-def add_record(plan: Plan, wanted: dict[str, bytes], inventory: Inventory, name: str, former: Record) -> None:
-    """Until the next change the files may be those on the board or the new ones: a power cut may leave either."""
+def add_record(
+    plan: Plan, wanted: dict[str, bytes], inventory: Inventory, name: str, former: Record
+) -> None:
+    """Until the next change the files may be those on the board or the new ones: a power cut may
+    leave either."""
     if not plan.touches_code:
         return
     files = {}
@@ -169,6 +199,7 @@ def check_room(plan: Plan, inventory: Inventory, outbox_blocks: int, port: str) 
     needed = files + outbox_blocks + (_SPARE_BLOCKS if plan.copy or outbox_blocks else 0)
     if needed > free:
         raise ToolError(
-            f"{port}: {free} blocks of 4,096 bytes are free, {needed} are needed, {outbox_blocks} of them for the outbox; "
+            f"{port}: {free} blocks of 4,096 bytes are free, {needed} are needed, {outbox_blocks} "
+            "of them for the outbox; "
             "remove files from the board, or lower the key 'outbox_blocks'"
         )

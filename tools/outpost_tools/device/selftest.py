@@ -1,7 +1,9 @@
-"""A board tests itself: its outbox opens, messages are stored and sent without heap, the broker answers.
+"""A board tests itself: its outbox opens, messages are stored and sent without heap, the broker
+answers.
 
-The outbox is opened as main.py opens it (a stock board pins its blocks at that, if need be) and only read. The messages go
-into an outbox in RAM, to a server that is a few lines of the script. The link is asked for as main.py asks for it.
+The outbox is opened as main.py opens it (a stock board pins its blocks at that, if need be) and
+only read. The messages go into an outbox in RAM, to a server that is a few lines of the script. The
+link is asked for as main.py asks for it.
 """
 
 from __future__ import annotations
@@ -13,18 +15,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from outpost import status
+from outpost_tools.common.errors import ToolError
 from outpost_tools.device import flash_time
 from outpost_tools.device.connection import Board
-from outpost_tools.errors import ToolError
 
 LINK_S = 60.0
 _MESSAGES = 8
-_NAMES = {value: name for name, value in vars(status).items() if name.isupper() and isinstance(value, int) and value < 0}
+_NAMES = {
+    value: name
+    for name, value in vars(status).items()
+    if name.isupper() and isinstance(value, int) and value < 0
+}
 _STEP = re.compile(r"pinning (\d+) of (\d+)")  # boards/support/pinning.py prints it
 ShowSteps = Callable[[int, int], None]
 _HINTS = {
     "REFUSED": ": the broker does not take 'user' and 'password', or not this 'device_id'",
-    "TLS_UNTRUSTED": ": 'ca_file' did not sign the broker's certificate, or 'server_name' is not in it",
+    "TLS_UNTRUSTED": ": 'ca_file' did not sign the broker's certificate, "
+    "or 'server_name' is not in it",
     "TLS_REFUSED": ": the broker may want 'client_cert_file', or another one",
     "WIFI_WRONG_PASSWORD": ": see 'wifi_password'",
     "WIFI_NO_AP": ": see 'wifi_ssid'; boards know 2.4 GHz alone",
@@ -79,6 +86,7 @@ import gc
 import micropython
 from outpost.client import Client
 from outpost.outbox import Outbox
+from outpost.session import Session
 
 def copy(target, at, source, start, count):
     while count:
@@ -149,7 +157,7 @@ payload = bytearray(16)
 def heap_free(count):
     outbox = Outbox(Ram())
     outbox.format(b"00000000")
-    client = Client(Server, outbox, b"t")
+    client = Client(Server, Session(outbox, b"t"))
     while not client.is_connected():
         client.poll(0)
     send(client, count)
@@ -160,20 +168,23 @@ def heap_free(count):
         send(client, count)
     finally:
         micropython.heap_unlock()
-    print("M", client.acknowledged - count, gc.mem_alloc() - before)
+    print("M", client.session.acknowledged - count, gc.mem_alloc() - before)
 """
 _LINK = """
 from outpost.client import Client
 from station.clock import Clock
 from outpost.ram_outbox import RamOutbox
+from outpost.session import Session
 
 def link(limit_ms):
     if not settings:
         return print("X", reason)
     who = settings["device_id"].encode()
-    options = {"random": board.random_bits, "in_flight_bytes": board.in_flight_bytes}
-    options["user"], options["password"] = settings["user"].encode() or None, settings["password"].encode() or None
-    client = Client(board.link, RamOutbox(1, 64), who, **options)
+    options = {"in_flight_bytes": board.in_flight_bytes}
+    options["user"] = settings["user"].encode() or None
+    options["password"] = settings["password"].encode() or None
+    session = Session(RamOutbox(1, 64), who, **options)
+    client = Client(board.link, session, board.random_bits)
     since = tick = board.ticks_ms()
     clock = Clock(since)
     board.set_clock(clock, since)
@@ -206,7 +217,9 @@ class Outbox:
     stream: str
 
 
-def outbox(board: Board, show: ShowSteps = lambda done, total: None, answer_s: float = 0.0) -> Outbox | str:
+def outbox(
+    board: Board, show: ShowSteps = lambda done, total: None, answer_s: float = 0.0
+) -> Outbox | str:
     """Opens it, which pins it if need be; or the reason why it cannot be opened. Raises ToolError.
 
     show: gets pinning's steps, done and in all. answer_s: to wait for each; 0: as `flash_time.py`
@@ -237,7 +250,10 @@ def heap_free(board: Board) -> str:
     """What to report. Raises ToolError when the board needs heap for it, or loses a message."""
     found = _answer(board, board.run(f"{_HEAP}\nheap_free({_MESSAGES})"), "M")
     if [*found] != [str(_MESSAGES), "0"]:
-        raise ToolError(f"{board.port}: self-test: {_MESSAGES} messages published under a locked heap: {' '.join(found)}")
+        raise ToolError(
+            f"{board.port}: self-test: {_MESSAGES} messages published under a locked heap: "
+            f"{' '.join(found)}"
+        )
     return f"{_MESSAGES} messages stored, sent, acknowledged with the heap locked"
 
 
@@ -248,21 +264,27 @@ def link(board: Board, limit_s: float = LINK_S) -> tuple[bool, str]:
     found = _answer(board, lines, "L")
     if isinstance(found, str):
         return False, found
-    seen = [name_of(int(line[2:])) for line in lines if re.fullmatch(r"E -?\d+", line) and line != "E 0"]
+    seen = [
+        name_of(int(line[2:])) for line in lines if re.fullmatch(r"E -?\d+", line) and line != "E 0"
+    ]
     if found[0] == "1":
         return True, f"the broker answered after {time.monotonic() - since:.1f} s"
     hint = _HINTS.get(seen[-1].split()[0], "") if seen else ""
-    return False, f"not let in within {limit_s:g} s: {', then '.join(seen) or 'nothing heard'}{hint}"
+    return (
+        False,
+        f"not let in within {limit_s:g} s: {', then '.join(seen) or 'nothing heard'}{hint}",
+    )
 
 
 def name_of(number: int) -> str:
-    """A status of the firmware; an error number of the port (those of POSIX); or one of mbedTLS's, which are below -256."""
+    """A status of the firmware; an error number of the port (those of POSIX); or one of mbedTLS's,
+    which are below -256."""
     name = _NAMES.get(number) or errno.errorcode.get(number, "error")
     return f"{name} ({number})"
 
 
 def _answer(board: Board, lines: list[str], letter: str) -> list[str] | str:
-    """The words behind the letter; a text when the board gave a reason instead."""
+    """The words after the letter; a text when the board printed a reason instead."""
     for line in lines:
         if line.startswith("X "):
             return line[2:]

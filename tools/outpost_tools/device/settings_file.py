@@ -1,7 +1,9 @@
-"""A settings file (TOML) to what a board gets: settings.json and certificates. All is checked before a board is touched.
+"""A settings file (TOML) to what a board gets: settings.json and certificates. All is checked
+before a board is touched.
 
-Keys, types and limits are the firmware's own (`firmware/station/settings.py`); here is what only the desktop can check, or
-who knows the kind of board. Values of secret keys never leave this module but in the files for the board.
+Keys, types and limits are the firmware's own (`firmware/station/settings.py`); here is what only
+the desktop can check, or who knows the kind of board. Values of secret keys never leave this module
+but in the files for the board.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from outpost_tools.common.errors import ToolError
 from outpost_tools.device import certificates
 from outpost_tools.device.inventory import SECRETS
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.plan import SETTINGS
-from outpost_tools.errors import ToolError
 from station import settings as firmware_settings
 
 SECRET_KEYS = ("password", "wifi_password")
@@ -29,7 +31,8 @@ _MOST_SSID_BYTES = 32
 _HIDDEN = "(hidden)"
 
 EXAMPLE = """\
-# Settings of one board. `outpost provision --board RPI_PICO_W --port /dev/ttyACM0 THIS_FILE` checks them and writes them to it.
+# Settings of one board. This checks them and writes them to it:
+#     outpost provision --board RPI_PICO_W --port /dev/ttyACM0 THIS_FILE
 # Keep this file to yourself: it holds passwords.
 
 device_id = "kitchen"            # A-Z a-z 0-9 _ . -, at most 32; no two boards alike
@@ -44,17 +47,18 @@ wifi_password = "correct horse"  # leave it out for an open network
 # ntp_host = "pool.ntp.org"      # where the board asks for the time
 
 interval_ms = 60000              # a measurement every minute
-# sensors = ["temperature"]      # default: all that the chip has; also "adc@26", "ds18b20@22" (pins)
+# sensors = ["temperature"]      # default: all of the chip's; also "adc@26", "ds18b20@22" (pins)
 # topic_prefix = "outpost"       # messages go to outpost/kitchen/data
 # outbox_blocks = 64             # of 4,096 bytes each; what the first flash pins stays
 # mode = "collector"             # "broker": any MQTT broker alone, without `outpost collect`
 
-# On a battery: asleep between measurements, which go to flash; boards/README.md says what a wake costs.
+# On a battery: asleep between measurements, which go to flash. What a wake costs: boards/README.md.
 # deep_sleep = true
-# connect_every = 20             # of so many measurements one connects and delivers all
+# connect_every = 20             # one in this many measurements connects and delivers all
 # wake_limit_ms = 30000          # a connection is given up after that, and tried at the next
 
-# TLS: the broker proves who it is, or the board does not talk to it. Files: PEM or DER, beside this file.
+# TLS: the broker proves who it is, or the board does not talk to it. Files: PEM or DER, in the
+# folder of this file.
 # tls = true
 # ca_file = "ca.pem"             # the certificate that signed the broker's
 # server_name = "broker.home"    # the name in the broker's certificate, when it is not broker_host
@@ -65,7 +69,10 @@ interval_ms = 60000              # a measurement every minute
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """files: path on the board -> bytes, the certificates before settings.json, which names them. given: without defaults."""
+    """files: path on the board -> bytes, the certificates before settings.json, which names them.
+
+    given: without defaults.
+    """
 
     given: dict[str, Any]
     full: dict[str, Any]
@@ -73,7 +80,10 @@ class Settings:
 
     def lines(self) -> list[str]:
         """For people: no secrets."""
-        return [f"{key} = {_HIDDEN if key in SECRET_KEYS else json.dumps(self.given[key])}" for key in sorted(self.given)]
+        return [
+            f"{key} = {_HIDDEN if key in SECRET_KEYS else json.dumps(self.given[key])}"
+            for key in sorted(self.given)
+        ]
 
 
 def load(path: Path, kind: Kind | None = None) -> Settings:
@@ -82,11 +92,15 @@ def load(path: Path, kind: Kind | None = None) -> Settings:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ToolError(
-            f"{path}: cannot be read: {error.strerror}; `outpost provision --example` prints one to begin with"
+            f"{path}: cannot be read: {error.strerror}; `outpost provision --example` prints one "
+            "to begin with"
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         place = re.search(r"\((at .*)\)", str(error))
-        raise ToolError(f'{path}: no TOML {place[1] if place else ""}; text stands in "quotes", a key stands once') from None
+        raise ToolError(
+            f'{path}: no TOML {place[1] if place else ""}; text stands in "quotes", a key stands '
+            "once"
+        ) from None
     return check(given, path.name, path.parent, kind)
 
 
@@ -110,8 +124,13 @@ def check(given: dict[str, Any], name: str, folder: Path, kind: Kind | None) -> 
 
 
 def _faults(full: dict[str, Any], kind: Kind | None) -> list[tuple[str, str]]:
-    found = [(key, _character_fault(value)) for key, value in full.items() if isinstance(value, str)]
-    found += [("topic_prefix", _topic_fault(full)), ("broker_host", _host_fault(full["broker_host"]))]
+    found = [
+        (key, _character_fault(value)) for key, value in full.items() if isinstance(value, str)
+    ]
+    found += [
+        ("topic_prefix", _topic_fault(full)),
+        ("broker_host", _host_fault(full["broker_host"])),
+    ]
     if kind is None:
         return found
     if full["sensors"] is not None:
@@ -120,14 +139,23 @@ def _faults(full: dict[str, Any], kind: Kind | None) -> list[tuple[str, str]]:
         found += [
             ("wifi_ssid", _ssid_fault(full["wifi_ssid"])),
             ("wifi_password", _password_fault(full["wifi_password"])),
-            ("wifi_country", "" if re.fullmatch("([A-Z]{2})?", full["wifi_country"]) else 'must be two capital letters, as "DE"'),
+            (
+                "wifi_country",
+                ""
+                if re.fullmatch("([A-Z]{2})?", full["wifi_country"])
+                else 'must be two capital letters, as "DE"',
+            ),
             ("broker_host", _wifi_host_fault(full["broker_host"])),
         ]
     return found
 
 
 def _character_fault(text: str) -> str:
-    return "" if all(ord(one) >= 32 and ord(one) != 127 for one in text) else "holds a control character; type it anew"
+    return (
+        ""
+        if all(ord(one) >= 32 and ord(one) != 127 for one in text)
+        else "holds a control character; type it again"
+    )
 
 
 def _topic_fault(full: dict[str, Any]) -> str:
@@ -159,14 +187,21 @@ def _wifi_host_fault(host: str) -> str:
 def _ssid_fault(ssid: str) -> str:
     if not ssid:
         return "is missing; this board reaches the broker by Wi-Fi"
-    return "" if len(ssid.encode()) <= _MOST_SSID_BYTES else f"must be of at most {_MOST_SSID_BYTES} bytes"
+    return (
+        ""
+        if len(ssid.encode()) <= _MOST_SSID_BYTES
+        else f"must be of at most {_MOST_SSID_BYTES} bytes"
+    )
 
 
 def _password_fault(password: str) -> str:
     """WPA: 8 to 63 characters, or the key itself as 64 hex digits."""
     if not password or 8 <= len(password) <= 63 or re.fullmatch("[0-9A-Fa-f]{64}", password):
         return ""
-    return f"must have 8 to 63 characters, or be 64 hex digits, not {len(password)}; leave it out for an open network"
+    return (
+        f"must have 8 to 63 characters, or be 64 hex digits, not {len(password)}; leave it out for "
+        "an open network"
+    )
 
 
 def _sensor_fault(sensor: Any, kind: Kind) -> str:
@@ -175,8 +210,12 @@ def _sensor_fault(sensor: Any, kind: Kind) -> str:
         return f"must hold names in quotes; known: {known}"
     driver, _, pin = sensor.partition("@")
     if kind.adc_pins and driver == "adc" and pin.isdecimal() and int(pin) not in kind.adc_pins:
-        return f"names {sensor!r}; the pins that can measure are {', '.join(map(str, kind.adc_pins))}"
-    if sensor in kind.sensors or (kind.adc_pins and driver in ("adc", "ds18b20") and pin.isdecimal()):
+        return (
+            f"names {sensor!r}; the pins that can measure are {', '.join(map(str, kind.adc_pins))}"
+        )
+    if sensor in kind.sensors or (
+        kind.adc_pins and driver in ("adc", "ds18b20") and pin.isdecimal()
+    ):
         return ""
     return f"names {sensor!r}, which this board has not; known: {known}"
 
@@ -185,7 +224,10 @@ def _sensor_fault(sensor: Any, kind: Kind) -> str:
 
 
 def _files(given: dict[str, Any], name: str, folder: Path) -> dict[str, tuple[str, bytes]]:
-    """{key: (path on the board, DER)}. A name tells the content: old settings have the old file while they stand."""
+    """{key: (path on the board, DER)}.
+
+    A name identifies the content: old settings keep the old file while they are in use.
+    """
     found: dict[str, tuple[str, bytes]] = {}
     certificate = key = None
     if given.get("ca_file"):
@@ -195,19 +237,25 @@ def _files(given: dict[str, Any], name: str, folder: Path) -> dict[str, tuple[st
         certificate = _read("client_cert_file", given, name, folder, certificates.certificate)
         key = _read("client_key_file", given, name, folder, certificates.private_key)
         if not certificates.belong_together(certificate, key):
-            raise ToolError(f"{name}: key 'client_key_file' names a key that is not the one of 'client_cert_file'; give its own")
+            raise ToolError(
+                f"{name}: key 'client_key_file' names a key that is not the one of "
+                "'client_cert_file'; give its own"
+            )
         found["client_cert_file"] = _named("client", certificates.der_of_certificate(certificate))
         found["client_key_file"] = _named("key", certificates.der_of_key(key))
     return found
 
 
-def _read(key: str, given: dict[str, Any], name: str, folder: Path, parse: Callable[[bytes], Any]) -> Any:
+def _read(
+    key: str, given: dict[str, Any], name: str, folder: Path, parse: Callable[[bytes], Any]
+) -> Any:
     path = folder / given[key]
     try:
         return parse(path.read_bytes())
     except OSError as error:
         raise ToolError(
-            f"{name}: key '{key}' names '{given[key]}', which cannot be read: {error.strerror}; put it there"
+            f"{name}: key '{key}' names '{given[key]}', which cannot be read: {error.strerror}; "
+            "put it there"
         ) from None
     except ValueError as error:
         raise ToolError(f"{name}: key '{key}' names '{given[key]}', {error}") from None

@@ -1,4 +1,5 @@
-"""The three ways to watch a board: listen to its port, stop it and look, or follow its messages at the broker."""
+"""The three ways to watch a board: listen to its port, stop it and look, or follow its messages at
+the broker."""
 
 from __future__ import annotations
 
@@ -10,15 +11,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from outpost_tools import message
+from outpost_tools.common import message
+from outpost_tools.common.errors import ToolError
 from outpost_tools.device import install, kinds, plan, selftest
 from outpost_tools.device.connection import Board, connected
 from outpost_tools.device.console import check_port
-from outpost_tools.errors import ToolError
 
 _POLL_S = 0.2
 _KEEP_ALIVE_S = 30
-_SPACE = "import gc, os\ngc.collect()\ns = os.statvfs('/')\nprint(gc.mem_free(), s[0] * s[3], s[0] * s[2])"
+_SPACE = (
+    "import gc, os\ngc.collect()\ns = os.statvfs('/')\nprint(gc.mem_free(), s[0] * s[3], s[0] * "
+    "s[2])"
+)
 _NOT_INSTALLED = "not installed by `outpost flash`"
 Say = Callable[[str], None]
 
@@ -48,39 +52,56 @@ def listen(port: str, until: float | None, tell: Say = say) -> None:
                     tell(_printable(one))
     except (serial.SerialException, OSError) as error:
         if "exclusively lock" in str(error):
-            raise ToolError(f"{port}: in use by another program; close it (a terminal, mpremote, an IDE)") from None
+            raise ToolError(
+                f"{port}: in use by another program; close it (a terminal, mpremote, an IDE)"
+            ) from None
         raise ToolError(f"{port}: connection lost; is the board still plugged in?") from None
 
 
 def _printable(line: bytes) -> str:
-    return "".join(one if one.isprintable() else "?" for one in line.decode("utf-8", "replace").rstrip("\r"))
+    return "".join(
+        one if one.isprintable() else "?" for one in line.decode("utf-8", "replace").rstrip("\r")
+    )
 
 
 # --- Stop and look ---
 
 
 def probe(port: str, answer_s: float) -> list[tuple[str, str]]:
-    """What the board is, and whether Outpost is on it. The program is stopped, and started anew. Raises ToolError."""
+    """What the board is, and whether Outpost is on it.
+
+    The program is stopped and restarted. Raises ToolError.
+    """
     with connected(port, answer_s) as board:
         return _who(board)
 
 
 def _who(board: Board) -> list[tuple[str, str]]:
-    return [("board", str(kinds.ask(board))), ("outpost", _version(install.read_text(board, plan.RECORD)))]
+    return [
+        ("board", str(kinds.ask(board))),
+        ("outpost", _version(install.read_text(board, plan.RECORD))),
+    ]
 
 
 def look(port: str, answer_s: float) -> list[tuple[str, str]]:
-    """Rows of a table. The program is stopped, and started anew. Raises ToolError."""
+    """Rows of a table. The program is stopped and restarted. Raises ToolError."""
     with connected(port, answer_s) as board:
         rows = _who(board)
         heap, free, size = board.run(_SPACE)[-1].split()
-        rows.append(("free", f"{int(heap):,} bytes of heap, {int(free):,} of {int(size):,} in the filesystem"))
+        rows.append(
+            (
+                "free",
+                f"{int(heap):,} bytes of heap, {int(free):,} of {int(size):,} in the filesystem",
+            )
+        )
         crash = install.read_text(board, "/crash.txt")
         if rows[1][1] != _NOT_INSTALLED:
             found = selftest.outbox(board)
             rows.append(("outbox", found if isinstance(found, str) else _fill(found)))
     lines = crash.strip().splitlines()
-    rows += [("crash.txt" if not number else "", line) for number, line in enumerate(lines or ["none"])]
+    rows += [
+        ("crash.txt" if not number else "", line) for number, line in enumerate(lines or ["none"])
+    ]
     return rows
 
 
@@ -93,14 +114,20 @@ def _version(record: str) -> str:
 
 
 def _fill(outbox: selftest.Outbox) -> str:
-    return f"{outbox.held} messages held in {outbox.blocks} blocks, stream {outbox.stream}, boot {outbox.boot - 1}"
+    return (
+        f"{outbox.held} messages held in {outbox.blocks} blocks, stream {outbox.stream}, boot "
+        f"{outbox.boot - 1}"
+    )
 
 
 # --- Follow at the broker ---
 
 
 def follow(settings: dict[str, Any], folder: Path, until: float | None, tell: Say = say) -> None:
-    """A line for each message of the board: what its counters say. settings: of the board, checked. Raises ToolError."""
+    """A line for each message of the board: what its counters say.
+
+    settings: of the board, checked. Raises ToolError.
+    """
     import paho.mqtt.client as mqtt
 
     topic = f"{settings['topic_prefix']}/{settings['device_id']}/data"
@@ -114,7 +141,10 @@ def follow(settings: dict[str, Any], folder: Path, until: float | None, tell: Sa
     try:
         client.connect(settings["broker_host"], settings["broker_port"], _KEEP_ALIVE_S)
     except (OSError, ValueError) as error:
-        raise ToolError(f"{settings['broker_host']}:{settings['broker_port']}: the broker does not answer: {error}") from None
+        raise ToolError(
+            f"{settings['broker_host']}:{settings['broker_port']}: the broker does not answer: "
+            f"{error}"
+        ) from None
     print(f"following {topic}", file=sys.stderr)
     while not _ended(until):
         client.loop(_POLL_S)
@@ -129,9 +159,13 @@ def _context(settings: dict[str, Any], folder: Path) -> ssl.SSLContext:
     context.load_verify_locations(cadata=certificates.der_of_certificate(ca))
     if settings["client_cert_file"]:
         try:
-            context.load_cert_chain(folder / settings["client_cert_file"], folder / settings["client_key_file"])
+            context.load_cert_chain(
+                folder / settings["client_cert_file"], folder / settings["client_key_file"]
+            )
         except OSError:
-            raise ToolError("keys 'client_cert_file', 'client_key_file': here they must be PEM files that fit") from None
+            raise ToolError(
+                "keys 'client_cert_file', 'client_key_file': here they must be PEM files that fit"
+            ) from None
     return context
 
 
@@ -141,5 +175,7 @@ def _tell_message(found: Any, tell: Say) -> None:
     except message.Malformed as error:
         tell(f"{found.topic}: no Outpost message: {error}")
         return
-    readings = ", ".join(f"{one.name} {one.value:g}{f' {one.unit}' if one.unit else ''}" for one in one.readings)
+    readings = ", ".join(
+        f"{one.name} {one.value:g}{f' {one.unit}' if one.unit else ''}" for one in one.readings
+    )
     tell(f"message {one.seq}, boot {one.boot}, {one.seq - one.held} held before it: {readings}")

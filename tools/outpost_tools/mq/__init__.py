@@ -1,7 +1,8 @@
-"""IBM MQ Publish command messages: MQRFH2 headers with a `<psc>` folder, and the bridge that makes them from MQTT.
+"""IBM MQ Publish command messages: MQRFH2 headers with a `<psc>` folder, and the bridge that makes
+them from MQTT.
 
 reasons.py    IBM's reason codes, and the faults and errors that carry them
-folder.py     one NameValueData folder: XML as MQ uses it, read and written; no DTD, no entities, no recursion
+folder.py     one NameValueData folder: XML as MQ uses it; no DTD, no entities, no recursion
 header.py     MQRFH2: bytes to headers, folders and body, and back, byte for byte
 descriptor.py the MQMD fields that are the other half of a command message
 psc.py        the Publish command (`<psc>`): an ordered list of properties
@@ -14,9 +15,10 @@ live.py       durable output: a put under syncpoint through `ibmmq`, if that is 
 sources.py    input: an MQTT subscription, or the collector's segments
 bridge.py     the loop: take, put, commit, acknowledge
 form.py       what build, parse and check read and print
-cli.py        `outpost mq`; make.py the options of build, serve.py those of bridge
+make.py       from the arguments of build to a message
+faults.py     every fault of the messages in a file
+serve.py      from the arguments of bridge to a running bridge
+arguments/    `outpost mq build`, parse, check, bridge
 
 All but sources.py, serve.py and live.py need only Python itself. `tools/MQ.md` is the manual.
 """
-
-from outpost_tools.mq.cli import add_parser as add_parser

@@ -1,7 +1,9 @@
-"""The loop: take, map, put (durable), acknowledge. In this order, so that a stop at any moment loses nothing.
+"""The loop: take, map, put (durable), acknowledge. In this order, so that a stop at any moment
+loses nothing.
 
-What MQ cannot hold is written to the list of refused messages, durable as well, before it is acknowledged: it would
-come again for ever. When the output fails, the batch is kept and tried again; nothing new is taken meanwhile.
+What MQ cannot hold is written to the list of refused messages, durable as well, before it is
+acknowledged: it would come again indefinitely. When the output fails, the batch is kept and tried
+again; nothing new is taken meanwhile.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ RETRY_LAST_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """One publication and what acknowledges it. `fault` is set when the source already knows that it is not whole."""
+    """One publication and what acknowledges it.
+
+    `fault` is set when the source already knows that it is not whole.
+    """
 
     publication: Publication
     received_ms: int
@@ -34,7 +39,10 @@ class Incoming:
 
 
 class Source(Protocol):
-    """take() waits for some `wait_s` at most. `is_finished`: nothing will come any more. idle() keeps it alive."""
+    """take() waits for some `wait_s` at most.
+
+    `is_finished`: nothing will come any more. idle() keeps it alive.
+    """
 
     is_finished: bool
 
@@ -50,7 +58,15 @@ class Source(Protocol):
 class Bridge:
     """Runs until stop(), until the source is finished, or until nothing came for `until_idle_s`."""
 
-    def __init__(self, source: Source, sink: Sink, refused: Lines, options: Options, *, until_idle_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        source: Source,
+        sink: Sink,
+        refused: Lines,
+        options: Options,
+        *,
+        until_idle_s: float = 0.0,
+    ) -> None:
         self._source = source
         self._sink = sink
         self._refused = refused
@@ -87,7 +103,9 @@ class Bridge:
                 messages.append((incoming, self._map(incoming)))
             except MqError as error:
                 refused.append((incoming, error))
-        if not self._persist(lambda: self._put(messages, refused)) or not self._persist(lambda: self._refuse(refused)):
+        if not self._persist(lambda: self._put(messages, refused)) or not self._persist(
+            lambda: self._refuse(refused)
+        ):
             self._say(f"{len(received)} messages not acknowledged; their source keeps them")
             return False
         self._source.ack(received)
@@ -100,8 +118,13 @@ class Bridge:
             raise incoming.fault
         return to_mq(incoming.publication, self._options, incoming.received_ms)
 
-    def _put(self, messages: list[tuple[Incoming, Outgoing]], refused: list[tuple[Incoming, MqError]]) -> None:
-        """Put all; a message that the queue manager will never take moves to `refused`. Raises SinkError."""
+    def _put(
+        self, messages: list[tuple[Incoming, Outgoing]], refused: list[tuple[Incoming, MqError]]
+    ) -> None:
+        """Put all; a message that the queue manager will never take moves to `refused`.
+
+        Raises SinkError.
+        """
         while messages:
             try:
                 self._sink.put([message for _, message in messages])
@@ -112,10 +135,16 @@ class Bridge:
     def _refuse(self, refused: list[tuple[Incoming, MqError]]) -> None:
         if refused:
             self._refused.append([_refusal(incoming, error) for incoming, error in refused])
-            self._say(f"refused: {refused[-1][1]}" + (f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""))
+            self._say(
+                f"refused: {refused[-1][1]}"
+                + (f" (and {len(refused) - 1} more)" if len(refused) > 1 else "")
+            )
 
     def _persist(self, action: Callable[[], None]) -> bool:
-        """Try until it works; False when the end was asked for first. Says each new complaint once."""
+        """Try until it works; False when the end was asked for first.
+
+        Says each new complaint once.
+        """
         wait_s, complaint = RETRY_FIRST_S, ""
         while True:
             try:

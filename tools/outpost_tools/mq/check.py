@@ -1,7 +1,9 @@
-"""Everything that is wrong with a command message, with the reason code that a queue manager would give.
+"""Everything that is wrong with a command message, with the reason code that a queue manager would
+give.
 
-Nothing stops at the first fault: check() returns all of them, errors and warnings. A warning (reason 0) is for what a
-queue manager does not check (PubTime, SeqNum) or what another reader may stumble over.
+Nothing stops at the first fault: check() returns all of them, errors and warnings. A warning
+(reason 0) is for what a queue manager does not check (PubTime, SeqNum) or what another reader may
+stumble over.
 """
 
 from __future__ import annotations
@@ -26,8 +28,13 @@ _PUB_TIME = re.compile(r"[0-9]{16}\Z")
 _DIGITS = re.compile(r"[0-9]+\Z")
 
 
-def check(message: Message, md: Descriptor | None = None, *, sub_points: Collection[str] | None = None) -> list[Fault]:
-    """All faults. Without `md` what depends on it is only a warning; without `sub_points` any name may be one."""
+def check(
+    message: Message, md: Descriptor | None = None, *, sub_points: Collection[str] | None = None
+) -> list[Fault]:
+    """All faults.
+
+    Without `md` what depends on it is only a warning; without `sub_points` any name may be one.
+    """
     faults = list(_check_headers(message)) + (list(_check_descriptor(md)) if md is not None else [])
     roots, texts = [], []
     for folder in message.folders():
@@ -58,14 +65,20 @@ def _check_descriptor(md: Descriptor) -> Iterator[Fault]:
     if md.format != FORMAT_RFH2:
         yield Fault("format", 2110, f"MQMD.Format is {md.format!r}, not {FORMAT_RFH2!r}")
     if md.msg_type not in (mqmd.REQUEST, mqmd.DATAGRAM):
-        yield Fault("msg-type", 2029, f"MQMD.MsgType is {md.msg_type}; a command is a request (1) or a datagram (8)")
+        yield Fault(
+            "msg-type",
+            2029,
+            f"MQMD.MsgType is {md.msg_type}; a command is a request (1) or a datagram (8)",
+        )
     wants_answer = md.msg_type == mqmd.REQUEST or md.report & (mqmd.REPORT_PAN | mqmd.REPORT_NAN)
     if wants_answer and not md.reply_to_q:
         yield Fault("reply-to-q", 2027, "a response is asked for, and MQMD.ReplyToQ is blank")
     if md.persistence not in (0, 1, 2):
         yield Fault("persistence", 2047, f"MQMD.Persistence is {md.persistence}; 0, 1 or 2 is due")
     if md.expiry != mqmd.UNLIMITED and md.expiry <= 0:
-        yield Fault("expiry", 2013, f"MQMD.Expiry is {md.expiry}; tenths of a second above 0, or -1, is due")
+        yield Fault(
+            "expiry", 2013, f"MQMD.Expiry is {md.expiry}; tenths of a second above 0, or -1, is due"
+        )
 
 
 def _beyond_bmp(folder: Folder) -> Iterator[Fault]:
@@ -73,7 +86,11 @@ def _beyond_bmp(folder: Folder) -> Iterator[Fault]:
     text = folder.data.decode(folder.codec, "replace")
     found = next((character for character in text if character > "\uffff"), None)
     if found is not None:
-        yield Fault("character", 2335, f"U+{ord(found):04X}: MQ takes no character above U+FFFF in NameValueData")
+        yield Fault(
+            "character",
+            2335,
+            f"U+{ord(found):04X}: MQ takes no character above U+FFFF in NameValueData",
+        )
 
 
 def _check_folders(roots: list[Element]) -> Iterator[Fault]:
@@ -85,14 +102,18 @@ def _check_folders(roots: list[Element]) -> Iterator[Fault]:
             yield Fault("folder-repeated", 2338, f"{counts[name]} times <{name}>; one may be there")
     for root in roots:
         if root.name.lower() in ("psc", "pscr", "mcd", "usr") and root.name != root.name.lower():
-            yield Fault("folder-case", 0, f"<{root.name}>: IBM's folders have lower-case names", WARNING)
+            yield Fault(
+                "folder-case", 0, f"<{root.name}>: IBM's folders have lower-case names", WARNING
+            )
         if root.name == "mcd":
             yield from service.check_mcd(root)
         elif root.name == "usr":
             yield from service.check_usr(root)
 
 
-def check_command(command: Command, md: Descriptor | None, *, sub_points: Collection[str] | None = None) -> list[Fault]:
+def check_command(
+    command: Command, md: Descriptor | None, *, sub_points: Collection[str] | None = None
+) -> list[Fault]:
     """The faults of one `<psc>`."""
     faults = list(_check_name(command))
     if command.name not in (psc.PUBLISH, psc.DELETE):
@@ -115,9 +136,16 @@ def _check_name(command: Command) -> Iterator[Fault]:
         yield Fault("command-missing", 2339, "no <Command>: it must be specified")
     for name in names:
         if name not in psc.COMMANDS:
-            yield Fault("command-unknown", 2336, f"Command {name!r} is none of {', '.join(psc.COMMANDS)}")
+            yield Fault(
+                "command-unknown", 2336, f"Command {name!r} is none of {', '.join(psc.COMMANDS)}"
+            )
         elif name not in (psc.PUBLISH, psc.DELETE):
-            yield Fault("command-other", 0, f"Command {name!r}: only Publish and DeletePub are checked here", WARNING)
+            yield Fault(
+                "command-other",
+                0,
+                f"Command {name!r}: only Publish and DeletePub are checked here",
+                WARNING,
+            )
 
 
 def _check_shape(command: Command, allowed: dict[str, bool]) -> Iterator[Fault]:
@@ -126,15 +154,24 @@ def _check_shape(command: Command, allowed: dict[str, bool]) -> Iterator[Fault]:
         yield Fault("topic-missing", 2339, "no <Topic>: it must be specified")
     for name, count in counts.items():
         if name not in allowed:
-            hint = next((f"; <{known}> is meant?" for known in allowed if known.lower() == name.lower()), "")
+            hint = next(
+                (f"; <{known}> is meant?" for known in allowed if known.lower() == name.lower()), ""
+            )
             yield Fault("property-unknown", 2337, f"<{name}> has no place in {command.name}{hint}")
         elif count > 1 and not allowed[name]:
             yield Fault("property-repeated", 2338, f"{count} times <{name}>; one may be there")
     for element in command.properties:
         if element.name in allowed and element.children:
-            yield Fault("property-nested", 2337, f"<{element.name}> holds elements; a string is due")
+            yield Fault(
+                "property-nested", 2337, f"<{element.name}> holds elements; a string is due"
+            )
         if element.name in allowed and element.type != "string":
-            yield Fault("property-type", 2337, f"<{element.name}> has dt {element.type!r}; values in <psc> are strings", WARNING)
+            yield Fault(
+                "property-type",
+                2337,
+                f"<{element.name}> has dt {element.type!r}; values in <psc> are strings",
+                WARNING,
+            )
 
 
 def check_topic(topic: str) -> Iterator[Fault]:
@@ -143,17 +180,36 @@ def check_topic(topic: str) -> Iterator[Fault]:
     if not topic:
         yield Fault("topic-empty", 3072, "an empty Topic")
     if length > MAX_TOPIC_BYTES:
-        yield Fault("topic-long", 3072, f"a Topic of {length} bytes; {MAX_TOPIC_BYTES} is the limit")
+        yield Fault(
+            "topic-long", 3072, f"a Topic of {length} bytes; {MAX_TOPIC_BYTES} is the limit"
+        )
     if "+" in topic or "#" in topic:
-        yield Fault("topic-wildcard", 3072, f"Topic {topic[:60]!r}: no wildcard characters (+ #) are allowed")
+        yield Fault(
+            "topic-wildcard",
+            3072,
+            f"Topic {topic[:60]!r}: no wildcard characters (+ #) are allowed",
+        )
     if _CONTROL.search(topic):
-        yield Fault("topic-control", 3072, f"Topic {topic[:60]!r} holds a control character (U+0000 to U+001F)")
+        yield Fault(
+            "topic-control",
+            3072,
+            f"Topic {topic[:60]!r} holds a control character (U+0000 to U+001F)",
+        )
     if any(character > "\uffff" for character in topic):
-        yield Fault("topic-character", 3072, f"Topic {topic[:60]!r} holds a character above U+FFFF, which MQ cannot take")
+        yield Fault(
+            "topic-character",
+            3072,
+            f"Topic {topic[:60]!r} holds a character above U+FFFF, which MQ cannot take",
+        )
     if topic == "$SYS" or topic.startswith("$SYS/"):
         yield Fault("topic-system", 2598, f"Topic {topic[:60]!r}: $SYS is the queue manager's own")
     if "*" in topic or "?" in topic:
-        yield Fault("topic-characters", 0, f"Topic {topic[:60]!r}: * and ? are wildcards in the character scheme", WARNING)
+        yield Fault(
+            "topic-characters",
+            0,
+            f"Topic {topic[:60]!r}: * and ? are wildcards in the character scheme",
+            WARNING,
+        )
 
 
 def _check_delete_options(command: Command) -> Iterator[Fault]:
@@ -165,16 +221,24 @@ def _check_delete_options(command: Command) -> Iterator[Fault]:
 def _check_sub_point(command: Command, known: Collection[str] | None) -> Iterator[Fault]:
     for name in command.values("SubPoint"):
         if known is not None and name and name not in known:
-            yield Fault("sub-point", 3309, f"SubPoint {name!r} is the name of no subscription point")
+            yield Fault(
+                "sub-point", 3309, f"SubPoint {name!r} is the name of no subscription point"
+            )
 
 
 def _check_options(command: Command) -> Iterator[Fault]:
     values = command.values("PubOpt")
     for option in values:
         if option not in psc.PUBLICATION_OPTIONS:
-            yield Fault("option-unknown", 3084, f"PubOpt {option!r} is none of {', '.join(psc.PUBLICATION_OPTIONS)}")
+            yield Fault(
+                "option-unknown",
+                3084,
+                f"PubOpt {option!r} is none of {', '.join(psc.PUBLICATION_OPTIONS)}",
+            )
     if psc.IS_RETAINED_PUB in values:
-        yield Fault("option-is-retained", 3084, "PubOpt IsRetainedPub can only be set by a queue manager")
+        yield Fault(
+            "option-is-retained", 3084, "PubOpt IsRetainedPub can only be set by a queue manager"
+        )
     if psc.NONE in values and len(values) > 1:
         yield Fault("option-none", 0, "PubOpt None is ignored beside other options", WARNING)
     if len(set(values)) != len(values):
@@ -186,26 +250,45 @@ def _check_identity(command: Command, md: Descriptor | None) -> Iterator[Fault]:
     for name, reason in (("QMgrName", 3074), ("QName", 3076)):
         for value in command.values(name):
             if value.strip(" ") and not _NAME.match(value.rstrip(" ")):
-                yield Fault(f"{name.lower()}-name", reason, f"{name} {value[:60]!r}: 1 to 48 of A-Z a-z 0-9 . _ / %")
+                yield Fault(
+                    f"{name.lower()}-name",
+                    reason,
+                    f"{name} {value[:60]!r}: 1 to 48 of A-Z a-z 0-9 . _ / %",
+                )
     severity = ERROR if md is not None else WARNING
     known = md or Descriptor()
-    if psc.OTHER_SUBS_ONLY in command.options and not psc.subscriber_queue(command, known, "")[1].strip(" "):
-        yield Fault("other-subs-only", 3076, "OtherSubsOnly needs QName, or an MQMD.ReplyToQ that is not blank", severity)
+    if psc.OTHER_SUBS_ONLY in command.options and not psc.subscriber_queue(command, known, "")[
+        1
+    ].strip(" "):
+        yield Fault(
+            "other-subs-only",
+            3076,
+            "OtherSubsOnly needs QName, or an MQMD.ReplyToQ that is not blank",
+            severity,
+        )
     if psc.CORREL_AS_ID in command.options and known.correl_id == mqmd.NO_ID:
-        yield Fault("correl-as-id", 3080, "CorrelAsId needs an MQMD.CorrelId that is not zero", severity)
+        yield Fault(
+            "correl-as-id", 3080, "CorrelAsId needs an MQMD.CorrelId that is not zero", severity
+        )
 
 
 def _check_time_and_number(command: Command) -> Iterator[Fault]:
     for value in command.values("PubTime"):
         if not is_pub_time(value):
-            yield Fault("pub-time", 0, f"PubTime {value[:40]!r} is not YYYYMMDDHHMMSSTH (16 digits, Universal Time)", WARNING)
+            yield Fault(
+                "pub-time",
+                0,
+                f"PubTime {value[:40]!r} is not YYYYMMDDHHMMSSTH (16 digits, Universal Time)",
+                WARNING,
+            )
     for value in command.values("SeqNum"):
         if not _DIGITS.match(value):
             yield Fault("seq-num", 0, f"SeqNum {value[:40]!r} is no number", WARNING)
 
 
 def is_pub_time(value: str) -> bool:
-    """16 digits that are a moment: year 1 or later, month, day, hour, minute, second, hundredths."""
+    """16 digits that are a moment: year 1 or later, month, day, hour, minute, second,
+    hundredths."""
     if not _PUB_TIME.match(value):
         return False
     try:
@@ -216,7 +299,8 @@ def is_pub_time(value: str) -> bool:
 
 
 def check_sequence(commands: Iterable[Command]) -> list[Fault]:
-    """SeqNum "must be incremented by 1 with each publication": a warning for each step that is another, by topic.
+    """SeqNum "must be incremented by 1 with each publication": a warning for each step that is
+    another, by topic.
 
     The same number again is a repetition (delivery is at least once), not a fault.
     """
@@ -228,7 +312,14 @@ def check_sequence(commands: Iterable[Command]) -> list[Fault]:
         for topic in command.topics:
             step = int(number) - last.get(topic, int(number) - 1)
             if step not in (0, 1):
-                faults.append(Fault("seq-num-step", 0, f"Topic {topic[:60]!r}: SeqNum {number} after {last[topic]}", WARNING))
+                faults.append(
+                    Fault(
+                        "seq-num-step",
+                        0,
+                        f"Topic {topic[:60]!r}: SeqNum {number} after {last[topic]}",
+                        WARNING,
+                    )
+                )
             last[topic] = int(number)
     return faults
 

@@ -1,4 +1,5 @@
-"""The MQMD fields that belong to a command message: half of the contract, and not in the message's bytes.
+"""The MQMD fields that belong to a command message: half of the contract, and not in the message's
+bytes.
 
 As JSON they have IBM's names; MsgId and CorrelId are 48 hex digits, Format has its 8 characters.
 """
@@ -13,8 +14,7 @@ from outpost_tools.mq.reasons import MqError
 
 REQUEST, REPLY, DATAGRAM = 1, 2, 8  # MQMT_*
 REPORT_PAN, REPORT_NAN = 1, 2  # MQRO_PAN, MQRO_NAN: answer on success, on failure
-REPORT_PASS_CORREL_ID = 0x40
-NOT_PERSISTENT, PERSISTENT, PERSISTENCE_AS_QUEUE = 0, 1, 2
+NOT_PERSISTENT, PERSISTENT = 0, 1
 UNLIMITED = -1
 NO_ID = bytes(24)
 
@@ -36,7 +36,10 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """Defaults are those of a Publish command that wants no response. `expiry` is in tenths of a second."""
+    """Defaults are those of a Publish command that wants no response.
+
+    `expiry` is in tenths of a second.
+    """
 
     report: int = 0
     msg_type: int = DATAGRAM
@@ -55,7 +58,10 @@ class Descriptor:
         """With IBM's names."""
         record = {name: getattr(self, attribute) for attribute, name in _NAMES.items()}
         record["Format"] = pad_format(self.format).decode()
-        return {name: value.hex() if isinstance(value, bytes) else value for name, value in record.items()}
+        return {
+            name: value.hex() if isinstance(value, bytes) else value
+            for name, value in record.items()
+        }
 
 
 def from_json(record: Any) -> Descriptor:
@@ -63,9 +69,16 @@ def from_json(record: Any) -> Descriptor:
     attributes = {name: attribute for attribute, name in _NAMES.items()}
     if not isinstance(record, dict) or not record.keys() <= attributes.keys():
         known = ", ".join(attributes)
-        raise MqError("descriptor", 2334, f"md: an object with none but these fields is due: {known}")
+        raise MqError(
+            "descriptor", 2334, f"md: an object with none but these fields is due: {known}"
+        )
     kinds = {field.name: field.type for field in fields(Descriptor)}
-    return Descriptor(**{attributes[name]: _value(name, value, kinds[attributes[name]]) for name, value in record.items()})
+    return Descriptor(
+        **{
+            attributes[name]: _value(name, value, kinds[attributes[name]])
+            for name, value in record.items()
+        }
+    )
 
 
 def _value(name: str, value: Any, kind: str) -> Any:
@@ -80,5 +93,9 @@ def _value(name: str, value: Any, kind: str) -> Any:
             identifier = b""
         if len(identifier) == 24:
             return identifier
-    wanted = {"int": "a 32-bit number", "str": "a string of at most 48 characters", "bytes": "48 hex digits"}[kind]
+    wanted = {
+        "int": "a 32-bit number",
+        "str": "a string of at most 48 characters",
+        "bytes": "48 hex digits",
+    }[kind]
     raise MqError("descriptor", 2334, f"md: {name} is {value!r}; {wanted} is due")

@@ -1,8 +1,9 @@
 """One folder of NameValueData: the XML that MQ uses, read and written.
 
-Elements, attributes, text, comments, the five named character references and numeric ones. Everything else of XML is
-refused by name: DTD, CDATA sections, processing instructions. Nothing is expanded, nothing is fetched, there is no
-recursion, and the number of elements and their depth are limited, so memory is bounded by the length of the text.
+Elements, attributes, text, comments, the five named character references and numeric ones.
+Everything else of XML is refused by name: DTD, CDATA sections, processing instructions. Nothing is
+expanded, nothing is fetched, there is no recursion, and the number of elements and their depth are
+limited, so memory is bounded by the length of the text.
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ MAX_DEPTH = 32  # psc has 2, pscr 3
 _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _REFERENCE = re.compile(r"&(?:#([0-9]{1,7});|#x([0-9A-Fa-f]{1,6});|([A-Za-z]{1,8});)?")
 _NAME = r"[^\W\d][\w.:-]*+"
-# An attribute value holds no '<', so one pattern reads a whole tag. Possessive (*+): no backtracking, linear time.
-_TAG = re.compile(rf"""<(/?)({_NAME})((?:\s++{_NAME}\s*+=\s*+(?:"[^"<]*+"|'[^'<]*+'))*+)\s*+(/?)>""")
+# An attribute value holds no '<', so one pattern reads a whole tag. Possessive (*+): no
+# backtracking, linear time.
+_TAG = re.compile(
+    rf"""<(/?)({_NAME})((?:\s++{_NAME}\s*+=\s*+(?:"[^"<]*+"|'[^'<]*+'))*+)\s*+(/?)>"""
+)
 _ATTRIBUTE = re.compile(rf"""({_NAME})\s*=\s*("[^"]*"|'[^']*')""")
-# XML 1.0 section 2.2: what may not stand in a document. Surrogates cannot come out of a strict decoder.
+# XML 1.0 section 2.2: what may not stand in a document. Surrogates cannot come out of a strict
+# decoder.
 _ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _BLANK = " \t\r\n"
 
@@ -30,7 +35,8 @@ _BLANK = " \t\r\n"
 class Element:
     """`text` is all character data directly inside, references resolved.
 
-    `span` is where it stood in the text, `raw` how it is to be written (both only for elements that were read).
+    `span` is where it stood in the text, `raw` how it is to be written (both only for elements that
+    were read).
     """
 
     name: str
@@ -61,11 +67,16 @@ class _Open:
         self.children: list[Element] = []
 
     def close(self, end: int) -> Element:
-        return Element(self.name, "".join(self.text), tuple(self.children), self.attributes, (self.begin, end))
+        return Element(
+            self.name, "".join(self.text), tuple(self.children), self.attributes, (self.begin, end)
+        )
 
 
 def parse(text: str) -> Element:
-    """The root element of a folder's text. Raises MqError (2335) that says what is wrong and where."""
+    """The root element of a folder's text.
+
+    Raises MqError (2335) that says what is wrong and where.
+    """
     illegal = _ILLEGAL.search(text)
     if illegal:
         raise _error("character", f"U+{ord(illegal[0]):04X} may not stand in XML", illegal.start())
@@ -129,10 +140,16 @@ class _Reader:
             self._end(tag)
             return
         if self._root is not None and not self._open:
-            raise _error("second-folder", f"<{name}> after </{self._root.name}>: one folder per NameValueData", tag.start())
+            raise _error(
+                "second-folder",
+                f"<{name}> after </{self._root.name}>: one folder per NameValueData",
+                tag.start(),
+            )
         self._count += 1
         if self._count > MAX_ELEMENTS or len(self._open) >= MAX_DEPTH:
-            limit = f"{MAX_ELEMENTS} elements" if self._count > MAX_ELEMENTS else f"{MAX_DEPTH} levels"
+            limit = (
+                f"{MAX_ELEMENTS} elements" if self._count > MAX_ELEMENTS else f"{MAX_DEPTH} levels"
+            )
             raise _error("too-large", f"more than {limit} in one folder", tag.start())
         self._open.append(_Open(name, _attributes(attributes, tag.start(3)), tag.start()))
         if is_empty:
@@ -161,7 +178,10 @@ def _attributes(text: str, at: int) -> tuple[tuple[str, str], ...]:
 
 
 def unescape(text: str, at: int = 0) -> str:
-    """Resolve the five named references and numeric ones. Raises MqError for others and for a bare '&'."""
+    """Resolve the five named references and numeric ones.
+
+    Raises MqError for others and for a bare '&'.
+    """
     if "&" not in text:
         return text
     return _REFERENCE.sub(lambda match: _resolve(match, at), text)
@@ -172,15 +192,22 @@ def _resolve(match: re.Match[str], at: int) -> str:
     if name:
         if name in _NAMED:
             return _NAMED[name]
-        raise _error("reference", f"&{name}; is unknown: a folder has no entities but {', '.join(_NAMED)}", at + match.start())
+        raise _error(
+            "reference",
+            f"&{name}; is unknown: a folder has no entities but {', '.join(_NAMED)}",
+            at + match.start(),
+        )
     number = int(decimal) if decimal else int(hexadecimal, 16) if hexadecimal else -1
     if number < 0 or number > 0x10FFFF or 0xD800 <= number < 0xE000 or _ILLEGAL.match(chr(number)):
-        raise _error("reference", f"{match[0]!r} is no character: write '&' as &amp;", at + match.start())
+        raise _error(
+            "reference", f"{match[0]!r} is no character: write '&' as &amp;", at + match.start()
+        )
     return chr(number)
 
 
 def escape(text: str, *, quotes: bool = False) -> str:
-    """`& < >` as references, and quotes in attributes; tab, CR and LF as numbers, since XML readers normalise them."""
+    """`& < >` as references, and quotes in attributes; tab, CR and LF as numbers, since XML readers
+    normalise them."""
     illegal = _ILLEGAL.search(text)
     if illegal or any("\ud800" <= c <= "\udfff" for c in text):
         code = f"U+{ord(illegal[0]):04X}" if illegal else "half a surrogate pair"
@@ -203,7 +230,8 @@ def write(element: Element) -> str:
         if part.raw is not None:
             pieces.append(part.raw)
             continue
-        is_layout = bool(part.children) and not part.text.strip(_BLANK)  # blanks between tags mean nothing
+        # blanks between tags mean nothing
+        is_layout = bool(part.children) and not part.text.strip(_BLANK)
         pieces.append(f"<{start(part)}>{'' if is_layout else escape(part.text)}")
         waiting.append(f"</{part.name}>")
         waiting.extend(reversed(part.children))
@@ -215,14 +243,23 @@ def start(element: Element) -> str:
     for name in (element.name, *(name for name, _ in element.attributes)):
         if not re.fullmatch(_NAME, name):
             raise MqError("element-name", 2335, f"{name!r} is no name for an element or attribute")
-    return element.name + "".join(f' {name}="{escape(value, quotes=True)}"' for name, value in element.attributes)
+    return element.name + "".join(
+        f' {name}="{escape(value, quotes=True)}"' for name, value in element.attributes
+    )
 
 
 def write_pretty(element: Element, indent: str = "  ") -> str:
-    """As IBM prints examples: a child per line. Only for folders whose children have no children."""
+    """As IBM prints examples: a child per line.
+
+    Only for folders whose children have no children.
+    """
     lines = [f"{indent}{write(child)}" for child in element.children]
     return "\n".join([f"<{start(element)}>", *lines, f"</{element.name}>"])
 
 
 def _error(name: str, text: str, at: int) -> MqError:
-    return MqError(f"folder-{name}" if not name.startswith("folder") else name, 2335, f"{text} (character {at} of the folder)")
+    return MqError(
+        f"folder-{name}" if not name.startswith("folder") else name,
+        2335,
+        f"{text} (character {at} of the folder)",
+    )

@@ -1,4 +1,5 @@
-"""What `outpost mq` reads and prints: message bytes, their hex digits, or JSON lines with queue and MQMD."""
+"""What `outpost mq` reads and prints: message bytes, their hex digits, or JSON lines with queue and
+MQMD."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
 from outpost_tools.mq import storage
 from outpost_tools.mq.descriptor import Descriptor
 from outpost_tools.mq.folder import Element
@@ -30,8 +31,19 @@ def read_file(name: str) -> bytes:
         raise ToolError(f"{name}: {error.strerror}") from None
 
 
+def read_messages(name: str, form: str, encoding: int) -> list[Outgoing | MqError]:
+    """The messages in a file, one at least. Raises ToolError."""
+    found = list(messages(read_file(name), form, encoding))
+    if not found:
+        raise ToolError(f"{name}: no message in it")
+    return found
+
+
 def messages(data: bytes, form: str, encoding: int) -> Iterator[Outgoing | MqError]:
-    """The messages in `data`; `auto` looks at it. Bytes and hex have no MQMD, so its Encoding is an argument."""
+    """The messages in `data`; `auto` looks at it.
+
+    Bytes and hex have no MQMD, so its Encoding is an argument.
+    """
     chosen = _guess(data) if form == "auto" else form
     if chosen == "json":
         for line in data.splitlines():
@@ -66,10 +78,18 @@ def write(message: Outgoing, form: str) -> bytes:
 
 
 def describe(outgoing: Outgoing) -> dict[str, Any]:
-    """Everything in a message, as JSON. A folder that cannot be read has `error`. Raises MqError for bad headers."""
+    """Everything in a message, as JSON.
+
+    A folder that cannot be read has `error`. Raises MqError for bad headers.
+    """
     message = parse(outgoing.data, encoding=outgoing.md.encoding, format=outgoing.md.format)
     headers = [_header(header) for header in message.headers]
-    return {"queue": outgoing.queue, "md": outgoing.md.to_json(), "headers": headers, "body": _body(message)}
+    return {
+        "queue": outgoing.queue,
+        "md": outgoing.md.to_json(),
+        "headers": headers,
+        "body": _body(message),
+    }
 
 
 def _header(header: Header) -> dict[str, Any]:
@@ -89,13 +109,21 @@ def _folder(folder: Folder) -> dict[str, Any]:
         root = folder.root()
     except MqError as error:
         return {"error": str(error), "base64": base64.b64encode(folder.data).decode()}
-    return {"name": root.name, "values": [_element(child) for child in root.children], "text": folder.text}
+    return {
+        "name": root.name,
+        "values": [_element(child) for child in root.children],
+        "text": folder.text,
+    }
 
 
 def _element(element: Element) -> list[Any]:
     """[name, value], and the attributes when there are any."""
     value = [_element(child) for child in element.children] if element.children else element.text
-    return [element.name, value, dict(element.attributes)] if element.attributes else [element.name, value]
+    return (
+        [element.name, value, dict(element.attributes)]
+        if element.attributes
+        else [element.name, value]
+    )
 
 
 def _body(message: Message) -> dict[str, Any]:

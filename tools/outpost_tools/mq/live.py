@@ -1,8 +1,10 @@
-"""A live put through IBM's `ibmmq`: under syncpoint, one commit a batch. The only module that knows `ibmmq`.
+"""A live put through IBM's `ibmmq`: under syncpoint, one commit a batch. The only module that knows
+`ibmmq`.
 
-`ibmmq` needs IBM's client library, so it is imported only when a put is asked for. Order of things: put all, commit,
-and only then may the caller acknowledge. Any failure: back out what can be backed out, and the batch is tried again
-(when the commit's answer was lost, messages may be there twice: at least once).
+`ibmmq` needs IBM's client library, so it is imported only when a put is asked for. Order of things:
+put all, commit, and only then may the caller acknowledge. Any failure: back out what can be backed
+out, and the batch is tried again (when the commit's answer was lost, messages may be there twice:
+at least once).
 """
 
 from __future__ import annotations
@@ -12,20 +14,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
 from outpost_tools.mq.header import pad_format
 from outpost_tools.mq.mapping import Outgoing
 from outpost_tools.mq.reasons import MqError
 from outpost_tools.mq.storage import SinkError, Unputtable
 
-# The message itself is the reason; no later try will help: MQRC_DATA_LENGTH_ERROR, MSG_TOO_BIG_FOR_Q, _Q_MGR, _CHANNEL.
+# The message itself is the reason; no later try will help: MQRC_DATA_LENGTH_ERROR,
+# MSG_TOO_BIG_FOR_Q, _Q_MGR, _CHANNEL.
 _NEVER = (2010, 2030, 2031, 2218)
 _TOO_BIG = 2030
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """`channel` and `address` ("host(1414)") for a client connection; both empty: bindings, or MQSERVER and the CCDT."""
+    """`channel` and `address` ("host(1414)") for a client connection; both empty: bindings, or
+    MQSERVER and the CCDT."""
 
     queue_manager: str
     channel: str = ""
@@ -35,15 +39,22 @@ class Connection:
 
 
 def load() -> Any:
-    """The module `ibmmq`. Raises ToolError that says what is missing: the package, or IBM's client library."""
+    """The module `ibmmq`.
+
+    Raises ToolError that says what is missing: the package, or IBM's client library.
+    """
     try:
         import ibmmq
     except ModuleNotFoundError as error:
         if error.name != "ibmmq":
             raise ToolError(f"ibmmq cannot be used: {error}") from None
-        raise ToolError("ibmmq is not installed; install it with: pip install ibmmq==2.1.2, and IBM's MQ client") from None
+        raise ToolError(
+            "ibmmq is not installed; install it with: pip install ibmmq==2.1.2, and IBM's MQ client"
+        ) from None
     except (ImportError, OSError) as error:  # the loader does not find libmqm
-        raise ToolError(f"IBM's MQ client cannot be loaded ({error}); install it, or set LD_LIBRARY_PATH to it") from None
+        raise ToolError(
+            f"IBM's MQ client cannot be loaded ({error}); install it, or set LD_LIBRARY_PATH to it"
+        ) from None
     return ibmmq
 
 
@@ -57,7 +68,10 @@ class QueueManager:
         self._queues: dict[str, Any] = {}
 
     def put(self, messages: Sequence[Outgoing]) -> None:
-        """All of them put and committed. Raises SinkError or Unputtable; then nothing of the batch was committed."""
+        """All of them put and committed.
+
+        Raises SinkError or Unputtable; then nothing of the batch was committed.
+        """
         done = 0
         try:
             if self._manager is None:
@@ -76,20 +90,32 @@ class QueueManager:
         self._disconnect()
 
     def _commit(self) -> None:
-        """Any completion code but OK means that the unit of work was backed out, or that nobody knows yet."""
+        """Any completion code but OK means that the unit of work was backed out, or that nobody
+        knows yet."""
         try:
             self._manager.commit()
         except self._mq.Error as error:
             self._give_up()
-            raise SinkError(f"queue manager {self._connection.queue_manager}: commit: {error}") from None
+            raise SinkError(
+                f"queue manager {self._connection.queue_manager}: commit: {error}"
+            ) from None
 
     def _connect(self) -> Any:
         mq, with_ = self._mq, self._connection
         manager = mq.QueueManager(None)
         if with_.channel:
-            manager.connect_tcp_client(with_.queue_manager, mq.CD(), with_.channel, with_.address, with_.user, with_.password)
+            manager.connect_tcp_client(
+                with_.queue_manager,
+                mq.CD(),
+                with_.channel,
+                with_.address,
+                with_.user,
+                with_.password,
+            )
         else:
-            manager.connect_with_options(with_.queue_manager, user=with_.user, password=with_.password)
+            manager.connect_with_options(
+                with_.queue_manager, user=with_.user, password=with_.password
+            )
         return manager
 
     def _queue(self, name: str) -> Any:
@@ -101,7 +127,11 @@ class QueueManager:
     def _put_one(self, message: Outgoing) -> None:
         constants = self._mq.CMQC
         queue = self._queue(message.queue)
-        options = self._mq.PMO(Options=constants.MQPMO_SYNCPOINT | constants.MQPMO_FAIL_IF_QUIESCING | constants.MQPMO_NEW_MSG_ID)
+        options = self._mq.PMO(
+            Options=constants.MQPMO_SYNCPOINT
+            | constants.MQPMO_FAIL_IF_QUIESCING
+            | constants.MQPMO_NEW_MSG_ID
+        )
         try:
             queue.put(message.data, self._descriptor(message), options)
         except self._mq.MQMIError as error:
@@ -135,6 +165,9 @@ class QueueManager:
         """MQDISC commits a unit of work that is open: so backout() comes before it, always."""
         manager, self._manager = self._manager, None
         queues, self._queues = self._queues, {}
-        for close in [*(queue.close for queue in queues.values()), *([manager.disconnect] if manager else [])]:
+        for close in [
+            *(queue.close for queue in queues.values()),
+            *([manager.disconnect] if manager else []),
+        ]:
             with contextlib.suppress(self._mq.Error):
                 close()

@@ -4,18 +4,20 @@
     RETAIN           <PubOpt>RetainPub</PubOpt>
     QoS              MQMD.Persistence: 0 not persistent, 1 and 2 persistent
     payload          body, untouched; Format blank
-    RETAIN, empty    refused, or DeletePub when asked for: MQ does not document that an empty publication clears
+    RETAIN, empty    refused, or DeletePub when asked for: MQ does not document that an empty
+                     publication clears
 
-SeqNum and PubTime come from an Outpost message when asked for. QoS 1 or 2, and DUP, have no place in MQ; `usr` puts
-them into `<usr>` (mqttQos, mqttDup: our names), and then the way back gives the same packet. Its packet identifier
-belongs to one connection and is not kept. Raises MqError for what MQ cannot hold; `tools/MQ.md` has the list.
+SeqNum and PubTime come from an Outpost message when asked for. QoS 1 or 2, and DUP, have no place
+in MQ; `usr` puts them into `<usr>` (mqttQos, mqttDup: our names), and then the way back yields the
+same packet. Its packet identifier belongs to one connection and is not kept. Raises MqError for
+what MQ cannot hold; `tools/MQ.md` has the list.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from outpost_tools import message as outpost
+from outpost_tools.common import message as outpost
 from outpost_tools.mq import folder as xml
 from outpost_tools.mq import psc, service
 from outpost_tools.mq.check import check_topic, refuse
@@ -54,7 +56,10 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to map. `pub_time`: none, reading (the first reading's time) or receive; `on_clear`: refuse or delete."""
+    """How to map.
+
+    `pub_time`: none, reading (the first reading's time) or receive; `on_clear`: refuse or delete.
+    """
 
     queue: str = DEFAULT_QUEUE
     descriptor: Descriptor = field(default_factory=Descriptor)
@@ -86,13 +91,21 @@ def to_mq(publication: Publication, options: Options, received_ms: int = 0) -> O
         texts.append(xml.write(service.mcd(options.domain)))
     if options.usr:
         texts.append(xml.write(service.usr({USR_QOS: publication.qos, USR_DUP: publication.dup})))
-    return Outgoing(options.queue, md, encode(texts, publication.payload, md, options.name_value_ccsid))
+    return Outgoing(
+        options.queue, md, encode(texts, publication.payload, md, options.name_value_ccsid)
+    )
 
 
-def encode(texts: list[str], body: bytes, md: Descriptor, name_value_ccsid: int, *, is_text: bool = False) -> bytes:
+def encode(
+    texts: list[str], body: bytes, md: Descriptor, name_value_ccsid: int, *, is_text: bool = False
+) -> bytes:
     """One MQRFH2 with these folders, then the body: bytes, or UTF-8 text. Raises MqError."""
-    format_bytes, ccsid = (pad_format(FORMAT_STRING), 1208) if is_text else (pad_format(FORMAT_NONE), CCSID_INHERIT)
-    folders = tuple(make_folder(text, name_value_ccsid=name_value_ccsid, encoding=md.encoding) for text in texts)
+    format_bytes, ccsid = (
+        (pad_format(FORMAT_STRING), 1208) if is_text else (pad_format(FORMAT_NONE), CCSID_INHERIT)
+    )
+    folders = tuple(
+        make_folder(text, name_value_ccsid=name_value_ccsid, encoding=md.encoding) for text in texts
+    )
     header = Header(folders, md.encoding, ccsid, format_bytes, 0, name_value_ccsid)
     return build(Message((header,), body, md.encoding))
 
@@ -109,8 +122,16 @@ def _command(publication: Publication, topic: str, options: Options, received_ms
     if publication.retain and not publication.payload:
         if options.on_clear == "delete":
             return psc.delete([topic])
-        raise MqError("retained-empty", 0, "RETAIN with an empty payload clears in MQTT; MQ needs DeletePub (--on-clear delete)")
-    reading = _outpost_message(publication, topic) if options.seq_num or options.pub_time == "reading" else None
+        raise MqError(
+            "retained-empty",
+            0,
+            "RETAIN with an empty payload clears in MQTT; MQ needs DeletePub (--on-clear delete)",
+        )
+    reading = (
+        _outpost_message(publication, topic)
+        if options.seq_num or options.pub_time == "reading"
+        else None
+    )
     return psc.publish(
         [topic],
         options=[psc.RETAIN_PUB] if publication.retain else [],
@@ -138,7 +159,10 @@ def _pub_time(reading: outpost.Message | None, wanted: str, received_ms: int) ->
 
 
 def to_mqtt(md: Descriptor, data: bytes) -> tuple[list[Publication], list[str]]:
-    """The PUBLISH packets for one command message, one per Topic, and what had no place in them. Raises MqError."""
+    """The PUBLISH packets for one command message, one per Topic, and what had no place in them.
+
+    Raises MqError.
+    """
     message = parse(data, encoding=md.encoding, format=md.format)
     texts = {}
     for folder in message.folders():
@@ -153,10 +177,16 @@ def to_mqtt(md: Descriptor, data: bytes) -> tuple[list[Publication], list[str]]:
     usr = xml.parse(texts.pop("usr")) if "usr" in texts else xml.Element("usr")
     qos, dup = _quality(usr, md)
     is_delete = command.name == psc.DELETE
-    retain = is_delete or psc.RETAIN_PUB in command.options or psc.IS_RETAINED_PUB in command.options
+    retain = (
+        is_delete or psc.RETAIN_PUB in command.options or psc.IS_RETAINED_PUB in command.options
+    )
     payload = b"" if is_delete else message.body
-    packets = [Publication(_mqtt_topic(topic), payload, qos, retain, dup) for topic in command.topics]
-    others = [f"<usr> {child.name}" for child in usr.children if child.name not in (USR_QOS, USR_DUP)]
+    packets = [
+        Publication(_mqtt_topic(topic), payload, qos, retain, dup) for topic in command.topics
+    ]
+    others = [
+        f"<usr> {child.name}" for child in usr.children if child.name not in (USR_QOS, USR_DUP)
+    ]
     return packets, [*_dropped(command), *others, *(f"<{name}>" for name in texts)]
 
 
@@ -175,8 +205,16 @@ def _quality(usr: xml.Element, md: Descriptor) -> tuple[int, bool]:
 
 def _dropped(command: Command) -> list[str]:
     named = [element.name for element in command.properties if element.name in _NO_PLACE]
-    unknown = [e.name for e in command.properties if e.name not in psc.PUBLISH_PROPERTIES and e.name != "DelOpt"]
-    options = [f"PubOpt {o}" for o in command.options if o not in (psc.RETAIN_PUB, psc.IS_RETAINED_PUB)]
+    unknown = [
+        e.name
+        for e in command.properties
+        if e.name not in psc.PUBLISH_PROPERTIES and e.name != "DelOpt"
+    ]
+    options = [
+        f"PubOpt {o}" for o in command.options if o not in (psc.RETAIN_PUB, psc.IS_RETAINED_PUB)
+    ]
     options += [f"DelOpt {o}" for o in command.values("DelOpt") if o != psc.NONE]
-    several = [f"that {len(command.topics)} topics were one message"] if len(command.topics) > 1 else []
+    several = (
+        [f"that {len(command.topics)} topics were one message"] if len(command.topics) > 1 else []
+    )
     return named + options + unknown + several

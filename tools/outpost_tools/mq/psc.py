@@ -1,7 +1,7 @@
 """The command folder `<psc>`: an ordered list of properties, known and unknown.
 
-Order is free in MQ (IBM's own examples differ), so what was read keeps its order; publish() writes IBM's usual one.
-Property names, option names and their case are those of IBM's cmqpsc.h.
+Order is free in MQ (IBM's own examples differ), so what was read keeps its order; publish() writes
+IBM's usual one. Property names, option names and their case are those of IBM's cmqpsc.h.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Command:
 
     @property
     def options(self) -> list[str]:
-        """The publication options that count: None is ignored beside others, and says nothing alone."""
+        """The publication options that count: None is ignored beside others, and says nothing
+        alone."""
         return [option for option in self.values("PubOpt") if option != NONE]
 
     def values(self, name: str) -> list[str]:
@@ -81,7 +82,10 @@ class Command:
 
 
 def read(text: str) -> Command:
-    """The command in a folder's text; what is not a known property keeps its text verbatim. Raises MqError."""
+    """The command in a folder's text; what is not a known property keeps its text verbatim.
+
+    Raises MqError.
+    """
     root = xml.parse(text)
     if root.name != FOLDER:
         raise MqError("psc-missing", 2339, f"the folder is <{root.name}>, not <psc>")
@@ -115,22 +119,37 @@ def publish(
 
 def delete(topics: Sequence[str], *, local: bool = False) -> Command:
     """A Delete Publication command: the queue manager forgets its retained copies."""
-    values = [("Command", DELETE), *(("Topic", topic) for topic in topics), *([("DelOpt", LOCAL)] if local else [])]
+    values = [
+        ("Command", DELETE),
+        *(("Topic", topic) for topic in topics),
+        *([("DelOpt", LOCAL)] if local else []),
+    ]
     return Command(tuple(Element(name, value) for name, value in values))
 
 
 def pub_time(seconds: float) -> str:
-    """YYYYMMDDHHMMSSTH, Universal Time, of seconds since 1970; hundredths are cut, not rounded. Raises MqError."""
-    hundredths = int(seconds * 1000 + 0.5) // 10  # through milliseconds: 0.29 is 0.28999… as a float
+    """YYYYMMDDHHMMSSTH, Universal Time, of seconds since 1970; hundredths are cut, not rounded.
+
+    Raises MqError.
+    """
+    # through milliseconds: 0.29 is 0.28999… as a float
+    hundredths = int(seconds * 1000 + 0.5) // 10
     try:
         moment = datetime.datetime.fromtimestamp(hundredths // 100, datetime.UTC)
     except (ValueError, OverflowError, OSError):
-        raise MqError("pub-time", 0, f"{seconds!r} seconds since 1970 is no time of the years 1 to 9999") from None
+        raise MqError(
+            "pub-time", 0, f"{seconds!r} seconds since 1970 is no time of the years 1 to 9999"
+        ) from None
     return f"{moment.year:04}{moment:%m%d%H%M%S}{hundredths % 100:02}"
 
 
-def subscriber_queue(command: Command, md: Descriptor, queue_manager: str) -> tuple[str, str, bytes]:
-    """The publisher's subscriber queue: queue manager, queue, CorrelId (zeros unless CorrelAsId). Queue may be blank."""
+def subscriber_queue(
+    command: Command, md: Descriptor, queue_manager: str
+) -> tuple[str, str, bytes]:
+    """The publisher's subscriber queue: queue manager, queue, CorrelId (zeros unless CorrelAsId).
+
+    Queue may be blank.
+    """
     manager = command.first("QMgrName") or md.reply_to_q_mgr or queue_manager
     queue = command.first("QName") or md.reply_to_q
     correl_id = md.correl_id if CORREL_AS_ID in command.options else NO_ID

@@ -1,4 +1,5 @@
-"""The response folder `<pscr>`: ok, warning (with one Response per warning) or error (with one, the first).
+"""The response folder `<pscr>`: ok, warning (with one Response per warning) or error (with one, the
+first).
 
 A queue manager repeats the command's `<psc>` in the second NameValueData of a warning or an error.
 """
@@ -22,7 +23,10 @@ OK, WARNING, ERROR = "ok", "warning", "error"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One `<Response>`. `reason` is None where the queue manager wrote `????` (it could not read the data)."""
+    """One `<Response>`.
+
+    `reason` is None where the queue manager wrote `????` (it could not read the data).
+    """
 
     reason: int | None
     properties: tuple[Element, ...] = ()
@@ -40,13 +44,20 @@ class Response:
     def refused_topics(self) -> list[str]:
         """The topics that were not published for want of authority."""
         refused = [problem for problem in self.problems if problem.reason == 3081]
-        return [element.text for problem in refused for element in problem.properties if element.name == "Topic"]
+        return [
+            element.text
+            for problem in refused
+            for element in problem.properties
+            if element.name == "Topic"
+        ]
 
     def element(self) -> Element:
         children = [Element("Completion", self.completion)]
         for problem in self.problems:
             reason = "????" if problem.reason is None else str(problem.reason)
-            children.append(Element("Response", children=(Element("Reason", reason), *problem.properties)))
+            children.append(
+                Element("Response", children=(Element("Reason", reason), *problem.properties))
+            )
         return Element(FOLDER, children=tuple(children))
 
 
@@ -56,16 +67,25 @@ def partly_authorised(topics: Sequence[str]) -> Response:
 
 
 def read(text: str) -> Response:
-    """The response in a folder's text. Raises MqError (2334) for what a queue manager would not write."""
+    """The response in a folder's text.
+
+    Raises MqError (2334) for what a queue manager would not write.
+    """
     root = xml.parse(text)
     if root.name != FOLDER:
         raise MqError("pscr-missing", 2334, f"the folder is <{root.name}>, not <pscr>")
     completions = root.values("Completion")
     if len(completions) != 1 or completions[0] not in (OK, WARNING, ERROR):
-        raise MqError("pscr-completion", 2334, f"Completion {completions}: one of ok, warning, error is due")
+        raise MqError(
+            "pscr-completion", 2334, f"Completion {completions}: one of ok, warning, error is due"
+        )
     problems = tuple(_problem(child) for child in root.children if child.name == "Response")
     if (completions[0] == OK and problems) or (completions[0] == ERROR and len(problems) != 1):
-        raise MqError("pscr-responses", 2334, f"{len(problems)} times <Response> with Completion {completions[0]}")
+        raise MqError(
+            "pscr-responses",
+            2334,
+            f"{len(problems)} times <Response> with Completion {completions[0]}",
+        )
     return Response(completions[0], problems)
 
 
@@ -78,10 +98,13 @@ def _problem(element: Element) -> Problem:
 
 
 def reply(response: Response, command: str | None, md: Descriptor) -> tuple[Descriptor, bytes]:
-    """The message that answers a command (the text of its `<psc>`) which came with `md`: no body, CorrelId = its MsgId."""
+    """The message that answers a command (the text of its `<psc>`) which came with `md`: no body,
+    CorrelId = its MsgId."""
     texts = [xml.write(response.element())]
     if response.completion != OK and command is not None:
         texts.append(command)
     header = Header(tuple(make_folder(text, encoding=md.encoding) for text in texts), md.encoding)
-    descriptor = Descriptor(msg_type=REPLY, encoding=md.encoding, correl_id=md.msg_id, persistence=md.persistence)
+    descriptor = Descriptor(
+        msg_type=REPLY, encoding=md.encoding, correl_id=md.msg_id, persistence=md.persistence
+    )
     return descriptor, build(Message((header,), b"", md.encoding))

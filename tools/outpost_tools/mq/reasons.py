@@ -1,4 +1,5 @@
-"""IBM's reason codes for publish/subscribe commands, and the two ways a fault is told: Fault (a record), MqError (raised).
+"""IBM's reason codes for publish/subscribe commands, and the two forms of a fault: Fault (a
+record), MqError (raised).
 
 Numbers and names are those of IBM's cmqc.h and cmqcfc.h.
 """
@@ -64,7 +65,10 @@ def mnemonic(reason: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong. `name` is stable (`topic-wildcard`); `reason` is IBM's, 0 where IBM has none."""
+    """One thing that is wrong.
+
+    `name` is stable (`topic-wildcard`); `reason` is IBM's, 0 where IBM has none.
+    """
 
     name: str
     reason: int

@@ -1,4 +1,5 @@
-"""The folders `<mcd>`, which describes the body, and `<usr>`, which holds an application's own named values."""
+"""The folders `<mcd>`, which describes the body, and `<usr>`, which holds an application's own
+named values."""
 
 from __future__ import annotations
 
@@ -9,7 +10,19 @@ from outpost_tools.mq.folder import Element
 from outpost_tools.mq.reasons import WARNING, Fault
 
 # Msd is an open list: brokers and parsers add their own.
-DOMAINS = ("none", "neon", "mrm", "jms_none", "jms_text", "jms_object", "jms_map", "jms_stream", "jms_bytes", "xmlnsc", "idoc")
+DOMAINS = (
+    "none",
+    "neon",
+    "mrm",
+    "jms_none",
+    "jms_text",
+    "jms_object",
+    "jms_map",
+    "jms_stream",
+    "jms_bytes",
+    "xmlnsc",
+    "idoc",
+)
 _NEEDS = {"mrm": ("Set", "Type", "Fmt"), "xmlnsc": ("Set",), "idoc": ("Set", "Fmt")}
 _MCD = ("Msd", "Set", "Type", "Fmt")
 _TYPES = ("string", "boolean", "bin.hex", "i1", "i2", "i4", "i8", "int", "r4", "r8")
@@ -21,7 +34,9 @@ _USR_NAME = re.compile(r"[^\W\d][\w$]*\Z")
 def mcd(domain: str, *, set: str = "", type: str = "", fmt: str = "") -> Element:
     """`<mcd>`; empty ones are left out."""
     values = {"Msd": domain, "Set": set, "Type": type, "Fmt": fmt}
-    return Element("mcd", children=tuple(Element(name, value) for name, value in values.items() if value))
+    return Element(
+        "mcd", children=tuple(Element(name, value) for name, value in values.items() if value)
+    )
 
 
 def usr(values: Mapping[str, str | int | bool]) -> Element:
@@ -33,7 +48,9 @@ def _value(name: str, value: str | int | bool) -> Element:
     if isinstance(value, bool):
         return Element(name, str(int(value)), attributes=(("dt", "boolean"),))
     if isinstance(value, int):
-        return Element(name, str(value), attributes=(("dt", "i4" if -(1 << 31) <= value < 1 << 31 else "i8"),))
+        return Element(
+            name, str(value), attributes=(("dt", "i4" if -(1 << 31) <= value < 1 << 31 else "i8"),)
+        )
     return Element(name, value)
 
 
@@ -57,9 +74,21 @@ def check_usr(root: Element) -> Iterator[Fault]:
         if child.name in seen:
             yield Fault("usr-repeated", 2442, f"<{child.name}> twice in <usr>")
         seen.add(child.name)
-        if not _USR_NAME.match(child.name) or child.name.startswith("JMS") or child.name.upper() in _RESERVED:
-            yield Fault("usr-name", 2442, f"{child.name!r}: no '.', ':' or '-', not JMS…, no word of a selector")
+        if (
+            not _USR_NAME.match(child.name)
+            or child.name.startswith("JMS")
+            or child.name.upper() in _RESERVED
+        ):
+            yield Fault(
+                "usr-name",
+                2442,
+                f"{child.name!r}: no '.', ':' or '-', not JMS…, no word of a selector",
+            )
         if child.children:
             yield Fault("usr-nested", 2335, f"<{child.name}> holds elements; <usr> has one level")
         if child.type not in _TYPES:
-            yield Fault("usr-type", 2335, f"<{child.name}> has dt {child.type!r}; known: {', '.join(_TYPES)}")
+            yield Fault(
+                "usr-type",
+                2335,
+                f"<{child.name}> has dt {child.type!r}; known: {', '.join(_TYPES)}",
+            )

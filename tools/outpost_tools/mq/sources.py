@@ -1,8 +1,10 @@
-"""Where publications come from: an MQTT subscription with acknowledgement by hand, or the collector's segments.
+"""Where publications come from: an MQTT subscription with acknowledgement by hand, or the
+collector's segments.
 
-MQTT 5 is asked for because of one option, Retain As Published: an MQTT 3.1.1 server clears RETAIN in what it forwards
-to a subscription that is already there, so that a bridge could not tell which publications are to be retained.
-QoS 1 and not 2: paho takes a QoS 2 message over (PUBREC) before anyone could make it durable.
+MQTT 5 is asked for because of one option, Retain As Published: an MQTT 3.1.1 server clears RETAIN
+in what it forwards to a subscription that is already there, so that a bridge could not tell which
+publications are to be retained. QoS 1 and not 2: paho takes a QoS 2 message over (PUBREC) before
+anyone could make it durable.
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from outpost_tools import segments
-from outpost_tools.errors import ToolError
+from outpost_tools.common import segments
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.mqtt_connection import Connection, Limits
 from outpost_tools.mq.bridge import Incoming
 from outpost_tools.mq.mapping import Publication
 from outpost_tools.mq.reasons import MqError
-from outpost_tools.mqtt_connection import Connection, Limits
 
 # One batch is one unit of work and one fsync.
 BATCH_MESSAGES = 500
@@ -34,7 +36,8 @@ FOLLOW_S = 0.2
 
 
 class Subscription(Connection[Incoming]):
-    """A persistent session at a broker; connects by itself, with backoff, whenever take() finds no connection."""
+    """A persistent session at a broker; connects by itself, with backoff, whenever take() finds no
+    connection."""
 
     is_finished = False
     refused_hint = "check --user and --password-file, or try --mqtt 3.1.1"
@@ -55,10 +58,13 @@ class Subscription(Connection[Incoming]):
         """PUBACK for those of this connection; the broker sends the others again."""
         if self.connected:
             due = [incoming.token for incoming in received if incoming.publication.qos == 1]
-            self._client.ack_all([packet_id for packet_id, connection in due if connection == self._connection])
+            self._client.ack_all(
+                [packet_id for packet_id, connection in due if connection == self._connection]
+            )
 
     def _session(self) -> dict[str, Any]:
-        """Version 5 says in CONNECT what version 3.1.1 says by clean_session: keep it, for ever."""
+        """Version 5 says in CONNECT what version 3.1.1 says by clean_session: keep it
+        indefinitely."""
         if self._version != mqtt.MQTTv5:
             return {}
         properties = Properties(PacketTypes.CONNECT)
@@ -67,28 +73,42 @@ class Subscription(Connection[Incoming]):
 
     def _subscribe(self, client: mqtt.Client) -> None:
         if self._version == mqtt.MQTTv5:
-            # Retained messages once, when the subscription is made: sent again they would come after newer ones.
-            options = SubscribeOptions(qos=1, retainAsPublished=True, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
+            # Retained messages once, when the subscription is made: sent again they would come
+            # after newer ones.
+            options = SubscribeOptions(
+                qos=1,
+                retainAsPublished=True,
+                retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB,
+            )
             client.subscribe([(name, options) for name in self._filters])
         else:
             client.subscribe([(name, 1) for name in self._filters])
 
     def _on_subscribe(self, _client, _userdata, _mid, reasons, _properties) -> None:
         for name, reason in zip(self._filters, reasons, strict=False):
-            self._say(f"refused to let us subscribe to {name}" if reason.is_failure else f"subscribed to {name}")
+            self._say(
+                f"refused to let us subscribe to {name}"
+                if reason.is_failure
+                else f"subscribed to {name}"
+            )
 
     def _on_message(self, _client, _userdata, message: mqtt.MQTTMessage) -> None:
         topic = message._topic  # .topic raises when it is not UTF-8
-        packet = Publication(topic, bytes(message.payload), message.qos, bool(message.retain), bool(message.dup))
+        packet = Publication(
+            topic, bytes(message.payload), message.qos, bool(message.retain), bool(message.dup)
+        )
         self._taken_bytes += len(topic) + len(packet.payload)
-        self._taken.append(Incoming(packet, time.time_ns() // 1_000_000, (message.mid, self._connection)))
+        self._taken.append(
+            Incoming(packet, time.time_ns() // 1_000_000, (message.mid, self._connection))
+        )
 
     def _speaker(self) -> str:
         return "mq bridge: "
 
 
 class Segments:
-    """The sealed segments of one collector, in order; `position` is a file that remembers how far we have put.
+    """The sealed segments of one collector, in order; `position` is a file that remembers how far
+    we have put.
 
     The collector subscribes with QoS 1 and does not store a packet's QoS: 1 is assumed.
     """
@@ -126,7 +146,9 @@ class Segments:
         try:
             _write_position(self._position, self._at)
         except OSError as error:
-            raise ToolError(f"{self._position}: {error.strerror}; what was put since then will be put again") from None
+            raise ToolError(
+                f"{self._position}: {error.strerror}; what was put since then will be put again"
+            ) from None
 
     def idle(self) -> None:
         """Nothing to keep alive."""
@@ -135,16 +157,22 @@ class Segments:
         """Nothing to close."""
 
     def _frames(self, path: Path, number: int, begin: int) -> list[Incoming]:
-        """Raises ToolError for a file that is no segment, or is damaged: what follows the damage cannot be read."""
+        """Raises ToolError for a file that is no segment, or is damaged: what follows the damage
+        cannot be read."""
         if self._loaded[0] != number:
             self._loaded = number, path.read_bytes()
         data = self._loaded[1]
         if not data.startswith(segments.MAGIC):
-            raise ToolError(f"{path}: not a segment (wrong magic); remove it from the log directory")
+            raise ToolError(
+                f"{path}: not a segment (wrong magic); remove it from the log directory"
+            )
         frames = itertools.islice(segments.scan(data, begin), BATCH_MESSAGES)
         received = [_incoming(frame, number) for frame in frames]
         if not received and begin != len(data):
-            raise ToolError(f"{path}: damaged at byte {begin}; restore the file, or move it away to go on without the rest")
+            raise ToolError(
+                f"{path}: damaged at byte {begin}; restore the file, or move it away to go on "
+                "without the rest"
+            )
         return received
 
 
@@ -153,7 +181,9 @@ def _incoming(frame: segments.Frame, number: int) -> Incoming:
     if frame.truncated:
         text = f"the collector kept {len(frame.payload)} of {frame.original_length} bytes"
         fault = MqError("truncated", 0, text)
-    packet = Publication(frame.topic, frame.payload, 1, frame.retained, bool(frame.flags & segments.FLAG_DUP))
+    packet = Publication(
+        frame.topic, frame.payload, 1, frame.retained, bool(frame.flags & segments.FLAG_DUP)
+    )
     return Incoming(packet, frame.received_ms, (number, frame.end), fault)
 
 
@@ -175,4 +205,6 @@ def _read_position(path: Path) -> tuple[int, int]:
         record = json.loads(path.read_text(encoding="utf-8"))
         return int(record["segment"]), int(record["offset"])
     except (OSError, ValueError, TypeError, LookupError):
-        raise ToolError(f"{path} holds no position; remove it to begin with the first segment") from None
+        raise ToolError(
+            f"{path} holds no position; remove it to begin with the first segment"
+        ) from None

@@ -1,8 +1,10 @@
-"""Where messages go when no queue manager is at hand: JSON lines, or a file each. put() returns when they are durable.
+"""Where messages go when no queue manager is at hand: JSON lines, or a file each. put() returns
+when they are durable.
 
-JSON lines: {"queue", "md", "data"} a message, data in base64. A line without its newline is a torn write and is cut at
-the next start. Files: `000000000001.mq` has the message's bytes, `000000000001.md.json` queue and MQMD; the `.mq` gets
-its name last, so a reader who looks for `*.mq` sees whole pairs.
+JSON lines: {"queue", "md", "data"} a message, data in base64. A line without its newline is a torn
+write and is cut at the next start. Files: `000000000001.mq` has the message's bytes,
+`000000000001.md.json` queue and MQMD; the `.mq` gets its name last, so a reader who looks for
+`*.mq` sees whole pairs.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.segments import sync_directory
 from outpost_tools.mq.descriptor import from_json
 from outpost_tools.mq.mapping import Outgoing
 from outpost_tools.mq.reasons import MqError
-from outpost_tools.segments import sync_directory
 
 
 class SinkError(Exception):
@@ -38,7 +40,10 @@ class Unputtable(Exception):
 
 
 class Sink(Protocol):
-    """put(): all of them durable and in order, or SinkError, or Unputtable. After SinkError it may be called again."""
+    """put(): all of them durable and in order, or SinkError, or Unputtable.
+
+    After SinkError it may be called again.
+    """
 
     def put(self, messages: Sequence[Outgoing]) -> None: ...
 
@@ -46,21 +51,32 @@ class Sink(Protocol):
 
 
 def to_json(message: Outgoing) -> dict[str, Any]:
-    return {"queue": message.queue, "md": message.md.to_json(), "data": base64.b64encode(message.data).decode()}
+    return {
+        "queue": message.queue,
+        "md": message.md.to_json(),
+        "data": base64.b64encode(message.data).decode(),
+    }
 
 
 def from_line(line: str | bytes) -> Outgoing:
     """The message in one JSON line. Raises MqError."""
     try:
         record = json.loads(line)
-        queue, md, data = str(record["queue"]), record["md"], base64.b64decode(record["data"], validate=True)
+        queue, md, data = (
+            str(record["queue"]),
+            record["md"],
+            base64.b64decode(record["data"], validate=True),
+        )
     except (ValueError, TypeError, LookupError, RecursionError, binascii.Error):
         raise MqError("json", 2334, 'no {"queue", "md", "data"} with data in base64') from None
     return Outgoing(queue, from_json(md), data)
 
 
 class Lines:
-    """A file of JSON lines that only grows. One process at a time: raises ToolError when another holds it."""
+    """A file of JSON lines that only grows.
+
+    One process at a time: raises ToolError when another holds it.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -120,7 +136,10 @@ class Files:
         try:
             for number, message in enumerate(messages, self._last + 1):
                 description = {"queue": message.queue, "md": message.md.to_json()}
-                _write_file(self._path(number, ".md.json"), json.dumps(description, indent=2).encode() + b"\n")
+                _write_file(
+                    self._path(number, ".md.json"),
+                    json.dumps(description, indent=2).encode() + b"\n",
+                )
                 _write_file(self._path(number, ".part"), message.data)
                 names.append(number)
             for number in names:  # in order: a kill leaves the first ones, never a gap
@@ -147,7 +166,9 @@ def _open_locked(path: Path) -> int:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(handle)
-        raise ToolError(f"{path} is in use by another bridge; stop it, or give this one another output") from None
+        raise ToolError(
+            f"{path} is in use by another bridge; stop it, or give this one another output"
+        ) from None
     return handle
 
 

@@ -1,13 +1,14 @@
-"""Reads a copy of an outbox's flash without a board: a second implementation of `firmware/OUTBOX_FORMAT.md`.
+"""Reads a copy of an outbox's flash without a board: a second implementation of
+`firmware/OUTBOX_FORMAT.md`.
 
 layout.py    the bytes: header, record, CRC; one block at a time; pure
-salvage.py   what stands behind damage, where a CRC proves it; pure
+salvage.py   what follows damage, where a CRC proves it; pure
 image.py     the ring: head, chain, which messages are held
 faults.py    what is wrong with an image, by name
 show.py      text and JSON for people and programs
 export.py    messages out: JSON lines, or a sealed segment for the pipeline
 wear.py      the model of wear; pure
-cli.py       `outpost outbox`
+live.py      the image of a board that is alive, over its serial port
+source.py    the image that the arguments name, examined
+arguments/   `outpost outbox show`, check, export, wear
 """
-
-from outpost_tools.outbox.cli import add_parser as add_parser

@@ -1,4 +1,5 @@
-"""Messages out of an image: as JSON lines, or as one sealed segment that the pipeline reads like a collector's.
+"""Messages out of an image: as JSON lines, or as one sealed segment that the pipeline reads like a
+collector's.
 
 Frames are the same for the same image and time, so that exporting twice changes nothing.
 """
@@ -7,23 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from outpost_tools import segments
-from outpost_tools.errors import ToolError
+from outpost_tools.common import segments
+from outpost_tools.common.errors import ToolError
 from outpost_tools.outbox.image import Image, Message, State
 from outpost_tools.outbox.show import message_json
 
-_ONE_SEGMENT_BYTES = 1 << 40  # an image gives one segment: sealed whole, or not there
+_ONE_SEGMENT_BYTES = 1 << 40  # an image yields one segment: sealed whole, or not there
 
 
 def chosen(image: Image, *, with_freed: bool, prefix: str | None) -> list[Message]:
     """The messages still held; with_freed: all that can be read. prefix: only topics below it."""
     start = None if prefix is None else prefix.encode() + b"/"
     messages = image.messages if with_freed else image.held
-    return [message for message in messages if start is None or message.record.topic.startswith(start)]
+    return [
+        message for message in messages if start is None or message.record.topic.startswith(start)
+    ]
 
 
 def json_lines(messages: Iterable[Message]) -> str:
@@ -42,9 +44,17 @@ def write_new(path: Path, text: str) -> None:
 
 
 def write_segment(messages: list[Message], directory: Path, received_ms: int) -> bool:
-    """Seal them as the one segment of `directory`. False: it is there, with just these messages. Raises ToolError."""
-    # One whose number was given up has the key of another message: it must not meet it in the tables.
-    frames = [_frame(message, received_ms) for message in messages if message.state is not State.SUPERSEDED]
+    """Seal them as the one segment of `directory`.
+
+    False: it is there, with just these messages. Raises ToolError.
+    """
+    # One whose number was given up has the key of another message: it must not meet it in the
+    # tables.
+    frames = [
+        _frame(message, received_ms)
+        for message in messages
+        if message.state is not State.SUPERSEDED
+    ]
     if directory.exists() and any(directory.iterdir()):
         _check_same(directory, frames)
         return False
@@ -61,21 +71,25 @@ def write_segment(messages: list[Message], directory: Path, received_ms: int) ->
 
 
 def _frame(message: Message, received_ms: int) -> bytes:
-    # Never RETAIN: a broker passes a new message on without it, and one with it is a stale copy for the pipeline.
+    # Never RETAIN: a broker passes a new message on without it, and one with it is a stale copy for
+    # the pipeline.
     return segments.encode_frame(received_ms, message.record.topic, message.record.payload)
 
 
 def _check_same(directory: Path, frames: list[bytes]) -> None:
-    """Raises ToolError unless the directory holds one sealed segment with these messages, at whatever time received."""
-    wanted = [(frame.topic, frame.payload) for frame in segments.scan(b"".join([segments.MAGIC, *frames]))]
+    """Raises ToolError unless the directory holds one sealed segment with these messages, at
+    whatever time received."""
+    wanted = [
+        (frame.topic, frame.payload) for frame in segments.scan(b"".join([segments.MAGIC, *frames]))
+    ]
     sealed = segments.sealed_segments(directory)
     if sealed == sorted(directory.iterdir()) and len(sealed) == 1:
         with contextlib.suppress(ValueError, OSError):
-            if wanted == [(frame.topic, frame.payload) for frame in segments.read_segment(sealed[0])]:
+            if wanted == [
+                (frame.topic, frame.payload) for frame in segments.read_segment(sealed[0])
+            ]:
                 return
-    raise ToolError(f"{directory} holds something else: choose another --id (or remove it, if an export was cut off there)")
-
-
-def received_ms(path: Path) -> int:
-    """When the image was last written: the nearest to the time of its messages' arrival that is known."""
-    return os.stat(path).st_mtime_ns // 1_000_000
+    raise ToolError(
+        f"{directory} holds something else: choose another --id (or remove it, if an export was "
+        "cut off there)"
+    )

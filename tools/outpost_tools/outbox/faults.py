@@ -1,20 +1,38 @@
-"""What is wrong with an image, each fault by its name; and what is not wrong but worth a note: traces of power cuts."""
+"""What is wrong with an image, each fault by its name; and what is not wrong but worth a note:
+traces of power cuts."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from outpost_tools.outbox.image import Block, Image, Kind, Status, age, board_view
-from outpost_tools.outbox.layout import BLOCK_BYTES, MESSAGE, NUMBERS, OVERHEAD_BYTES, STATE, Record, is_erased
+from outpost_tools.outbox.layout import (
+    BLOCK_BYTES,
+    MESSAGE,
+    NUMBERS,
+    OVERHEAD_BYTES,
+    STATE,
+    Record,
+    is_erased,
+)
 
 _HEADERLESS = {
-    Kind.NEWER: "newer version: a sector of a later format; read it with the `outpost` of that firmware",
-    Kind.DAMAGED: "bad header: begins as a sector, its CRC does not fit; its messages cannot be read",
-    Kind.FOREIGN: "foreign block: neither erased nor a sector; is this the outbox's region, from its first block on?",
+    Kind.NEWER: (
+        "newer version: a sector of a later format; read it with the `outpost` of that firmware"
+    ),
+    Kind.DAMAGED: (
+        "bad header: begins as a sector, its CRC does not fit; its messages cannot be read"
+    ),
+    Kind.FOREIGN: (
+        "foreign block: neither erased nor a sector; is this the outbox's region, from its first "
+        "block on?"
+    ),
 }
 _STATUS = {
     Status.BLANK: "blank: all erased; no outbox is here, or not yet",
-    Status.FOREIGN: "foreign: no sector of an outbox is here; does the image begin at the region's first block?",
+    Status.FOREIGN: (
+        "foreign: no sector of an outbox is here; does the image begin at the region's first block?"
+    ),
     Status.NEWER: "newer version: no sector of version 1 is here",
 }
 # A line for each block would only repeat what the line for the region says.
@@ -39,8 +57,16 @@ class Findings(NamedTuple):
         self.notes.append(f"block {block.number}: {text}")
 
 
+def write(findings: Findings, stream: TextIO) -> None:
+    for line in findings.faults:
+        print(f"fault: {line}", file=stream)
+    for line in findings.notes:
+        print(f"note: {line}", file=stream)
+
+
 def examine(data: bytes, image: Image, align: int | None = None) -> Findings:
-    """align: what the board's settings say; another one in the image is then a fault, as for the board's mount()."""
+    """align: what the board's settings say; another one in the image is then a fault, as for the
+    board's mount()."""
     found = Findings([], [])
     _size(image, found)
     if image.status is not Status.OUTBOX:
@@ -61,12 +87,19 @@ def _size(image: Image, found: Findings) -> None:
         text = f"the last block has {image.odd_bytes} bytes; read as if the rest were erased"
         found.faults.append(f"truncated image: its size is no multiple of {BLOCK_BYTES}: {text}")
     if len(image.blocks) < 2:
-        found.faults.append(f"truncated image: {len(image.blocks)} blocks of {BLOCK_BYTES} bytes; an outbox has 2 or more")
+        found.faults.append(
+            f"truncated image: {len(image.blocks)} blocks of {BLOCK_BYTES} bytes; an outbox has 2 "
+            "or more"
+        )
 
 
 def _no_sector(image: Image, block: Block, found: Findings) -> None:
     if _is_next(image, block) and block.kind is not Kind.NEWER:
-        found.note(block, "not erased: the next to be used, and a power cut in its erase or first program leaves it so")
+        found.note(
+            block,
+            "not erased: the next to be used, and a power cut in its erase or first program leaves "
+            "it so",
+        )
     else:
         found.fault(block, _HEADERLESS[block.kind])
 
@@ -74,15 +107,25 @@ def _no_sector(image: Image, block: Block, found: Findings) -> None:
 def _sector(image: Image, block: Block, align: int | None, found: Findings) -> None:
     header = block.header
     if block.kind is Kind.REPAIRED:
-        found.fault(block, f"bad header: one bit of byte {block.wrong_byte} is wrong; read as sector {header.sector_no}")
+        found.fault(
+            block,
+            f"bad header: one bit of byte {block.wrong_byte} is wrong; read as sector "
+            f"{header.sector_no}",
+        )
     if align is not None and header.align != align:
-        found.fault(block, f"other alignment: {header.align}; a board set to {align} refuses it (GEOMETRY)")
+        found.fault(
+            block, f"other alignment: {header.align}; a board set to {align} refuses it (GEOMETRY)"
+        )
     if header.stream != image.head.header.stream:
         _other_stream(block, found)
     elif block not in image.chain:
         found.fault(block, f"out of place: a second sector {header.sector_no}")
     elif (block.number + age(block, image.head)) % len(image.blocks) != image.head.number:
-        found.fault(block, f"out of place: sector {header.sector_no} belongs elsewhere; blocks are missing or were moved")
+        found.fault(
+            block,
+            f"out of place: sector {header.sector_no} belongs elsewhere; blocks are missing or "
+            "were moved",
+        )
     _records(block, found)
 
 
@@ -98,7 +141,9 @@ def _records(block: Block, found: Findings) -> None:
     end = block.header.records_at
     for record in block.walk.records:
         if record.offset != end:
-            found.fault(block, f"bad record at 0x{end:04x}: stepped over, going on at 0x{record.offset:04x}")
+            found.fault(
+                block, f"bad record at 0x{end:04x}: stepped over, going on at 0x{record.offset:04x}"
+            )
         end = record.offset + record.size_bytes
         for text in _oddities(block, record):
             found.fault(block, f"bad record at 0x{record.offset:04x}: {text}")
@@ -131,17 +176,34 @@ def _sector_end(image: Image, block: Block, later: Block | None, found: Findings
     end, seq = block.walk.end, block.walk.next_seq
     first = later.header.first_seq if later is not None else seq
     if first > seq and (first <= image.oldest or _is_half_erased(image, block, first - seq)):
-        found.note(block, f"messages {seq} to {first - 1} are gone: freed, and the power cut in the erase of the block")
+        found.note(
+            block,
+            f"messages {seq} to {first - 1} are gone: freed, and the power cut in the erase of the "
+            "block",
+        )
     elif first > seq:
-        found.fault(block, f"bad record at 0x{end:04x}: messages {max(seq, image.oldest)} to {first - 1} are unreadable")
+        found.fault(
+            block,
+            f"bad record at 0x{end:04x}: messages {max(seq, image.oldest)} to {first - 1} are "
+            "unreadable",
+        )
     elif not block.rest_is_erased:
-        found.note(block, f"sealed: a torn record at 0x{end:04x}, as a power cut leaves it; it was never promised")
+        found.note(
+            block,
+            f"sealed: a torn record at 0x{end:04x}, as a power cut leaves it; "
+            "it was never promised",
+        )
     if first < seq:
-        found.note(block, f"{seq - first} messages given up after a failed program, and stored again in the next sector")
+        found.note(
+            block,
+            f"{seq - first} messages given up after a failed program, and stored again in the next "
+            "sector",
+        )
 
 
 def _is_half_erased(image: Image, block: Block, missing: int) -> bool:
-    """It is the next block to be used, and what is left behind the torn record has not the room of the others that were there."""
+    """It is the next block to be used, and what is left after the torn record has no room of
+    the others that were there."""
     if not _is_next(image, block):
         return False
     left = block.rest_bytes - block.torn_bytes
@@ -156,6 +218,11 @@ def _board(data: bytes, image: Image, found: Findings) -> None:
     board = board_view(data)
     hidden = len(image.held) - len(board.held)
     if board.status is Status.NEWER:
-        found.notes.append("a board refuses this region as it is (NEWER), and changes nothing in it")
+        found.notes.append(
+            "a board refuses this region as it is (NEWER), and changes nothing in it"
+        )
     elif hidden > 0:
-        found.notes.append(f"a board sees {hidden} of these messages no more, and will write over them: export before it runs")
+        found.notes.append(
+            f"a board sees {hidden} of these messages no more, and will write over them: export "
+            "before it runs"
+        )

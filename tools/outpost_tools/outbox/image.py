@@ -1,7 +1,8 @@
 """The ring in an image: which block is the head, what belongs to it, and which messages are held.
 
-read_image() makes of it what can be made: damaged records are stepped over, headers with one wrong bit repaired, missing sectors
-are gaps. board_view() is what a board's mount() would make of it: no such header, nothing beyond a gap.
+read_image() makes of it what can be made: damaged records are stepped over, headers with one wrong
+bit repaired, missing sectors are gaps. board_view() is what a board's mount() would make of it: no
+such header, nothing beyond a gap.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class State(StrEnum):
     HELD = "held"
     ACKED = "acked"  # done with, out of order: an older one is held
     FREED = "freed"
-    SUPERSEDED = "superseded"  # given up after a failed program: a later sector uses its number again
+    SUPERSEDED = (
+        "superseded"  # given up after a failed program: a later sector uses its number again
+    )
     STRAY = "stray"  # of another stream, or of a second copy of a sector
 
 
@@ -48,7 +51,8 @@ class Status(StrEnum):
 
 @dataclass(slots=True)
 class Block:
-    """One block. header and walk are those of a SECTOR or a REPAIRED one; `wrong_byte` is that of a repaired header."""
+    """One block. header and walk are those of a SECTOR or a REPAIRED one; `wrong_byte` is that of a
+    repaired header."""
 
     number: int
     kind: Kind
@@ -69,7 +73,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message record where it stands. (stream, seq) is its number."""
+    """A message record and its place. (stream, seq) is its number."""
 
     record: Record
     block: int
@@ -83,14 +87,19 @@ class Message:
 
 @dataclass(slots=True)
 class Image:
-    """What was found. `chain`: the head's stream, oldest sector first; `messages`: in order, stray ones first."""
+    """What was found.
+
+    `chain`: the head's stream, oldest sector first; `messages`: in order, stray ones first.
+    """
 
     blocks: list[Block]
     odd_bytes: int
     status: Status
     chain: list[Block] = field(default_factory=list)
     stream: str = ""
-    told_oldest: int = 0  # as the newest record says; `oldest` may be later, when what was older is gone
+    told_oldest: int = (
+        0  # as the newest record says; `oldest` may be later, when what was older is gone
+    )
     oldest: int = 0
     acked: frozenset[int] = frozenset()
     next_seq: int = 0
@@ -108,8 +117,16 @@ class Image:
     @property
     def unreadable(self) -> int:
         """Numbers from `oldest` on that are neither done with nor readable."""
-        readable = {m.seq for m in self.messages if m.state in (State.HELD, State.ACKED) and m.seq >= self.oldest}
-        return self.next_seq - self.oldest - len(readable | {seq for seq in self.acked if self.oldest <= seq < self.next_seq})
+        readable = {
+            m.seq
+            for m in self.messages
+            if m.state in (State.HELD, State.ACKED) and m.seq >= self.oldest
+        }
+        return (
+            self.next_seq
+            - self.oldest
+            - len(readable | {seq for seq in self.acked if self.oldest <= seq < self.next_seq})
+        )
 
 
 def read_image(data: bytes) -> Image:
@@ -134,13 +151,20 @@ def _assembled(data: bytes, *, deep: bool) -> Image:
 
 
 def _split(data: bytes) -> list[bytes]:
-    return [data[at : at + BLOCK_BYTES].ljust(BLOCK_BYTES, b"\xff") for at in range(0, len(data), BLOCK_BYTES)]
+    return [
+        data[at : at + BLOCK_BYTES].ljust(BLOCK_BYTES, b"\xff")
+        for at in range(0, len(data), BLOCK_BYTES)
+    ]
 
 
 def _block(number: int, text: bytes, repair: bool) -> Block:
     header = layout.read_header(text)
     if header is not None:
-        return Block(number, Kind.NEWER) if header.version > layout.VERSION else _sector(number, Kind.SECTOR, text, header)
+        return (
+            Block(number, Kind.NEWER)
+            if header.version > layout.VERSION
+            else _sector(number, Kind.SECTOR, text, header)
+        )
     if layout.is_erased(text):
         return Block(number, Kind.ERASED)
     repaired = salvage.repair_header(text) if repair else None
@@ -154,7 +178,14 @@ def _block(number: int, text: bytes, repair: bool) -> Block:
 def _sector(number: int, kind: Kind, text: bytes, header: Header) -> Block:
     found = salvage.walk_on(text, header)
     rest_bytes = len(text[found.end :].rstrip(b"\xff"))
-    return Block(number, kind, header, found, rest_bytes, min(rest_bytes, layout.stated_bytes(text, found.end)))
+    return Block(
+        number,
+        kind,
+        header,
+        found,
+        rest_bytes,
+        min(rest_bytes, layout.stated_bytes(text, found.end)),
+    )
 
 
 def _status(data: bytes, blocks: list[Block], sectors: list[Block], deep: bool) -> Status:
@@ -168,7 +199,8 @@ def _status(data: bytes, blocks: list[Block], sectors: list[Block], deep: bool) 
 
 
 def _is_later(sector_no: int, other: int) -> bool:
-    """Counted modulo 2^30; equal counts as later, because the firmware takes the last one that it meets."""
+    """Counted modulo 2^30; equal counts as later, because the firmware takes the last one that it
+    meets."""
     return (sector_no - other) % NUMBERS < NUMBERS // 2
 
 
@@ -186,8 +218,13 @@ def age(block: Block, head: Block) -> int:
 
 
 def _chain(head: Block, sectors: list[Block]) -> list[Block]:
-    """Every sector of the head's stream, wherever it stands, oldest first; of two with one number the first."""
-    by_age = {age(block, head): block for block in reversed(sectors) if block.header.stream == head.header.stream}
+    """Every sector of the head's stream, wherever it is, oldest first; of two with one number
+    the first."""
+    by_age = {
+        age(block, head): block
+        for block in reversed(sectors)
+        if block.header.stream == head.header.stream
+    }
     by_age[0] = head
     return [by_age[key] for key in sorted(by_age, reverse=True)]
 
@@ -197,7 +234,11 @@ def _unbroken_chain(head: Block, blocks: list[Block]) -> list[Block]:
     chain, oldest = [head], _told(head)[0]
     while chain[0].header.first_seq > oldest and len(chain) < len(blocks):
         before = blocks[(chain[0].number - 1) % len(blocks)]
-        if not before.is_sector or age(before, head) != len(chain) or before.header.stream != head.header.stream:
+        if (
+            not before.is_sector
+            or age(before, head) != len(chain)
+            or before.header.stream != head.header.stream
+        ):
             break
         chain.insert(0, before)
     return chain
@@ -224,11 +265,18 @@ def _take_messages(image: Image, sectors: list[Block]) -> None:
     in_chain = {block.number for block in image.chain}
     others = [block for block in sectors if block.number not in in_chain]
     for block in others:
-        image.messages += [_message(block, record, State.STRAY) for record in _message_records(block)]
+        image.messages += [
+            _message(block, record, State.STRAY) for record in _message_records(block)
+        ]
     # A number at which a later sector begins was given up by the earlier one.
     found, limit = [], image.next_seq
     for block in reversed(image.chain):
-        found.append([_message(block, record, _state(image, record.seq, limit)) for record in _message_records(block)])
+        found.append(
+            [
+                _message(block, record, _state(image, record.seq, limit))
+                for record in _message_records(block)
+            ]
+        )
         limit = min(limit, block.header.first_seq)
     image.messages += [message for group in reversed(found) for message in group]
 
@@ -238,7 +286,9 @@ def _message_records(block: Block) -> list[Record]:
 
 
 def _message(block: Block, record: Record, state: State) -> Message:
-    return Message(record, block.number, block.header.stream.decode("ascii", "backslashreplace"), state)
+    return Message(
+        record, block.number, block.header.stream.decode("ascii", "backslashreplace"), state
+    )
 
 
 def _state(image: Image, seq: int, limit: int) -> State:

@@ -1,4 +1,5 @@
-"""The bytes of the outbox format, version 1: `firmware/OUTBOX_FORMAT.md`, read with struct and zlib.
+"""The bytes of the outbox format, version 1: `firmware/OUTBOX_FORMAT.md`, read with struct and
+zlib.
 
 Shares no code with the firmware, so that each checks the other. Knows one block: no ring, no queue.
 """
@@ -47,7 +48,11 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record. `seq` is its number (of a state record: the one the next message gets); `size_bytes` counts the padding."""
+    """One record.
+
+    `seq` is its number (of a state record: the one the next message gets); `size_bytes` counts the
+    padding.
+    """
 
     offset: int
     size_bytes: int
@@ -103,7 +108,8 @@ def is_erased(data: bytes) -> bool:
 
 
 def read_header(block: bytes) -> Header | None:
-    """The header of a sector, also of a newer version (whose other fields then mean nothing); None when there is none."""
+    """The header of a sector, also of a newer version (whose other fields then mean nothing); None
+    when there is none."""
     magic, version, align_log2, *fields = _HEADER.unpack_from(block)
     salt = _CRC.unpack_from(block, _HEADER.size)[0]
     if magic != MAGIC or salt != crc30(block[: _HEADER.size], 0):
@@ -142,7 +148,9 @@ def read_record(block: bytes, offset: int, header: Header, seq: int) -> Record |
     kind = prefix.kind
     state = (prefix.oldest & _MASK, prefix.acked, prefix.boot)
     texts = (block[topic_at:payload_at], block[payload_at:crc_at], block[crc_at + _CRC.size : end])
-    return Record(offset, end - offset, kind & 0x0F, kind >> 4 & 3, bool(kind & 0x40), seq, *state, *texts)
+    return Record(
+        offset, end - offset, kind & 0x0F, kind >> 4 & 3, bool(kind & 0x40), seq, *state, *texts
+    )
 
 
 def walk(block: bytes, header: Header) -> Walk:

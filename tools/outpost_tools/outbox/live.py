@@ -1,7 +1,7 @@
 """The outbox of a live board, over its serial port: an image as a flash reader would give it.
 
-It stops the board's program (`device/console.py`), lets the board send its outbox block by block, each with a CRC, and starts the
-program anew. Nothing is written to the flash.
+It stops the board's program (`device/console.py`), lets the board send its outbox block by block,
+each with a CRC, and restarts the program. Nothing is written to the flash.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 
+from outpost_tools.common.errors import ToolError
 from outpost_tools.device import console
-from outpost_tools.errors import ToolError
 from outpost_tools.outbox.layout import BLOCK_BYTES
 
 # The device is opened as firmware/main.py opens it, and only read. A block goes without the erased
@@ -72,7 +72,9 @@ _REFUSALS = {
 
 
 def read_outbox(
-    port: str, answer_s: float = console.ANSWER_S, show: Callable[[int, int], None] = lambda done, total: None
+    port: str,
+    answer_s: float = console.ANSWER_S,
+    show: Callable[[int, int], None] = lambda done, total: None,
 ) -> bytes:
     """The bytes of the region. `show` is called with (blocks so far, blocks). Raises ToolError."""
     if importlib.util.find_spec("mpremote") is None:
@@ -88,7 +90,9 @@ def progress_bar() -> Iterator[Callable[[int, int], None]]:
     """What `show` may be: a bar on stderr when that is a terminal."""
     from tqdm import tqdm
 
-    with tqdm(desc="reading the board", unit="block", disable=None, leave=False, file=sys.stderr) as bar:
+    with tqdm(
+        desc="reading the board", unit="block", disable=None, leave=False, file=sys.stderr
+    ) as bar:
 
         def show(done: int, total: int) -> None:
             bar.total = total
@@ -130,12 +134,15 @@ def _collect(port: str, board: console.Console, show: Callable[[int, int], None]
 
 
 def _count_of(port: str, line: bytes) -> int | None:
-    """Blocks of the region, when the line tells it and is whole."""
+    """Blocks of the region, when the line names it and is whole."""
     found = _HEADER.fullmatch(line)
     if found is None or zlib.crc32(b"%s %s" % found.group(1, 2)) != int(found[3], 16):
         return None
     if int(found[2]) != BLOCK_BYTES:
-        raise ToolError(f"{port}: the board's blocks have {int(found[2])} bytes, not {BLOCK_BYTES}: that is no outbox device")
+        raise ToolError(
+            f"{port}: the board's blocks have {int(found[2])} bytes, not {BLOCK_BYTES}: that is no "
+            "outbox device"
+        )
     return int(found[1])
 
 
@@ -150,4 +157,8 @@ def _block_of(line: bytes) -> tuple[int, bytes] | None:
         return None
     data = data.ljust(BLOCK_BYTES, b"\xff")
     number = int(found[1])
-    return (number, data) if len(data) == BLOCK_BYTES and zlib.crc32(data, number) == int(found[2], 16) else None
+    return (
+        (number, data)
+        if len(data) == BLOCK_BYTES and zlib.crc32(data, number) == int(found[2], 16)
+        else None
+    )

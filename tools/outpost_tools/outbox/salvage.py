@@ -1,7 +1,9 @@
-"""What stands behind damage. Nothing is guessed: a record counts only where its own CRC proves text, place and number.
+"""What follows damage. Nothing is guessed: a record counts only where its own CRC proves
+text, place and number.
 
-A power cut leaves nothing behind a torn record, so on sound flash there is nothing to find here. Bits that flip later can hide
-good records behind one damaged record, or a whole sector behind its header.
+A power cut leaves nothing after a torn record, so on sound flash there is nothing to find here.
+Bits that flip later can hide good records after one damaged record, or a whole sector after its
+header.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from outpost_tools.outbox.layout import (
 
 
 def repair_header(block: bytes) -> tuple[Header, int] | None:
-    """(header, byte) when the header is valid but for one bit of that byte, and the record behind it proves it so."""
+    """(header, byte) when the header is valid but for one bit of that byte, and the record after
+    it proves it so."""
     for bit in range(HEADER_BYTES * 8):
         trial = bytearray(block[:HEADER_BYTES])
         trial[bit // 8] ^= 1 << bit % 8
@@ -41,7 +44,7 @@ def repair_header(block: bytes) -> tuple[Header, int] | None:
 
 
 def walk_on(block: bytes, header: Header) -> Walk:
-    """As layout.walk(), and on behind records that are not valid."""
+    """As layout.walk(), and on past records that are not valid."""
     records, end, seq = walk(block, header)
     while (record := _next_record(block, header, end, seq)) is not None:
         records.append(record)
@@ -53,10 +56,15 @@ def walk_on(block: bytes, header: Header) -> Walk:
 
 
 def _next_record(block: bytes, header: Header, damaged_at: int, seq: int) -> Record | None:
-    """The first valid record behind the one at `damaged_at`, which had (or, as a state record, had not) the number `seq`."""
+    """The first valid record after the one at `damaged_at`, which had (or, as a state record, had
+    not) the number `seq`."""
     if is_erased(block[damaged_at:]):
         return None
-    for offset in range(damaged_at + padded(OVERHEAD_BYTES, header.align), BLOCK_BYTES - OVERHEAD_BYTES + 1, header.align):
+    for offset in range(
+        damaged_at + padded(OVERHEAD_BYTES, header.align),
+        BLOCK_BYTES - OVERHEAD_BYTES + 1,
+        header.align,
+    ):
         for number in _numbers(block, header, offset, damaged_at, seq):
             record = read_record(block, offset, header, number)
             if record is not None and is_erased(record.padding):
@@ -67,7 +75,8 @@ def _next_record(block: bytes, header: Header, damaged_at: int, seq: int) -> Rec
 def _numbers(block: bytes, header: Header, offset: int, damaged_at: int, seq: int) -> Iterator[int]:
     """The numbers that a record at `offset` can have: none where its prefix makes no sense.
 
-    The narrower, the better: each number tried is one more chance in 2^30 to take noise for a record.
+    The narrower, the better: each number tried is one more chance in 2^30 to take noise for a
+    record.
     """
     prefix = read_prefix(block, offset)
     if prefix is None or prefix.kind & 0x30 == 0x30 or prefix.kind & 0x0F not in (MESSAGE, STATE):

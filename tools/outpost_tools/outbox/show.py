@@ -1,4 +1,7 @@
-"""An image for people (text) and for programs (JSON). Everything from the flash is escaped: it may be anything."""
+"""An image for people (text) and for programs (JSON).
+
+Everything from the flash is escaped: it may be anything.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,26 @@ def text_fields(name: str, data: bytes) -> dict[str, str]:
 
 
 def _shown(data: bytes) -> str:
-    """As it is when every character can be printed; control characters would play with the terminal."""
+    """As it is when every character can be printed; control characters would play with the
+    terminal."""
     text = data.decode("utf-8", "replace")
     return text if text.isprintable() and "\ufffd" not in text else f"hex {data.hex()}"
 
 
 def sector_lines(image: Image, *, with_records: bool) -> Iterator[str]:
     """A line a block, and below it one a record."""
-    yield _COLUMNS.format("block", "sector_no", "stream", "first_seq", "oldest", "boot", "messages", "held", "free", "").rstrip()
+    yield _COLUMNS.format(
+        "block",
+        "sector_no",
+        "stream",
+        "first_seq",
+        "oldest",
+        "boot",
+        "messages",
+        "held",
+        "free",
+        "",
+    ).rstrip()
     states = {(message.block, message.record.offset): message.state for message in image.messages}
     held = Counter(message.block for message in image.held)
     for is_erased, run in itertools.groupby(image.blocks, lambda block: block.kind is Kind.ERASED):
@@ -41,7 +56,10 @@ def sector_lines(image: Image, *, with_records: bool) -> Iterator[str]:
         for block in run:
             yield _block_line(block, held[block.number])
             if with_records:
-                yield from (_record_line(record, states.get((block.number, record.offset))) for record in block.walk.records)
+                yield from (
+                    _record_line(record, states.get((block.number, record.offset)))
+                    for record in block.walk.records
+                )
 
 
 def _erased_line(run: list[Block]) -> str:
@@ -56,12 +74,22 @@ def _block_line(block: Block, held: int) -> str:
     stream = json.dumps(header.stream.decode("ascii", "backslashreplace"))[1:-1]
     boot = walk.records[-1].boot if walk.records else header.boot
     messages = sum(record.is_message for record in walk.records)
-    fields = (block.number, header.sector_no, stream, header.first_seq, header.oldest, boot, messages, held, free_bytes(block))
+    fields = (
+        block.number,
+        header.sector_no,
+        stream,
+        header.first_seq,
+        header.oldest,
+        boot,
+        messages,
+        held,
+        free_bytes(block),
+    )
     return _COLUMNS.format(*fields, "; ".join(block_marks(block))).rstrip()
 
 
 def free_bytes(block: Block) -> int:
-    """What a board could still append here: nothing behind a torn record."""
+    """What a board could still append here: nothing after a torn record."""
     return BLOCK_BYTES - block.walk.end if block.rest_is_erased else 0
 
 
@@ -75,49 +103,91 @@ def _record_line(record: Record, state: State | None) -> str:
     if state is None:
         note = f" note hex {record.payload.hex()}" if record.payload else ""
         kind = "state" if record.kind == 2 else f"kind {record.kind}"
-        return f"{start} {kind} before {record.seq}, oldest {record.oldest}, acked {record.acked:016b}{note}"
+        return (
+            f"{start} {kind} before {record.seq}, oldest {record.oldest}, acked "
+            f"{record.acked:016b}{note}"
+        )
     flags = f"QoS {record.qos}{' retain' if record.retain else ''}"
-    return f"{start} message {record.seq} {flags} {state.value} {_shown(record.topic)} {_shown(record.payload)}"
+    return (
+        f"{start} message {record.seq} {flags} {state.value} {_shown(record.topic)} "
+        f"{_shown(record.payload)}"
+    )
 
 
 def summary(image: Image) -> str:
     if image.status is not Status.OUTBOX:
         return f"no outbox: {image.status.value}"
     return (
-        f"{len(image.held)} messages held, oldest {image.oldest}, next {image.next_seq}, boot {image.boot}, "
+        f"{len(image.held)} messages held, oldest {image.oldest}, next {image.next_seq}, boot "
+        f"{image.boot}, "
         f"{image.unreadable} unreadable, stream {image.stream}"
     )
 
 
 def as_json(name: str, image: Image, findings: Findings, *, with_records: bool) -> dict[str, Any]:
     """The whole image; numbers and names as in `firmware/OUTBOX_FORMAT.md`."""
-    head: dict[str, Any] = {"image": name, "status": image.status.value, "blocks": len(image.blocks)}
+    head: dict[str, Any] = {
+        "image": name,
+        "status": image.status.value,
+        "blocks": len(image.blocks),
+    }
     if image.status is Status.OUTBOX:
-        head |= {"stream": image.stream, "align": image.head.header.align, "oldest": image.oldest, "next_seq": image.next_seq}
-        head |= {"boot": image.boot, "messages_held": len(image.held), "unreadable": image.unreadable}
+        head |= {
+            "stream": image.stream,
+            "align": image.head.header.align,
+            "oldest": image.oldest,
+            "next_seq": image.next_seq,
+        }
+        head |= {
+            "boot": image.boot,
+            "messages_held": len(image.held),
+            "unreadable": image.unreadable,
+        }
     states = {(message.block, message.record.offset): message for message in image.messages}
     head |= {"faults": findings.faults, "notes": findings.notes}
     return head | {"sectors": [_block_json(block, states, with_records) for block in image.blocks]}
 
 
-def _block_json(block: Block, states: dict[tuple[int, int], Message], with_records: bool) -> dict[str, Any]:
+def _block_json(
+    block: Block, states: dict[tuple[int, int], Message], with_records: bool
+) -> dict[str, Any]:
     fields: dict[str, Any] = {"block": block.number, "kind": block.kind.value}
     if not block.is_sector:
         return fields
     header = block.header
-    fields |= {"sector_no": header.sector_no, "stream": header.stream.decode("ascii", "backslashreplace"), "align": header.align}
-    fields |= {"first_seq": header.first_seq, "oldest": header.oldest, "acked": header.acked, "boot": header.boot}
-    fields |= {"free_bytes": free_bytes(block), "torn": not block.rest_is_erased, "marks": block_marks(block)}
+    fields |= {
+        "sector_no": header.sector_no,
+        "stream": header.stream.decode("ascii", "backslashreplace"),
+        "align": header.align,
+    }
+    fields |= {
+        "first_seq": header.first_seq,
+        "oldest": header.oldest,
+        "acked": header.acked,
+        "boot": header.boot,
+    }
+    fields |= {
+        "free_bytes": free_bytes(block),
+        "torn": not block.rest_is_erased,
+        "marks": block_marks(block),
+    }
     if with_records:
         records = block.walk.records
-        fields["records"] = [_record_json(block, record, states.get((block.number, record.offset))) for record in records]
+        fields["records"] = [
+            _record_json(block, record, states.get((block.number, record.offset)))
+            for record in records
+        ]
     return fields
 
 
 def _record_json(block: Block, record: Record, message: Message | None) -> dict[str, Any]:
     if message is not None:
         return message_json(message)
-    fields = {"offset": record.offset, "kind": "state" if record.kind == 2 else record.kind, "next_seq": record.seq}
+    fields = {
+        "offset": record.offset,
+        "kind": "state" if record.kind == 2 else record.kind,
+        "next_seq": record.seq,
+    }
     fields |= {"oldest": record.oldest, "acked": record.acked, "boot": record.boot}
     return fields | ({"note_hex": record.payload.hex()} if record.payload else {})
 
@@ -125,7 +195,12 @@ def _record_json(block: Block, record: Record, message: Message | None) -> dict[
 def message_json(message: Message) -> dict[str, Any]:
     """One message, as in the JSON lines of `export`."""
     record = message.record
-    fields: dict[str, Any] = {"stream": message.stream, "seq": record.seq, "state": message.state.value, "boot": record.boot}
+    fields: dict[str, Any] = {
+        "stream": message.stream,
+        "seq": record.seq,
+        "state": message.state.value,
+        "boot": record.boot,
+    }
     fields |= {"qos": record.qos, "retain": record.retain}
     fields |= text_fields("topic", record.topic) | text_fields("payload", record.payload)
     return fields | {"block": message.block, "offset": record.offset}

@@ -1,10 +1,12 @@
-"""The model of wear: how many erases a year, how many years. Pure arithmetic on the sizes of the format.
+"""The model of wear: how many erases a year, how many years. Pure arithmetic on the sizes of the
+format.
 
-A message is one record, sectors are filled from end to end and used in a ring, each block is erased once before each use. So
-with r messages to a block, a block of n is erased once in n * r messages. Acknowledgements ride on records and cost nothing, but
-where messages are rare (or a board sleeps between them) they are saved in a state record of their own, at most one a message.
-Not in it: retries after a failed program; an erase ahead that a reset made forgotten, at most one each boot; a note (QoS 2), one
-state record a block; the policy NewestPerTopic, which writes messages again.
+A message is one record, sectors are filled from end to end and used in a ring, each block is erased
+once before each use. So with r messages to a block, a block of n is erased once in n * r messages.
+Acknowledgements ride on records and cost nothing, but where messages are rare (or a board sleeps
+between them) they are saved in a state record of their own, at most one a message. Not in it:
+retries after a failed program; an erase ahead that a reset made forgotten, at most one each boot; a
+note (QoS 2), one state record a block; the policy NewestPerTopic, which writes messages again.
 """
 
 from __future__ import annotations
@@ -15,16 +17,25 @@ from outpost_tools.outbox.image import Image
 from outpost_tools.outbox.layout import BLOCK_BYTES, HEADER_BYTES, NUMBERS, OVERHEAD_BYTES, padded
 
 SECONDS_A_YEAR = 365.25 * 86_400
-DEFAULT_ENDURANCE = 100_000  # erases of a block that makers of NOR flash promise
+ENDURANCE = 100_000  # erases of a block that makers of NOR flash promise
 QUIET_S = 600  # without a record: then the client saves the acknowledgements
 _FILLED_BLOCKS = 200
 TABLE_BLOCKS = (16, 64, 256)
-TABLE_LOADS = ((60.0, 20, 200), (10.0, 20, 200), (1.0, 20, 200), (1.0, 24, 64))  # seconds between, topic, payload
+# seconds between, topic, payload
+TABLE_LOADS = (
+    (60.0, 20, 200),
+    (10.0, 20, 200),
+    (1.0, 20, 200),
+    (1.0, 24, 64),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A message every interval_s seconds, into `blocks` blocks. saves: state records a message, 0 to 1."""
+    """A message every interval_s seconds, into `blocks` blocks.
+
+    saves: state records a message, 0 to 1.
+    """
 
     blocks: int
     interval_s: float
@@ -44,7 +55,8 @@ class Load:
 
     @property
     def messages_per_block(self) -> float:
-        """On average; found by filling blocks, because a record is not split between two. 0 when none fits."""
+        """On average; found by filling blocks, because a record is not split between two. 0 when
+        none fits."""
         if self.record_bytes > self.room_bytes:
             return 0.0
         messages, left, owed = 0, self.room_bytes * _FILLED_BLOCKS, 0.0
@@ -56,7 +68,8 @@ class Load:
         return messages / _FILLED_BLOCKS
 
     def _behind(self, left: int, record_bytes: int) -> int:
-        """Bytes left of all blocks after one more record: what a block has not room for stays empty."""
+        """Bytes left of all blocks after one more record: what a block has not room for stays
+        empty."""
         room = left % self.room_bytes or self.room_bytes
         return left - record_bytes if record_bytes <= room else left - room - record_bytes
 
@@ -66,7 +79,8 @@ class Load:
 
     @property
     def messages_held(self) -> int:
-        """How many fit without a connection, at least: in the oldest block all but the last message may be freed."""
+        """How many fit without a connection, at least: in the oldest block all but the last message
+        may be freed."""
         return (self.blocks - 1) * (self.room_bytes // self.record_bytes)
 
     @property
@@ -84,13 +98,14 @@ def saves_of(interval_s: float) -> float:
 
 
 def erases_so_far(image: Image) -> tuple[int, int]:
-    """(fewest, most) erases of a block since the outbox was formatted: every sector opened was one."""
+    """(fewest, most) erases of a block since the outbox was formatted: every sector opened was
+    one."""
     opened = [_opened(image, block) for block in range(len(image.blocks))]
     return min(opened), max(opened)
 
 
 def _opened(image: Image, number: int) -> int:
-    """Sector k stands in block k modulo the number of blocks."""
+    """Sector k is in block k modulo the number of blocks."""
     since = (image.head.number - number) % len(image.blocks)
     newest = image.head.header.sector_no - since
     return 0 if newest < 0 else newest // len(image.blocks) + 1
@@ -98,7 +113,11 @@ def _opened(image: Image, number: int) -> int:
 
 def span(seconds: float) -> str:
     """How long, for people: 45 min, 5.2 h, 12 days."""
-    for limit, unit, name in ((5400, 60, "min"), (2 * 86_400, 3600, "h"), (2 * SECONDS_A_YEAR, 86_400, "days")):
+    for limit, unit, name in (
+        (5400, 60, "min"),
+        (2 * 86_400, 3600, "h"),
+        (2 * SECONDS_A_YEAR, 86_400, "days"),
+    ):
         if seconds < limit:
             return f"{rounded(seconds / unit)} {name}"
     return f"{rounded(seconds / SECONDS_A_YEAR)} years"
@@ -111,24 +130,34 @@ def rounded(value: float) -> str:
 
 def report(load: Load, endurance: int) -> list[str]:
     return [
-        f"{rounded(load.messages_per_block)} messages to a block, {load.record_bytes} bytes each, {load.blocks} blocks",
+        f"{rounded(load.messages_per_block)} messages to a block, {load.record_bytes} bytes each, "
+        f"{load.blocks} blocks",
         f"{load.erases_per_message:.4f} erases and {1 + load.saves:g} program calls a message",
         f"{rounded(load.erases_a_year)} erases of each block a year",
         f"{rounded(load.years(endurance))} years to {endurance:,} erases of a block",
-        f"holds {load.messages_held:,} messages without a connection: {span(load.messages_held * load.interval_s)}",
+        f"holds {load.messages_held:,} messages without a connection: "
+        f"{span(load.messages_held * load.interval_s)}",
     ]
 
 
 def table(endurance: int, align: int) -> list[str]:
     """Markdown, for typical loads."""
     lines = [
-        "| a message every | topic + payload | messages a block | blocks | erases of a block a year "
+        "| a message every | topic + payload | messages a block | blocks | erases of a block a "
+        "year "
         f"| years to {endurance:,} erases | held offline |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for interval_s, topic_bytes, payload_bytes in TABLE_LOADS:
         for blocks in TABLE_BLOCKS:
-            lines.append(_row(Load(blocks, interval_s, topic_bytes, payload_bytes, align, saves_of(interval_s)), endurance))
+            lines.append(
+                _row(
+                    Load(
+                        blocks, interval_s, topic_bytes, payload_bytes, align, saves_of(interval_s)
+                    ),
+                    endurance,
+                )
+            )
     return lines
 
 
@@ -136,16 +165,24 @@ def _row(load: Load, endurance: int) -> str:
     every = f"{rounded(load.interval_s)} s"
     size = f"{load.topic_bytes} + {load.payload_bytes} B"
     held = span(load.messages_held * load.interval_s)
-    wear = (rounded(load.messages_per_block), str(load.blocks), rounded(load.erases_a_year), rounded(load.years(endurance)), held)
+    wear = (
+        rounded(load.messages_per_block),
+        str(load.blocks),
+        rounded(load.erases_a_year),
+        rounded(load.years(endurance)),
+        held,
+    )
     return "| " + " | ".join((every, size, *wear)) + " |"
 
 
 def image_report(image: Image, endurance: int) -> list[str]:
-    """What an image tells of its past."""
+    """What an image says of its past."""
     fewest, most = erases_so_far(image)
     opened = (image.head.header.sector_no + 1) % NUMBERS
     return [
-        f"{opened:,} sectors opened since it was formatted, over {len(image.blocks)} blocks, {image.boot:,} boots",
-        f"erases of a block so far: {fewest:,} to {most:,} (at most one more for each boot, and for each format)",
+        f"{opened:,} sectors opened since it was formatted, over {len(image.blocks)} blocks, "
+        f"{image.boot:,} boots",
+        f"erases of a block so far: {fewest:,} to {most:,} (at most one more for each boot, and "
+        "for each format)",
         f"{100 * most / endurance:.2g} % of {endurance:,}",
     ]

@@ -1,16 +1,19 @@
 """The time of readings that were taken before their board's clock was set.
 
-Such a message carries `up`, seconds since boot, and no `bt`. Once the clock is set, the firmware sends both for the rest
-of that boot: `bt - up` is when the board booted, and gives the earlier readings of the same (device, stream, boot) their
-time. Of several such messages the one with the lowest number counts: it is nearest to the readings before it, and the
-result does not depend on what arrived first. It places only lower numbers than its own, so a boot number that comes
-again after 65,536 boots places nothing wrongly.
+Such a message carries `up`, seconds since boot, and no `bt`. Once the clock is set, the firmware
+sends both for the rest of that boot: `bt - up` is when the board booted, and dates the earlier
+readings of the same (device, stream, boot) their time. Of several such messages the one with the
+lowest number counts: it is nearest to the readings before it, and the result does not depend on
+what arrived first. It places only lower numbers than its own, so a boot number that comes again
+after 65,536 boots places nothing wrongly.
 
-Where the time is put in: when a batch is written, if the clock is known by then; else each time silver is read, from the
-state table `streams`; and for good at the next compaction, which also moves the reading to the folder of its day. Why
-not rewrite silver as soon as a clock becomes known: silver stays append-only, a batch stays a function of its input and
-the state before it, and a kill can tear nothing. A boot whose clock never became known keeps readings without a time;
-its neighbours bound them (`boots` among the gold tables). The state is one clock per boot that had it set late.
+Where the time is put in: when a batch is written, if the clock is known by then; else each time
+silver is read, from the state table `streams`; and for good at the next compaction, which also
+moves the reading to the folder of its day. Why not rewrite silver as soon as a clock becomes known:
+silver stays append-only, a batch stays a function of its input and the state before it, and a kill
+can tear nothing. A boot whose clock never became known keeps readings without a time; its
+neighbours bound them (`boots` among the gold tables). The state is one clock per boot that had it
+set late.
 """
 
 from __future__ import annotations
@@ -19,11 +22,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outpost_tools import message
+from outpost_tools.common import labels
 from outpost_tools.pipeline import schemas
 
 BOOT = [*schemas.KEY, "boot"]
-CLOCKS = pa.schema([*(schemas.READING.field(name) for name in BOOT), ("clock_seq", pa.int64()), ("offset_us", pa.int64())])
+CLOCKS = pa.schema(
+    [
+        *(schemas.READING.field(name) for name in BOOT),
+        ("clock_seq", pa.int64()),
+        ("offset_us", pa.int64()),
+    ]
+)
 NEEDED = [*BOOT, "seq", "uptime_s", "shift_s", "time", "placed"]  # columns that place() needs
 
 
@@ -35,7 +44,10 @@ def since_boot_us(rows: pa.Table) -> np.ndarray:
 
 def from_readings(rows: pa.Table) -> pa.Table:
     """The clocks that readings show: one for each boot."""
-    both = pc.and_(pc.is_valid(rows["uptime_s"]), pc.and_(pc.is_valid(rows["time"]), pc.is_null(rows["placed"])))
+    both = pc.and_(
+        pc.is_valid(rows["uptime_s"]),
+        pc.and_(pc.is_valid(rows["time"]), pc.is_null(rows["placed"])),
+    )
     rows = rows.filter(both)
     offset = rows["time"].cast(pa.int64()).to_numpy() - since_boot_us(rows).astype(np.int64)
     columns = [rows[name] for name in BOOT]
@@ -79,8 +91,11 @@ def _begins(rows: pa.Table, names: list[str]) -> np.ndarray:
 
 
 def place(rows: pa.Table, clocks: pa.Table) -> pa.Table:
-    """`rows` (with the columns NEEDED) with times put in; also those put in before, by the clock that is known now."""
-    open_ones = pc.and_(pc.or_(pc.is_null(rows["time"]), pc.is_valid(rows["placed"])), pc.is_valid(rows["uptime_s"]))
+    """`rows` (with the columns NEEDED) with times put in; also those put in before, by the clock
+    that is known now."""
+    open_ones = pc.and_(
+        pc.or_(pc.is_null(rows["time"]), pc.is_valid(rows["placed"])), pc.is_valid(rows["uptime_s"])
+    )
     where = np.flatnonzero(open_ones.to_numpy(zero_copy_only=False)) if rows.num_rows else []
     if not len(where) or not clocks.num_rows:
         return rows
@@ -88,21 +103,31 @@ def place(rows: pa.Table, clocks: pa.Table) -> pa.Table:
     found = pc.index_in(_boot_names(open_rows), value_set=_boot_names(clocks))
     known = pc.is_valid(found).to_numpy(zero_copy_only=False)
     index = pc.fill_null(found, 0).to_numpy(zero_copy_only=False)
-    time = clocks["offset_us"].to_numpy()[index] + np.nan_to_num(since_boot_us(open_rows)).astype(np.int64)
+    time = clocks["offset_us"].to_numpy()[index] + np.nan_to_num(since_boot_us(open_rows)).astype(
+        np.int64
+    )
     known &= open_rows["seq"].to_numpy() < clocks["clock_seq"].to_numpy()[index]
-    known &= (time >= message.MIN_TIME_S * 1_000_000) & (time <= (message.MAX_TIME_S - 1) * 1_000_000)
+    known &= (time >= labels.MIN_TIME_S * 1_000_000) & (time <= (labels.MAX_TIME_S - 1) * 1_000_000)
     return _with_times(rows, where[known], time[known])
 
 
 def _with_times(rows: pa.Table, where: np.ndarray, time_us: np.ndarray) -> pa.Table:
     times = rows["time"].cast(pa.int64()).combine_chunks()
-    values, missing = pc.fill_null(times, 0).to_numpy(zero_copy_only=False).copy(), times.is_null().to_numpy(zero_copy_only=False)
-    placed = pc.fill_null(rows["placed"].combine_chunks(), False).to_numpy(zero_copy_only=False).copy()
+    values, missing = (
+        pc.fill_null(times, 0).to_numpy(zero_copy_only=False).copy(),
+        times.is_null().to_numpy(zero_copy_only=False),
+    )
+    placed = (
+        pc.fill_null(rows["placed"].combine_chunks(), False).to_numpy(zero_copy_only=False).copy()
+    )
     values[where], missing[where], placed[where] = time_us, False, True
     column = pa.array(values, mask=missing).cast(rows.schema.field("time").type)
     rows = rows.set_column(rows.schema.get_field_index("time"), rows.schema.field("time"), column)
-    flags = pa.array(placed, mask=~placed)  # true or null: an absent column of an older file reads as null
-    return rows.set_column(rows.schema.get_field_index("placed"), rows.schema.field("placed"), flags)
+    # true or null: an absent column of an older file reads as null
+    flags = pa.array(placed, mask=~placed)
+    return rows.set_column(
+        rows.schema.get_field_index("placed"), rows.schema.field("placed"), flags
+    )
 
 
 def _boot_names(rows: pa.Table) -> pa.Array:

@@ -1,12 +1,14 @@
 """Many small files into few, while readers read and a run writes.
 
-The batches of a log table that are complete, 0..n, go into files by day, and a manifest that names them replaces the one
-before in a single rename (tables.Manifest). A reader has either the old files or the new, and both stay on disk: what
-a compaction replaced, it dates (mtime), and the next one that begins at least `grace_s` later removes it. A kill leaves
-files that no manifest names; they are removed like replaced ones. A day that got no new rows keeps its file; one above
-FULL_BYTES gets another.
+The batches of a log table that are complete, 0..n, go into files by day, and a manifest that names
+them replaces the one before in a single rename (tables.Manifest). A reader has either the old files
+or the new, and both stay on disk: what a compaction replaced, it dates (mtime), and the next one
+that begins at least `grace_s` later removes it. A kill leaves files that no manifest names; they
+are removed like replaced ones. A day that got no new rows keeps its file; one above FULL_BYTES gets
+another.
 
-Batches are taken only up to the newest one that Spark has committed: the next may still be replaced.
+Batches are taken only up to the newest one that Spark has committed: the next may still be
+replaced.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline import clocks, schemas, tables
 
 FULL_BYTES = 256 << 20
@@ -33,7 +35,9 @@ _SCHEMAS = {"readings": schemas.READING, "quarantine": schemas.QUARANTINE_TABLE}
 _FOLDER = "compacted"
 
 
-def compact(tables_dir: Path, *, committed: int, grace_s: float = GRACE_S) -> dict[str, tuple[int, int]]:
+def compact(
+    tables_dir: Path, *, committed: int, grace_s: float = GRACE_S
+) -> dict[str, tuple[int, int]]:
     """{table: (files before, files after)}. Raises ToolError when another compaction is at work."""
     result = {}
     with _lock(tables_dir):
@@ -59,18 +63,26 @@ def _lock(tables_dir: Path) -> Iterator[None]:
 
 def _compact_table(tables_dir: Path, name: str, committed: int) -> None:
     manifest = tables.read_manifest(tables_dir, name)
-    batches = [n for n in tables.complete_batches(tables_dir, name) if manifest.through < n <= committed]
+    batches = [
+        n for n in tables.complete_batches(tables_dir, name) if manifest.through < n <= committed
+    ]
     if not batches:
         return
     base = tables.table_directory(tables_dir, name)
-    fresh = [file for n in batches for file in sorted(tables.batch_directory(tables_dir, name, n).rglob("part-*.parquet"))]
+    fresh = [
+        file
+        for n in batches
+        for file in sorted(tables.batch_directory(tables_dir, name, n).rglob("part-*.parquet"))
+    ]
     known = tables.read_clocks(tables_dir)
     kept, merged = _sorted_out(base, manifest, fresh, with_no_day=bool(known.num_rows))
     rows_by_day = _moved(merged, name, known)
     made = [_write(base, name, day, batches[-1], rows) for day, rows in sorted(rows_by_day.items())]
     folders = [tables.batch_directory(tables_dir, name, n) for n in batches]
     _date([*folders, *(path for paths in merged.values() for path in paths)])
-    tables.write_manifest(tables_dir, name, tables.Manifest(batches[-1], tuple(sorted([*kept, *made]))))
+    tables.write_manifest(
+        tables_dir, name, tables.Manifest(batches[-1], tuple(sorted([*kept, *made])))
+    )
 
 
 def _date(replaced: list[Path]) -> None:
@@ -83,7 +95,8 @@ def _date(replaced: list[Path]) -> None:
 def _sorted_out(
     base: Path, manifest: tables.Manifest, fresh: list[Path], *, with_no_day: bool
 ) -> tuple[list[str], dict[str, list[Path]]]:
-    """(compacted files that stay, files to merge by day): those of a day with new rows, unless they are full."""
+    """(compacted files that stay, files to merge by day): those of a day with new rows, unless they
+    are full."""
     merged = defaultdict(list)
     for file in fresh:
         merged[tables.day_of(file)].append(file)
@@ -113,7 +126,11 @@ def _moved(merged: dict[str, list[Path]], name: str, known: pa.Table) -> dict[st
 
 def _write(base: Path, name: str, day: str, through: int, rows: pa.Table) -> str:
     """The path below `base`. Sorted, so that a device's rows lie together."""
-    sort = _SORT if name == "readings" else [(column, "ascending") for column in ("collector", "segment", "offset")]
+    sort = (
+        _SORT
+        if name == "readings"
+        else [(column, "ascending") for column in ("collector", "segment", "offset")]
+    )
     folder = base / _FOLDER / f"day={day}"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"part-{through:09d}-{time.time_ns():x}.parquet"

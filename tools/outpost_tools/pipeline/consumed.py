@@ -1,9 +1,10 @@
 """Which segments nobody needs any more, and deleting those.
 
-Every tables directory that reads a log registers in `<log>/.readers/`; a segment goes only when each of them has
-committed it. What a query has committed is read from Spark's own checkpoint: the offsets of the newest batch in
-`commits/`. The newest sealed segment of a collector always stays, so that no number is given twice, and so do those
-that the collector's own snapshot does not cover: it would read them again.
+Every tables directory that reads a log registers in `<log>/.readers/`; a segment goes only when
+each of them has committed it. What a query has committed is read from Spark's own checkpoint: the
+offsets of the newest batch in `commits/`. The newest sealed segment of a collector always stays, so
+that no number is given twice, and so do those that the collector's own snapshot does not cover: it
+would read them again.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from outpost_tools import segments
-from outpost_tools.errors import ToolError
+from outpost_tools.common import segments
+from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline import tables
 
 CHECKPOINT = "_checkpoint"
@@ -36,21 +37,32 @@ def forget(log: Path, tables_dir: Path) -> None:
     try:
         _registration(log, tables_dir).unlink()
     except FileNotFoundError:
-        raise ToolError(f"{tables_dir} is not registered as a reader of {log}; see `outpost pipeline status`") from None
+        raise ToolError(
+            f"{tables_dir} is not registered as a reader of {log}; see `outpost pipeline status`"
+        ) from None
 
 
 def _registration(log: Path, tables_dir: Path) -> Path:
-    return log / READERS / f"{hashlib.sha256(str(tables_dir.resolve()).encode()).hexdigest()[:16]}.json"
+    return (
+        log
+        / READERS
+        / f"{hashlib.sha256(str(tables_dir.resolve()).encode()).hexdigest()[:16]}.json"
+    )
 
 
 def readers(log: Path) -> list[Path]:
-    """The tables directories that read this log. Raises ToolError when a registration cannot be read."""
+    """The tables directories that read this log.
+
+    Raises ToolError when a registration cannot be read.
+    """
     found = []
     for path in sorted((log / READERS).glob("*.json")):
         try:
             found.append(Path(json.loads(path.read_text(encoding="utf-8"))["tables"]))
         except (ValueError, KeyError, TypeError):
-            raise ToolError(f"{path}: not a registration; remove it when nothing reads this log under that name") from None
+            raise ToolError(
+                f"{path}: not a registration; remove it when nothing reads this log under that name"
+            ) from None
     return found
 
 
@@ -65,28 +77,42 @@ def committed_offsets(tables_dir: Path) -> dict[str, int]:
     number = committed_batch(tables_dir)
     if number < 0:
         return {}
-    lines = (tables_dir / CHECKPOINT / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
+    lines = (
+        (tables_dir / CHECKPOINT / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
+    )
     return json.loads(lines[-1])  # version, metadata, then one line a source: there is one
 
 
 def prune(log: Path) -> tuple[int, int]:
-    """(segments, bytes) deleted: what every registered reader has committed. Raises ToolError when one cannot be asked."""
+    """(segments, bytes) deleted: what every registered reader has committed.
+
+    Raises ToolError when one cannot be asked.
+    """
     offsets = []
     for tables_dir in readers(log):
         if not tables_dir.is_dir():
             raise ToolError(
-                f"{tables_dir} reads {log} but is not there; if for good: outpost pipeline prune --forget {tables_dir}"
+                f"{tables_dir} reads {log} but is not there; if for good: outpost pipeline prune "
+                f"--forget {tables_dir}"
             )
         offsets.append(committed_offsets(tables_dir))
     if not offsets:
         return 0, 0
     count = size = 0
-    for directory in sorted(path for path in log.iterdir() if path.is_dir() and not path.name.startswith(".")):
+    for directory in sorted(
+        path for path in log.iterdir() if path.is_dir() and not path.name.startswith(".")
+    ):
         for path in _deletable(directory, offsets):
             size += path.stat().st_size
             path.unlink()
             count += 1
     return count, size
+
+
+def pruned(log: Path) -> str:
+    """prune(), and a line for people about it. Raises ToolError."""
+    count, size = prune(log)
+    return f"{count} consumed segments deleted, {size:,} bytes"
 
 
 def prune_replay(tables_dir: Path) -> None:
@@ -100,13 +126,20 @@ def prune_replay(tables_dir: Path) -> None:
 def _deletable(directory: Path, offsets: Iterable[dict[str, int]]) -> list[Path]:
     through = min(committed.get(directory.name, -1) for committed in offsets)
     through = min(through, _covered(directory))
-    return [path for path in segments.sealed_segments(directory)[:-1] if segments.segment_number(path) <= through]
+    return [
+        path
+        for path in segments.sealed_segments(directory)[:-1]
+        if segments.segment_number(path) <= through
+    ]
 
 
 def _covered(directory: Path) -> float:
-    """The last segment that the collector need not read again; a folder without a collector has no such need."""
+    """The last segment that the collector need not read again; a folder without a collector has no
+    such need."""
     try:
-        return int(json.loads((directory / "state.json").read_text(encoding="utf-8"))["sealed_through"])
+        return int(
+            json.loads((directory / "state.json").read_text(encoding="utf-8"))["sealed_through"]
+        )
     except FileNotFoundError:
         return float("inf")
     except (OSError, ValueError, KeyError, TypeError):

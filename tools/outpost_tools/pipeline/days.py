@@ -1,10 +1,11 @@
-"""Which days of gold are made anew, and taking the others over from the snapshot before.
+"""Which days of gold are recomputed, and taking the others over from the snapshot before.
 
-A snapshot of `days` and `windows` holds every day; those that no new row touches are hard links to the files of the
-snapshot before, so a run reads of silver only the days that its batches wrote to. A day is touched by a new batch that
-has rows of it, and by a clock that became known and places earlier readings in it. Everything is made anew when there is
-nothing to build on: no snapshot before, another window length, a window that does not divide a day, batches that are gone,
-or a clock that replaced another. Files only, no Spark but the condition on rows.
+A snapshot of `days` and `windows` holds every day; those that no new row touches are hard links to
+the files of the snapshot before, so a run reads of silver only the days that its batches wrote to.
+A day is touched by a new batch that has rows of it, and by a clock that became known and places
+earlier readings in it. Everything is recomputed when there is nothing to build on: no snapshot
+before, another window length, a window that does not divide a day, batches that are gone, or a
+clock that replaced another. Files only, no Spark but the condition on rows.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _CLOCKS = "_clocks.parquet"
 
 @dataclass(frozen=True)
 class Plan:
-    """`days` None: all of them, nothing is taken over; `previous`: the snapshot whose other days are taken over."""
+    """`days` None: all of them, nothing is taken over; `previous`: the snapshot whose other days
+    are taken over."""
 
     files: list[Path]
     days: frozenset[str] | None = None
@@ -47,7 +49,9 @@ class Plan:
             return None
         from pyspark.sql import functions as F
 
-        dates = [datetime.date.fromisoformat(day) for day in sorted(self.days) if day != tables.NO_DAY]
+        dates = [
+            datetime.date.fromisoformat(day) for day in sorted(self.days) if day != tables.NO_DAY
+        ]
         return F.col("time").isNull() | F.to_date("time").isin(dates)
 
 
@@ -61,42 +65,61 @@ def plan(tables_dir: Path, number: int, window_s: float) -> Plan:
     return Plan(chosen, frozenset(touched), previous)
 
 
-def _touched(tables_dir: Path, previous: int, number: int, window_s: float, files: list[Path]) -> set[str] | None:
+def _touched(
+    tables_dir: Path, previous: int, number: int, window_s: float, files: list[Path]
+) -> set[str] | None:
     if not is_made_for(tables_dir, previous, window_s) or 86_400_000 % round(window_s * 1000):
         return None
     new = range(previous + 1, number + 1)
     if not set(new) <= set(tables.complete_batches(tables_dir, "readings")):
         return None
-    parts = [path for n in new for path in tables.batch_directory(tables_dir, "readings", n).glob("day=*")]
+    parts = [
+        path
+        for n in new
+        for path in tables.batch_directory(tables_dir, "readings", n).glob("day=*")
+    ]
     moved = _moved(tables_dir, previous, files)
     return None if moved is None else {tables.NO_DAY, *map(tables.day_of, parts), *moved}
 
 
 def _moved(tables_dir: Path, previous: int, files: list[Path]) -> set[str] | None:
     """Days that readings went to because a clock became known since `previous`."""
-    before = pyarrow.parquet.read_table(tables.batch_directory(tables_dir, "days", previous) / _CLOCKS)
+    before = pyarrow.parquet.read_table(
+        tables.batch_directory(tables_dir, "days", previous) / _CLOCKS
+    )
     old, new = set(map(str, before.to_pylist())), tables.read_clocks(tables_dir).to_pylist()
     fresh = pa.Table.from_pylist([row for row in new if str(row) not in old], schema=clocks.CLOCKS)
     if not fresh.num_rows:
         return set()
     names = clocks.BOOT
-    if {tuple(row[n] for n in names) for row in fresh.to_pylist()} & {tuple(row[n] for n in names) for row in before.to_pylist()}:
+    if {tuple(row[n] for n in names) for row in fresh.to_pylist()} & {
+        tuple(row[n] for n in names) for row in before.to_pylist()
+    }:
         return None
     untimed = [path for path in files if tables.day_of(path) == tables.NO_DAY]
-    rows = clocks.place(tables.read_files(untimed, schemas.READING, clocks.NEEDED).select(clocks.NEEDED), fresh)
-    return {day for day in rows["time"].cast(pa.date32()).cast(pa.string()).unique().to_pylist() if day is not None}
+    rows = clocks.place(
+        tables.read_files(untimed, schemas.READING, clocks.NEEDED).select(clocks.NEEDED), fresh
+    )
+    return {
+        day
+        for day in rows["time"].cast(pa.date32()).cast(pa.string()).unique().to_pylist()
+        if day is not None
+    }
 
 
 def is_made_for(tables_dir: Path, number: int, window_s: float) -> bool:
     try:
-        mark = json.loads((tables.batch_directory(tables_dir, "days", number) / _MARK).read_text(encoding="utf-8"))
+        mark = json.loads(
+            (tables.batch_directory(tables_dir, "days", number) / _MARK).read_text(encoding="utf-8")
+        )
     except (FileNotFoundError, ValueError):
         return False
     return mark["window_s"] == window_s
 
 
 def carry_over(tables_dir: Path, name: str, number: int, plan: Plan) -> None:
-    """Link the untouched days of the previous snapshot into the new one, and declare that complete."""
+    """Link the untouched days of the previous snapshot into the new one, and declare that
+    complete."""
     target = tables.batch_directory(tables_dir, name, number)
     target.mkdir(parents=True, exist_ok=True)
     if plan.days is not None:

@@ -1,11 +1,11 @@
 """From the bytes of a segment to Arrow batches of schemas.FRAME.
 
-Two readers that agree row for row. `frame_rows()` is the exact one: message.decode(), frame by frame, which also names
-what is wrong. The fast one reads the messages that are plainly valid: msgspec decodes a pack into typed records in C
-and refuses any surprise (a wrong type, a label that is unknown); whatever it refuses goes to the exact reader.
+The fast reader: it reads the messages that are plainly valid. msgspec decodes a pack into typed
+records in C and refuses any surprise (a wrong type, a label that is unknown); whatever it refuses
+goes to the exact reader (exact.py). The two agree row for row.
 
-Why msgspec: types and labels are checked while it parses, where orjson gives dictionaries for Python to check, and pyarrow.json
-fails a block of messages as a whole for one that is odd.
+Why msgspec: types and labels are checked while it parses, where orjson returns dictionaries for
+Python to check, and pyarrow.json fails a block of messages as a whole for one that is odd.
 """
 
 from __future__ import annotations
@@ -21,57 +21,56 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from outpost_tools import message, segments
-from outpost_tools.pipeline import schemas
+from outpost_tools.common import labels, segments
+from outpost_tools.pipeline import exact, schemas
 
 _FRAMES_PER_BATCH = 4096
 _BYTES_PER_BATCH = 1 << 20  # of payload: bounds the rows of a batch
-_ROWS_PER_BATCH = 10_000  # of the exact reader
 _NAMES_REMEMBERED = 100_000
-_NO_MESSAGE = (None,) * schemas.READING.get_field_index("received")
-_NOT_REFUSED = (None,) * (len(schemas.FRAME) - len(schemas.READING))
 _HEADER = np.dtype(list(segments.HEADER))
 _UNDECIDED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-_Count = Annotated[int, msgspec.Meta(ge=0, le=message.MAX_SEQ)]
+_ABSENT = -1  # an integer that the pack does not have
 
 
-class _Record(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """The labels of a plain record; those of the pack stand in the first one."""
-
-    n: str
-    v: float
-    u: str | None = None
-    t: float | None = None
-    bn: str | None = None
-    bt: float | None = None
-    up: float | None = None
-    sid: str | None = None
-    seq: _Count = -1
-    held: _Count = -1
-    boot: _Count = -1
-    ver: _Count = -1
+def _record_type() -> type[msgspec.Struct]:
+    """A plain record, by labels.py: whatever is not there, or not of its kind, is refused."""
+    kinds = dict.fromkeys(labels.TEXTS, str) | dict.fromkeys(labels.NUMBERS, float)
+    optional = [
+        (label, kind | None, None) for label, kind in kinds.items() if label not in labels.REQUIRED
+    ]
+    for label, maximum in labels.INTEGERS.items():
+        optional.append((label, Annotated[int, msgspec.Meta(ge=0, le=maximum)], _ABSENT))
+    required = [(label, kinds[label]) for label in labels.REQUIRED]
+    return msgspec.defstruct("_Record", required + optional, gc=False, forbid_unknown_fields=True)
 
 
+_Record = _record_type()
 _decode_pack = msgspec.json.Decoder(list[_Record]).decode
 
 
 def segment_batches(
-    data: bytes, collector: str, number: int, versions: tuple[int, ...] = message.VERSIONS
+    data: bytes, collector: str, number: int, versions: tuple[int, ...] = labels.VERSIONS
 ) -> Iterator[pa.RecordBatch]:
     """All rows of one segment, in no promised order."""
     end = len(segments.MAGIC)
     if data[:end] != segments.MAGIC:
-        yield from arrow_batches(iter([_damage_row(data, 0, collector, number, "not a segment: wrong magic")]))
+        yield from exact.arrow_batches(
+            iter([exact.damage_row(data, 0, collector, number, "not a segment: wrong magic")])
+        )
         return
     reader = _Reader(data, collector, number, versions)
-    while ends := segments.frame_ends(data, end, most=_FRAMES_PER_BATCH, most_bytes=_BYTES_PER_BATCH):
+    while ends := segments.frame_ends(
+        data, end, most=_FRAMES_PER_BATCH, most_bytes=_BYTES_PER_BATCH
+    ):
         yield from reader.read(end, ends)
         end = ends[-1]
     if end != len(data):  # a sealed segment is whole, so this is the disk's doing
         reason = f"damaged segment: {len(data) - end} bytes unreadable"
-        yield from arrow_batches(iter([_damage_row(data, end, collector, number, reason)]))
+        yield from exact.arrow_batches(
+            iter([exact.damage_row(data, end, collector, number, reason)])
+        )
 
 
 def _decoded(payloads: list[bytes]) -> list[list[_Record] | None]:
@@ -91,7 +90,8 @@ def _decoded_one(payload: bytes) -> list[_Record] | None:
 
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
-    """Else Python would look through a chunk's thousands of lists for cycles, again and again; they have none."""
+    """Else Python would look through a chunk's thousands of lists for cycles, again and again; they
+    have none."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -103,8 +103,8 @@ def _without_collector() -> Iterator[None]:
 
 @dataclass
 class _Chunk:
-    """Frames side by side, one place of each list and array a frame. columns: segments.HEADER, begin, end, topic_at, payload_at,
-    and what the first record tells: seq, held, boot, ver."""
+    """Frames side by side, one place of each list and array a frame. columns: segments.HEADER,
+    begin, end, topic_at, payload_at, and what the first record says: seq, held, boot, ver."""
 
     columns: dict[str, np.ndarray]
     packs: list[list[_Record]]
@@ -118,10 +118,16 @@ class _Chunk:
 
 
 class _Reader:
-    """Sorts the frames of a chunk into plain messages and rows of the exact reader, and packs both into batches."""
+    """Sorts the frames of a chunk into plain messages and rows of the exact reader, and packs both
+    into batches."""
 
     def __init__(self, data: bytes, collector: str, number: int, versions: tuple[int, ...]) -> None:
-        self._data, self._collector, self._number, self._versions = data, collector, number, versions
+        self._data, self._collector, self._number, self._versions = (
+            data,
+            collector,
+            number,
+            versions,
+        )
         self._bytes = np.frombuffer(data, np.uint8)
         self._devices: dict[tuple[bytes, str | None, str | None], str] = {}
 
@@ -133,7 +139,7 @@ class _Reader:
             batch, rows = self._sorted(begin, ends)
         if batch.num_rows:
             yield batch
-        yield from arrow_batches(iter(rows))
+        yield from exact.arrow_batches(iter(rows))
 
     def _sorted(self, begin: int, ends: list[int]) -> tuple[pa.RecordBatch, list[tuple]]:
         """(the plain rows, those of the exact reader)."""
@@ -153,12 +159,16 @@ class _Reader:
         payload_at = np.minimum(topic_at + headers["topic_length"], end)
         columns = {name: headers[name] for name in _HEADER.names or ()}
         columns |= {"begin": begins, "end": end, "topic_at": topic_at, "payload_at": payload_at}
-        packs = _decoded([data[place:end] for place, end in zip(payload_at.tolist(), ends, strict=True)])
+        packs = _decoded(
+            [data[place:end] for place, end in zip(payload_at.tolist(), ends, strict=True)]
+        )
         return _Chunk(columns, packs, [""] * len(packs))
 
     def _exact_rows(self, chunk: _Chunk, index: int) -> list[tuple]:
         begin, end = (int(chunk.columns[name][index]) for name in ("begin", "end"))
-        return frame_rows(segments.frame(self._data, begin, end), self._collector, self._number, self._versions)
+        return exact.frame_rows(
+            segments.frame(self._data, begin, end), self._collector, self._number, self._versions
+        )
 
     @staticmethod
     def _undecided(chunk: _Chunk) -> np.ndarray:
@@ -168,40 +178,52 @@ class _Reader:
     def _odd_labels(self, chunk: _Chunk) -> np.ndarray:
         """Places of the packs whose own labels, or whose frames, are not as they should be."""
         heads, columns = [pack[0] for pack in chunk.packs], chunk.columns
-        columns["seq"] = np.array([head.seq for head in heads], np.int64)
-        columns["held"] = np.array([head.held for head in heads], np.int64)
-        columns["boot"] = np.array([head.boot for head in heads], np.int64)
-        columns["ver"] = np.array([head.ver for head in heads], np.int64)
+        for label in labels.INTEGERS:
+            columns[label] = np.array([getattr(head, label) for head in heads], np.int64)
         fits = (columns["held"] >= 0) & (columns["held"] <= columns["seq"])
-        fits &= (columns["boot"] >= 0) & (columns["boot"] <= message.MAX_BOOT) & np.isin(columns["ver"], self._versions)
-        fits &= (columns["flags"] & segments.FLAG_RETAIN == 0) & (columns["original_length"] <= message.MAX_PAYLOAD_BYTES)
+        fits &= (columns["boot"] >= 0) & np.isin(columns["ver"], self._versions)
+        fits &= columns["flags"] & segments.FLAG_RETAIN == 0
+        fits &= columns["original_length"] <= labels.MAX_PAYLOAD_BYTES
         chunk.names = self._names(chunk, heads)
         if not all(chunk.names):
             fits &= np.array(list(map(bool, chunk.names)))
         return np.flatnonzero(~fits)
 
     def _names(self, chunk: _Chunk, heads: list[_Record]) -> list[str]:
-        """The device of each, that topic and base name tell; empty when they don't, or when the stream is none."""
+        """The device of each, that topic and base name tell; empty when they don't, or when the
+        stream is none."""
         data, devices, columns = self._data, self._devices, chunk.columns
-        spans = zip(columns["topic_at"].tolist(), columns["payload_at"].tolist(), heads, strict=True)
+        spans = zip(
+            columns["topic_at"].tolist(), columns["payload_at"].tolist(), heads, strict=True
+        )
         keys = [(data[begin:end], head.bn, head.sid) for begin, end, head in spans]
         names = [devices.get(key) for key in keys]
         if None not in names:
             return names
         for topic, base_name, stream in set(keys) - devices.keys():
-            device = message.device_of(topic.decode("utf-8", "replace"), base_name) if message.is_stream(stream) else None
+            device = (
+                labels.device_of(topic.decode("utf-8", "replace"), base_name)
+                if labels.is_stream(stream)
+                else None
+            )
             devices[topic, base_name, stream] = device or ""
         return [devices[key] for key in keys]
 
     def _odd_records(self, chunk: _Chunk) -> np.ndarray:
-        """Places of the packs with a time out of range or an empty name. Leaves the rows' times, NaN where not known."""
+        """Places of the packs with a time out of range or an empty name.
+
+        Leaves the rows' times, NaN where not known.
+        """
         self._counts = np.fromiter(map(len, chunk.packs), np.int64, len(chunk.packs))
         self._records = list(chain.from_iterable(chunk.packs))
         pack_of = np.repeat(np.arange(len(chunk.packs)), self._counts)
         self._shifts = np.array([record.t or 0.0 for record in self._records])
-        base = np.array([pack[0].bt for pack in chunk.packs], dtype=np.float64)[pack_of]  # None becomes NaN
+        # None becomes NaN
+        base = np.array([pack[0].bt for pack in chunk.packs], dtype=np.float64)[pack_of]
         self._times = base + self._shifts
-        wrong = ~((self._times >= message.MIN_TIME_S) & (self._times < message.MAX_TIME_S)) & ~np.isnan(base)
+        wrong = ~(
+            (self._times >= labels.MIN_TIME_S) & (self._times < labels.MAX_TIME_S)
+        ) & ~np.isnan(base)
         if not all([record.n for record in self._records]):
             wrong |= np.array([not record.n for record in self._records])
         return np.unique(pack_of[wrong])
@@ -219,7 +241,9 @@ class _Reader:
             "device": each(chunk.names, pa.string()),
             "stream": each([head.sid for head in heads], pa.string()),
             "seq": each(chunk.columns["seq"]),
-            "record": pa.array(np.arange(len(records)) - np.repeat(np.cumsum(counts) - counts, counts)),
+            "record": pa.array(
+                np.arange(len(records)) - np.repeat(np.cumsum(counts) - counts, counts)
+            ),
             "boot": each(chunk.columns["boot"]),
             "held": each(chunk.columns["held"]),
             "uptime_s": each([head.up for head in heads], pa.float64()),
@@ -235,66 +259,9 @@ class _Reader:
             "offset": each(chunk.columns["begin"]),
         }
         arrays = [
-            columns[field.name].cast(field.type) if field.name in columns else pa.nulls(len(records), field.type)
+            columns[field.name].cast(field.type)
+            if field.name in columns
+            else pa.nulls(len(records), field.type)
             for field in schemas.FRAME
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schemas.FRAME)
-
-
-def segment_rows(data: bytes, collector: str, number: int, versions: tuple[int, ...] = message.VERSIONS) -> Iterator[tuple]:
-    """The rows of one segment by the exact reader alone, in the order of schemas.FRAME."""
-    end = len(segments.MAGIC)
-    if data[:end] != segments.MAGIC:
-        yield _damage_row(data, 0, collector, number, "not a segment: wrong magic")
-        return
-    for frame in segments.scan(data):
-        yield from frame_rows(frame, collector, number, versions)
-        end = frame.end
-    if end != len(data):
-        yield _damage_row(data, end, collector, number, f"damaged segment: {len(data) - end} bytes unreadable")
-
-
-def _damage_row(data: bytes, offset: int, collector: str, number: int, reason: str) -> tuple:
-    payload = data[offset : offset + segments.MAX_PAYLOAD_BYTES]
-    return (*_NO_MESSAGE, 0, collector, number, offset, reason, "", payload, False, len(data) - offset)
-
-
-def frame_rows(frame: segments.Frame, collector: str, number: int, versions: tuple[int, ...] = message.VERSIONS) -> list[tuple]:
-    """One row per reading, or the one row of a frame that is no message."""
-    topic = frame.topic.decode("utf-8", "replace")
-    origin = (frame.received_ms * 1000, collector, number, frame.offset)
-    length = frame.original_length
-    try:
-        pack = message.decode(topic, frame.payload, retained=frame.retained, original_length=length, versions=versions)
-    except message.Malformed as error:
-        return [(*_NO_MESSAGE, *origin, str(error), topic, frame.payload, frame.retained, length)]
-    head = (pack.device, pack.stream, pack.seq)
-    return [
-        (*head, r.index, pack.boot, pack.held, pack.uptime_s, r.shift_s, pack.version, r.name, r.unit, r.value)
-        + (_micros(r.time_s), None, *origin, *_NOT_REFUSED)
-        for r in pack.readings
-    ]
-
-
-def _micros(time_s: float | None) -> int | None:
-    return None if time_s is None else round(time_s * 1_000_000)
-
-
-def arrow_batches(rows: Iterator[tuple]) -> Iterator[pa.RecordBatch]:
-    """Rows packed into batches bounded in rows and in payload bytes."""
-    payload = schemas.FRAME.get_field_index("payload")
-    held, length = [], 0
-    for row in rows:
-        held.append(row)
-        length += len(row[payload] or b"")
-        if len(held) >= _ROWS_PER_BATCH or length >= 16 * _BYTES_PER_BATCH:
-            yield _record_batch(held)
-            held, length = [], 0
-    if held:
-        yield _record_batch(held)
-
-
-def _record_batch(rows: list[tuple]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schemas.FRAME, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schemas.FRAME)

@@ -1,8 +1,9 @@
 """Parquet files of a batch written by tasks, counted only when the driver says so.
 
-A batch's files grow in a folder of this attempt's own, beside its place and under a name that no reader looks for;
-finish() puts the folder in place. A task that Spark repeats writes the same rows under the same name. A task of a run that was
-killed finds its folder gone and fails: it can add nothing to what a later run wrote.
+A batch's files grow in a folder of this attempt's own, beside its place and under a name that no
+reader looks for; finish() puts the folder in place. A task that Spark repeats writes the same rows
+under the same name. A task of a run that was killed finds its folder gone and fails: it can add
+nothing to what a later run wrote.
 """
 
 from __future__ import annotations
@@ -51,7 +52,11 @@ def _days(readings: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     days = readings["time"].cast(pa.date32())
     distinct = days.unique().to_pylist()
     for day in distinct:
-        rows = readings if len(distinct) == 1 else readings.filter(pc.is_null(days) if day is None else pc.equal(days, day))
+        rows = (
+            readings
+            if len(distinct) == 1
+            else readings.filter(pc.is_null(days) if day is None else pc.equal(days, day))
+        )
         yield (tables.NO_DAY if day is None else day.isoformat()), rows
 
 

@@ -1,9 +1,10 @@
 """Frames taken out of quarantine after a fix: exactly once into silver.
 
-Replay picks the refused frames that can be read now and writes them into a sealed segment of the tables' own, which the
-next run reads like a collector's (source.REPLAY). Silver stays exact because the same rules hold for these frames as for
-any other; the list of their origins, `segment-N.json`, takes them out of the quarantine table. A kill between segment
-and list is made good at the next start: the list lies there already, under the name of a list in the making.
+Replay picks the refused frames that can be read now and writes them into a sealed segment of the
+tables' own, which the next run reads like a collector's (source.REPLAY). Silver stays exact because
+the same rules hold for these frames as for any other; the list of their origins, `segment-N.json`,
+takes them out of the quarantine table. A kill between segment and list is made good at the next
+start: the list lies there already, under the name of a list in the making.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from outpost_tools import message, segments
+from outpost_tools.common import labels, message, segments
 from outpost_tools.pipeline import tables
 
 
@@ -24,8 +25,11 @@ def reasons(tables_dir: Path) -> Counter[str]:
     return Counter(tables.read_table(tables_dir, "quarantine", ["reason"])["reason"].to_pylist())
 
 
-def replay(tables_dir: Path, reason: str, *, versions: tuple[int, ...] = message.VERSIONS) -> tuple[int, int]:
-    """(frames on their way to silver, frames that are still no message) of those whose reason begins with `reason`."""
+def replay(
+    tables_dir: Path, reason: str, *, versions: tuple[int, ...] = labels.VERSIONS
+) -> tuple[int, int]:
+    """(frames on their way to silver, frames that are still no message) of those whose reason
+    begins with `reason`."""
     folder = tables_dir / tables.REPLAY
     _finish(folder)
     readable, origins, refused = [], [], 0
@@ -47,7 +51,9 @@ def _is_message(row: dict, versions: tuple[int, ...]) -> bool:
     if length is not None and length > len(row["payload"]):  # it was cut: the rest is nowhere
         return False
     try:
-        message.decode(row["topic"], row["payload"], retained=bool(row["retained"]), versions=versions)
+        message.decode(
+            row["topic"], row["payload"], retained=bool(row["retained"]), versions=versions
+        )
     except message.Malformed:
         return False
     return True
@@ -64,7 +70,10 @@ def _write(folder: Path, rows: list[dict], origins: list[tuple]) -> None:
     number = _next_number(folder)
     making = folder / f"segment-{number:012d}.making"
     _write_durably(making, json.dumps(origins).encode())
-    frames = [segments.encode_frame(_ms(row["received"]), row["topic"].encode(), row["payload"]) for row in rows]
+    frames = [
+        segments.encode_frame(_ms(row["received"]), row["topic"].encode(), row["payload"])
+        for row in rows
+    ]
     unsealed = folder / f"segment-{number:012d}.open"
     _write_durably(unsealed, segments.MAGIC + b"".join(frames))
     unsealed.rename(unsealed.with_suffix(".seg"))

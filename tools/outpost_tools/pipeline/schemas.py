@@ -1,4 +1,4 @@
-"""The columns of the tables, once, as Arrow schemas; `spark()` gives the same for Spark.
+"""The columns of the tables, once, as Arrow schemas; `spark()` returns the same for Spark.
 
 Times are microseconds since 1970, UTC.
 """
@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from outpost_tools import message
+from outpost_tools.common import labels
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _TIME = pa.timestamp("us", "UTC")
 TIME_LIMITS = tuple(
-    datetime.datetime.fromtimestamp(second, datetime.UTC) for second in (message.MIN_TIME_S, message.MAX_TIME_S - 1)
+    datetime.datetime.fromtimestamp(second, datetime.UTC)
+    for second in (labels.MIN_TIME_S, labels.MAX_TIME_S - 1)
 )
 
 # Where a row came from: the frame's place in the log is its identity for good.
@@ -41,12 +42,14 @@ READING = pa.schema(
         ("name", pa.string()),
         ("unit", pa.string()),
         ("value", pa.float64()),
-        ("time", _TIME),  # null: the board's clock was not set, and not yet known from another message of that boot
+        # null: the board's clock was not set, and is not yet known from another message of the boot
+        ("time", _TIME),
         ("placed", pa.bool_()),  # the time comes from another message of that boot
         *_ORIGIN,
     ]
 )
-# What the source gives: a reading, or a frame that is no message (then only origin and these are set).
+# What the source yields: a reading, or a frame that is no message (then only origin and these are
+# set).
 _REFUSED = pa.schema(
     [
         ("reason", pa.string()),
@@ -59,8 +62,9 @@ _REFUSED = pa.schema(
 FRAME = pa.schema([*READING, *_REFUSED])
 QUARANTINE_TABLE = pa.schema([*_REFUSED, *(READING.field(name) for name, _ in _ORIGIN)])
 QUARANTINE = QUARANTINE_TABLE.names
-# One row per (device, stream): flat inclusive ranges of the numbers in silver, messages received, `held` seen, and of the
-# boots whose clock was set late: what to add to an uptime (known from message `seq`, the lowest that has both times).
+# One row per (device, stream): flat inclusive ranges of the numbers in silver, messages received,
+# `held` seen, and of the boots whose clock was set late: what to add to an uptime (known from
+# message `seq`, the lowest that has both times).
 CLOCK = pa.struct([("boot", pa.int32()), ("seq", pa.int64()), ("offset_us", pa.int64())])
 STREAM_STATE = pa.schema(
     [
@@ -76,6 +80,9 @@ STREAM = pa.schema([*(READING.field(name) for name in KEY), *STREAM_STATE])
 
 
 def spark(schema: pa.Schema) -> StructType:
-    from pyspark.sql.pandas.types import from_arrow_schema  # late: the tables are read without Spark
+    # late: the tables are read without Spark
+    from pyspark.sql.pandas.types import (
+        from_arrow_schema,
+    )
 
     return from_arrow_schema(schema)

@@ -1,8 +1,9 @@
 """One quiet Spark session with the settings that this pipeline was tried with.
 
-Everything that the JVM and Spark's workers write to stderr goes to a log file. That file also carries the lock
-against a second run on the same tables: JVM and workers inherit the open file, so the lock lives until the last of
-them is gone, also when the driver alone was killed and its JVM still finishes a write.
+Everything that the JVM and Spark's workers write to stderr goes to a log file. That file also
+carries the lock against a second run on the same tables: JVM and workers inherit the open file, so
+the lock lives until the last of them is gone, also when the driver alone was killed and its JVM
+still finishes a write.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline.source import OutpostSource
 
 JAVA_MINIMUM = 17
@@ -43,11 +44,16 @@ def check_java() -> None:
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     found = re.search(r'version "(\d+)', answer)
     if not found or int(found[1]) < JAVA_MINIMUM:
-        raise SetupError(f"{java} is Java {found[1] if found else '?'}, Spark needs {JAVA_MINIMUM}: {_INSTALL}")
+        raise SetupError(
+            f"{java} is Java {found[1] if found else '?'}, Spark needs {JAVA_MINIMUM}: {_INSTALL}"
+        )
 
 
 def start(master: str, log_file: Path, *, shuffle_partitions: int = 2) -> SparkSession:
-    """The session; its noise goes to `log_file`, which stays locked while it lives. Raises SetupError."""
+    """The session; its noise goes to `log_file`, which stays locked while it lives.
+
+    Raises SetupError.
+    """
     check_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable  # else `python3` on PATH, which may lack pyarrow
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -67,7 +73,8 @@ def _builder(master: str, shuffle_partitions: int) -> SparkSession.Builder:
         "spark.sql.shuffle.partitions": shuffle_partitions,  # 200 by default: 200 files a batch
         "spark.sql.adaptive.enabled": False,  # replans every small batch for nothing
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # INT96, the default, loses the UTC mark
+        # INT96, the default, loses the UTC mark
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.ui.enabled": False,
         "spark.ui.showConsoleProgress": False,
         "spark.driver.host": "127.0.0.1",
@@ -91,8 +98,10 @@ def _put_package_on_path() -> None:
 
 
 def _ship_package(spark: SparkSession) -> None:
-    """The executors of a cluster get this package from the driver; its libraries they must have (README.md)."""
-    folder = tempfile.mkdtemp(prefix="outpost-")  # executors fetch from it, also one that comes late
+    """The executors of a cluster get this package from the driver; its libraries they must have
+    (README.md)."""
+    # executors fetch from it, also one that comes late
+    folder = tempfile.mkdtemp(prefix="outpost-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     root = Path(__file__).resolve().parents[2]
     archive = shutil.make_archive(str(Path(folder, "outpost_tools")), "zip", root, "outpost_tools")
@@ -124,5 +133,7 @@ def _lock(log: int, path: Path) -> None:
             return
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise SetupError(f"{path.parent}: another pipeline run is using it; wait for its end") from None
+                raise SetupError(
+                    f"{path.parent}: another pipeline run is using it; wait for its end"
+                ) from None
             time.sleep(0.2)

@@ -1,13 +1,17 @@
-"""Spark data source `outpost`: sealed segments of every collector, decoded, as Arrow record batches.
+"""Spark data source `outpost`: sealed segments of every collector, decoded, as Arrow record
+batches.
 
-One row per reading; a frame that is no message gives one row with `reason`, `topic` and `payload` instead. Decoding
-here and not in a later step saves one trip of every payload from Python to the JVM and back.
+One row per reading; a frame that is no message yields one row with `reason`, `topic` and `payload`
+instead. Decoding here and not in a later step saves one trip of every payload from Python to the
+JVM and back.
 
-Beside the collectors' folders stands one of the tables' own, REPLAY: frames taken out of quarantine (quarantine.py).
+Beside the collectors' folders there is one of the tables' own, REPLAY: frames taken out of
+quarantine (quarantine.py).
 
-Offsets are {collector: number of the last consumed segment}. Sealed segments never change and are numbered without
-holes, so a range of offsets always gives the same rows: Spark's replay of a batch after a kill is exact. A missing
-number, or a log that has become shorter, stops the query: silence would be loss. Knows no tables and no deduplication.
+Offsets are {collector: number of the last consumed segment}. Sealed segments never change and are
+numbered without holes, so a range of offsets always yields the same rows: Spark's replay of a batch
+after a kill is exact. A missing number, or a log that has become shorter, stops the query: silence
+would be loss. Knows no tables and no deduplication.
 """
 
 from __future__ import annotations
@@ -17,19 +21,26 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import StructType
 
-from outpost_tools import message, segments
+from outpost_tools.common import labels, segments
 from outpost_tools.pipeline import decode, packed, schemas, tables
 
-DEFAULT_BATCH_BYTES = 128 << 20  # some 800,000 small messages: bounds the memory of one micro-batch
+# about 800,000 small messages: bounds the memory of one micro-batch
+DEFAULT_BATCH_BYTES = 128 << 20
 _PARTITION_BYTES = 8 << 20
 REPLAY = tables.REPLAY  # no collector has that name: an id does not begin with a dot
 
 
 class OutpostSource(DataSource):
-    """Options: `path` (the log directory), `maxbytesperbatch`, `replay` (a folder), `versions`. Spark lower-cases the names.
+    """Options: `path` (the log directory), `maxbytesperbatch`, `replay` (a folder), `versions`.
+    Spark lower-cases the names.
 
     With `buckets` the rows come as packed.PACKED.
     """
@@ -50,7 +61,7 @@ class OutpostSource(DataSource):
             Path(self.options["path"]),
             int(self.options.get("maxbytesperbatch", DEFAULT_BATCH_BYTES)),
             replay=Path(replay) if replay else None,
-            versions=message.VERSIONS if versions is None else tuple(map(int, versions.split())),
+            versions=labels.VERSIONS if versions is None else tuple(map(int, versions.split())),
             buckets=self._buckets(),
         )
 
@@ -60,7 +71,10 @@ class Segments(InputPartition):
 
 
 class SegmentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets at the driver, read() in the executors' Python workers. Spark gives the method names."""
+    """Offsets at the driver, read() in the executors' Python workers.
+
+    Spark gives the method names.
+    """
 
     def __init__(
         self,
@@ -68,7 +82,7 @@ class SegmentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         batch_bytes: int,
         *,
         replay: Path | None = None,
-        versions: tuple[int, ...] = message.VERSIONS,
+        versions: tuple[int, ...] = labels.VERSIONS,
         buckets: int = 0,
     ) -> None:
         self._log = log
@@ -79,22 +93,38 @@ class SegmentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: dict[str, int] | None = None
 
     def initialOffset(self) -> dict:  # noqa: N802
-        return {name: numbers[0] - 1 for name, numbers in available(self._log, self._replay).items()}
+        return {
+            name: numbers[0] - 1 for name, numbers in available(self._log, self._replay).items()
+        }
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadMaxBytes(self._batch_bytes)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = {name: numbers[-1] for name, numbers in available(self._log, self._replay).items()}
+        self._target = {
+            name: numbers[-1] for name, numbers in available(self._log, self._replay).items()
+        }
 
     def reportLatestOffset(self) -> dict:  # noqa: N802
-        return dict(sorted((name, numbers[-1]) for name, numbers in available(self._log, self._replay).items()))
+        return dict(
+            sorted(
+                (name, numbers[-1]) for name, numbers in available(self._log, self._replay).items()
+            )
+        )
 
     def latestOffset(self, start: dict, limit: ReadLimit) -> dict:  # noqa: N802
         _check_not_behind(available(self._log, self._replay), start)
-        pending = [item for item in waiting(self._log, start, self._replay) if self._target is None or self._wanted(item)]
+        pending = [
+            item
+            for item in waiting(self._log, start, self._replay)
+            if self._target is None or self._wanted(item)
+        ]
         end = dict(start)
-        budget = None if isinstance(limit, ReadAllAvailable) else getattr(limit, "max_bytes", self._batch_bytes)
+        budget = (
+            None
+            if isinstance(limit, ReadAllAvailable)
+            else getattr(limit, "max_bytes", self._batch_bytes)
+        )
         taken = 0
         for collector, number in pending:
             if budget is not None and taken >= budget:
@@ -132,20 +162,26 @@ def segment_path(log: Path, collector: str, number: int, replay: Path | None = N
 
 
 def available(log: Path, replay: Path | None = None) -> dict[str, list[int]]:
-    """The numbers of the sealed segments of each collector, ascending; collectors without any are left out."""
-    folders = {path.name: path for path in log.iterdir() if path.is_dir() and not path.name.startswith(".")}
+    """The numbers of the sealed segments of each collector, ascending; collectors without any are
+    left out."""
+    folders = {
+        path.name: path for path in log.iterdir() if path.is_dir() and not path.name.startswith(".")
+    }
     if replay is not None:
         folders[REPLAY] = replay
     found = {}
     for name in sorted(folders):
-        numbers = [segments.segment_number(path) for path in segments.sealed_segments(folders[name])]
+        numbers = [
+            segments.segment_number(path) for path in segments.sealed_segments(folders[name])
+        ]
         if numbers:
             found[name] = numbers
     return found
 
 
 def waiting(log: Path, start: dict, replay: Path | None = None) -> list[tuple[str, int]]:
-    """(collector, number) of every sealed segment after `start`, oldest numbers first, collectors in turn."""
+    """(collector, number) of every sealed segment after `start`, oldest numbers first, collectors
+    in turn."""
     items = [
         (number - start.get(collector, numbers[0] - 1), collector, number)
         for collector, numbers in available(log, replay).items()
@@ -156,19 +192,28 @@ def waiting(log: Path, start: dict, replay: Path | None = None) -> list[tuple[st
 
 
 def _check_not_behind(present: dict[str, list[int]], start: dict) -> None:
-    """An older copy of a collector's log would give numbers a second time, and what is in them would never be read."""
+    """An older copy of a collector's log would give numbers a second time, and what is in them
+    would never be read."""
     for collector, numbers in present.items():
         if numbers[-1] < start.get(collector, -1):
             raise FileNotFoundError(
-                f"the log of collector {collector} ends at segment {numbers[-1]}, but {start[collector]} has been taken in:"
-                " an older copy of it? Put the newer one back, or begin anew with tables made anew"
+                f"the log of collector {collector} ends at segment {numbers[-1]}, but "
+                f"{start[collector]} has been taken in:"
+                " an older copy of it? Put the newer one back, or start again with new tables"
             )
 
 
 def _check_complete(bundles: list[list[tuple[str, int]]], start: dict, end: dict) -> None:
     present = {item for bundle in bundles for item in bundle}
     for collector, last in end.items():
-        first = start.get(collector, min((n for c, n in present if c == collector), default=last + 1) - 1) + 1
+        first = (
+            start.get(
+                collector, min((n for c, n in present if c == collector), default=last + 1) - 1
+            )
+            + 1
+        )
         for number in range(first, last + 1):
             if (collector, number) not in present:
-                raise FileNotFoundError(f"segment {number} of collector {collector} is missing from the log directory")
+                raise FileNotFoundError(
+                    f"segment {number} of collector {collector} is missing from the log directory"
+                )

@@ -1,4 +1,5 @@
-"""What has been taken in, what waits, and what the tables hold: one dictionary, and its text for a person. No Spark."""
+"""What has been taken in, what waits, and what the tables hold: one dictionary, and its text for a
+person. No Spark."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet
 
-from outpost_tools import segments
+from outpost_tools.common import segments
 from outpost_tools.pipeline import consumed, quarantine, tables
 from outpost_tools.pipeline.source import available, segment_path, waiting
 
@@ -17,7 +18,9 @@ def collect(log: Path, tables_dir: Path) -> dict[str, Any]:
     offsets = consumed.committed_offsets(tables_dir)
     replay = tables_dir / tables.REPLAY
     backlog = waiting(log, offsets, replay)
-    sizes = [segment_path(log, collector, number, replay).stat().st_size for collector, number in backlog]
+    sizes = [
+        segment_path(log, collector, number, replay).stat().st_size for collector, number in backlog
+    ]
     collectors = {
         name: {
             "taken_in": offsets.get(name, -1),
@@ -32,7 +35,9 @@ def collect(log: Path, tables_dir: Path) -> dict[str, Any]:
         "backlog": {"segments": len(backlog), "bytes": sum(sizes)},
         "collectors": collectors,
         "readers": [str(path) for path in consumed.readers(log)],
-        "tables": {name: _table(tables_dir, name) for name in (*tables.LOG_TABLES, *tables.SNAPSHOT_TABLES)},
+        "tables": {
+            name: _table(tables_dir, name) for name in (*tables.LOG_TABLES, *tables.SNAPSHOT_TABLES)
+        },
         "quarantine": dict(quarantine.reasons(tables_dir).most_common()),
         "replayed": len(tables.replayed(tables_dir)),
     }
@@ -51,13 +56,21 @@ def _table(tables_dir: Path, name: str) -> dict[str, Any]:
 
 def text(state: dict[str, Any]) -> str:
     backlog = state["backlog"]
-    lines = [f"batch {state['batch']}; waiting: {backlog['segments']} segments, {backlog['bytes']:,} bytes"]
+    lines = [
+        f"batch {state['batch']}; waiting: {backlog['segments']} segments, {backlog['bytes']:,} "
+        "bytes"
+    ]
     for name, row in state["collectors"].items():
-        lines.append(f"  {name}: taken in through {row['taken_in']}, sealed through {row['sealed']}, {row['kept']} on disk")
+        lines.append(
+            f"  {name}: taken in through {row['taken_in']}, sealed through {row['sealed']}, "
+            f"{row['kept']} on disk"
+        )
     lines.append(f"{'table':12}{'rows':>14}{'files':>8}{'bytes':>16}")
     for name, row in state["tables"].items():
         lines.append(f"{name:12}{row['rows']:>14,}{row['files']:>8,}{row['bytes']:>16,}")
-    lines.append(f"quarantine: {sum(state['quarantine'].values())} frames, {state['replayed']} replayed")
+    lines.append(
+        f"quarantine: {sum(state['quarantine'].values())} frames, {state['replayed']} replayed"
+    )
     lines += [f"{count:>10}  {reason}" for reason, count in state["quarantine"].items()]
     if len(state["readers"]) > 1:
         lines.append(f"readers of this log: {', '.join(state['readers'])}")

@@ -1,14 +1,16 @@
 """Where the tables lie and how to read them without Spark.
 
-Every table is folders `batch=N` of Parquet files; a folder counts only when Spark's `_SUCCESS` is in it. Two kinds:
-a *log* table is all its complete batches together, a *snapshot* table is its newest complete batch alone.
+Every table is folders `batch=N` of Parquet files; a folder counts only when Spark's `_SUCCESS` is
+in it. Two kinds: a *log* table is all its complete batches together, a *snapshot* table is its
+newest complete batch alone.
 
     silver/batch=N/day=YYYY-MM-DD/  readings      quarantine/batch=N/   log
     ranges/batch=N/                 streams       gold/<name>/batch=N/  snapshot
 
-A reading lies in the folder of its own day, one without a time in day=__HIVE_DEFAULT_PARTITION__. Compaction (compact.py)
-puts the batches 0..n of a log table into few files and then, in one rename, a manifest `_compacted.json` that names n and
-those files: from then on they count instead. Local directories only (README.md says what object storage would need).
+A reading lies in the folder of its own day, one without a time in day=__HIVE_DEFAULT_PARTITION__.
+Compaction (compact.py) puts the batches 0..n of a log table into few files and then, in one rename,
+a manifest `_compacted.json` that names n and those files: from then on they count instead. Local
+directories only (README.md says what object storage would need).
 """
 
 from __future__ import annotations
@@ -33,12 +35,18 @@ REPLAY = ".replay"  # below the tables: see quarantine.py
 LOG_TABLES = {"readings": "silver", "quarantine": "quarantine"}
 GOLD_TABLES = ("windows", "gaps", "latency", "devices", "boots")
 GOLD_PIECES = ("days",)  # gold's own, per day: see gold.py
-SNAPSHOT_TABLES = {"streams": "ranges"} | {name: f"gold/{name}" for name in (*GOLD_TABLES, *GOLD_PIECES)}
+SNAPSHOT_TABLES = {"streams": "ranges"} | {
+    name: f"gold/{name}" for name in (*GOLD_TABLES, *GOLD_PIECES)
+}
 # A reader that listed a snapshot's files may still be reading when the next two are written.
 SNAPSHOTS_KEPT = 3
 _DAY = pa.field("day", pa.date32())
 _READINGS = pa.schema([*schemas.READING, _DAY])
-_SCHEMAS = {"readings": schemas.READING, "streams": schemas.STREAM, "quarantine": schemas.QUARANTINE_TABLE}
+_SCHEMAS = {
+    "readings": schemas.READING,
+    "streams": schemas.STREAM,
+    "quarantine": schemas.QUARANTINE_TABLE,
+}
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,9 @@ def table_directory(tables: Path, name: str) -> Path:
     """Raises ValueError for a table that does not exist."""
     folder = (LOG_TABLES | SNAPSHOT_TABLES).get(name)
     if folder is None:
-        raise ValueError(f"no table {name!r}; there are {', '.join(sorted(LOG_TABLES | SNAPSHOT_TABLES))}")
+        raise ValueError(
+            f"no table {name!r}; there are {', '.join(sorted(LOG_TABLES | SNAPSHOT_TABLES))}"
+        )
     return tables / folder
 
 
@@ -71,7 +81,9 @@ def newest_batch(tables: Path, name: str, *, below: int | None = None) -> int | 
     """The highest complete batch (below `below`); None when there is none."""
     numbers = complete_batches(tables, name)
     through = read_manifest(tables, name).through
-    numbers = [n for n in (*([through] if through >= 0 else []), *numbers) if below is None or n < below]
+    numbers = [
+        n for n in (*([through] if through >= 0 else []), *numbers) if below is None or n < below
+    ]
     return max(numbers, default=None)
 
 
@@ -97,16 +109,23 @@ def write_manifest(tables: Path, name: str, manifest: Manifest) -> None:
 def counted_directories(tables: Path, name: str, *, above: int = -1) -> list[Path]:
     """The batch folders that count now, beside what is compacted."""
     numbers = complete_batches(tables, name)
-    numbers = numbers[-1:] if name in SNAPSHOT_TABLES else [number for number in numbers if number > above]
+    numbers = (
+        numbers[-1:]
+        if name in SNAPSHOT_TABLES
+        else [number for number in numbers if number > above]
+    )
     return [batch_directory(tables, name, number) for number in numbers]
 
 
 def counted_files(tables: Path, name: str) -> list[Path]:
     """The Parquet files that make up the table now."""
-    manifest = read_manifest(tables, name)  # before the batches: what it does not name has its folder still
+    # before the batches: what it does not name has its folder still
+    manifest = read_manifest(tables, name)
     base = table_directory(tables, name)
     directories = counted_directories(tables, name, above=manifest.through)
-    parts = [path for directory in directories for path in sorted(directory.rglob("part-*.parquet"))]
+    parts = [
+        path for directory in directories for path in sorted(directory.rglob("part-*.parquet"))
+    ]
     return [base / file for file in manifest.files] + parts
 
 
@@ -116,17 +135,28 @@ def exists(tables: Path, name: str) -> bool:
 
 def day_of(path: Path) -> str:
     """The day in a file's path, NO_DAY for readings without a time."""
-    return next((part.removeprefix("day=") for part in path.parts[::-1] if part.startswith("day=")), NO_DAY)
+    return next(
+        (part.removeprefix("day=") for part in path.parts[::-1] if part.startswith("day=")), NO_DAY
+    )
 
 
-def read_table(tables: Path | str, name: str, columns: list[str] | None = None, *, day: datetime.date | None = None) -> pa.Table:
-    """The table's rows, in no promised order; `day`: of readings, only the folders that can hold that day are read.
+def read_table(
+    tables: Path | str,
+    name: str,
+    columns: list[str] | None = None,
+    *,
+    day: datetime.date | None = None,
+) -> pa.Table:
+    """The table's rows, in no promised order; `day`: of readings, only the folders that can hold
+    that day are read.
 
     Raises FileNotFoundError when the table was never written.
     """
     tables = Path(tables)
     if not exists(tables, name):
-        raise FileNotFoundError(f"{tables}: no table {name!r} yet; run `outpost pipeline run` first")
+        raise FileNotFoundError(
+            f"{tables}: no table {name!r} yet; run `outpost pipeline run` first"
+        )
     files = counted_files(tables, name)
     if name == "readings":
         return _read_readings(tables, files, columns, day)
@@ -136,14 +166,20 @@ def read_table(tables: Path | str, name: str, columns: list[str] | None = None, 
     return rows.select(columns or rows.column_names)
 
 
-def read_files(files: list[Path], schema: pa.Schema | None, columns: list[str] | None = None) -> pa.Table:
+def read_files(
+    files: list[Path], schema: pa.Schema | None, columns: list[str] | None = None
+) -> pa.Table:
     """Columns that an older file lacks read as null."""
     if not files:
         return (schema or pa.schema([])).empty_table()
-    return pyarrow.dataset.dataset([str(path) for path in files], schema=schema, format="parquet").to_table(columns=columns)
+    return pyarrow.dataset.dataset(
+        [str(path) for path in files], schema=schema, format="parquet"
+    ).to_table(columns=columns)
 
 
-def _read_readings(tables: Path, files: list[Path], columns: list[str] | None, day: datetime.date | None) -> pa.Table:
+def _read_readings(
+    tables: Path, files: list[Path], columns: list[str] | None, day: datetime.date | None
+) -> pa.Table:
     if day is not None:
         files = [path for path in files if day_of(path) in (day.isoformat(), NO_DAY)]
     wanted = columns or _READINGS.names
@@ -178,12 +214,15 @@ def _without_replayed(tables: Path, rows: pa.Table) -> pa.Table:
     gone = replayed(tables)
     if not gone:
         return rows
-    origins = zip(*(rows[name].to_pylist() for name in ("collector", "segment", "offset")), strict=True)
+    origins = zip(
+        *(rows[name].to_pylist() for name in ("collector", "segment", "offset")), strict=True
+    )
     return rows.filter(pa.array([origin not in gone for origin in origins], pa.bool_()))
 
 
 def open_batch(tables: Path, name: str, batch: int) -> Path:
-    """The folder to write; what stood in it no longer counts, also when a kill leaves it half overwritten."""
+    """The folder to write; what stood in it no longer counts, also when a kill leaves it half
+    overwritten."""
     directory = batch_directory(tables, name, batch)
     (directory / SUCCESS).unlink(missing_ok=True)
     return directory

@@ -1,4 +1,7 @@
-"""Which device needs a look, why, and in which order. Pure; every state has a sign and words of its own, not a colour alone."""
+"""Which device needs a look, why, and in which order.
+
+Pure; every state has a sign and words of its own, not a colour alone.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,9 @@ def findings(report: Report) -> list[tuple[dict, list[Finding]]]:
     """(row of `devices`, what was found: at least `fine`) of each device, the worst first."""
     newest = report.devices["last_seen"].max()
     found = [(row, _of_device(row, report, newest)) for row in report.devices.to_dict("records")]
-    return sorted(found, key=lambda one: (_WEIGHT[one[1][0].key], -one[1][0].size, natural(one[0]["device"])))
+    return sorted(
+        found, key=lambda one: (_WEIGHT[one[1][0].key], -one[1][0].size, natural(one[0]["device"]))
+    )
 
 
 def _of_device(row: dict, report: Report, newest: pd.Timestamp) -> list[Finding]:
@@ -67,13 +72,21 @@ def _of_device(row: dict, report: Report, newest: pd.Timestamp) -> list[Finding]
     if silent_s > max(SILENT_S, SILENT_INTERVALS * report.intervals_s.get(row["device"], 0.0)):
         found.append(Finding("silent", f"silent {duration(silent_s * 1000)}", silent_s))
     if row["missing_open"]:
-        found.append(Finding("open", f"{row['missing_open']:,} may still come", row["missing_open"]))
+        found.append(
+            Finding("open", f"{row['missing_open']:,} may still come", row["missing_open"])
+        )
     if row["backlog_last"] >= BEHIND_MESSAGES:
         found.append(Finding("behind", f"holds {row['backlog_last']:,}", row["backlog_last"]))
     if _restarts_often(row):
         found.append(Finding("restarts", f"{row['boots']:,} boots", row["boots"]))
     if row["readings_without_time"]:
-        found.append(Finding("noclock", f"{row['readings_without_time']:,} without time", row["readings_without_time"]))
+        found.append(
+            Finding(
+                "noclock",
+                f"{row['readings_without_time']:,} without time",
+                row["readings_without_time"],
+            )
+        )
     return found or [Finding("fine", "fine")]
 
 
@@ -88,7 +101,9 @@ def verdict(found: list[tuple[dict, list[Finding]]]) -> list[str]:
     if not found:
         return ["No device has sent anything yet."]
     if not troubled:
-        return [f"All {len(found):,} devices are fine." if len(found) > 1 else "The one device is fine."]
+        return [
+            f"All {len(found):,} devices are fine." if len(found) > 1 else "The one device is fine."
+        ]
     parts = []
     for kind in KINDS.values():
         count = sum(any(f.key == kind.key for f in one) for one in troubled)

@@ -16,17 +16,47 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outpost_tools.errors import ToolError
+from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline.tables import read_table
 
 BINS = 150  # about one per two pixels of a phone
 FEWEST_BINS = 48
 POINTS = 100_000  # of all devices and metrics together: what a phone should load
 METRICS = 8  # charts of one device
-ERASES, BLOCKS = "erases", "outbox_blocks"  # the metrics by which a board tells of its flash
-_NICE_S = (0.25, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+ERASES, BLOCKS = "erases", "outbox_blocks"  # the metrics by which a board reports on its flash
+_NICE_S = (
+    0.25,
+    0.5,
+    1,
+    2,
+    5,
+    10,
+    15,
+    30,
+    60,
+    120,
+    300,
+    600,
+    900,
+    1800,
+    3600,
+    7200,
+    10800,
+    21600,
+    43200,
+    86400,
+)
 _READING_COLUMNS = ["device", "record", "name", "unit", "value", "time", "received"]
-_COUNTS = ("messages", "readings", "missing_closed", "missing_open", "redelivered", "boots", "backlog_last", "backlog_max")
+_COUNTS = (
+    "messages",
+    "readings",
+    "missing_closed",
+    "missing_open",
+    "redelivered",
+    "boots",
+    "backlog_last",
+    "backlog_max",
+)
 _DEVICE_COUNTS = (*_COUNTS, "readings_without_time")
 _DELAYS = ("p50_ms", "p95_ms", "p99_ms", "max_ms")
 _VALUES = (*_DELAYS, "battery", "reset_cause")
@@ -56,7 +86,6 @@ class Binned:
     values: pd.DataFrame  # device, name, bin, count, min, mean, max; the shown metrics only
     active: pd.DataFrame  # device, bin, count of messages; with p50 and max of their delay in ms
     delays: pd.DataFrame  # bin, p50, p99, max in ms: of all devices together
-    more_metrics: int = 0
 
 
 @dataclass
@@ -70,7 +99,8 @@ class Report:
     wear: pd.DataFrame
     begin: pd.Timestamp | None = None
     end: pd.Timestamp | None = None
-    intervals_s: dict[str, float] = field(default_factory=dict)  # from one message to the next, per device
+    # from one message to the next, per device
+    intervals_s: dict[str, float] = field(default_factory=dict)
 
 
 def load(tables: Path, events: Path | None) -> Report:
@@ -78,7 +108,10 @@ def load(tables: Path, events: Path | None) -> Report:
     outages = load_events(events) if events else []
     try:
         readings = read_table(tables, "readings", _READING_COLUMNS)
-        frames = {name: read_table(tables, name).to_pandas() for name in ("devices", "latency", "gaps", "quarantine")}
+        frames = {
+            name: read_table(tables, name).to_pandas()
+            for name in ("devices", "latency", "gaps", "quarantine")
+        }
     except FileNotFoundError as error:
         raise ToolError(str(error)) from None
     timed = readings.filter(pc.is_valid(readings["time"]))
@@ -95,7 +128,9 @@ def load(tables: Path, events: Path | None) -> Report:
         intervals_s=intervals,
     )
     if timed.num_rows:
-        report.begin, report.end = (pd.Timestamp(end.as_py()) for end in pc.min_max(timed["time"]).values())
+        report.begin, report.end = (
+            pd.Timestamp(end.as_py()) for end in pc.min_max(timed["time"]).values()
+        )
         report.binned = _binned(report, timed, messages)
     return report
 
@@ -103,7 +138,9 @@ def load(tables: Path, events: Path | None) -> Report:
 def _gaps(gaps: pd.DataFrame) -> pd.DataFrame:
     """Lost ones first, long ones first."""
     gaps = gaps.assign(place=gaps["device"].map(places(gaps["device"])))
-    return gaps.sort_values(["state", "count", "place", "first"], ascending=[True, False, True, True])
+    return gaps.sort_values(
+        ["state", "count", "place", "first"], ascending=[True, False, True, True]
+    )
 
 
 def _messages(timed: pa.Table) -> pa.Table:
@@ -116,7 +153,12 @@ def _messages(timed: pa.Table) -> pa.Table:
 
 def _intervals_s(messages: pa.Table) -> dict[str, float]:
     """The usual (median) time from one message of a device to its next."""
-    frame = pd.DataFrame({"device": messages["device"].to_pandas(), "time": messages["time"].cast(pa.int64()).to_numpy()})
+    frame = pd.DataFrame(
+        {
+            "device": messages["device"].to_pandas(),
+            "time": messages["time"].cast(pa.int64()).to_numpy(),
+        }
+    )
     frame = frame.sort_values(["device", "time"], kind="stable")
     steps = frame["time"].diff().where(frame["device"] == frame["device"].shift())
     return (steps.groupby(frame["device"]).median() / 1e6).dropna().to_dict()
@@ -125,7 +167,13 @@ def _intervals_s(messages: pa.Table) -> dict[str, float]:
 def _percentiles(delays: np.ndarray) -> dict[str, float]:
     if not len(delays):
         return {}
-    return dict(zip(("p50", "p95", "p99", "max"), map(float, np.percentile(delays, (50, 95, 99, 100))), strict=True))
+    return dict(
+        zip(
+            ("p50", "p95", "p99", "max"),
+            map(float, np.percentile(delays, (50, 95, 99, 100))),
+            strict=True,
+        )
+    )
 
 
 def _devices(devices: pd.DataFrame, latency: pd.DataFrame) -> pd.DataFrame:
@@ -141,7 +189,9 @@ def _devices(devices: pd.DataFrame, latency: pd.DataFrame) -> pd.DataFrame:
 
 def _binned(report: Report, timed: pa.Table, messages: pa.Table) -> Binned:
     counts = timed.group_by("name").aggregate([("value", "count"), ("unit", "max")]).to_pandas()
-    counts = counts[~counts["name"].isin([ERASES, BLOCKS])].sort_values(["value_count", "name"], ascending=[False, True])
+    counts = counts[~counts["name"].isin([ERASES, BLOCKS])].sort_values(
+        ["value_count", "name"], ascending=[False, True]
+    )
     names = counts["name"].tolist()[:METRICS]
     units = {row.name: row.unit_max or "" for row in counts.itertuples(index=False)}
     devices = pc.count_distinct(timed["device"]).as_py()
@@ -151,10 +201,18 @@ def _binned(report: Report, timed: pa.Table, messages: pa.Table) -> Binned:
     origin = report.begin.floor(f"{round(width_s * 1000)}ms")
     shown = timed.filter(pc.is_in(timed["name"], pa.array(names, pa.string())))
     shown, messages = _with_bin(shown, origin, width_s), _with_bin(messages, origin, width_s)
-    values = shown.group_by(["device", "name", "bin"]).aggregate([("value", how) for how in ("count", "min", "mean", "max")])
+    values = shown.group_by(["device", "name", "bin"]).aggregate(
+        [("value", how) for how in ("count", "min", "mean", "max")]
+    )
     bins = int((report.end - origin).total_seconds() // width_s) + 1
     return Binned(
-        origin, width_s, bins, names, units, _plain(values, "value_"), *_delays(messages), more_metrics=len(counts) - len(names)
+        origin,
+        width_s,
+        bins,
+        names,
+        units,
+        _plain(values, "value_"),
+        *_delays(messages),
     )
 
 
@@ -169,20 +227,25 @@ def _plain(table: pa.Table, prefix: str) -> pd.DataFrame:
 
 
 def _delays(messages: pa.Table) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Per device and bin, and of all devices per bin. Percentiles within a bin are Arrow's approximations, maxima exact."""
+    """Per device and bin, and of all devices per bin.
+
+    Percentiles within a bin are Arrow's approximations, maxima exact.
+    """
     by_device = messages.group_by(["device", "bin"]).aggregate(
         [("delay", "count"), ("delay", "approximate_median"), ("delay", "max")]
     )
     ends = [("delay", "tdigest", pc.TDigestOptions(q=[0.5, 0.99])), ("delay", "max")]
     fleet = messages.group_by("bin").aggregate(ends).sort_by("bin").to_pandas()
     parts = np.array(fleet["delay_tdigest"].tolist(), dtype=float).reshape(-1, 2)
-    fleet = pd.DataFrame({"bin": fleet["bin"], "p50": parts[:, 0], "p99": parts[:, 1], "max": fleet["delay_max"]})
+    fleet = pd.DataFrame(
+        {"bin": fleet["bin"], "p50": parts[:, 0], "p99": parts[:, 1], "max": fleet["delay_max"]}
+    )
     return _plain(by_device, "delay_").rename(columns={"approximate_median": "p50"}), fleet
 
 
 def bin_width(span_s: float, interval_s: float, bins: int = BINS) -> float:
-    """The finest round width that makes at most `bins` bins and has some messages in each: else silence is seen where
-    the board only waits for its next reading."""
+    """The finest round width that makes at most `bins` bins and has some messages in each: else
+    silence is seen where the board only waits for its next reading."""
     least = max(span_s / bins, 3 * interval_s)
     return next((width for width in _NICE_S if width >= least), max(least, 1.0))
 
@@ -198,15 +261,22 @@ def places(names: Iterable[str]) -> dict[str, int]:
 
 
 def wear(timed: pa.Table) -> pd.DataFrame:
-    """Of boards that tell their erases: device, erases in the time of the tables, blocks (if told), seconds of that time."""
+    """Of boards that report their erases: device, erases in the time of the tables, blocks (if
+    reported), seconds of that time."""
     told = timed.filter(pc.is_in(timed["name"], pa.array([ERASES, BLOCKS], pa.string())))
-    frame = told.select(["device", "name", "value", "time"]).to_pandas().sort_values(["device", "time"], kind="stable")
+    frame = (
+        told.select(["device", "name", "value", "time"])
+        .to_pandas()
+        .sort_values(["device", "time"], kind="stable")
+    )
     blocks = frame[frame["name"] == BLOCKS].groupby("device")["value"].last()
     frame = frame[frame["name"] == ERASES]
     step = frame.groupby("device")["value"].diff().fillna(0)
-    # A counter that has fallen began anew at a boot: what it shows has happened since.
+    # A counter that has fallen restarted at a boot: what it shows has happened since.
     frame = frame.assign(step=step.where(step >= 0, frame["value"]))
-    found = frame.groupby("device").agg(erases=("step", "sum"), first=("time", "min"), last=("time", "max"))
+    found = frame.groupby("device").agg(
+        erases=("step", "sum"), first=("time", "min"), last=("time", "max")
+    )
     found["seconds"] = (found["last"] - found["first"]).dt.total_seconds() if len(found) else 0.0
     found["blocks"] = blocks.reindex(found.index)
     return found[found["seconds"] > 0].drop(columns=["first", "last"]).reset_index()
@@ -214,9 +284,14 @@ def wear(timed: pa.Table) -> pd.DataFrame:
 
 def by_reason(quarantine: pd.DataFrame) -> pd.DataFrame:
     """One row per reason: how many, from which topics, the newest time and one payload."""
-    groups = quarantine.sort_values(["received", "collector", "segment", "offset"]).groupby("reason")
+    groups = quarantine.sort_values(["received", "collector", "segment", "offset"]).groupby(
+        "reason"
+    )
     found = groups.agg(
-        count=("reason", "size"), topics=("topic", "unique"), last=("received", "last"), example=("payload", "last")
+        count=("reason", "size"),
+        topics=("topic", "unique"),
+        last=("received", "last"),
+        example=("payload", "last"),
     )
     return found.sort_values("count", ascending=False, kind="stable").reset_index()
 
@@ -226,22 +301,34 @@ def load_events(path: Path) -> list[Outage]:
     try:
         items = json.loads(path.read_text(encoding="utf-8"))
         events = [
-            (pd.Timestamp(int(item["time_ms"]), unit="ms", tz="UTC"), str(item["kind"]), item.get("device")) for item in items
+            (
+                pd.Timestamp(int(item["time_ms"]), unit="ms", tz="UTC"),
+                str(item["kind"]),
+                item.get("device"),
+            )
+            for item in items
         ]
     except OSError as error:
         raise ToolError(f"{path}: cannot read the events: {error.strerror}") from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ToolError(f'{path}: not a JSON list of {{"time_ms", "kind", "device"}}: {error!r}') from None
+        raise ToolError(
+            f'{path}: not a JSON list of {{"time_ms", "kind", "device"}}: {error!r}'
+        ) from None
     return outages(sorted(events, key=lambda event: event[0]))
 
 
 def outages(events: list[tuple[pd.Timestamp, str, str | None]]) -> list[Outage]:
-    """Each beginning paired with the next end of its kind and device; one without an end lasts to the last event."""
+    """Each beginning paired with the next end of its kind and device; one without an end lasts to
+    the last event."""
     found, last = [], events[-1][0] if events else None
     for index, (begin, kind, device) in enumerate(events):
         if kind in _ENDS.values():
             continue
-        ends = (time for time, other, who in events[index:] if other == _ENDS.get(kind) and who == device)
+        ends = (
+            time
+            for time, other, who in events[index:]
+            if other == _ENDS.get(kind) and who == device
+        )
         end = next(ends, last) if kind in _ENDS else begin
         found.append(Outage(kind, begin, end, device))
     return found

@@ -1,4 +1,5 @@
-"""The section of the devices: a picture of all of them in time, and the list that the page's script sorts and filters."""
+"""The section of the devices: a picture of all of them in time, and the list that the page's script
+sorts and filters."""
 
 from __future__ import annotations
 
@@ -48,11 +49,20 @@ def section(report: Report, found: Found) -> str:
     if not found:
         return ""
     runs = _runs(report.binned) if report.binned is not None else {}
-    picture = _picture(report, found, runs) if report.binned is not None and len(found) >= _PICTURE_FROM else ""
-    body = "".join(_row(place, row, findings, report, runs) for place, (row, findings) in enumerate(found))
+    picture = (
+        _picture(report, found, runs)
+        if report.binned is not None and len(found) >= _PICTURE_FROM
+        else ""
+    )
+    body = "".join(
+        _row(place, row, findings, report, runs) for place, (row, findings) in enumerate(found)
+    )
     head = "".join(_head(*one) for one in _HEADS)
     strip = (
-        f" Each strip is the whole time in steps of {duration(report.binned.width_s * 1000)}: light is silence." if runs else ""
+        f" Each strip is the whole time in steps of {duration(report.binned.width_s * 1000)}: "
+        "light is silence."
+        if runs
+        else ""
     )
     return (
         f"<h2>Devices, what needs attention first</h2>{picture}"
@@ -69,21 +79,33 @@ def _head(key: str, style: str, text: str) -> str:
 
 def _tools(found: Found) -> str:
     """Hidden until the script is there to serve them."""
-    counts = {key: sum(any(f.key == key for f in findings) for _, findings in found) for key in KINDS}
+    counts = {
+        key: sum(any(f.key == key for f in findings) for _, findings in found) for key in KINDS
+    }
     states = "".join(
-        f'<option value="{key}">{kind.sign} {kind.many} ({counts[key]:,})</option>' for key, kind in KINDS.items() if counts[key]
+        f'<option value="{key}">{kind.sign} {kind.many} ({counts[key]:,})</option>'
+        for key, kind in KINDS.items()
+        if counts[key]
     )
     orders = "".join(f'<option value="{key}">{text}</option>' for key, text in _ORDERS.items())
     return (
-        '<div class="tools" hidden><label>Name has<input id="filter" type="search" size="12"></label>'
+        '<div class="tools" hidden><label>Name has<input id="filter" type="search" '
+        'size="12"></label>'
         f'<label>State<select id="state"><option value="">any</option>{states}</select></label>'
-        f'<label>Order<select id="order">{orders}</select></label><output id="shown" class="quiet"></output></div>'
+        f'<label>Order<select id="order">{orders}</select></label><output id="shown" '
+        'class="quiet"></output></div>'
     )
 
 
 def _row(place: int, row: dict, findings: list[Finding], report: Report, runs: dict) -> str:
     cells = [
-        ("num", "last seen", "seen", round(row["last_seen"].timestamp()), f"{row['last_seen']:%m-%d %H:%M:%S}"),
+        (
+            "num",
+            "last seen",
+            "seen",
+            round(row["last_seen"].timestamp()),
+            f"{row['last_seen']:%m-%d %H:%M:%S}",
+        ),
         _number(row, "messages", "messages", "messages"),
         _number(row, "missing_closed", "lost", "lost"),
         _number(row, "missing_open", "open", "may come"),
@@ -94,12 +116,18 @@ def _row(place: int, row: dict, findings: list[Finding], report: Report, runs: d
     ]
     later = " class=later" if place >= ROWS_AT_FIRST else ""
     states = " ".join(finding.key for finding in findings)
-    chips = "".join(f'<span class="chip {f.key}">{f.kind.sign} {escape(f.text)}</span>' for f in findings)
+    chips = "".join(
+        f'<span class="chip {f.key}">{f.kind.sign} {escape(f.text)}</span>' for f in findings
+    )
     return (
         f'<tr{later} data-i="{place}" data-s="{states}" data-f="{escape(json.dumps(_facts(row)))}">'
-        f'<td class="name"><button type="button" aria-expanded="false">{escape(row["device"])}</button>'
+        '<td class="name"><button type="button" '
+        f'aria-expanded="false">{escape(row["device"])}</button>'
         f'<td class="states">{chips}<td class="strip">{_strip(runs.get(row["device"], []), report)}'
-        + "".join(f'<td class="{style}" data-l="{label}" data-k="{k}" data-v="{v}">{text}' for style, label, k, v, text in cells)
+        + "".join(
+            f'<td class="{style}" data-l="{label}" data-k="{k}" data-v="{v}">{text}'
+            for style, label, k, v, text in cells
+        )
     )
 
 
@@ -112,13 +140,18 @@ def _facts(row: dict) -> list[str]:
     """What the opened device says besides the list."""
     items = [
         f"first seen {moment(row['first_seen'])}, last {moment(row['last_seen'])} UTC",
-        f"{count(row['readings'], 'reading')}, {row['readings_without_time']:,} of them without a time",
+        f"{count(row['readings'], 'reading')}, {row['readings_without_time']:,} of them without a "
+        "time",
         f"{row['redelivered']:,} sent twice, stored once",
         f"outbox now {row['backlog_last']:,}, at most {row['backlog_max']:,}",
         f"slowest delivery {duration(row['max_ms'])}",
     ]
     items += [f"battery {row['battery']:g}"] if row["battery"] == row["battery"] else []
-    return items + ([f"last reset cause {row['reset_cause']:g}"] if row["reset_cause"] == row["reset_cause"] else [])
+    return items + (
+        [f"last reset cause {row['reset_cause']:g}"]
+        if row["reset_cause"] == row["reset_cause"]
+        else []
+    )
 
 
 def _runs(binned: Binned) -> dict[str, list[tuple[int, int]]]:
@@ -146,21 +179,37 @@ def _strip(runs: list[tuple[int, int]], report: Report) -> str:
 
 
 def _picture(report: Report, found: Found, runs: dict) -> str:
-    """One line per device that was silent at some time, in the order of the list; the others would only fill the page."""
+    """One line per device that was silent at some time, in the order of the list; the others would
+    only fill the page."""
     binned = report.binned
-    holed = [runs.get(row["device"], []) for row, _ in found if not _is_whole(runs.get(row["device"], []), binned.bins)]
+    holed = [
+        runs.get(row["device"], [])
+        for row, _ in found
+        if not _is_whole(runs.get(row["device"], []), binned.bins)
+    ]
     step = f"in every step of {duration(binned.width_s * 1000)}"
     if not holed:
         return f"<p>All {len(found):,} devices took readings {step}.</p>"
     path = "".join(_line(run, place + 0.5) for place, run in enumerate(holed))
     height = min(max(6 * len(holed), 18), 420)
-    box = f'viewBox="0 0 {binned.bins} {len(holed)}" preserveAspectRatio="none" style="height:{height}px"'
-    rest = f"; the other {len(found) - len(holed):,} took readings {step}" if len(holed) < len(found) else ""
-    note = f"{count(len(holed), 'device')} with silence, a line each, in the order of the list: light is silence{rest}."
+    box = (
+        f'viewBox="0 0 {binned.bins} {len(holed)}" preserveAspectRatio="none" '
+        f'style="height:{height}px"'
+    )
+    rest = (
+        f"; the other {len(found) - len(holed):,} took readings {step}"
+        if len(holed) < len(found)
+        else ""
+    )
+    note = (
+        f"{count(len(holed), 'device')} with silence, a line each, in the order of the list: light "
+        f"is silence{rest}."
+    )
     return (
         f'<p class="quiet">{note}{legend(report)}</p><div class="picture">{_marks(report)}'
         f'<svg {box} role="img" aria-label="{note}"><path d="{path}"/></svg>'
-        f'<div class="ends"><span>{moment(report.begin)}</span><span>{moment(report.end)} UTC</span></div></div>'
+        f'<div class="ends"><span>{moment(report.begin)}</span><span>{moment(report.end)} '
+        "UTC</span></div></div>"
     )
 
 
@@ -179,7 +228,9 @@ def _marks(report: Report) -> str:
 
 def _mark(outage: Outage, binned: Binned) -> str:
     place = (outage.begin - binned.origin) / pd.Timedelta(seconds=binned.width_s * binned.bins)
-    return f'<span style="left:{min(max(place, 0), 1):.1%}">{LETTERS.get(outage.kind, OTHER)}</span>'
+    return (
+        f'<span style="left:{min(max(place, 0), 1):.1%}">{LETTERS.get(outage.kind, OTHER)}</span>'
+    )
 
 
 def legend(report: Report) -> str:

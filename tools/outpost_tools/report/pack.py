@@ -1,8 +1,11 @@
-"""What the page's script draws from: the thinned series as compact JSON, compressed, for a <script> element.
+"""What the page's script draws from: the thinned series as compact JSON, compressed, for a <script>
+element.
 
-{"origin", "width" (ms), "bins", "metrics": [[name, unit]], "delays": {device: [first bin, medians, longest]},
+{"origin", "width" (ms), "bins", "metrics": [[name, unit]],
+ "delays": {device: [first bin, medians, longest]},
  "values": {device: {metric: [first bin, means, lowest or null, highest or null]}},
- "fleet": [first bin, medians, 99 %, longest], "outages": [[begin, end, letter, kind, device or -1]],
+ "fleet": [first bin, medians, 99 %, longest],
+ "outages": [[begin, end, letter, kind, device or -1]],
  "gaps": {device: [[stream, first, last, state]]}}
 
 Devices and metrics by index. Lists are dense from their first bin on; null where nothing was read.
@@ -21,12 +24,12 @@ import pandas as pd
 from outpost_tools.report.data import Binned, Outage, Report
 from outpost_tools.report.words import LETTERS, OTHER
 
-_STEPS = 1000  # a chart is some 150 pixels high: a thousandth of its range is not seen
+_STEPS = 1000  # a chart is about 150 pixels high: a thousandth of its range is not seen
 _GAPS_OF_DEVICE = 20
 
 
 def compressed(data: bytes) -> str:
-    """gzip in base64; the same input gives the same text."""
+    """gzip in base64; the same input yields the same text."""
     return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode("ascii")
 
 
@@ -51,7 +54,10 @@ def _content(report: Report, binned: Binned, index: dict[str, int]) -> dict[str,
         "fleet": _dense(binned.delays, ["p50", "p99", "max"], 1.0),
         "outages": [_outage(outage, index) for outage in report.outages],
         "gaps": {
-            index[device]: rows[["stream", "first", "last", "state"]].head(_GAPS_OF_DEVICE).to_numpy().tolist()
+            index[device]: rows[["stream", "first", "last", "state"]]
+            .head(_GAPS_OF_DEVICE)
+            .to_numpy()
+            .tolist()
             for device, rows in report.gaps.groupby("device")
             if device in index
         },
@@ -76,12 +82,18 @@ def _values(binned: Binned, index: dict[str, int]) -> dict[int, dict[int, list]]
         for device, own in rows.groupby("device"):
             if device in index:  # silver may be a batch ahead of gold while a run goes on
                 first, mean, low, high = _dense(own, ["mean", "min", "max"], step)
-                found[index[device]][number] = [first, mean, *((None, None) if mean == low == high else (low, high))]
+                found[index[device]][number] = [
+                    first,
+                    mean,
+                    *((None, None) if mean == low == high else (low, high)),
+                ]
     return found
 
 
 def _step(extent: float) -> float:
-    return 10.0 ** np.floor(np.log10(extent / _STEPS)) if np.isfinite(extent) and extent > 0 else 0.0
+    return (
+        10.0 ** np.floor(np.log10(extent / _STEPS)) if np.isfinite(extent) and extent > 0 else 0.0
+    )
 
 
 def _dense(rows: pd.DataFrame, columns: list[str], step: float) -> list:
@@ -93,7 +105,10 @@ def _dense(rows: pd.DataFrame, columns: list[str], step: float) -> list:
 def _rounded(column: pd.Series, step: float) -> list:
     """None where there is nothing; whole numbers without a fraction, which is half of the JSON."""
     digits = max(0, -int(np.floor(np.log10(step)))) if step else 15
-    return [None if not np.isfinite(v) else _short(round(v, digits) if step else v) for v in column.tolist()]
+    return [
+        None if not np.isfinite(v) else _short(round(v, digits) if step else v)
+        for v in column.tolist()
+    ]
 
 
 def _short(value: float) -> float | int:

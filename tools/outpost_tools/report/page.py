@@ -1,15 +1,21 @@
-"""The page: sections of HTML around what attention.py found. Text from messages and files goes through `escape`.
+"""The page: sections of HTML around what attention.py found. Text from messages and files goes
+through `escape`.
 
-Complete without its script but for charts, sorting and filtering. No network: style, script, plotly and data are inside.
+Complete without its script but for charts, sorting and filtering. No network: style, script, plotly
+and data are inside.
 """
 
 from __future__ import annotations
 
 from html import escape
 from importlib import resources
+from pathlib import Path
 
+import pandas as pd
 from plotly.offline import get_plotlyjs
 
+from outpost_tools.common.errors import ToolError
+from outpost_tools.outbox.wear import ENDURANCE
 from outpost_tools.report import attention, fleet, pack
 from outpost_tools.report.data import Report, places
 from outpost_tools.report.words import LETTERS, OTHER, count, duration, moment, printable
@@ -17,8 +23,16 @@ from outpost_tools.report.words import LETTERS, OTHER, count, duration, moment, 
 _GAPS_SHOWN = 30
 _WEAR_SHOWN = 12
 _EVENTS_SHOWN = 60
-_ENDURANCE = 100_000  # erases of a block that makers of NOR flash promise
 _DAYS_A_YEAR = 365.25
+
+
+def write(path: Path, content: str) -> None:
+    """Raises ToolError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise ToolError(f"{path}: cannot write the page: {error.strerror}") from None
 
 
 def render(report: Report, title: str) -> str:
@@ -36,7 +50,8 @@ def render(report: Report, title: str) -> str:
     ]
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" '
+        'href="data:,">'
         f"<style>{_file('report.css')}</style><script>document.documentElement.className='js'</script></head>"
         f"<body>{''.join(sections)}{_scripts(report, found)}</body></html>\n"
     )
@@ -47,13 +62,15 @@ def _file(name: str) -> str:
 
 
 def _scripts(report: Report, found: list) -> str:
-    """Compressed text of base64 ends no element, and report.js is ours: nothing here needs escaping."""
+    """Compressed text of base64 ends no element, and report.js is ours: nothing here needs
+    escaping."""
     packed = ""
     if report.binned is not None:
         series = pack.details(report, [row["device"] for row, _ in found])
         library = pack.compressed(get_plotlyjs().encode())  # 4.9 MB would be most of the page
-        packed = (
-            f'<script type="text/plain" id="series">{series}</script><script type="text/plain" id="plotly">{library}</script>'
+        texts = {"series": series, "plotly": library}
+        packed = "".join(
+            f'<script type="text/plain" id="{name}">{text}</script>' for name, text in texts.items()
         )
     return f"{packed}<script>{_file('report.js')}</script>"
 
@@ -85,17 +102,25 @@ def _facts(report: Report) -> str:
         (duration(report.delay_ms.get("p50")), "median delivery", False),
         (duration(report.delay_ms.get("p99")), "99 % delivered in", False),
     ]
-    boxes = "".join(f"<li{' class=bad' if bad else ''}><b>{number}</b>{label}</li>" for number, label, bad in items)
+    boxes = "".join(
+        f"<li{' class=bad' if bad else ''}><b>{number}</b>{label}</li>"
+        for number, label, bad in items
+    )
     return f'<ul class="facts">{boxes}</ul>'
 
 
 def _latency(report: Report) -> str:
     if report.binned is None or not report.delay_ms:
         return ""
-    delay = {name: duration(max(value, 1)) for name, value in report.delay_ms.items()}  # half within 0 ms is no time
-    title = f"Delivery latency: half within {delay['p50']}, 99 % within {delay['p99']}, the slowest {delay['max']}"
+    # half within 0 ms is no time
+    delay = {name: duration(max(value, 1)) for name, value in report.delay_ms.items()}
+    title = (
+        f"Delivery latency: half within {delay['p50']}, 99 % within {delay['p99']}, the slowest "
+        f"{delay['max']}"
+    )
     note = (
-        "From reading to arrival, all devices, by when the reading was taken. A hill is a time that boards spent offline: what"
+        "From reading to arrival, all devices, by when the reading was taken. A hill is a time "
+        "that boards spent offline: what"
         f" they measured then waited in flash.{fleet.legend(report)}"
     )
     return f'<h2>{title}</h2><p class="quiet">{note}</p><div id="latency" class="chart lazy"></div>'
@@ -107,8 +132,13 @@ def _gaps(report: Report) -> str:
         return "<h2>Gaps: none</h2><p>Every sequence number of every stream is there.</p>"
     lost, waiting = (gaps[gaps["state"] == state] for state in ("closed", "open"))
     missing = count(lost["count"].sum(), "message")
-    title = f"{missing} lost in {count(len(lost), 'gap')}, {waiting['count'].sum():,} may still come"
-    words = {"closed": "✕ lost: the board holds it no more", "open": "◐ may still come: the board may hold it"}
+    title = (
+        f"{missing} lost in {count(len(lost), 'gap')}, {waiting['count'].sum():,} may still come"
+    )
+    words = {
+        "closed": "✕ lost: the board holds it no more",
+        "open": "◐ may still come: the board may hold it",
+    }
     rows = [
         [
             ("wide text", "", f"<b>{escape(gap['device'])}</b>"),
@@ -119,37 +149,74 @@ def _gaps(report: Report) -> str:
         ]
         for gap in gaps.head(_GAPS_SHOWN).to_dict("records")
     ]
-    table = _table([("text", "device"), ("text", "stream"), ("", "messages"), ("", "numbers"), ("text", "state")], rows)
+    table = _table(
+        [
+            ("text", "device"),
+            ("text", "stream"),
+            ("", "messages"),
+            ("", "numbers"),
+            ("text", "state"),
+        ],
+        rows,
+    )
     note = "Missing sequence numbers of each stream, lost ones and long ones first."
-    return f'<h2>Gaps: {title}</h2><p class="quiet">{note}</p>{table}{_rest(len(gaps) - _GAPS_SHOWN, "gaps")}'
+    return (
+        f"<h2>Gaps: {title}</h2><p "
+        f'class="quiet">{note}</p>{table}{_rest(len(gaps) - _GAPS_SHOWN, "gaps")}'
+    )
 
 
 def _wear(report: Report) -> str:
     wear = report.wear
     if wear.empty:
-        note = "A board that sends the metrics <code>erases</code> and <code>outbox_blocks</code> is shown here."
-        return f'<h2>Flash wear: not told</h2><p class="quiet">{note}</p>'
-    wear = wear.assign(day=wear["erases"] / wear["seconds"] * 86_400)
-    wear = wear.assign(years=_ENDURANCE * wear["blocks"] / wear["day"].where(wear["day"] > 0) / _DAYS_A_YEAR)
-    wear = wear.assign(place=wear["device"].map(places(wear["device"])))
-    wear = wear.sort_values(["years", "day", "place"], ascending=[True, False, True], na_position="last")
-    rows = [
-        [
-            ("wide text", "", f"<b>{escape(row['device'])}</b>"),
-            ("num", "erases", f"{row['erases']:,.0f}"),
-            ("num", "a day", f"{row['day']:,.1f}"),
-            ("num", "blocks", f"{row['blocks']:,.0f}" if row["blocks"] == row["blocks"] else "not told"),
-            ("num", "years left", f"{row['years']:,.1f}" if row["years"] == row["years"] else "-"),
-        ]
-        for row in wear.head(_WEAR_SHOWN).to_dict("records")
-    ]
+        note = (
+            "A board that sends the metrics <code>erases</code> and <code>outbox_blocks</code> is "
+            "shown here."
+        )
+        return f'<h2>Flash wear: not reported</h2><p class="quiet">{note}</p>'
+    wear = _worn(wear)
+    rows = [_wear_row(row) for row in wear.head(_WEAR_SHOWN).to_dict("records")]
     known = wear["years"].dropna()
-    title = f"the first board in {known.min():,.1f} years" if len(known) else "erases are told, blocks are not"
-    note = f"Years until each block has {_ENDURANCE:,} erases, at the rate of this time; told by {count(len(wear), 'board')}."
+    title = (
+        f"the first board in {known.min():,.1f} years"
+        if len(known)
+        else "erases are reported, blocks are not"
+    )
+    note = (
+        f"Years until each block has {ENDURANCE:,} erases, at the rate of this time; reported by "
+        f"{count(len(wear), 'board')}."
+    )
     head = [("text", "device"), ("", "erases"), ("", "erases a day"), ("", "blocks"), ("", "years")]
     more = len(wear) - _WEAR_SHOWN
-    rest = f'<p class="quiet">{count(more, "more board lasts", "more boards last")} longer.</p>' if more > 0 else ""
+    rest = (
+        f'<p class="quiet">{count(more, "more board lasts", "more boards last")} longer.</p>'
+        if more > 0
+        else ""
+    )
     return f'<h2>Flash wear: {title}</h2><p class="quiet">{note}</p>{_table(head, rows)}{rest}'
+
+
+def _worn(wear: pd.DataFrame) -> pd.DataFrame:
+    """With erases a day and years left, those first that wear out first."""
+    wear = wear.assign(day=wear["erases"] / wear["seconds"] * 86_400)
+    years = ENDURANCE * wear["blocks"] / wear["day"].where(wear["day"] > 0) / _DAYS_A_YEAR
+    wear = wear.assign(years=years, place=wear["device"].map(places(wear["device"])))
+    return wear.sort_values(
+        ["years", "day", "place"], ascending=[True, False, True], na_position="last"
+    )
+
+
+def _wear_row(row: dict) -> list[tuple[str, str, str]]:
+    """Cells; a number that is not known is NaN, which equals nothing."""
+    blocks = f"{row['blocks']:,.0f}" if row["blocks"] == row["blocks"] else "not reported"
+    years = f"{row['years']:,.1f}" if row["years"] == row["years"] else "-"
+    return [
+        ("wide text", "", f"<b>{escape(row['device'])}</b>"),
+        ("num", "erases", f"{row['erases']:,.0f}"),
+        ("num", "a day", f"{row['day']:,.1f}"),
+        ("num", "blocks", blocks),
+        ("num", "years left", years),
+    ]
 
 
 def _quarantine(report: Report) -> str:
@@ -158,7 +225,14 @@ def _quarantine(report: Report) -> str:
     most = report.quarantine["count"].max()
     rows = [_quarantined(row, most) for row in report.quarantine.to_dict("records")]
     title = f"{count(report.quarantine['count'].sum(), 'payload')} for {count(len(rows), 'reason')}"
-    head = [("text", "reason"), ("", "count"), ("text", ""), ("text", "topics"), ("", "last"), ("text", "one payload")]
+    head = [
+        ("text", "reason"),
+        ("", "count"),
+        ("text", ""),
+        ("text", "topics"),
+        ("", "last"),
+        ("text", "one payload"),
+    ]
     note = "Received, but no message; kept as bytes in the table."
     return f'<h2>Quarantine: {title}</h2><p class="quiet">{note}</p>{_table(head, rows)}'
 
@@ -185,13 +259,21 @@ def _outages(report: Report) -> str:
             ("text", "", moment(o.begin)),
             ("text", "", f"{LETTERS.get(o.kind, OTHER)} {escape(o.kind)}"),
             ("text", "device", escape(str(o.device)) if o.device else "all"),
-            ("num", "lasted", duration((o.end - o.begin).total_seconds() * 1000) if o.end > o.begin else ""),
+            (
+                "num",
+                "lasted",
+                duration((o.end - o.begin).total_seconds() * 1000) if o.end > o.begin else "",
+            ),
         ]
         for o in report.outages[:_EVENTS_SHOWN]
     ]
     head = [("text", "time, UTC"), ("text", "what"), ("text", "device"), ("", "lasted")]
     more = len(report.outages) - _EVENTS_SHOWN
-    rest = f'<p class="quiet">{more:,} later ones are in the file of <code>--events</code>.</p>' if more > 0 else ""
+    rest = (
+        f'<p class="quiet">{more:,} later ones are in the file of <code>--events</code>.</p>'
+        if more > 0
+        else ""
+    )
     return f"<h2>Events: {len(report.outages):,}</h2>{_table(head, rows)}{rest}"
 
 
@@ -208,4 +290,8 @@ def _cell(style: str, label: str, text: str) -> str:
 
 
 def _rest(number: int, table: str) -> str:
-    return f'<p class="quiet">{number:,} more are in the table <code>{table}</code>.</p>' if number > 0 else ""
+    return (
+        f'<p class="quiet">{number:,} more are in the table <code>{table}</code>.</p>'
+        if number > 0
+        else ""
+    )

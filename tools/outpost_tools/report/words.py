@@ -13,7 +13,12 @@ def duration(milliseconds: float | None) -> str:
     """12 ms, 3.4 s, 5.0 min, 2.1 h, 7.0 days; a dash when it is not known."""
     if milliseconds is None or pd.isna(milliseconds):
         return "-"
-    for limit, divisor, unit in ((1e3, 1, "ms"), (60e3, 1e3, "s"), (3600e3, 60e3, "min"), (86400e3, 3600e3, "h")):
+    for limit, divisor, unit in (
+        (1e3, 1, "ms"),
+        (60e3, 1e3, "s"),
+        (3600e3, 60e3, "min"),
+        (86400e3, 3600e3, "h"),
+    ):
         if abs(milliseconds) < limit:
             value = milliseconds / divisor
             return f"{value:.0f} {unit}" if unit == "ms" else f"{value:.3g} {unit}"

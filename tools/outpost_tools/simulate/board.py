@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from outpost_tools.simulate import children
+from outpost_tools.common import children
 from outpost_tools.simulate.journal import JournalTail
 from outpost_tools.simulate.orders import Orders
 from outpost_tools.simulate.proxy import Proxy
@@ -94,7 +94,9 @@ class Board:
         status = await self._process.wait()
         self.drained = status == 0
         if status not in (0, POWER_CUT_STATUS, ASLEEP_STATUS):
-            self.failure = f"{self.device} ended with status {status}: {children.tail(self.directory / _LOG)}"
+            self.failure = (
+                f"{self.device} ended with status {status}: {children.tail(self.directory / _LOG)}"
+            )
         return status
 
     def _all_orders(self) -> dict[str, Any]:

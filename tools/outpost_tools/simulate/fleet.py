@@ -5,7 +5,8 @@
         fleet.cut_link(0, "reset") ...
         late = await fleet.drain(60)         # who did not drain in time
 
-Folders: `<directory>/<device>/`. Events (power cut, boot, link cut, link up) go to `events`, in order of time.
+Folders: `<directory>/<device>/`. Events (power cut, boot, link cut, link up) go to `events`, in
+order of time.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from outpost_tools.common import source_tree
 from outpost_tools.simulate import interpreter
 from outpost_tools.simulate.board import Board
 from outpost_tools.simulate.orders import Orders
@@ -43,7 +45,10 @@ class Events:
 
 
 class Fleet:
-    """Boards `board-1` to `board-<count>`. Starts with `async with`; leaving it ends whatever still runs."""
+    """Boards `board-1` to `board-<count>`.
+
+    Starts with `async with`; leaving it ends whatever still runs.
+    """
 
     def __init__(
         self,
@@ -58,9 +63,12 @@ class Fleet:
         settings: dict[str, Any] | None = None,
         events: Events | None = None,
     ) -> None:
-        """`cuts` power cuts of each board, spread over `seconds`; `settings` for settings.json. Raises ToolError."""
+        """`cuts` power cuts of each board, spread over `seconds`; `settings` for settings.json.
+
+        Raises ToolError.
+        """
         self.command, self.interpreter = interpreter.choose()
-        self.root = interpreter.repository()
+        self.root = source_tree.repository()
         self.directory = directory.resolve()
         self.events = events or Events()
         self._stop_file = self.directory / "stop"
@@ -68,7 +76,8 @@ class Fleet:
         self._settings = {**_FAST, "interval_ms": interval_ms, **(settings or {})}
         plan = {"cuts": cuts, "seconds": seconds, "interval_ms": interval_ms}
         self.boards = [
-            self._board(f"board-{n}", Proxy(*broker), Orders(f"{seed}/board-{n}", **plan)) for n in range(1, count + 1)
+            self._board(f"board-{n}", Proxy(*broker), Orders(f"{seed}/board-{n}", **plan))
+            for n in range(1, count + 1)
         ]
 
     def _board(self, device: str, proxy: Proxy, orders: Orders) -> Board:
@@ -130,7 +139,8 @@ class Fleet:
             self.events.report("link up", self.boards[number].device)
 
     async def drain(self, timeout_s: float) -> list[str]:
-        """Boards stop measuring and send what they hold; the devices that did not finish in time."""
+        """Boards stop measuring and send what they hold; the devices that did not finish in
+        time."""
         for number, board in enumerate(self.boards):
             board.orders.no_more_cuts()
             self.restore_link(number)

@@ -6,23 +6,17 @@ import os
 import sys
 from pathlib import Path
 
-from outpost_tools import interpreters
-from outpost_tools.errors import ToolError
+from outpost_tools.common import interpreters
 
 # 32-bit first: integers of 2^30 and above take heap there, as they do on a real board.
 _PREFERENCE = ("i386", "amd64")
 
 
-def repository() -> Path:
-    """The source tree: boards run its `firmware/`. Raises ToolError when this package stands alone."""
-    root = Path(__file__).resolve().parents[3]
-    if not (root / "firmware" / "main.py").is_file():
-        raise ToolError(f"{root}: no firmware/main.py; run the simulator from Outpost's source tree (pip install -e .)")
-    return root
-
-
 def choose() -> tuple[list[str], str]:
-    """The command and its description for people. Raises ToolError for a MICROPYTHON that does not run."""
+    """The command and its description for people.
+
+    Raises ToolError for a MICROPYTHON that does not run.
+    """
     chosen = os.environ.get("MICROPYTHON")
     if chosen:  # whatever it is built for
         return [chosen], interpreters.describe([chosen])
@@ -41,4 +35,9 @@ def environment(root: Path) -> dict[str, str]:
     # MICROPYPATH replaces the default path: .frozen holds the standard library of the unix build.
     micropython = os.pathsep.join([*map(str, parts), ".frozen"])
     cpython = os.pathsep.join(map(str, [*parts, root / "tools" / "cpython_stubs"]))
-    return {**os.environ, "MICROPYPATH": micropython, "PYTHONPATH": cpython, "PYTHONDONTWRITEBYTECODE": "1"}
+    return {
+        **os.environ,
+        "MICROPYPATH": micropython,
+        "PYTHONPATH": cpython,
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }

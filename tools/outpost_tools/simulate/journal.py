@@ -1,4 +1,5 @@
-"""The ground truth of a simulated board: `journal.txt`, a line per event, written outside its flash.
+"""The ground truth of a simulated board: `journal.txt`, a line per event, written outside its
+flash.
 
 boot <boot count> <stream>      the outbox is mounted
 ok <seq> <payload>              publish() returned OK
@@ -19,7 +20,10 @@ class JournalError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`kind` is "boot", "ok", "refused", "cut" or "sleep". `stream` is that of the last boot; seq and payload are for "ok"."""
+    """`kind` is "boot", "ok", "refused", "cut" or "sleep".
+
+    `stream` is that of the last boot; seq and payload are for "ok".
+    """
 
     kind: str
     stream: str
@@ -28,7 +32,10 @@ class Entry:
 
 
 def read_journal(path: Path) -> list[Entry]:
-    """All whole lines; a last line without its end was cut off and does not count. Raises JournalError, OSError."""
+    """All whole lines; a last line without its end was cut off and does not count.
+
+    Raises JournalError, OSError.
+    """
     entries: list[Entry] = []
     stream = ""
     lines = path.read_bytes().split(b"\n")[:-1]

@@ -1,4 +1,7 @@
-"""The longest time that a board was without its broker. Pure: times in seconds come in as arguments."""
+"""The longest time that a board was without its broker.
+
+Pure: times in seconds come in as arguments.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a board's power goes, by seed. Pure: the same seed gives the same orders."""
+"""When a board's power goes, by seed. Pure: the same seed yields the same orders."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ CUT_MODES = ("nothing", "all", "first", "last", "random")
 _OPERATIONS_PER_MESSAGE = 1.02
 # Share of the run in which a board is on and past its boot, so that its messages can be foreseen.
 _USEFUL_SHARE = 0.95
-# With n cuts a run is n + 1 shares long; each cut falls so many shares after the boot before it. The sum of the latest
-# is at most n + 1 for up to 4 cuts, so they happen in time, and the last one late in the run.
+# With n cuts a run is n + 1 shares long; each cut falls that many shares after the boot before it.
+# The sum of the latest is at most n + 1 for up to 4 cuts, so they happen in time, and the last one
+# late in the run.
 _EARLIEST, _LATEST = 0.6, 1.25
 _OFF_S = (0.1, 1.0)
 
@@ -26,7 +27,10 @@ class Orders:
         self._share = messages * _OPERATIONS_PER_MESSAGE / (cuts + 1)
 
     def next_boot(self) -> dict[str, int | str]:
-        """The keys of simulation.json that change from boot to boot. Operation 0: no cut any more."""
+        """The keys of simulation.json that change from boot to boot.
+
+        Operation 0: no cut any more.
+        """
         self._mode = (self._mode + 1) % len(CUT_MODES)
         operation = 0
         if self._cuts_left:

@@ -1,8 +1,9 @@
-"""A board's link: a TCP relay on loopback that can be cut, and that knows when the board was offline.
+"""A board's link: a TCP relay on loopback that can be cut, and that knows when the board was
+offline.
 
-Two ways to cut: "reset" ends every connection and refuses new ones; "silence" (a black hole) lets them stand but
-carries nothing, so that only time-outs can tell. When the link is back, what a silent connection held goes on, as in
-TCP.
+Two ways to cut: "reset" ends every connection and refuses new ones; "silence" (a black hole) lets
+them stand but carries nothing, so that only time-outs can tell. When the link is back, what a
+silent connection held goes on, as in TCP.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ class Proxy:
                 await self._flowing.wait()
                 await self._relay(reader, writer)
         except (OSError, asyncio.CancelledError):
-            pass  # the broker is away, one side reset, or the run ends: the other side sees its connection end
+            # the broker is away, one side reset, or the run ends: the other side sees its
+            # connection end
+            pass
         finally:
             self._silent(writer)
             self._writers.discard(writer)
@@ -96,7 +99,9 @@ class Proxy:
             self._writers.discard(broker_writer)
             broker_writer.close()  # not abort: what the board sent last still goes out
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool = False) -> None:
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool = False
+    ) -> None:
         while data := await reader.read(_CHUNK):
             await self._flowing.wait()
             if answers and not self._refusing and writer not in self._answering:

@@ -104,7 +104,7 @@ class Plain:
 
 
 def imports():
-    for module in ("client", "ram_outbox", "outbox", "durable"):
+    for module in ("session", "client", "ram_outbox", "outbox"):
         gc.collect()
         before = gc.mem_alloc()
         span("import of outpost." + module)
@@ -117,9 +117,10 @@ def imports():
 
 def connected(outbox):
     from outpost.client import Client
+    from outpost.session import Session
 
     peer = Peer()
-    client = Client(lambda: peer, outbox, b"bench", clean=True)
+    client = Client(lambda: peer, Session(outbox, b"bench", clean=True))
     client.poll(1)
     peer.reply = b"\x20\x02\x00\x00"
     for now_ms in range(2, 6):

@@ -1,0 +1,52 @@
+"""Encodes CONNECT (3.1), once, when a session is made; the module is then unloaded.
+
+Must not know a session. Allocation: the packet, and as much again while it is put together.
+"""
+
+from outpost.packets import put_header
+
+
+def _field(data):
+    """UTF-8 string or binary field: two bytes of length, then the bytes (1.5.3)."""
+    if len(data) > 65535:
+        raise ValueError("mqtt: a text is longer than 65,535 bytes")
+    return bytes((len(data) >> 8, len(data) & 255)) + data
+
+
+def _packet(first, body):
+    """Fixed header and body (bytes)."""
+    header = bytearray(5)
+    return bytes(header[: put_header(header, first, len(body))]) + body
+
+
+def encode_connect(
+    client_id, keep_alive_s=60, clean=False, will=None, user=None, password=None, level=4
+):  # fmt: skip
+    """CONNECT (3.1). All texts are bytes.
+
+    clean: True, the server forgets the session when the connection ends; False, it keeps it. will:
+    (topic, message, QoS 0 to 2, retain), what the server publishes when the connection breaks.
+    user, password: None, none is sent. level: 4 for MQTT 3.1.1, 3 for 3.1.
+    ValueError: a text above 65,535 bytes, a password without a user name [MQTT-3.1.2-22], a will of
+    another QoS, a session to be kept without a client id [MQTT-3.1.3-8].
+    """
+    if password is not None and user is None:
+        raise ValueError("mqtt: a password needs a user name")
+    if will and will[2] > 2:
+        raise ValueError("mqtt: will QoS must be 0..2")
+    if not client_id and not (clean and level == 4):
+        raise ValueError("mqtt: without a client id the session cannot be kept")
+    flags = 2 if clean else 0
+    fields = [client_id]
+    if will:
+        flags |= 4 | will[2] << 3 | bool(will[3]) << 5
+        fields += will[:2]
+    for text, flag in ((user, 128), (password, 64)):
+        if text is not None:
+            flags |= flag
+            fields.append(text)
+    body = _field(b"MQTT" if level == 4 else b"MQIsdp")
+    body += bytes((level, flags, keep_alive_s >> 8, keep_alive_s & 255))
+    for text in fields:
+        body += _field(text)
+    return _packet(0x10, body)

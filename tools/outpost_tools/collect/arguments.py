@@ -1,0 +1,153 @@
+"""`outpost collect`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from outpost_tools.common.command_line import add_command, address, is_name, positive
+from outpost_tools.common.errors import ToolError
+
+SUMMARY = "store messages from the broker on disk, and tell the boards what is durable"
+_DESCRIPTION = """\
+Store what boards publish; acknowledge it to the broker and confirm it to the boards after fsync.
+"""
+_EXAMPLES = """\
+examples:
+  outpost collect --broker 127.0.0.1:1883 --log log                   one collector, plain TCP
+  outpost collect --broker broker.example:8883 --log log --ca-file ca.pem \\
+                  --user collector --password-file password.txt
+  outpost collect --broker 127.0.0.1:1883 --log log --id c2 --share fleet
+                                                                      one of several
+  outpost collect --broker 127.0.0.1:1883 --log log --id c2 --share fleet --retire
+                                                                      take c2 away again
+
+Each collector of a group has its own --id; their logs stay where the pipeline reads them.
+tools/outpost_tools/common/mosquitto.conf is a configuration for the broker, with reasons.
+"""
+_PREFIX = re.compile(r"[^+#/\0]+(/[^+#/\0]+)*\Z")
+_NAME_RULE = "use 1 to 64 letters, digits, '_', '-' or '.', not '.' first"
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = add_command(
+        subparsers, "collect", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
+    )
+    parser.add_argument("--broker", required=True, metavar="HOST:PORT", type=address)
+    parser.add_argument(
+        "--log", required=True, metavar="DIR", type=Path, help="segments go to DIR/ID"
+    )
+    parser.add_argument(
+        "--id",
+        default="collector-1",
+        help="MQTT client identifier; keep it, the broker's queue belongs to it",
+    )
+    parser.add_argument(
+        "--prefix", default="outpost", help="topics are PREFIX/<device>/data and .../durable"
+    )
+    parser.add_argument(
+        "--new-log",
+        action="store_true",
+        help="accept a log that is older than the last one, or empty; recreate its tables too",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no statistics on stderr")
+    parser.add_argument(
+        "--metrics-port",
+        type=positive(int),
+        metavar="PORT",
+        help="Prometheus' text format on 127.0.0.1",
+    )
+    _add_limits(parser.add_argument_group("when to act"))
+    _add_group(parser.add_argument_group("several collectors"))
+    _add_security(parser.add_argument_group("security"))
+
+
+def _add_limits(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--segment-bytes",
+        type=positive(int),
+        default=16 << 20,
+        metavar="N",
+        help="seal a segment at this size; default 16 MiB",
+    )
+    group.add_argument(
+        "--segment-seconds",
+        type=positive(float),
+        default=5.0,
+        metavar="S",
+        help="seal a segment at this age; default 5",
+    )
+    group.add_argument(
+        "--confirm-seconds",
+        type=positive(float),
+        default=0.2,
+        metavar="S",
+        help="at most one confirmation per device in this time; default 0.2",
+    )
+
+
+def _add_group(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--share",
+        metavar="GROUP",
+        help="one shared subscription for all collectors of this name",
+    )
+    group.add_argument(
+        "--retire",
+        action="store_true",
+        help="take what the broker still holds for --id, then give it up",
+    )
+
+
+def _add_security(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--user")
+    group.add_argument(
+        "--password-file", metavar="FILE", type=Path, help="its first line is the password"
+    )
+    group.add_argument(
+        "--tls", action="store_true", help="verify the broker by the system's authorities"
+    )
+    group.add_argument(
+        "--ca-file",
+        metavar="FILE",
+        type=Path,
+        help="verify the broker by these authorities (PEM); includes --tls",
+    )
+    group.add_argument(
+        "--cert",
+        metavar="FILE",
+        type=Path,
+        help="our certificate, with --key, for a broker that requires one",
+    )
+    group.add_argument("--key", metavar="FILE", type=Path)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 after SIGTERM or --retire; 1 when messages that were taken could not be stored.
+
+    Raises ToolError.
+    """
+    _check(args)
+    from outpost_tools.collect import start
+
+    collector = start.collector(args)
+    return collector.retire() if args.retire else collector.run()
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raises ToolError."""
+    if not is_name(args.id):
+        raise ToolError(f"--id {args.id!r}: {_NAME_RULE}")
+    if not _PREFIX.match(args.prefix):
+        raise ToolError(
+            f"--prefix {args.prefix!r}: a topic without '+', '#' and empty levels is needed"
+        )
+    if args.share is not None and not is_name(args.share):
+        raise ToolError(f"--share {args.share!r}: {_NAME_RULE}")
+    if args.user is None and args.password_file is not None:
+        raise ToolError("--password-file needs --user")
+    if (args.key is None) != (args.cert is None):
+        raise ToolError("--cert and --key go together")
+    if args.cert is not None and not (args.tls or args.ca_file):
+        raise ToolError("--cert needs --tls or --ca-file")

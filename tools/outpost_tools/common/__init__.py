@@ -1,0 +1,14 @@
+"""What several jobs use. Nothing here imports a job.
+
+command_line.py     the parser of a subcommand, and the types of its arguments
+errors.py           ToolError: one line for the user, exit status 2
+labels.py           the message: labels, limits, what a device or a stream may be called
+message.py          the message: the exact reader, and the key that the collector needs
+ranges.py           sets of sequence numbers, kept as ranges
+segments.py         the collector's log on disk
+mqtt_connection.py  an MQTT connection that acknowledges when told to
+broker.py           a broker on loopback, with mosquitto.conf
+children.py         child processes that do not outlive us, signals, free ports
+interpreters.py     MicroPython and mosquitto on this machine
+source_tree.py      where this repository is
+"""

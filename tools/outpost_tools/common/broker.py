@@ -1,0 +1,209 @@
+"""An MQTT broker on loopback for tests and the demo: mosquitto, or amqtt in its own process.
+
+    with Broker("mosquitto", directory) as broker: ...   # broker.port, .kill(), .start()
+
+The same object, killed and started again, keeps port and directory, so mosquitto finds its saved
+sessions. `python -m outpost_tools.common.broker amqtt PORT` is the process behind kind "amqtt".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import logging
+import os
+import re
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Self
+
+from outpost_tools.common import children, interpreters
+from outpost_tools.common.errors import ToolError
+
+KINDS = ("mosquitto", "amqtt")
+# amqtt keeps a persistent session only for a client with a user name; any name will do (see
+# _amqtt_config).
+ANY_USER = "outpost"
+READY_TIMEOUT_S = 15.0
+
+RECOMMENDED = Path(__file__).with_name("mosquitto.conf")
+_LISTENERS = """\
+# Anonymous clients are for this machine alone: the listener is loopback.
+listener {port} 127.0.0.1
+allow_anonymous true
+
+"""
+
+
+class BrokerError(ToolError):
+    """The broker did not start; str() says why and what to do."""
+
+
+class Broker:
+    """One broker process. `directory` holds its configuration, its saved state and `broker.log`.
+
+    more_listeners: mosquitto's configuration of listeners beside the plain one on `port` (TLS,
+    passwords).
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        directory: Path,
+        *,
+        port: int | None = None,
+        executable: list[str] | None = None,
+        more_listeners: str = "",
+    ) -> None:
+        if kind not in KINDS:
+            raise BrokerError(f"unknown broker {kind!r}; choose one of: {', '.join(KINDS)}")
+        self.kind = kind
+        self.directory = directory.resolve()
+        self.port = port or children.free_port()
+        self.log = self.directory / "broker.log"
+        self._executable = executable
+        self.more_listeners = more_listeners
+        self._process = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Start (again) and wait until it answers CONNECT. Raises BrokerError."""
+        self.spawn()
+        self.wait_until_ready()
+
+    def spawn(self) -> None:
+        """Start (again) without waiting, for callers that have something else to do (see
+        wait_until_ready())."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._process = children.start(
+            self._command(), log=self.log, env=children.tools_environment()
+        )
+
+    def stop(self) -> None:
+        """Orderly end: mosquitto saves its state."""
+        children.stop(self._process)
+        self._process = None
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is saved."""
+        children.kill(self._process)
+        self._process = None
+
+    def wait_until_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Until a real CONNECT is accepted. Raises BrokerError with the end of its log."""
+        deadline = time.monotonic() + timeout_s
+        while not _accepts_connect(self.port):
+            if self._process.poll() is not None:
+                raise BrokerError(
+                    f"{self.kind} ended with status "
+                    f"{self._process.returncode}:\n{children.tail(self.log)}"
+                )
+            if time.monotonic() > deadline:
+                self.kill()
+                raise BrokerError(
+                    f"{self.kind} does not answer on port {self.port}:\n{children.tail(self.log)}"
+                )
+            time.sleep(0.05)
+
+    def _command(self) -> list[str]:
+        if self.kind == "amqtt":
+            return [sys.executable, "-m", "outpost_tools.common.broker", "amqtt", str(self.port)]
+        config = self.directory / "mosquitto.conf"
+        listeners = self.more_listeners + _LISTENERS.format(port=self.port)
+        text = configuration(listeners, self.directory)
+        config.write_text(text, encoding="utf-8")
+        return [*(self._executable or _find_mosquitto()), "-c", str(config)]
+
+
+def configuration(listeners: str, directory: Path) -> str:
+    """The recommended configuration, with other listeners, our own user, and `directory` for what
+    mosquitto saves."""
+    text = RECOMMENDED.read_text(encoding="utf-8")
+    before, rest = text.split("# --- listeners\n", 1)
+    limits = rest[rest.index("# --- limits\n") :]
+    text = f"{before}{listeners}{limits}"
+    for key, value in (("persistence_location", f"{directory}/"), ("user", getpass.getuser())):
+        text = re.sub(
+            rf"^{key} .*$", lambda _, line=f"{key} {value}": line, text, flags=re.MULTILINE
+        )
+    return text
+
+
+def _find_mosquitto() -> list[str]:
+    command = interpreters.find_mosquitto()
+    if command is None:
+        raise BrokerError("mosquitto is not here; run `make setup`, or use amqtt (BROKER=amqtt)")
+    return command
+
+
+def _accepts_connect(port: int) -> bool:
+    """MQTT 3.1.1 CONNECT with a clean session and a user name, answered by CONNACK 0."""
+    name = ANY_USER.encode()
+    client_id = b"outpost-ready"
+    body = (
+        b"\0\4MQTT\4\x82\0\x0a"
+        + len(client_id).to_bytes(2, "big")
+        + client_id
+        + len(name).to_bytes(2, "big")
+        + name
+    )
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1.0) as link:
+            link.sendall(bytes((0x10, len(body))) + body)
+            answer = link.recv(4)
+            link.sendall(b"\xe0\0")
+            return answer == b"\x20\2\0\0"
+    except OSError:
+        return False
+
+
+def _amqtt_config(port: int) -> dict:
+    return {
+        # amqtt binds every interface by default.
+        "listeners": {"default": {"type": "tcp", "bind": f"127.0.0.1:{port}"}},
+        # An anonymous client's persistent session is dropped at disconnect, so a user name is asked
+        # for. No other plugins: the default ones log every packet and publish $SYS.
+        "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": False}},
+    }
+
+
+async def _serve_amqtt(port: int) -> None:
+    try:
+        from amqtt.broker import Broker as Amqtt
+    except ModuleNotFoundError:
+        raise BrokerError(
+            "amqtt is not installed; install it with: pip install amqtt==0.12.1"
+        ) from None
+    await Amqtt(_amqtt_config(port)).start()
+    # Until SIGTERM, without its shutdown(): that has nothing to save, and was seen to hang for
+    # longer than 10 s.
+    await asyncio.Event().wait()
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 2 or arguments[0] != "amqtt" or not arguments[1].isdigit():
+        print("usage: python -m outpost_tools.common.broker amqtt PORT", file=sys.stderr)
+        return 2
+    logging.basicConfig(level=os.environ.get("OUTPOST_BROKER_LOG", "WARNING"))
+    try:
+        asyncio.run(_serve_amqtt(int(arguments[1])))
+    except BrokerError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,137 @@
+"""The parser of a subcommand, and the types of its arguments. Knows argparse only.
+
+A subcommand is one module, `JOB/arguments.py` (or `JOB/arguments/SUBCOMMAND.py` when the job has
+several):
+
+    SUMMARY = "one line for the list of subcommands"
+    def add_parser(subparsers): ...    adds the parser by add_command() below
+    def run(args) -> int: ...          checks the arguments, calls the job, returns the exit status
+
+It holds nothing else that another module could want, and it imports its job inside these functions:
+the help of `outpost` reads the summaries of all subcommands, and must not wait for the libraries of
+any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from outpost_tools.common.errors import ToolError
+
+Run = Callable[[argparse.Namespace], int]
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}\Z")
+
+
+def add_command(
+    subparsers: argparse._SubParsersAction,
+    name: str,
+    summary: str,
+    run: Run,
+    *,
+    description: str | None = None,
+    examples: str | None = None,
+) -> argparse.ArgumentParser:
+    """The parser of `name`, which calls `run`.
+
+    description: what --help says; default: the summary.
+    """
+    parser = _added(subparsers, name, summary, description, examples)
+    parser.set_defaults(func=run)
+    return parser
+
+
+def add_group(
+    subparsers: argparse._SubParsersAction,
+    name: str,
+    summary: str,
+    package: str,
+    members: tuple[str, ...],
+    *,
+    description: str | None = None,
+    examples: str | None = None,
+) -> None:
+    """The parser of `name`, whose own subcommands are the modules `members` of `package`."""
+    parser = _added(subparsers, name, summary, description, examples)
+    inner = parser.add_subparsers(title="subcommands", metavar="SUBCOMMAND", required=True)
+    for member in members:
+        importlib.import_module(f"{package}.{member}").add_parser(inner)
+
+
+def _added(subparsers, name, summary, description, examples) -> argparse.ArgumentParser:
+    return subparsers.add_parser(
+        name,
+        help=summary,
+        description=description or f"{summary[0].upper()}{summary[1:]}.",
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+# --- Types of arguments: each raises ArgumentTypeError, which argparse turns into exit status 2 ---
+
+
+def address(text: str) -> tuple[str, int]:
+    """HOST:PORT; an IPv6 host in brackets."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def _number(kind: type, is_good: Callable[[float], bool], wanted: str) -> Callable[[str], float]:
+    def convert(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not is_good(value):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {wanted}")
+        return value
+
+    return convert
+
+
+def positive(kind: type) -> Callable[[str], float]:
+    return _number(kind, lambda value: value > 0, "a number above 0")
+
+
+def at_least(least: int) -> Callable[[str], float]:
+    return _number(int, lambda value: value >= least, f"a whole number from {least} on")
+
+
+def between(kind: type, least: float, most: float) -> Callable[[str], float]:
+    wanted = "a whole number" if kind is int else "a number"
+    return _number(
+        kind, lambda value: least <= value <= most, f"{wanted} from {least:g} to {most:g}"
+    )
+
+
+def seconds(text: str) -> float:
+    """A time to wait for a board: above 0, at most an hour."""
+    return _number(
+        float, lambda value: 0 < value <= 3600, "a number of seconds, above 0 and up to 3600"
+    )(text)
+
+
+# --- Checks of arguments: each raises ToolError ---
+
+
+def is_name(text: str) -> bool:
+    """Of a collector or a group: it becomes an MQTT client identifier and a folder."""
+    return _NAME.match(text) is not None
+
+
+def first_line(path: Path, option: str) -> str:
+    """The password in a file. Raises ToolError."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ToolError(f"{option} {path}: {error}") from None
+    if not lines:
+        raise ToolError(f"{option} {path} is empty; its first line is the password")
+    return lines[0]

@@ -1,0 +1,155 @@
+"""Finds the MicroPython builds and the broker that `tools/setup.py` fetched, or that the machine
+has.
+
+Knows names, folders and how to ask an interpreter what it is. Fetches nothing. Standard library
+only, because set-up uses it before there is a virtual environment.
+
+Order: `MICROPYTHON` in the environment, then the cache, then PATH. Each candidate is run once and
+must prove that it is new enough and of the architecture asked for: a 64-bit build in the place of a
+32-bit one hides allocations.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from outpost_tools.common.errors import ToolError
+
+ARCHITECTURES = ("amd64", "i386", "armhf")
+# armhf needs qemu, so it is checked where it was asked for
+REQUIRED_ARCHITECTURES = (
+    "amd64",
+    "i386",
+)
+OLDEST_MICROPYTHON = (1, 25)
+_PROBE_TIMEOUT_S = (
+    20  # an interpreter starts in 10 ms; under qemu on a busy machine in less than 2 s
+)
+
+# `sys.implementation._mpy` bits 10 to 13 name the native-code architecture (MicroPython:
+# tools/mpy-tool.py).
+_PROBE = """
+import sys
+m = sys.implementation
+version = ".".join(str(n) for n in m.version[:3])
+print(m.name, version, 64 if sys.maxsize > 0x7FFFFFFF else 32, getattr(m, "_mpy", 0) >> 10 & 15)
+"""
+_MPY_ARCHITECTURES = {1: "i386", 2: "amd64"} | dict.fromkeys(range(3, 9), "armhf")
+_TITLES = {"i386": "x86 (i386)", "amd64": "x86-64 (amd64)", "armhf": "ARM (armhf)"}
+_NAMES = {"micropython": "MicroPython", "cpython": "CPython"}
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """What a command said about itself when it was run.
+
+    `architecture` is "" where it does not say (CPython).
+    """
+
+    name: str
+    version: tuple[int, ...]
+    word_bits: int
+    architecture: str
+
+    def __str__(self) -> str:
+        title = _TITLES.get(self.architecture, self.architecture)
+        text = (
+            f"{_NAMES.get(self.name, self.name)} {'.'.join(map(str, self.version))} "
+            f"{self.word_bits}-bit"
+        )
+        return f"{text} {title}".rstrip()
+
+
+def cache_folder() -> Path:
+    """`${XDG_CACHE_HOME:-~/.cache}/outpost`; a relative XDG_CACHE_HOME is ignored, as its
+    specification asks."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return (base if base.is_absolute() else Path("~/.cache").expanduser()) / "outpost"
+
+
+@functools.cache
+def _probe(command: tuple[str, ...]) -> Interpreter | str:
+    """Runs the interpreter and returns what it is, or the reason why that failed."""
+    try:
+        done = subprocess.run(
+            [*command, "-c", _PROBE],
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_TIMEOUT_S,
+            check=True,
+        )
+        name, version, bits, mpy = done.stdout.split()
+    except subprocess.CalledProcessError as error:
+        return (error.stderr.strip().splitlines() or [f"exit status {error.returncode}"])[-1]
+    except (OSError, subprocess.TimeoutExpired, ValueError) as error:
+        return str(error)
+    architecture = _MPY_ARCHITECTURES.get(int(mpy), "")
+    return Interpreter(
+        name, tuple(int(part) for part in version.split(".")), int(bits), architecture
+    )
+
+
+def probe(command: list[str]) -> Interpreter:
+    """Runs `command` and returns what it is. Raises ToolError where it does not run."""
+    found = _probe(tuple(command))
+    if isinstance(found, str):
+        raise ToolError(f"{' '.join(command)} does not run as a Python interpreter: {found}")
+    return found
+
+
+def forget_probes() -> None:
+    """What was found not to run may have been fetched since."""
+    _probe.cache_clear()
+
+
+def why_not(path: Path) -> str:
+    """What running `path` says: what it is, or the reason why it does not run."""
+    return str(_probe((str(path),)))
+
+
+def describe(command: list[str]) -> str:
+    """For example "MicroPython 1.25.0 32-bit x86 (i386)".
+
+    Raises ToolError where it does not run.
+    """
+    return str(probe(command))
+
+
+def _serves(command: str, architecture: str) -> bool:
+    found = _probe((command,))
+    if isinstance(found, str) or found.name != "micropython":
+        return False
+    return found.architecture == architecture and found.version[:2] >= OLDEST_MICROPYTHON
+
+
+def find_micropython(architecture: str) -> list[str] | None:
+    """The command that starts MicroPython for "amd64", "i386" or "armhf"; None where there is none.
+
+    Raises ToolError for an unknown architecture, and for a `MICROPYTHON` that does not run.
+    """
+    if architecture not in ARCHITECTURES:
+        raise ToolError(
+            f"unknown architecture {architecture!r}: choose one of {', '.join(ARCHITECTURES)}"
+        )
+    chosen = os.environ.get("MICROPYTHON")
+    if chosen:
+        probe([chosen])  # a mistyped override must not be passed over in silence
+    cached = cache_folder() / "bin" / f"micropython-{architecture}"
+    candidates = (chosen, str(cached) if cached.exists() else None, shutil.which("micropython"))
+    return next(([path] for path in candidates if path and _serves(path, architecture)), None)
+
+
+def find_mosquitto() -> list[str] | None:
+    """The command that starts the broker: from PATH, /usr/sbin (often not on a user's PATH) or the
+    cache, or None."""
+    search_path = os.pathsep.join(
+        [os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"]
+    )
+    cached = cache_folder() / "bin" / "mosquitto"
+    found = shutil.which("mosquitto", path=search_path) or shutil.which(str(cached))
+    return [found] if found else None

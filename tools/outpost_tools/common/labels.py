@@ -1,0 +1,59 @@
+"""The message as a table: labels, limits, and what a device or a stream may be called.
+
+A message is a SenML pack (RFC 8428) written by the board's `telemetry` module, whose docstring
+explains each label. Everything that reads one imports this page: message.py (the exact reader, and
+the collector's key) and pipeline/decode.py (the fast reader). Knows nothing of bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+MESSAGE_VERSION = 1
+VERSIONS = (MESSAGE_VERSION,)  # that the readers understand
+MAX_PAYLOAD_BYTES = 16 * 1024
+MAX_SEQ = (1 << 30) - 1
+MAX_BOOT = 65535
+MAX_VERSION = 1 << 16
+# RFC 8428 section 4.5.3: below 2^28 a time is relative to now, which a stored message must not be.
+# The upper limit is the year 2100: a wilder clock would leave what a table's timestamps can hold.
+MIN_TIME_S = 1 << 28
+MAX_TIME_S = 4_102_444_800
+
+# Labels by the kind of their value. n, v, u, t belong to each record, the others to the first one.
+TEXTS = ("n", "u", "bn", "sid")
+NUMBERS = ("v", "t", "bt", "up")
+INTEGERS = {"seq": MAX_SEQ, "held": MAX_SEQ, "boot": MAX_BOOT, "ver": MAX_VERSION}  # 0 to this
+REQUIRED = ("n", "v")  # of each record
+
+# In CBOR, SenML's labels are integers (RFC 8428 section 6); ours are text, as in JSON.
+CBOR = {-1: "bver", -2: "bn", -3: "bt", -4: "bu", -5: "bv", -6: "bs"}
+CBOR |= {0: "n", 1: "u", 2: "v", 3: "vs", 4: "vb", 5: "s", 6: "t", 7: "ut", 8: "vd"}
+
+_DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,32}\Z")
+_STREAM = re.compile(r"[0-9a-f]{8}\Z")
+
+
+def is_device(name: str) -> bool:
+    return _DEVICE.match(name) is not None
+
+
+def is_stream(name: Any) -> bool:
+    return isinstance(name, str) and _STREAM.match(name) is not None
+
+
+def is_base_name(name: Any) -> bool:
+    """SenML's base name, as our boards send it: the device and a slash."""
+    return isinstance(name, str) and name.endswith("/") and is_device(name[:-1])
+
+
+def device_of(topic: str, base_name: Any) -> str | None:
+    """The device, when base name and topic `<prefix>/<device>/data` agree; else None."""
+    return (
+        base_name[:-1] if is_base_name(base_name) and is_topic_of(topic, base_name[:-1]) else None
+    )
+
+
+def is_topic_of(topic: str, device: str) -> bool:
+    return topic.split("/")[-2:-1] == [device]

@@ -1,0 +1,274 @@
+"""Reads Outpost's message exactly: a SenML pack in JSON or CBOR, with the labels of labels.py.
+
+`decode()` returns a Message, or raises Malformed with the reason that the quarantine table shows:
+this is the definition of a valid message. `pipeline/decode.py` reads plain messages five times as
+fast by the same labels and limits, and passes on what is not plain; a test compares them row for
+row. `key_of()` checks no more than the key, for the collector: it takes half the time.
+
+The first byte tells the format: 0x80 to 0x9f begins a CBOR array, everything else is JSON.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from outpost_tools.common import labels
+
+
+class Malformed(ValueError):
+    """The payload is no Outpost message; str() is the reason, one short phrase."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One measured value. `time_s` is seconds since 1970, None when the board's clock was not set;
+    `shift_s` is the record's own SenML time, relative to the pack's `bt` or `up`."""
+
+    index: int
+    name: str
+    unit: str | None
+    value: float
+    time_s: float | None
+    shift_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One pack. (device, stream, seq) is its key; `held` the oldest seq the board held then."""
+
+    device: str
+    stream: str
+    seq: int
+    boot: int
+    held: int
+    uptime_s: float | None
+    version: int = labels.MESSAGE_VERSION
+    readings: list[Reading] = field(default_factory=list)
+
+
+class Key(NamedTuple):
+    """Which message: device, stream, number; and the oldest number its board still held."""
+
+    device: str
+    stream: str
+    seq: int
+    held: int
+
+
+def decode(
+    topic: str,
+    payload: bytes,
+    *,
+    retained: bool = False,
+    original_length: int | None = None,
+    versions: tuple[int, ...] = labels.VERSIONS,
+) -> Message:
+    """The message in a PUBLISH on `<prefix>/<device>/data`. Raises Malformed."""
+    if retained:
+        raise Malformed("retained")
+    length = len(payload) if original_length is None else original_length
+    if length > labels.MAX_PAYLOAD_BYTES:
+        raise Malformed(f"oversize: {length} bytes, limit {labels.MAX_PAYLOAD_BYTES}")
+    records = _records(payload)
+    message = _header(topic, records[0], versions)
+    base_time = _number(records[0], "bt", None)
+    for index, record in enumerate(records):
+        message.readings.append(_reading(index, record, base_time))
+    return message
+
+
+def key_of(topic: bytes, payload: bytes) -> Key | None:
+    """The key in a payload on `<prefix>/<device>/data`; None when there is none to confirm.
+
+    Looser than decode() on purpose: a message with a good key and a bad reading goes to quarantine
+    with its bytes, and its board must be told that it is durable, or it would resend it forever.
+    """
+    device = b"".join(topic.split(b"/")[-2:-1]).decode("ascii", "replace")
+    if not labels.is_device(device):
+        return None
+    try:
+        # CBOR by the same reader as decode()'s: what that calls no CBOR must have no key here.
+        pack = _from_cbor(payload) if is_cbor(payload) else json.loads(payload)
+        return Key(device, *_key(pack[0]))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return None
+
+
+# --- From bytes to records ---
+
+
+def is_cbor(payload: bytes) -> bool:
+    """By its first byte: an array, which in JSON text it cannot be."""
+    return 0x80 <= payload[0] <= 0x9F if payload else False
+
+
+def _records(payload: bytes) -> list[dict[str, Any]]:
+    if not payload:
+        raise Malformed("empty")
+    records = _from_cbor(payload) if is_cbor(payload) else _from_json(payload)
+    is_list = isinstance(records, list) and bool(records)
+    if not is_list or not all(isinstance(record, dict) for record in records):
+        raise Malformed("not a SenML pack")
+    return records
+
+
+def _from_json(payload: bytes) -> Any:
+    try:
+        text = payload.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Malformed(f"not UTF-8 at byte {error.start}") from None
+    try:
+        return _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        raise Malformed("not JSON") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+# Made once: json.loads() with an option makes one per call.
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+_CBOR_DEPTH = 8  # a pack needs 3, and 2 more for a decimal fraction
+# The one tag that SenML uses is 4, decimal fraction. Others run code that a stranger should not
+# choose (regular expressions).
+_CBOR_OTHER_TAGS = (
+    0, 1, 2, 3, 5, 25, 28, 29, 30, 35, 36, 37, 100, 256, 258, 260, 261, 1004, 43000, 55799,
+)  # fmt: skip
+
+
+def _from_cbor(payload: bytes) -> Any:
+    """The pack with JSON's labels. Raises Malformed."""
+    import cbor2  # late: the simulator and the tools for boards read no CBOR and start sooner
+
+    source = io.BytesIO(payload)
+    decoder = cbor2.CBORDecoder(
+        source,
+        tag_hook=_refuse_tag,
+        semantic_decoders=dict.fromkeys(_CBOR_OTHER_TAGS, _refuse_tag),
+        read_size=1,  # so that what follows the pack is seen
+        max_depth=_CBOR_DEPTH,
+        allow_duplicate_keys=False,
+    )
+    try:
+        pack = decoder.decode()
+    except (
+        cbor2.CBORError, ValueError, ArithmeticError, TypeError, RecursionError, MemoryError,
+    ):  # fmt: skip
+        raise Malformed("not CBOR") from None
+    if source.tell() != len(payload):
+        raise Malformed("not CBOR")
+    return [_named(record) for record in pack] if isinstance(pack, list) else pack
+
+
+def _refuse_tag(*arguments: Any) -> None:
+    raise ValueError("tag")
+
+
+def _named(record: Any) -> Any:
+    """A CBOR record with JSON's labels."""
+    if not isinstance(record, dict):
+        return record
+    plain = {
+        labels.CBOR.get(label, label) if type(label) is int else label: _plain(value)
+        for label, value in record.items()
+    }
+    if len(plain) != len(record):  # -2 and "bn" are one label
+        raise Malformed("not CBOR")
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """A decimal fraction as a float."""
+    if not isinstance(value, Decimal):
+        return value
+    try:
+        return float(value)
+    except (OverflowError, ValueError):
+        return math.inf
+
+
+# --- From records to the message ---
+
+
+def _header(topic: str, record: dict[str, Any], versions: tuple[int, ...]) -> Message:
+    version = _integer(record, "ver")
+    if version not in versions:
+        raise Malformed(f"unknown version {version}")
+    base_name = record.get("bn")
+    if not labels.is_base_name(base_name):
+        raise Malformed("bad label bn")
+    stream, seq, held = _key(record)
+    boot, uptime_s = _integer(record, "boot"), _number(record, "up", None)
+    device = base_name[:-1]
+    if not labels.is_topic_of(topic, device):
+        raise Malformed(f"device {device!r} does not match the topic")
+    return Message(device, stream, seq, boot, held, uptime_s, version)
+
+
+def _key(record: dict[str, Any]) -> tuple[str, int, int]:
+    """(stream, seq, held) of the first record."""
+    stream = record.get("sid")
+    if not labels.is_stream(stream):
+        raise Malformed("bad label sid")
+    seq, held = _integer(record, "seq"), _integer(record, "held")
+    if held > seq:
+        raise Malformed("held above seq")
+    return stream, seq, held
+
+
+def _reading(index: int, record: dict[str, Any], base_time: float | None) -> Reading:
+    name, unit = record.get("n"), record.get("u")
+    if not _is_text(name) or not name:
+        raise Malformed(f"record {index}: bad label n")
+    if unit is not None and not _is_text(unit):
+        raise Malformed(f"record {index}: bad label u")
+    value = _number(record, "v", None)
+    if value is None:
+        raise Malformed(f"record {index}: no value")
+    shift_s = _number(record, "t", 0.0) or 0.0
+    return Reading(index, name, unit, value, _time(index, shift_s, base_time), shift_s)
+
+
+def _is_text(value: Any) -> bool:
+    """A string that can be stored: JSON's \\u escapes can name half a character, UTF-8 cannot."""
+    if not isinstance(value, str):
+        return False
+    return value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)
+
+
+def _time(index: int, shift_s: float, base_time: float | None) -> float | None:
+    if base_time is None:
+        return None
+    time_s = base_time + shift_s
+    if not labels.MIN_TIME_S <= time_s < labels.MAX_TIME_S:
+        raise Malformed(f"record {index}: time out of range")
+    return time_s
+
+
+def _integer(record: dict[str, Any], label: str) -> int:
+    value = record.get(label)
+    if type(value) is not int or not 0 <= value <= labels.INTEGERS[label]:
+        raise Malformed(f"bad label {label}" if label in record else f"missing label {label}")
+    return value
+
+
+def _number(record: dict[str, Any], label: str, default: float | None) -> float | None:
+    value = record.get(label)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Malformed(f"bad label {label}")
+    try:
+        number = float(value)
+    except OverflowError:  # an integer of more than 308 digits
+        number = math.inf
+    if not math.isfinite(number):
+        raise Malformed(f"bad label {label}")
+    return number

@@ -1,0 +1,325 @@
+"""One MQTT connection driven by one thread: paho-mqtt, persistent session, QoS 1, acknowledged by
+hand, back by itself.
+
+take() waits, reads what has arrived and returns it; nothing is acknowledged before the caller says
+so. A subclass defines _subscribe() and _on_message(), which appends to `_taken`. Back-pressure is
+not reading: who does not call take() leaves the rest to the kernel's buffers and the broker's
+queue.
+
+`Client` is paho with three habits changed: it asked the kernel three times for each packet, wrote
+each PUBACK by itself, and read as many packets at once as it had messages of its own in flight,
+whatever the limit (host_tests/bench/collector_rate.py: 57 -> 46 ms of CPU for 1,000 messages). They
+hang on paho's private names, so paho is pinned, and host_tests/tools/test_mqtt_connection.py holds
+them.
+"""
+
+from __future__ import annotations
+
+import random
+import select
+import ssl
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import paho.mqtt.client as mqtt
+
+from outpost_tools.common.errors import ToolError
+
+KEEP_ALIVE_S = 30
+CONNACK_TIMEOUT_S = 10.0
+BACKOFF_FIRST_S = 0.1
+BACKOFF_LAST_S = 5.0
+# At the end: how long DISCONNECT may wait for a broker that does not read.
+CLOSE_S = 1.0
+_READ_AHEAD_BYTES = 64 * 1024
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When take() stops reading: they bound the memory of what is taken and the wait for its
+    PUBACKs."""
+
+    messages: int
+    seconds: float
+    bytes: int
+
+
+class Client(mqtt.Client):
+    """paho's client with a read buffer, one packet for each loop_read(), and one write for many
+    PUBACKs."""
+
+    _ahead = b""
+    _at = 0
+
+    @property
+    def has_read_ahead(self) -> bool:
+        """Bytes wait here, or in the TLS layer, which select() does not see."""
+        socket = self.socket()
+        return self._at < len(self._ahead) or (
+            isinstance(socket, ssl.SSLSocket) and socket.pending() > 0
+        )
+
+    def reconnect(self) -> mqtt.MQTTErrorCode:
+        self._ahead, self._at = b"", 0
+        return super().reconnect()
+
+    def loop_read(self, max_packets: int = 1) -> mqtt.MQTTErrorCode:
+        if self._sock is None:
+            return mqtt.MQTT_ERR_NO_CONN
+        status = self._packet_read()
+        return self._loop_rc_handle(status) if status > 0 else mqtt.MQTT_ERR_SUCCESS
+
+    def _sock_recv(self, bufsize: int) -> bytes:
+        if self._at >= len(self._ahead):
+            self._ahead, self._at = super()._sock_recv(max(bufsize, _READ_AHEAD_BYTES)), 0
+        at = self._at
+        self._at = min(at + bufsize, len(self._ahead))
+        return self._ahead[at : self._at]
+
+    def ack_all(self, packet_ids: list[int]) -> None:
+        """PUBACK for each, in one write."""
+        self._send([b"\x40\x02" + packet_id.to_bytes(2, "big") for packet_id in packet_ids])
+
+    def publish_all(self, messages: list[tuple[bytes, bytes]]) -> None:
+        """(topic, payload) of each, QoS 0, retained, in one write.
+
+        MQTT 3.1.1 only: version 5 has properties here.
+        """
+        self._send([_publish(topic, payload) for topic, payload in messages])
+
+    def say_goodbye(self) -> None:
+        """DISCONNECT, without paho's closing of the socket right after it."""
+        if self._sock is not None:
+            self._send([b"\xe0\x00"])
+
+    def read_away(self) -> bool:
+        """Read without a look; False at the end of the stream."""
+        try:
+            return self._sock is not None and bool(super()._sock_recv(_READ_AHEAD_BYTES))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def _send(self, packets: list[bytes]) -> None:
+        if packets:
+            # to paho one packet, of a kind that it only writes
+            self._packet_queue(mqtt.PUBACK, b"".join(packets), 0, 1)
+
+
+def _publish(topic: bytes, payload: bytes) -> bytes:
+    """QoS 0 with RETAIN."""
+    body = len(topic).to_bytes(2, "big") + topic + payload
+    length, rest = bytearray(), len(body)
+    while rest > 127:
+        length.append(rest & 127 | 128)
+        rest >>= 7
+    length.append(rest)
+    return b"\x31" + length + body
+
+
+def tls_context(
+    ca_file: Path | None, certificate: Path | None = None, key: Path | None = None
+) -> ssl.SSLContext:
+    """Verifies certificate and host name, always. ca_file None: the system's authorities.
+
+    Raises ToolError.
+    """
+    try:
+        context = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
+    except (OSError, ssl.SSLError) as error:
+        raise ToolError(
+            f"--ca-file {ca_file}: {error}; a file of PEM certificates is needed"
+        ) from None
+    if certificate is not None:
+        try:
+            context.load_cert_chain(certificate, key)
+        except (OSError, ssl.SSLError) as error:
+            raise ToolError(
+                f"--cert {certificate}: {error}; a PEM certificate, and its key by --key, are "
+                "needed"
+            ) from None
+    return context
+
+
+class Connection(Generic[T]):
+    """Connects by itself, with backoff, whenever take() finds no connection."""
+
+    refused_hint = "check --user and --password-file"
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        client_id: str,
+        limits: Limits,
+        *,
+        version: int = mqtt.MQTTv311,
+        credentials: tuple[str, str | None] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.connected = False
+        self._address = address
+        self._limits = limits
+        self._version = version
+        self._taken: list[T] = []
+        self._taken_bytes = 0
+        self._connection = 0  # counts connections: a packet id means nothing on a later one
+        self._backoff_s = BACKOFF_FIRST_S
+        self._retry_at = self._connack_by = 0.0
+        self._client = self._make_client(client_id)
+        if credentials is not None:
+            self._client.username_pw_set(*credentials)
+        if tls is not None:
+            self._client.tls_set_context(tls)
+
+    def _make_client(self, client_id: str) -> Client:
+        # version 5 says it in connect()
+        session = {} if self._version == mqtt.MQTTv5 else {"clean_session": False}
+        client = Client(
+            mqtt.CallbackAPIVersion.VERSION2,
+            client_id=client_id,
+            protocol=self._version,
+            manual_ack=True,
+            **session,
+        )
+        client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
+        client.on_subscribe = self._on_subscribe
+        client.on_message = self._on_message
+        return client
+
+    def take(self, wait_s: float) -> list[T]:
+        """What has arrived, after at most `wait_s` (or one connection attempt); empty when nothing
+        has."""
+        self._taken, self._taken_bytes = [], 0
+        socket = self._client.socket()
+        if socket is None:
+            self._reconnect(wait_s)
+            return []
+        ahead = self._client.has_read_ahead
+        writers = [socket] if self._client.want_write() else []
+        readable, writable, _ = select.select([socket], writers, [], 0 if ahead else wait_s)
+        if writable:
+            self._client.loop_write()
+        if readable or ahead:
+            self._read()
+        self._keep()
+        return self._taken
+
+    def idle(self) -> None:
+        """Keep the connection alive without reading: while nothing can be stored or put."""
+        if self._client.socket() is not None:
+            self._client.loop_write()
+            self._keep()
+
+    def close(self) -> None:
+        """DISCONNECT; the broker keeps the session and what is not acknowledged.
+
+        Then what the broker still sends is read away until it closes: a socket closed with unread
+        bytes in it is reset, and a reset may overtake the last PUBACKs.
+        """
+        self.connected = False  # an end that was asked for is not reported as a loss
+        until = time.monotonic() + CLOSE_S
+        self._client.say_goodbye()
+        while (socket := self._client.socket()) is not None and time.monotonic() < until:
+            writers = [socket] if self._client.want_write() else []
+            readable, writable, _ = select.select([socket], writers, [], 0.1)
+            if writable:
+                self._client.loop_write()
+            if readable and not self._client.read_away():
+                break
+        self._drop()
+
+    def _read(self) -> None:
+        """Packets until the socket is dry (a read that brings no message), or a limit."""
+        limits, client, until = self._limits, self._client, time.monotonic() + self._limits.seconds
+        while (
+            len(self._taken) < limits.messages
+            and self._taken_bytes < limits.bytes
+            and time.monotonic() < until
+        ):
+            before = len(self._taken)
+            if client.loop_read() != mqtt.MQTT_ERR_SUCCESS or (
+                len(self._taken) == before and not client.has_read_ahead
+            ):
+                return
+
+    def _keep(self) -> None:
+        self._client.loop_misc()
+        if (
+            not self.connected
+            and self._client.socket() is not None
+            and time.monotonic() > self._connack_by
+        ):
+            self._say("no CONNACK, trying again")
+            self._drop()
+
+    def _reconnect(self, wait_s: float) -> None:
+        wait = self._retry_at - time.monotonic()
+        if wait > 0:
+            time.sleep(min(wait, wait_s))
+            return
+        # Jitter: the collectors of a shared subscription should not come back all at once.
+        self._retry_at = time.monotonic() + self._backoff_s * random.uniform(0.5, 1.0)
+        self._backoff_s = min(self._backoff_s * 2, BACKOFF_LAST_S)
+        self._connack_by = time.monotonic() + CONNACK_TIMEOUT_S
+        try:
+            self._client.connect(*self._address, keepalive=KEEP_ALIVE_S, **self._session())
+        except (
+            OSError
+        ) as error:  # ssl.SSLError too: a certificate that does not verify is no connection
+            self._say(f"{error}; trying again")
+
+    def _session(self) -> dict[str, Any]:
+        """More of CONNECT: what version 3.1.1 says by clean_session, version 5 says here."""
+        return {}
+
+    def _drop(self) -> None:
+        """Close without DISCONNECT; paho has no public way but a new connection, which _reconnect()
+        makes."""
+        self._client._sock_close()
+        self.connected = False
+
+    def _on_connect(self, client: mqtt.Client, _userdata, flags, reason, _properties) -> None:
+        if reason.is_failure:
+            self._say(f"refused: {reason}; {self.refused_hint}")
+            return
+        self.connected = True
+        self._connection += 1
+        self._backoff_s = BACKOFF_FIRST_S
+        # Also into a session that is there: it may have been made by a process that died before it
+        # subscribed.
+        self._subscribe(client)
+        self._say("connected" + (", session resumed" if flags.session_present else ", new session"))
+
+    def _on_disconnect(self, _client, _userdata, _flags, reason, _properties) -> None:
+        if self.connected:
+            self._say(f"connection lost: {reason}")
+        self.connected = False
+
+    def _say(self, text: str) -> None:
+        print(
+            f"{self._speaker()}broker {self._address[0]}:{self._address[1]}: {text}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def _speaker(self) -> str:
+        return ""
+
+    def _subscribe(self, client: mqtt.Client) -> None:
+        """Ask for what is wanted, after each CONNACK."""
+        raise NotImplementedError
+
+    def _on_subscribe(self, client, userdata, packet_id, reasons, properties) -> None:
+        """Say what the broker granted."""
+        raise NotImplementedError
+
+    def _on_message(self, client: mqtt.Client, userdata: Any, message: mqtt.MQTTMessage) -> None:
+        """Append to `_taken`, and count `_taken_bytes`."""
+        raise NotImplementedError

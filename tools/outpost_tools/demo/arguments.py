@@ -1,0 +1,76 @@
+"""`outpost demo`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from outpost_tools.common.command_line import add_command
+from outpost_tools.common.errors import ToolError
+
+SUMMARY = "all of it for half a minute, with disasters, and a table of what was lost"
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    from outpost_tools.common.broker import KINDS
+    from outpost_tools.demo.disasters import SHORTEST_RUN_S
+
+    parser = add_command(subparsers, "demo", SUMMARY, run)
+    parser.add_argument(
+        "--seed",
+        default=os.environ.get("SEED") or "1",
+        help="the same seed repeats the disasters (environment: SEED)",
+    )
+    parser.add_argument(
+        "--broker",
+        default=os.environ.get("BROKER") or None,
+        help=(
+            f"{' or '.join(KINDS)}; default: mosquitto where it is installed (environment: BROKER)"
+        ),
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=30.0,
+        help=f"at least {SHORTEST_RUN_S}, default 30; then the boards drain",
+    )
+    parser.add_argument("--boards", type=int, default=4, help="how many, default 4")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("build/demo"),
+        metavar="DIR",
+        help="recreated for each run; default build/demo",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when nothing was lost, doubled or invented; 1 when something was, or a part failed.
+
+    130 when interrupted. Raises ToolError.
+    """
+    _check(args)
+    from outpost_tools.demo import run as demo
+
+    return demo.run(args)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Also fills in the broker. Raises ToolError."""
+    from outpost_tools.common.broker import KINDS
+    from outpost_tools.common.interpreters import find_mosquitto
+    from outpost_tools.demo.disasters import SHORTEST_RUN_S
+
+    try:
+        args.seed = int(args.seed)
+    except ValueError:
+        raise ToolError(f"--seed (SEED) {args.seed!r} is not a whole number") from None
+    if args.broker is None:
+        args.broker = "mosquitto" if find_mosquitto() else "amqtt"
+    if args.broker not in KINDS:
+        raise ToolError(f"--broker (BROKER) {args.broker!r}: choose one of {', '.join(KINDS)}")
+    if not SHORTEST_RUN_S <= args.seconds <= 86400:
+        raise ToolError(f"--seconds {args.seconds:g}: give {SHORTEST_RUN_S} or more")
+    if not 1 <= args.boards <= 100:
+        raise ToolError(f"--boards {args.boards}: give 1 to 100")

@@ -1,0 +1,142 @@
+"""The demo from end to end: run, drain, tables, report, accounts."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import fcntl
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+from outpost_tools.common import children
+from outpost_tools.common.errors import ToolError
+from outpost_tools.demo import accounts, disasters, verify, wire
+from outpost_tools.demo.progress import Progress
+from outpost_tools.demo.stage import DemoError, Stage, subprocess_group
+from outpost_tools.demo.tables import quarantine_reasons, silver_rows
+from outpost_tools.simulate.journal import read_journal
+
+_MARK = ".outpost-demo"
+_PIPELINE_LIMIT_S = 240
+
+
+def run(args: argparse.Namespace) -> int:
+    """The exit status; see arguments.py. Raises ToolError."""
+    args.out = args.out.resolve()
+    mark = claim(args.out)
+    try:
+        return asyncio.run(_demo(args))
+    except DemoError as error:
+        print(f"outpost demo: {error}", file=sys.stderr)
+        return 1
+    except asyncio.CancelledError:
+        print("outpost demo: interrupted; all processes ended", file=sys.stderr)
+        return 130
+    finally:
+        mark.close()
+
+
+def claim(out: Path) -> TextIO:
+    """Empty our folder and hold it.
+
+    Raises ToolError rather than empty a folder that is not ours.
+    """
+    mark = out / _MARK
+    if out.exists() and not mark.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ToolError(
+            f"{out} exists and was not made by `outpost demo`; give another --out, or remove it"
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    file = mark.open("a")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise ToolError(f"another demo runs in {out}; wait for it, or give another --out") from None
+    for path in out.iterdir():
+        if path != mark:
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    return file
+
+
+async def _demo(args: argparse.Namespace) -> int:
+    children.end_on_signals()
+    began, progress, out = time.monotonic(), Progress(), args.out
+    stage = Stage(
+        out,
+        kind=args.broker,
+        boards=args.boards,
+        seconds=args.seconds,
+        seed=args.seed,
+        progress=progress,
+    )
+    progress.say(
+        f"boards: {stage.fleet.interpreter}; broker: {args.broker}; seed {args.seed}; all files in "
+        f"{out}"
+    )
+    async with stage:
+        await stage.play(disasters.plan(args.seed, seconds=args.seconds, boards=args.boards))
+        await stage.drain()
+        offline_s = stage.fleet.longest_offline_s()
+    _write(out / "events.json", stage.events.items)
+    await _tool(
+        ["pipeline", "run", "--log", str(stage.log), "--tables", str(out / "tables")], out, progress
+    )
+    report = ["report", "--tables", str(out / "tables"), "--out", str(out / "report.html")]
+    await _tool([*report, "--events", str(out / "events.json")], out, progress)
+    progress.say("comparing the boards' journals with the tables, row for row")
+    run = {"interpreter": stage.fleet.interpreter, "broker": args.broker, "seed": args.seed}
+    run["seconds"] = round(time.monotonic() - began, 1)
+    try:
+        summary = _account(stage, out, offline_s, run)
+    except (OSError, ValueError) as error:
+        raise DemoError(f"journals and tables cannot be compared: {error}") from error
+    _write(out / "summary.json", summary)
+    print(accounts.table(summary))
+    exact = accounts.is_exact(summary)
+    print(f"{'EXACT' if exact else 'NOT EXACT'}: {out / 'summary.json'}, {out / 'report.html'}")
+    return 0 if exact else 1
+
+
+def _account(
+    stage: Stage, out: Path, offline_s: dict[str, float], run: dict[str, Any]
+) -> dict[str, Any]:
+    journals = {
+        board.device: read_journal(board.directory / "journal.txt") for board in stage.fleet.boards
+    }
+    return accounts.summarize(
+        verify.verify(journals, silver_rows(out / "tables")),
+        redelivered=wire.redelivered(stage.log),
+        offline_s=offline_s,
+        events=stage.events,
+        reasons=quarantine_reasons(out / "tables"),
+        run=run,
+    )
+
+
+async def _tool(arguments: list[str], out: Path, progress: Progress) -> None:
+    """Run another `outpost` subcommand and show its progress. Raises DemoError."""
+    log = out / f"{arguments[0]}.log"
+    async with subprocess_group(
+        [sys.executable, "-m", "outpost_tools.cli", *arguments], log
+    ) as process:
+        try:
+            async with asyncio.timeout(_PIPELINE_LIMIT_S):
+                with log.open("ab") as file:
+                    async for line in process.stderr:
+                        file.write(line)
+                        progress.say(line.decode(errors="replace").rstrip())
+                status = await process.wait()
+        except TimeoutError:
+            raise DemoError(
+                f"`outpost {arguments[0]}` did not end within {_PIPELINE_LIMIT_S} s; see {log}"
+            ) from None
+    if status != 0:
+        raise DemoError(f"`outpost {arguments[0]}` ended with status {status}; see {log}")
+
+
+def _write(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

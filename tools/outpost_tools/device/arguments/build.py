@@ -1,0 +1,70 @@
+"""`outpost build`: the firmware as .mpy files, as `outpost flash` copies them, and their sizes."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from outpost_tools.common.command_line import add_command
+from outpost_tools.common.errors import ToolError
+
+SUMMARY = "compile the firmware to .mpy files, as flash copies them"
+_DESCRIPTION = """\
+Compile firmware/outpost, firmware/station and boards/support to .mpy files for an architecture,
+with mpy-cross, as `outpost flash` does. Names and line numbers are those of the source: a traceback
+from a board names file, line and function as they stand in the repository.
+"""
+_EXAMPLES = """\
+examples:
+  outpost build --arch armv6m                 Raspberry Pi Pico
+                                              (Pico 2 armv7emsp; ESP32, S3 xtensawin; C3 rv32imc)
+  outpost build --arch x86 --board UNIX       with main.py and the board's modules
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    from outpost_tools.device.firmware_build import ARCHITECTURES
+
+    parser = add_command(
+        subparsers, "build", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
+    )
+    parser.add_argument(
+        "--arch",
+        metavar="ARCH",
+        choices=[*ARCHITECTURES, "boards"],
+        default="boards",
+        help=(
+            f"one of {', '.join(ARCHITECTURES)}, or `boards`: those of the supported boards "
+            "(default)"
+        ),
+    )
+    parser.add_argument("--out", type=Path, help="folder to write to; default build/firmware/ARCH")
+    parser.add_argument(
+        "--source", type=Path, help="the folder with outpost/ and station/; default firmware/"
+    )
+    parser.add_argument("--board", metavar="BOARD", help="with main.py and boards/BOARD/*.py")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0. Raises ToolError."""
+    from outpost_tools.common import source_tree
+    from outpost_tools.device import firmware_build
+
+    root = source_tree.repository()
+    every = args.arch == "boards"
+    architectures = firmware_build.BOARD_ARCHITECTURES if every else (args.arch,)
+    if args.out and len(architectures) > 1:
+        raise ToolError("--out takes the files of one architecture: name it with --arch")
+    firmware = args.source or root / "firmware"
+    texts = firmware_build.sources(firmware)
+    if args.board:
+        texts |= firmware_build.board_sources(root / "boards" / args.board)
+    for architecture in architectures:
+        folder = args.out or root / "build" / "firmware" / architecture
+        built = firmware_build.compile_all(texts, architecture)
+        print(firmware_build.table(texts, built, architecture))
+        if args.board:
+            built[firmware_build.MAIN] = (firmware / firmware_build.MAIN).read_bytes()
+        firmware_build.write(folder, built)
+        print(f"{folder}: {len(built)} files")
+    return 0

@@ -1,0 +1,42 @@
+"""`outpost devices`: what is plugged in."""
+
+from __future__ import annotations
+
+import argparse
+
+from outpost_tools.common.command_line import add_command
+from outpost_tools.device.arguments import options
+
+SUMMARY = "what is plugged in"
+_DESCRIPTION = """\
+List the serial ports of USB devices, and what is probably at each, by its USB identifiers.
+With --probe each one is asked: is it MicroPython, which board, is Outpost on it. That interrupts
+the board's program, which then restarts.
+"""
+_EXAMPLES = """\
+examples:
+  outpost devices
+  outpost devices --probe
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = add_command(
+        subparsers, "devices", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
+    )
+    parser.add_argument(
+        "--probe", action="store_true", help="ask each one: its program is interrupted"
+    )
+    options.add_timeout(parser, 5.0, "with --probe: ")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0; also when nothing is plugged in."""
+    from outpost_tools.device import plugged_in, table
+
+    rows = plugged_in.rows(args.timeout if args.probe else None)
+    print(
+        table.text(rows)
+        or "nothing is plugged in that has a serial port over USB; is the cable one for data?"
+    )
+    return 0

@@ -1,0 +1,43 @@
+"""What several subcommands about boards take."""
+
+from __future__ import annotations
+
+import argparse
+
+from outpost_tools.common.command_line import seconds
+
+
+def add_board(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """--board and --port."""
+    parser.add_argument(
+        "--board",
+        metavar="BOARD",
+        required=required,
+        help="a folder of boards/, such as RPI_PICO_W, or the path of a board folder of your own",
+    )
+    parser.add_argument(
+        "--port",
+        metavar="PORT",
+        required=required,
+        help="the board's serial port, such as /dev/ttyACM0",
+    )
+
+
+def add_writing(parser: argparse.ArgumentParser) -> None:
+    """--dry-run and --timeout, of what writes to a board."""
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print what would be done, change nothing on the board",
+    )
+    add_timeout(parser)
+
+
+def add_timeout(parser: argparse.ArgumentParser, default_s: float = 10.0, when: str = "") -> None:
+    parser.add_argument(
+        "--timeout",
+        metavar="S",
+        type=seconds,
+        default=default_s,
+        help=f"{when}seconds to wait for each answer of the board; default {default_s:g}",
+    )

@@ -1,0 +1,79 @@
+"""`outpost provision`: checks a board's settings on the desktop, and writes them to the board."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from outpost_tools.common.command_line import add_command
+from outpost_tools.common.errors import ToolError
+from outpost_tools.device.arguments import options
+
+SUMMARY = "write a board's settings: Wi-Fi, broker, certificates, sensors"
+_DESCRIPTION = """\
+Write settings to a board: settings.json, and the certificates it names (converted to DER, which
+boards read). They come from a TOML file; without one the command asks for them. Everything is
+checked before the board is touched; an error is one line that names the key. The files are written
+under other names and renamed at the end: a board has the old settings or the new ones. Secrets are
+never printed.
+"""
+_EXAMPLES = """\
+examples:
+  outpost provision --example > kitchen.toml           edit it, then:
+  outpost provision --board RPI_PICO_W kitchen.toml    only check it
+  outpost provision --board RPI_PICO_W --port /dev/ttyACM0 kitchen.toml
+  outpost provision --board RPI_PICO_W --port /dev/ttyACM0 --save kitchen.toml
+                                                       asks, and keeps the answers
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = add_command(
+        subparsers, "provision", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
+    )
+    parser.add_argument(
+        "file",
+        metavar="TOML",
+        type=Path,
+        nargs="?",
+        help="the settings; without it the command asks for them",
+    )
+    options.add_board(parser, required=False)
+    options.add_writing(parser)
+    parser.add_argument(
+        "--save",
+        metavar="TOML",
+        type=Path,
+        help="keep the answers in a new file, which then holds passwords",
+    )
+    parser.add_argument(
+        "--example", action="store_true", help="print a settings file to begin with"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """0. Raises ToolError."""
+    from outpost_tools.common import source_tree
+    from outpost_tools.device import ask, flashing, kinds, settings_file, table
+
+    if args.example:
+        sys.stdout.write(settings_file.EXAMPLE)
+        return 0
+    if not args.board:
+        raise ToolError(
+            "--board is missing: it says which sensors and which network there are, as --board "
+            "RPI_PICO_W"
+        )
+    root = source_tree.repository()
+    kind = kinds.load(root, args.board)
+    settings = settings_file.load(args.file, kind) if args.file else ask.ask(kind)
+    if args.save:
+        ask.save(args.save, settings)
+    print(*settings.lines(), sep="\n")
+    if not args.port:
+        print("checked; nothing was written, since no --port was given")
+        return 0
+    job = flashing.Job(root, kind, args.port, settings, args.dry_run, answer_s=args.timeout)
+    print(table.text(flashing.provision(job).rows))
+    return 0

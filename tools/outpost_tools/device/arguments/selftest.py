@@ -1,0 +1,94 @@
+"""`outpost selftest`: a board with Outpost on it proves itself, and leaves a report."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from outpost_tools.common.command_line import add_command, between
+from outpost_tools.device.arguments import options
+
+SUMMARY = (
+    "let a board prove itself: heap, flash, link, messages, watchdog; a report to attach to an "
+    "issue"
+)
+_DESCRIPTION = """\
+Let a board that `outpost flash` installed prove itself, with its own flash, radio, broker and
+watchdog. Each check passes or fails with its figures:
+
+  board      what it is, and which versions are on it
+  space      free heap and its largest piece, free room in the filesystem
+  locked     messages stored, sent and acknowledged with the heap locked
+  outbox     it opens; how many messages it holds
+  link       the broker of the board's settings lets it in
+  messages   readings stored in flash, sent, acknowledged by the broker
+  flash      time of each program and erase that the outbox did meanwhile
+  loop       its main loop leaves no garbage on the heap
+  watchdog   switched on, and fed in time for more than its 8 s
+  crash      no crash.txt is left from an earlier run
+
+The messages are real readings in the board's own stream, so a collector takes them like any
+others. No block of flash is written for the test. The board's program is interrupted, and starts
+again at the end. It takes half a minute, and up to two when the broker does not answer.
+
+The report holds figures and versions, not the values of the settings: names, addresses and
+passwords are taken out. Read it before you attach it to an issue all the same.
+Exit status: 0 all passed; 1 a check failed; 2 not done, with one line that says why.
+"""
+_EXAMPLES = """\
+examples:
+  outpost selftest --board RPI_PICO_W --port /dev/ttyACM0
+  outpost selftest --board RPI_PICO_W --port /dev/ttyACM0 --report kitchen
+                                   writes kitchen.json and kitchen.txt
+  outpost selftest --board ESP32_GENERIC --port /dev/pts/3 --no-link
+                                   without a network: in an emulator, say
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = add_command(
+        subparsers, "selftest", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
+    )
+    count = between(int, 1, 3600)
+    options.add_board(parser)
+    parser.add_argument(
+        "--report", metavar="FILE", type=Path, help="write FILE.json, and FILE.txt with the table"
+    )
+    parser.add_argument(
+        "--messages",
+        metavar="N",
+        type=count,
+        default=10,
+        help="readings to store and send; default 10",
+    )
+    parser.add_argument(
+        "--seconds",
+        metavar="S",
+        type=count,
+        default=20,
+        help="how long its program runs, at least; default 20: two periods of the watchdog",
+    )
+    parser.add_argument(
+        "--no-link",
+        action="store_true",
+        help="do not let it try to reach the broker: nothing is sent",
+    )
+    parser.add_argument(
+        "--link-timeout",
+        metavar="S",
+        type=count,
+        default=60,
+        help="seconds that the link may take; default 60",
+    )
+    options.add_timeout(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0; 1 when a check failed. Raises ToolError."""
+    from outpost_tools.common import source_tree
+    from outpost_tools.device import health, health_report, kinds
+
+    kind = kinds.load(source_tree.repository(), args.board)
+    link_s = 0.0 if args.no_link else float(args.link_timeout)
+    job = health.Job(kind, args.port, args.messages, args.seconds, link_s, args.timeout)
+    return 0 if health_report.examine(job, args.report) else 1

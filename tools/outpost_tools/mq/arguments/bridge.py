@@ -1,0 +1,161 @@
+"""`outpost mq bridge`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from outpost_tools.common.command_line import add_command, address
+from outpost_tools.common.errors import ToolError
+from outpost_tools.mq.arguments import options
+
+SUMMARY = "MQTT messages to MQ"
+_EXAMPLES = """\
+Acknowledges a message (PUBACK) after it is durable at the output: fsync, or commit. A stop or a
+kill at any moment loses nothing; what was not acknowledged comes again, so there may be
+repetitions.
+
+examples:
+  outpost mq bridge --broker 127.0.0.1:1883 --filter 'outpost/#' --lines publish.jsonl \\
+                    --until-idle 2
+  outpost mq bridge --broker 127.0.0.1:1883 --files commands --usr --seq-num --pub-time reading \\
+                    --until-idle 2
+  outpost mq bridge --segments build/log/collector-1 --lines from-log.jsonl --seq-num
+  outpost mq check publish.jsonl
+
+with IBM's client and `pip install ibmmq==2.1.2`:
+  outpost mq bridge --broker 127.0.0.1:1883 --put QM1 --channel DEV.APP.SVRCONN \\
+                    --connection 'localhost(1414)' --until-idle 2
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = add_command(subparsers, "bridge", SUMMARY, run, examples=_EXAMPLES)
+    title = "from: an MQTT subscription, or the segments of `outpost collect`"
+    _add_source(parser.add_argument_group(title))
+    _add_output(parser.add_argument_group("to: one of these three"))
+    _add_mapping(parser.add_argument_group("how"))
+    parser.add_argument(
+        "--until-idle",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="end when nothing came for this many seconds",
+    )
+
+
+def _add_source(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--broker", metavar="HOST:PORT", type=address)
+    group.add_argument(
+        "--filter",
+        action="append",
+        metavar="FILTER",
+        help="topic filter; may be repeated (default outpost/#)",
+    )
+    group.add_argument(
+        "--id",
+        default="outpost-mq",
+        help="MQTT client identifier; keep it, the broker's queue belongs to it",
+    )
+    group.add_argument(
+        "--mqtt",
+        choices=("5", "3.1.1"),
+        default="5",
+        help="3.1.1 cannot tell which messages are to be retained",
+    )
+    group.add_argument("--user")
+    group.add_argument(
+        "--password-file", metavar="FILE", type=Path, help="its first line is the password"
+    )
+    group.add_argument(
+        "--segments",
+        metavar="DIR",
+        type=Path,
+        help="LOG/ID of a collector; ends at the last sealed one",
+    )
+    group.add_argument("--follow", action="store_true", help="with --segments: wait for more")
+    group.add_argument(
+        "--position",
+        metavar="FILE",
+        type=Path,
+        help="with --segments: how far we are (default: beside the output)",
+    )
+
+
+def _add_output(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--lines", metavar="FILE", type=Path, help="JSON lines: queue, MQMD, message in base64"
+    )
+    group.add_argument(
+        "--files",
+        metavar="DIR",
+        type=Path,
+        help="a file for each message's bytes, one for its MQMD",
+    )
+    group.add_argument(
+        "--put", metavar="QMGR", help="a queue manager; needs IBM's `ibmmq` and MQ client"
+    )
+    group.add_argument(
+        "--channel", default="", help="with --put: a client connection over this channel"
+    )
+    group.add_argument("--connection", default="", metavar="HOST(PORT)", help="with --channel")
+    group.add_argument("--mq-user")
+    group.add_argument("--mq-password-file", metavar="FILE", type=Path)
+    group.add_argument(
+        "--refused",
+        metavar="FILE",
+        type=Path,
+        help="what MQ cannot hold, as JSON lines (default: beside the output)",
+    )
+
+
+def _add_mapping(group: argparse._ArgumentGroup) -> None:
+    options.add_layout(group)
+    group.add_argument(
+        "--seq-num",
+        action="store_true",
+        help="SeqNum: the sequence number of an Outpost message",
+    )
+    group.add_argument(
+        "--pub-time", choices=("none", "reading", "receive"), default="none", help="PubTime"
+    )
+    group.add_argument(
+        "--usr", action="store_true", help="QoS and DUP into <usr>, so that the way back is exact"
+    )
+    group.add_argument(
+        "--domain",
+        default="",
+        metavar="MSD",
+        help="describe the body by <mcd>, jms_bytes for instance",
+    )
+    group.add_argument(
+        "--on-clear",
+        choices=("refuse", "delete"),
+        default="refuse",
+        help="RETAIN with an empty payload: delete = DeletePub",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 after an orderly end, 1 when messages that were taken could not be put.
+
+    Raises ToolError.
+    """
+    _check(args)
+    from outpost_tools.mq import serve
+
+    return serve.serve(args)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raises ToolError."""
+    from outpost_tools.mq.check import is_object_name
+
+    if (args.broker is None) == (args.segments is None):
+        raise ToolError("name one source: --broker HOST:PORT, or --segments DIR")
+    if sum(output is not None for output in (args.lines, args.files, args.put)) != 1:
+        raise ToolError("name one output: --lines FILE, --files DIR, or --put QMGR")
+    for option in ("--queue", "--reply-to-q", "--reply-to-q-mgr"):
+        name = getattr(args, option.removeprefix("--").replace("-", "_"))
+        if (name or option == "--queue") and not is_object_name(name):
+            raise ToolError(f"{option} {name!r}: 1 to 48 of A-Z a-z 0-9 . _ / % are due")

@@ -1,0 +1,34 @@
+"""`outpost mq check`."""
+
+from __future__ import annotations
+
+import argparse
+
+from outpost_tools.common.command_line import add_command
+from outpost_tools.mq.arguments import options
+
+SUMMARY = "find every fault of messages"
+_EXAMPLES = """\
+Prints a line for each fault: error or warning, its name, what is wrong, IBM's reason code.
+Exit status 1 when there is an error, 2 when there is no message to check.
+
+examples:
+  outpost mq build --topic 'a/b*' --pub-time tomorrow --out odd.jsonl
+  outpost mq check odd.jsonl
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = add_command(subparsers, "check", SUMMARY, run, examples=_EXAMPLES)
+    options.add_input(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0; 1 when there is an error. Raises ToolError."""
+    from outpost_tools.mq import faults, form, make
+
+    messages = form.read_messages(args.file, args.form, make.ENCODINGS[args.encoding])
+    lines, has_errors = faults.report(messages)
+    for line in lines:
+        print(line)
+    return 1 if has_errors else 0

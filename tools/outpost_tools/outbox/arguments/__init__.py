@@ -1,0 +1,40 @@
+"""`outpost outbox`: a module for each of its subcommands; options.py has what several take."""
+
+from __future__ import annotations
+
+import argparse
+
+from outpost_tools.common.command_line import add_group
+
+SUMMARY = "look into a copy of a board's outbox: show, check, rescue the messages, wear"
+DESCRIPTION = """\
+Look into a copy of a board's outbox, the ring of flash blocks in which it keeps what it has not yet
+delivered. IMAGE is a file with the bytes of the region, from its first block on: `flash.img` of a
+simulated board (outpost simulate), or what a flash reader took from a dead one. No board is needed,
+and the image is only read.
+
+In place of IMAGE, --live PORT reads a board that is alive, over its serial port:
+--live /dev/ttyACM0 --save copy.img. Its program is stopped for that (a few seconds) and restarted;
+nothing is written to its flash. What it held in RAM is lost as in a reset: acknowledgements that
+were not yet in flash, so that some messages are shown as held that have arrived.
+"""
+EXAMPLES = """\
+examples:
+  outpost outbox show flash.img                     a line a block, and what is held
+  outpost outbox show flash.img --records           every record, with topic and payload
+  outpost outbox check flash.img                    what is wrong with it; then status 1
+  outpost outbox export flash.img --json-lines -    the messages not yet delivered
+  outpost outbox export flash.img --segments log --id rescue-1
+                                 ... into the tables: outpost pipeline run --log log --tables tables
+  outpost outbox wear flash.img                     how often its blocks were erased so far
+  outpost outbox wear --blocks 64 --interval 10 --topic-bytes 24 --payload-bytes 64
+                                                    how long the flash will last
+  outpost outbox wear --table                       the same for typical loads, in Markdown
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    members = ("show", "check", "export", "wear")
+    add_group(
+        subparsers, "outbox", SUMMARY, __name__, members, description=DESCRIPTION, examples=EXAMPLES
+    )

@@ -1,0 +1,69 @@
+"""The image that the arguments name: of a file, or of a live board."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+from outpost_tools.common.errors import ToolError
+from outpost_tools.outbox import faults
+from outpost_tools.outbox.image import Image, read_image
+
+
+def examined(args: argparse.Namespace) -> tuple[Image, faults.Findings]:
+    """Also sets args.image where it was --live. Raises ToolError."""
+    data = _data(args)
+    image = read_image(data)
+    align = getattr(args, "align", "auto")
+    return image, faults.examine(data, image, None if align == "auto" else int(align))
+
+
+def arrived_ms(args: argparse.Namespace) -> int:
+    """The time of arrival to give the messages: for a live board now, for a file its last
+    change."""
+    if args.live is not None:
+        return time.time_ns() // 1_000_000
+    return os.stat(args.image).st_mtime_ns // 1_000_000
+
+
+def _data(args: argparse.Namespace) -> bytes:
+    if (args.image is None) == (args.live is None):
+        raise ToolError("give an IMAGE or --live PORT" + (", not both" if args.live else ""))
+    if args.live is None:
+        if args.save is not None:
+            raise ToolError("--save goes with --live")
+        return _bytes_of(args.image)
+    data = _read_live(args)
+    args.image = args.save or Path(args.live)
+    return data
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ToolError(
+            f"{path}: {error.strerror}; name a file with the bytes of the outbox's flash region"
+        ) from None
+
+
+def _read_live(args: argparse.Namespace) -> bytes:
+    from outpost_tools.outbox import live  # late: an image needs neither pyserial nor tqdm
+
+    if args.save is not None and args.save.exists():  # before the wait for the board
+        raise ToolError(f"{args.save} is there already: name another file, or remove it")
+    with live.progress_bar() as show:
+        data = live.read_outbox(args.live, args.timeout, show)
+    if args.save is not None:
+        _save(args.save, data)
+    return data
+
+
+def _save(path: Path, data: bytes) -> None:
+    try:
+        with path.open("xb") as file:
+            file.write(data)
+    except OSError as error:
+        raise ToolError(f"{path}: {error.strerror}") from None

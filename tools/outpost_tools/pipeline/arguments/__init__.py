@@ -1,0 +1,27 @@
+"""`outpost pipeline`: a module for each of its subcommands; options.py has what several take."""
+
+from __future__ import annotations
+
+import argparse
+
+from outpost_tools.common.command_line import add_group
+
+SUMMARY = "turn the collector's segments into tables: silver, quarantine, gold, gaps"
+_EXAMPLES = """\
+examples:
+  outpost pipeline run --log log --tables tables                 take in what is there, then stop
+  outpost pipeline run --log log --tables tables --continuous    every 30 s, until SIGTERM
+  outpost pipeline status --log log --tables tables              what waits, what the tables hold,
+                                                                 quarantine by reason
+  outpost pipeline replay --tables tables --reason "unknown version 2"
+                                                                 after a fix, before the next run
+  outpost pipeline compact --tables tables                       many small files into few; also
+                                                                 during a run
+  outpost pipeline prune --log log                               delete the segments that every
+                                                                 reader has committed
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    members = ("run", "status", "replay", "compact", "prune")
+    add_group(subparsers, "pipeline", SUMMARY, __name__, members, examples=_EXAMPLES)

@@ -1,0 +1,43 @@
+"""What several subcommands of the pipeline take and do."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+from outpost_tools.common.errors import ToolError
+
+
+def add_log(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--log", type=Path, required=True, help="the collectors' log directory")
+
+
+def add_tables(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--tables", type=Path, required=True, help="where the tables are, or will be"
+    )
+
+
+def load(name: str) -> ModuleType:
+    """A module of the pipeline. Raises ToolError when its packages are not installed."""
+    try:
+        return importlib.import_module(f"outpost_tools.pipeline.{name}")
+    except ImportError as error:
+        raise ToolError(
+            f"{error.name} is missing; install the pipeline's packages: pip install "
+            "'outpost[pipeline]'"
+        ) from None
+
+
+def check_log(log: Path) -> None:
+    """Raises ToolError."""
+    if not log.is_dir():
+        raise ToolError(f"{log}: no such directory; give the collector's log directory as --log")
+
+
+def check_tables(tables_dir: Path) -> None:
+    """Raises ToolError."""
+    if not load("tables").exists(tables_dir, "quarantine"):
+        raise ToolError(f"{tables_dir}: no tables there yet; run `outpost pipeline run` first")

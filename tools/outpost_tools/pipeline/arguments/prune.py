@@ -1,0 +1,29 @@
+"""`outpost pipeline prune`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from outpost_tools.common.command_line import add_command
+from outpost_tools.pipeline.arguments import options
+
+SUMMARY = "delete segments that every reader has committed"
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = add_command(subparsers, "prune", SUMMARY, run)
+    options.add_log(parser)
+    parser.add_argument(
+        "--forget", type=Path, metavar="TABLES", help="these tables no longer read the log"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """0. Raises ToolError."""
+    options.check_log(args.log)
+    consumed = options.load("consumed")
+    if args.forget is not None:
+        consumed.forget(args.log, args.forget)
+    print(consumed.pruned(args.log))
+    return 0

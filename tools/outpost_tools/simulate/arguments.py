@@ -1,0 +1,60 @@
+"""`outpost simulate`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from outpost_tools.common.command_line import add_command, address, at_least
+
+SUMMARY = "run N simulated boards: real MicroPython, flash in a file, power cuts by seed"
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = add_command(subparsers, "simulate", SUMMARY, run)
+    parser.add_argument("--broker", required=True, metavar="HOST:PORT", type=address)
+    parser.add_argument(
+        "--out", required=True, metavar="DIR", type=Path, help="a folder per board, events.json"
+    )
+    parser.add_argument(
+        "--boards", type=at_least(1), default=4, metavar="N", help="how many; default 4"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=at_least(1),
+        default=30,
+        metavar="S",
+        help="how long they publish; then they drain; default 30",
+    )
+    parser.add_argument(
+        "--interval-ms",
+        type=at_least(1),
+        default=50,
+        metavar="MS",
+        help="time between two messages of a board; default 50",
+    )
+    parser.add_argument(
+        "--cuts", type=at_least(0), default=4, metavar="N", help="power cuts of each; default 4"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="K", help="the same seed repeats the power cuts"
+    )
+    parser.add_argument(
+        "--mode",
+        choices=("collector", "broker"),
+        default="collector",
+        help="who releases a stored message; default collector",
+    )
+    parser.add_argument("--user", default="")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when every board drained, 1 when one did not; 130 when interrupted. Raises ToolError."""
+    import asyncio
+
+    from outpost_tools.simulate import run as simulation
+
+    try:
+        return asyncio.run(simulation.run(args))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return 130
