@@ -107,7 +107,9 @@ class Live:
             if passed >= seconds * 1000 and (is_done or passed >= limit * 1000):
                 break
         print("C", first, int(client.is_connected()))
-        print("N", done, station.published, client.session.sent, client.session.acknowledged, client.session.outbox.refused)
+        session = client.session
+        counts = session.sent, session.acknowledged, session.outbox.refused
+        print("N", done, station.published, *counts)
 
     def heap(self):
         found = []
@@ -129,7 +131,8 @@ def live(count, seconds, limit):
         board.link = without_link
     try:
         this.start()
-        print("H", this.client.session.outbox.next_seq - this.client.session.outbox.oldest_seq, gc.mem_free())
+        outbox = this.client.session.outbox
+        print("H", outbox.next_seq - outbox.oldest_seq, gc.mem_free())
         this.send(count, seconds, limit)
         this.heap()
         print("W", this.longest, this.turns, this.passed(this.since))
