@@ -1,9 +1,8 @@
 """Encodes CONNECT (3.1), once, when a session is made; the module is then unloaded.
 
-Must not know a session. Allocation: the packet, and as much again while it is put together.
+Must not know a session. Imports nothing: what it imports would stay. Allocation: the packet,
+and as much again while it is put together.
 """
-
-from outpost.packets import put_header
 
 
 def _field(data):
@@ -14,9 +13,12 @@ def _field(data):
 
 
 def _packet(first, body):
-    """Fixed header and body (bytes)."""
-    header = bytearray(5)
-    return bytes(header[: put_header(header, first, len(body))]) + body
+    """Fixed header (2.2.3: remaining length by 7 bits a byte, lowest first) and body (bytes)."""
+    header, length = bytes((first,)), len(body)
+    while length > 127:
+        header += bytes((length & 127 | 128,))
+        length >>= 7
+    return header + bytes((length,)) + body
 
 
 def encode_connect(

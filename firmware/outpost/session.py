@@ -153,8 +153,11 @@ class Session(Reader):
 
     def _is_topic(self, topic):
         """[MQTT-3.3.2-2]. One that cannot change is checked once: most programs reuse theirs."""
-        if not topic or b"#" in topic or b"+" in topic or b"\0" in topic:
+        if not topic:
             return False
+        for byte in topic:
+            if byte < 1 or byte == 0x23 or byte == 0x2B:  # TypeError when it is a str
+                return False
         if isinstance(topic, bytes):
             self._topic = topic
         return True

@@ -31,7 +31,7 @@ ALLOWED = {
     "outpost.aio": set(),
     "outpost.checksum": {"native_checksum", "portable"},
     "outpost.client": {"session"},
-    "outpost.connect_packet": {"packets"},
+    "outpost.connect_packet": set(),
     "outpost.durable": {"session", "subscribing"},
     "outpost.exactly_once": {"packets", "session", "subscribing"},
     "outpost.in_flight": set(),

@@ -19,6 +19,7 @@ HOMONYMS = {
         "session.py": "bytes of a PUBLISH beside topic and payload; in outbox.py, of a record",
         "in_flight.py": "as session.py",
     },
+    "_MOST_BYTES": {"dns.py": "of a DNS answer; in ram_outbox.py, of a message"},
     "_CONNECT_MS": {"UNIX/board.py": "the simulator's TCP; a board waits longer"},
     "_FIRST_WAIT_MS": {"ntp.py": "between questions; in client.py, between connections"},
     "_LONGEST_MS": {"rp2_board.py": "of a sleep; in crash_log.py, of a pause"},

@@ -109,8 +109,8 @@ class Live:
                 break
         print("C", first, int(client.is_connected()))
         session = client.session
-        refused = session.outbox.refused
-        print("N", done, station.published, session.sent, session.acknowledged, refused)
+        counts = session.sent, session.acknowledged, session.outbox.refused
+        print("N", done, station.published, *counts)
 
     def heap(self):
         found = []
