@@ -63,7 +63,7 @@ def test_a_module_that_grows_is_told(tmp_path):
     """The report must be able to fail: with a copy of the firmware that has grown."""
     firmware = tmp_path / "firmware"
     subprocess.run(["cp", "-r", str(REPOSITORY / "firmware"), str(firmware)], check=True)
-    with (firmware / "outpost" / "packets.py").open("a") as file:
+    with (firmware / "outpost" / "session.py").open("a") as file:
         file.writelines(f"\n\ndef more_{n}(buf, at):\n    return buf[at] + buf[at + 1] * {n} + len(buf)\n" for n in range(40))
     done = report("--firmware", str(firmware))
     assert done.returncode != 0
