@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: build fuzz help setup venv demo demo-seeds power-loss rp2 test test-cpython test-micropython lint types format clean bench bench-collector bench-diff bench-growth bench-pipeline cluster-test lock size size-diff soak
+.PHONY: build fuzz help run setup venv demo demo-seeds power-loss rp2 test test-cpython test-micropython lint types format clean bench bench-collector bench-diff bench-growth bench-pipeline cluster-test lock size size-diff soak
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/\1\t/' | expand -t 20
@@ -14,6 +14,11 @@ setup:  ## everything the tests need: .venv, MicroPython, mosquitto (no root; wh
 
 venv:
 	@$(PYTHON) tools/setup.py --lenient
+
+run:  ## a program of yours on the desktop board, in the current folder, with its settings.json: PROGRAM=hello.py
+	@test -n "$(PROGRAM)" || { echo "make run PROGRAM=hello.py: which program?" >&2; exit 2; }
+	@cd "$(or $(PWD),.)" && PYTHONPATH="$(CURDIR)/firmware:$(CURDIR)/boards:$(CURDIR)/boards/UNIX:$(CURDIR)/tools/cpython_stubs" \
+		$(PYTHON) "$(PROGRAM)"
 
 demo: venv  ## boards, broker, collector, pipeline with disasters; SEED=n repeats a run, BROKER=amqtt|mosquitto
 	@$(BIN)/outpost demo

@@ -1,4 +1,4 @@
-"""What a board runs: composition only. `board` is the board's own module, boards/<BOARD>/board.py."""
+"""What a board runs: composition only. `board` is the object of boards/<BOARD>/board.py."""
 
 import sys
 
@@ -33,7 +33,7 @@ def forget_built_in(names):
 
 found = find_built_in()
 
-import board
+from board import Board
 from outpost.client import Client
 from outpost.memory import unload
 from outpost.outbox import Outbox
@@ -47,6 +47,8 @@ _OK = const(0)  # outpost.status has them too, and takes an RP2040 21 ms to impo
 _BLANK = const(-10)
 _RECORD_OVERHEAD = 16  # bytes of a record beside topic and payload: OUTBOX_FORMAT.md
 
+board = Board()
+
 
 def load_settings():
     """The settings. Their module, 9 KB of heap, is unloaded again. Raises ValueError."""
@@ -58,9 +60,9 @@ def load_settings():
         unload("station.settings")
 
 
-def open_outbox(settings):
-    """The board's outbox, mounted; made on a blank region. Stops the program when the region holds something else."""
-    outbox = Outbox(board.outbox_device(settings), align=board.ALIGN, page_bytes=board.PAGE_BYTES)
+def open_outbox():
+    """The board's outbox, mounted; a blank region is formatted first. Raises ValueError."""
+    outbox = Outbox(board.device, align=board.align, page_bytes=board.page_bytes)
     result = outbox.mount()
     if result == _BLANK:
         result = outbox.format(board.random_hex())
@@ -70,16 +72,16 @@ def open_outbox(settings):
 
 
 def build(settings):
-    """Everything put together: the station that measures, with its client."""
+    """Everything put together, on an open board: the station that measures, with its client."""
     now_ms = board.ticks_ms()
     base = settings["topic_prefix"] + "/" + settings["device_id"]
     options = {
         "keep_alive_s": settings["keep_alive_s"],
         "user": settings["user"].encode() or None,
         "password": settings["password"].encode() or None,
-        "in_flight_bytes": board.IN_FLIGHT_BYTES,
+        "in_flight_bytes": board.in_flight_bytes,
     }
-    link, outbox = board.link(settings), open_outbox(settings)
+    link, outbox = board.link, open_outbox()
     client_id = settings["device_id"].encode()
     if settings["mode"] == "collector":
         from outpost.durable import DurableSession
@@ -93,7 +95,7 @@ def build(settings):
     board.set_clock(clock, now_ms)
     topic = (base + "/data").encode()
     pack = Pack(settings["device_id"].encode(), outbox.record_bytes - _RECORD_OVERHEAD - len(topic))
-    sensors = board.sensors(settings) + flash_wear.sensors(outbox)
+    sensors = board.sensors + flash_wear.sensors(outbox)
     return Station(client, pack, clock, sensors, topic, settings["interval_ms"], now_ms)
 
 
@@ -118,10 +120,11 @@ def run(station):
 
 
 def main():
-    """Settings at fault: one line that names the key. Whatever else goes wrong: the board keeps the reason and begins anew."""
+    """Settings at fault: one line that names the key. Other faults: the board keeps the reason."""
     board.begin()
     try:
         settings = load_settings()
+        board.open(settings)
         station = build(settings)
         forget_built_in(found)
     except ValueError as error:

@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 import paths
@@ -15,6 +16,12 @@ sys.path[:0] = paths.ALL
 # A test's JVM lives for a minute: the second compiler and the parallel collector cost more than they bring.
 for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
     os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# The same examples in each run: a newcomer's `make test` must not fail on one that nobody has seen.
+# New ones are looked for with HUNT=1.
+hypothesis.settings.register_profile("repeatable", derandomize=True, database=None)
+if not os.environ.get("HUNT"):
+    hypothesis.settings.load_profile("repeatable")
 
 
 def _is_micropython_only(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Raspberry Pi Pico W (RP2040, CYW43439): what it has of its own. Not tried on hardware.
+"""Raspberry Pi Pico W (RP2040, CYW43439): what is its own. Not tried on hardware.
 
 The rest is `boards/support/rp2_board.py`.
 """
@@ -11,14 +11,10 @@ import rp2
 
 from support.rp2_board import Rp2Board
 
-ALIGN, PAGE_BYTES = 256, 256  # rp2.Flash programs whole pages, whatever lies behind a short buffer
 
-_WATCHDOG = 0x40058000  # RP2040 data sheet
+class Board(Rp2Board):
+    """The board contract (`boards/README.md`) on a Pico W."""
 
-_board = Rp2Board(machine, network, time, rp2, _WATCHDOG)
-begin, started, feed_watchdog, idle = _board.begin, _board.started, _board.feed_watchdog, _board.idle
-crashed, give_up, sleep, sensors = _board.crashed, _board.give_up, _board.sleep, _board.sensors
-published, stopping, stopped = _board.published, _board.stopping, _board.stopped
-link, set_clock, keep_time, ticks_ms = _board.link, _board.set_clock, _board.keep_time, time.ticks_ms
-random_bits, random_hex, release_watchdog = _board.random_bits, _board.random_hex, _board.release_watchdog
-outbox_device, IN_FLIGHT_BYTES = _board.outbox_device, _board.IN_FLIGHT_BYTES
+    def __init__(self):
+        # The address is that of the watchdog's registers: RP2040 data sheet
+        Rp2Board.__init__(self, machine, network, time, rp2, 0x40058000)

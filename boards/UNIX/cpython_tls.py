@@ -21,7 +21,7 @@ def client_context(settings):
         context.load_verify_locations(cadata=ca.decode() if ca.startswith(b"-----") else ca)
     except (OSError, ValueError):
         raise ValueError(f"settings: key 'ca_file' names '{settings['ca_file']}', which is no certificate")
-    if settings["client_cert_file"]:
+    if settings.get("client_cert_file"):
         try:
             context.load_cert_chain(settings["client_cert_file"], settings["client_key_file"])
         except OSError as error:

@@ -47,9 +47,10 @@ class Ds18b20:
 
 
 def choose(names, own, machine, adc):
-    """The sensors of that names; all of the chip's own where names is None. own: list of Reading.
+    """The sensors with these names; all of the chip's own where names is None.
 
-    adc: callable, gives for a pin's number the callable that reads its millivolts. Raises ValueError: one line.
+    own: list of Reading. adc: callable, returns for a pin's number the callable that reads its millivolts. Raises
+    ValueError: one line.
     """
     if not names:
         return own

@@ -1,4 +1,6 @@
-"""What boards of the RP2 port have in common beside Wi-Fi: count of starts, outbox, ADC, sleep. Not tried on hardware.
+"""What boards of the RP2 port share beside Wi-Fi: count of starts, outbox, ADC, sleep.
+
+Not tried on hardware.
 
 The watchdog's scratch registers 0 to 3 are left alone by a reset, not by power off; the boot ROM uses 4 to 7.
 """
@@ -9,7 +11,7 @@ from outpost.session import elapsed_ms
 from support import chip_sensors
 from support.wifi_board import WifiBoard
 
-_COUNT = const(0x0C)  # scratch register 0; behind it the day and its milliseconds at the end of a sleep
+_COUNT = const(0x0C)  # scratch register 0; then the day and its milliseconds at the end of a sleep
 _DAY = const(0x10)
 _MS = const(0x14)
 _CLEAR = const(0x3000)  # bits written there are cleared
@@ -17,7 +19,9 @@ _ENABLE = 1 << 30
 _COUNT_MARK = const(0x0F555000)  # count and day are ours, and small integers
 _DAY_MARK = const(0x0F550000)
 _DAY_MS = const(86_400_000)
+_NEVER = const(-1)
 _LONGEST_MS = const(3_600_000)  # the port knows no sleep of more than 71 min
+_PAGE_BYTES = const(256)
 
 
 class Rp2Board(WifiBoard):
@@ -27,36 +31,45 @@ class Rp2Board(WifiBoard):
     # MicroPython 1.25). When either is used up, write() retries for 10 s, although the socket does
     # not block, and the watchdog has 8 s. A lost connection keeps its share for 10 s after its
     # close, so two must fit.
-    IN_FLIGHT_BYTES = 3000
+    in_flight_bytes = 3000
 
     def __init__(self, machine, network, time, rp2, watchdog):
-        WifiBoard.__init__(self, machine, network, time, self._count, _switch_off)
+        WifiBoard.__init__(self, machine, network, time)
         self._rp2, self._watchdog = rp2, watchdog
-        self._clock = None
+        self._woke_day, self._woke_ms = _NEVER, 0  # when the sleep before this start ended
 
-    def _count(self, count=None):
+    def open(self, settings):
+        self._take_kept_time()
+        return WifiBoard.open(self, settings)
+
+    def _starts(self, count=None):
         words = self._machine.mem32
         if count is not None:
             words[self._watchdog + _COUNT] = _COUNT_MARK | count
         word = words[self._watchdog + _COUNT]
         return word & 0xFF if word & ~0xFF == _COUNT_MARK else 0
 
-    def outbox_device(self, settings):
-        return self.pinned_blocks(self._rp2.Flash(), settings["outbox_blocks"])
+    def _open_outbox(self, settings):
+        """rp2.Flash programs whole pages, whatever lies beyond a short buffer."""
+        self.device = self._pinned_blocks(self._rp2.Flash(), settings)
+        self.align = self.page_bytes = _PAGE_BYTES
 
     def release_watchdog(self):
         """The program was stopped by hand, or will sleep: the port cannot stop a watchdog, the chip can."""
         self._machine.mem32[self._watchdog + _CLEAR] = _ENABLE
         self._starts(0)
 
-    def sensors(self, settings):
+    def _open_sensors(self, names):
         core = self._machine.ADC(self._machine.ADC.CORE_TEMP)
 
         def temperature():
-            """Tenths of a degree: 27 degrees are 0.706 V, each more takes 1.721 mV (data sheets: RP2040 4.9.5, RP2350 12.4.6)."""
+            """Tenths of a degree: 27 degrees are 0.706 V, each more takes 1.721 mV (data sheets:
+            RP2040 4.9.5, RP2350 12.4.6).
+            """
             return 270 - ((core.read_u16() >> 4) * 33000 // 4095 - 7060) * 1000 // 1721
 
-        return chip_sensors.choose(settings["sensors"], self.own_sensors(temperature), self._machine, self._adc)
+        own = self._own_sensors(temperature)
+        self.sensors = chip_sensors.choose(names, own, self._machine, self._adc)
 
     def _adc(self, pin):
         """Reads millivolts at a pin."""
@@ -66,42 +79,47 @@ class Rp2Board(WifiBoard):
     # --- Sleep ---
 
     def sleep(self, ms):
-        """The port's deep sleep is a light one and a reset, which sets the chip's clock back: so sleep, keep the time, reset.
+        """The port's deep sleep is a light one and a reset, which sets the chip's clock back: so
+        sleep, keep the time, reset.
 
         Any interrupt ends a light sleep, the Wi-Fi chip's too; the watchdog would.
         """
         self.release_watchdog()
         self._network.WLAN(self._network.STA_IF).deinit()
-        start_ms = self._ticks_ms()
+        start_ms = self.ticks_ms()
         slept_ms = 0
         while slept_ms < ms:
             self._machine.lightsleep(min(ms - slept_ms, _LONGEST_MS))
-            slept_ms = elapsed_ms(self._ticks_ms(), start_ms)
+            slept_ms = elapsed_ms(self.ticks_ms(), start_ms)
         self._keep_clock()
         self._machine.reset()
 
     def _keep_clock(self):
         clock = self._clock
         if clock:
-            clock.now(self._ticks_ms())
+            clock.now(self.ticks_ms())
             if clock.is_set:
                 self._machine.mem32[self._watchdog + _DAY] = _DAY_MARK | clock.day
                 self._machine.mem32[self._watchdog + _MS] = clock.ms
 
-    def set_clock(self, clock, now_ms):
-        """What sleep() kept, read once; the ticks began at the reset."""
-        self._clock = clock
+    def _take_kept_time(self):
+        """What sleep() kept. It holds for this start alone."""
         words = self._machine.mem32
         day, ms = words[self._watchdog + _DAY], words[self._watchdog + _MS]
         words[self._watchdog + _DAY] = 0
-        if day & ~0xFFFF != _DAY_MARK or not 0 <= ms < _DAY_MS:
+        if day & ~0xFFFF == _DAY_MARK and 0 <= ms < _DAY_MS:
+            self._woke_day, self._woke_ms = day & 0xFFFF, ms
+
+    def set_clock(self, clock, now_ms):
+        """The ticks began at the reset that ended the sleep."""
+        self._clock = clock
+        if self._woke_day == _NEVER:
             return
-        ms += now_ms
-        day = (day & 0xFFFF) + ms // _DAY_MS
+        ms = self._woke_ms + now_ms
+        day = self._woke_day + ms // _DAY_MS
         clock.set(day, ms % _DAY_MS, now_ms)
         self._set_rtc(day, ms % _DAY_MS)
-        self._time_is_known()
+        self._net_time.is_set = True
 
-
-def _switch_off(wlan):
-    wlan.deinit()  # active(False) leaves the chip running
+    def _switch_off(self, wlan):
+        wlan.deinit()  # active(False) leaves the chip running

@@ -43,7 +43,7 @@ def client_context(settings):
         context.load_verify_locations(ca)
     except ValueError:
         raise _useless(settings, "ca_file")
-    if settings["client_cert_file"]:
+    if settings.get("client_cert_file"):
         certificate, key = read(settings, "client_cert_file"), read(settings, "client_key_file")
         try:
             context.load_cert_chain(certificate, key)
@@ -54,11 +54,13 @@ def client_context(settings):
 
 def read(settings, key):
     """The file that a key of the settings names (bytes). Raises ValueError."""
+    name = settings.get(key) or ""
     try:
-        with open(settings[key], "rb") as file:
+        with open(name, "rb") as file:
             return file.read()
     except OSError:
-        raise ValueError("settings: key '" + key + "' names '" + settings[key] + "', which cannot be read; put the file there")
+        fault = "' names '" + name + "', which cannot be read; put the file there"
+        raise ValueError("settings: key '" + key + fault)
 
 
 def _useless(settings, key):

@@ -38,14 +38,16 @@ def fault(number):
 
 
 class Wifi:
-    """wlan: the port's station interface. switch_off, prepare: callables, get it.
+    """radio: callable, returns the port's station interface. switch_off, prepare: callables for it.
 
-    switch_off takes the power from a radio; prepare is called after each start. deadline_ms: for
-    the join and the address.
+    Nothing touches the radio before the first join(): on ESP32 asking for the interface starts the
+    driver. switch_off takes the power from a radio; prepare is called after each start.
+    deadline_ms: for the join and the address.
     """
 
-    def __init__(self, wlan, ssid, password, ticks_ms, switch_off, prepare=None, deadline_ms=20_000):
-        self._wlan, self._ssid, self._key = wlan, ssid, password or None
+    def __init__(self, radio, ssid, key, ticks_ms, switch_off, prepare=None, deadline_ms=20_000):
+        self._radio, self._wlan = radio, None
+        self._ssid, self._key = ssid, key or None
         self._ticks_ms, self._prepare, self._deadline_ms = ticks_ms, prepare, deadline_ms
         self._switch_off = switch_off
         self._is_active = self._is_joining = False
@@ -54,7 +56,11 @@ class Wifi:
 
     @property
     def is_up(self):
-        return self._wlan.isconnected()
+        return self._wlan is not None and self._wlan.isconnected()
+
+    def signal(self):
+        """Strength of the network in dBm, or None."""
+        return self._wlan.status("rssi") if self.is_up else None
 
     @property
     def name_server(self):
@@ -62,8 +68,10 @@ class Wifi:
         return self._wlan.ifconfig()[3]
 
     def join(self):
-        """True: the board has an address. False: ask again. OSError(status): it failed; the next call tries anew."""
-        if self._wlan.isconnected():
+        """True: the board has an address. False: ask again. OSError(status): it failed; the next
+        call starts another join.
+        """
+        if self.is_up:
             self._is_joining = False
             self._failures = 0
             return True
@@ -78,6 +86,8 @@ class Wifi:
         return False
 
     def _begin(self):
+        if self._wlan is None:
+            self._wlan = self._ask_for_radio()
         try:
             if not self._is_active:
                 self._wlan.active(True)
@@ -91,6 +101,13 @@ class Wifi:
         self.joins += 1
         self._is_joining = True
         self._since_ms = self._ticks_ms()
+
+    def _ask_for_radio(self):
+        try:
+            return self._radio()
+        except OSError:
+            self.radio_failures += 1
+            raise OSError(_WIFI_FAILED)
 
     def _end(self):
         """The join failed; the radio works, as far as is known."""

@@ -1,11 +1,13 @@
-"""What boards with Wi-Fi have in common: the functions of board.py, put together from the modules of this package.
+"""The board contract (`boards/README.md`) for boards with Wi-Fi, from this package's modules.
 
-A board.py makes one of its subclasses (`esp32_board.py`, `rp2_board.py`), gives it the port's modules, and takes its methods for
-its own functions. idle(), feed_watchdog(), keep_time() and the link take no heap while they wait
-or have nothing to do.
+A port's class (`esp32_board.py`, `rp2_board.py`) adds _open_outbox(), _open_sensors(), _starts(),
+_switch_off(), release_watchdog() and, where it differs, sleep() and set_clock(). Knows no port's
+module but those it is given. open() allocates; idle(), feed_watchdog(), keep_time() and the link
+allocate nothing while they wait or have nothing to do.
 
-The watchdog is started when the loop begins and fed by the loop alone. Nothing there lasts longer than its 8 s: network, name,
-time, TCP and TLS go step by step; what cannot be cut is TLS arithmetic (1 to 3 s), switching the radio on, an erase (0.4 s).
+The watchdog is started when the loop begins and fed by the loop alone. Nothing there lasts longer
+than its 8 s: network, name, time, TCP and TLS go step by step; what cannot be cut is TLS arithmetic
+(1 to 3 s), switching the radio on, an erase (0.4 s).
 """
 
 import gc
@@ -30,24 +32,41 @@ _SETTLED_MS = const(600_000)
 _MOST_STARTS = const(99)
 _FIRST_DAY = const(20_089)  # 2025-01-01: a clock that says less was never set
 _DAYS_1970_TO_2000 = const(10_957)
+# For a program without station/settings.py, which has the same (test_boards.py).
+_BLOCKS = const(64)
+_TIME_HOST = "pool.ntp.org"
 
 
 class WifiBoard:
-    """machine, network, time: the port's modules. starts: callable, gives the count of starts; with a number: keeps it.
+    """machine, network, time: the port's modules, left alone before begin() and open()."""
 
-    switch_off, prepare: see Wifi.
-    """
+    device: "Anything"
+    link: "Anything"
+    sensors: "Anything"
+    align: int
+    page_bytes: int
+    _wifi: "Anything"
+    _net_time: "Anything"
+    # What a port's class adds
+    in_flight_bytes: int
+    _starts: "Anything"  # callable: starts in a row, kept over a reset; with a count it keeps that
+    _open_outbox: "Anything"  # gets the settings; sets device, align, page_bytes
+    _open_sensors: "Anything"  # gets names, or None: all of the chip's own; sets sensors
+    _switch_off: "Anything"  # gets the station interface; cuts the radio's power
 
-    def __init__(self, machine, network, time, starts, switch_off, prepare=None):
-        self._machine, self._network, self._clock_module = machine, network, time
-        self._starts, self._switch_off, self._prepare = starts, switch_off, prepare
-        self._ticks_ms = time.ticks_ms
-        self._sleep_ms = time.sleep_ms
-        self._dog = None
-        self._since_ms = 0
-        self._is_settled = False
+    def __init__(self, machine, network, time):
+        self._machine, self._network, self._time = machine, network, time
+        self.ticks_ms, self._sleep_ms = time.ticks_ms, time.sleep_ms
+        # open() sets these
+        self.device = self.link = self.sensors = None
+        self.align = self.page_bytes = 0
         self._wifi = self._net_time = None
         self._unchecked = None  # the outbox's device, while it has files to check
+        # the loop
+        self._dog = None
+        self._clock = None  # the program's, once it was seen
+        self._since_ms = 0  # when started() was called
+        self._is_settled = False
 
     # --- Start and end ---
 
@@ -59,18 +78,18 @@ class WifiBoard:
 
     def started(self, client):
         """The loop begins."""
-        self._since_ms = self._ticks_ms()
+        self._since_ms = self.ticks_ms()
         self._dog = self._machine.WDT(timeout=_WATCHDOG_MS)
 
     def feed_watchdog(self):
         if self._dog:
             self._dog.feed()
-        if not self._is_settled and elapsed_ms(self._ticks_ms(), self._since_ms) >= _SETTLED_MS:
+        if not self._is_settled and elapsed_ms(self.ticks_ms(), self._since_ms) >= _SETTLED_MS:
             self._is_settled = True
             self._starts(0)
 
     def crashed(self, error):
-        """Keep the reason in crash.txt, and begin anew."""
+        """Keep the reason in crash.txt, and reset."""
         text = crash_log.text_of(error)
         print(text)
         crash_log.keep("crash.txt", text)
@@ -99,93 +118,74 @@ class WifiBoard:
     def stopped(self, client):
         pass
 
-    # --- Network ---
+    # --- Settings to a working board ---
 
-    def link(self, settings):
-        """The callable that the client opens its stream with. Raises ValueError: one line that names the key."""
-        if not settings["wifi_ssid"]:
-            raise ValueError("settings: key 'wifi_ssid' is missing; this board reaches the broker by Wi-Fi")
-        if settings["wifi_country"]:
-            self._network.country(settings["wifi_country"])
-        wlan = self._network.WLAN(self._network.STA_IF)
-        ticks_ms = self._ticks_ms
-        ssid, password = settings["wifi_ssid"], settings["wifi_password"]
-        self._wifi = Wifi(wlan, ssid, password, ticks_ms, self._switch_off, self._prepare)
-        ask, host = Ask(socket, ticks_ms), settings["ntp_host"]
-        bits, on_time = self.random_bits, self._set_rtc
-        self._net_time = NetTime(ask, self._dns(), host, bits, ticks_ms, on_time)
-        secure = self._secure(settings) if settings["tls"] else None
-        host, port = settings["broker_host"], settings["broker_port"]
-        dns, net_time = self._dns(), self._net_time
-        return WifiLink(self._wifi, dns, net_time, socket, select, host, port, ticks_ms, secure)
+    def open(self, settings):
+        """Everything from the settings. Starts no radio. Returns itself.
+
+        What the settings alone decide comes before the flash, which may take a minute to pin.
+        Raises ValueError: one line that names the key, or what is wrong with the outbox's files.
+        """
+        self._open_link(settings)
+        self._open_sensors(settings.get("sensors"))
+        self._open_outbox(settings)
+        return self
+
+    def _open_link(self, settings):
+        host, is_secure = settings.get("broker_host"), settings.get("tls")
+        if not host:
+            raise ValueError("settings: key 'broker_host' is missing; add it")
+        port = settings.get("broker_port", 8883 if is_secure else 1883)
+        name = settings.get("server_name") or host
+        secure = self._secure(settings, name) if is_secure else None
+        self._open_wifi(settings)
+        wifi, dns, time, ticks_ms = self._wifi, self._dns(), self._net_time, self.ticks_ms
+        self.link = WifiLink(wifi, dns, time, socket, select, host, port, ticks_ms, secure)
+
+    def _open_wifi(self, settings):
+        """The network and its time, with no radio started."""
+        ssid, password = settings.get("wifi_ssid"), settings.get("wifi_password")
+        if not ssid:
+            reason = "this board reaches the broker by Wi-Fi"
+            raise ValueError("settings: key 'wifi_ssid' is missing; " + reason)
+        country, ticks_ms = settings.get("wifi_country"), self.ticks_ms
+
+        def radio():
+            if country:
+                self._network.country(country)
+            return self._network.WLAN(self._network.STA_IF)
+
+        self._wifi = Wifi(radio, ssid, password, ticks_ms, self._switch_off, self._prepare)
+        host, bits = settings.get("ntp_host", _TIME_HOST), self.random_bits
+        ask, dns = Ask(socket, ticks_ms), self._dns()
+        self._net_time = NetTime(ask, dns, host, bits, ticks_ms, self._set_rtc)
+
+    def _prepare(self, wlan):
+        """Called after each start of the radio."""
 
     def _dns(self):
-        return Dns(Ask(socket, self._ticks_ms), self._wifi, self.random_bits)
+        return Dns(Ask(socket, self.ticks_ms), self._wifi, self.random_bits)
 
-    def _secure(self, settings):
+    def _secure(self, settings, name):
         from support.tls_link import TlsLink, client_context
 
-        context, name, ticks_ms = client_context(settings), settings["server_name"], self._ticks_ms
+        context, ticks_ms = client_context(settings), self.ticks_ms
         return lambda open_socket: TlsLink(open_socket, context, name, _yes, ticks_ms)
 
-    def signal(self):
-        """Strength of the network in dBm, or None."""
-        if not self._wifi or not self._wifi.is_up:
-            return None
-        return self._network.WLAN(self._network.STA_IF).status("rssi")
-
-    # --- Time ---
-
-    def set_clock(self, clock, now_ms):
-        """After deep sleep the chip's own clock went on, where the port says that it was deep sleep."""
-        if self._machine.reset_cause() != getattr(self._machine, "DEEPSLEEP_RESET", -1):
-            return
-        now = self._clock_module.time()
-        day = now // 86400 + self._first_day()
-        if day >= _FIRST_DAY:
-            clock.set(day, now % 86400 * 1000, now_ms)
-            self._time_is_known()
-
-    def _time_is_known(self):
-        if self._net_time:
-            self._net_time.is_set = True
-
-    def keep_time(self, clock, now_ms):
-        """Called from the loop. Without link() there is nobody to ask."""
-        if self._net_time:
-            self._net_time.step(clock, self._wifi, now_ms)
-
-    def _first_day(self):
-        """Day number of the port's time 0: RP2 counts from 1970, ESP32 from 2000."""
-        return _DAYS_1970_TO_2000 if self._clock_module.gmtime(0)[0] == 2000 else 0
-
-    def _set_rtc(self, day, ms):
-        """mbedTLS judges certificates by it."""
-        date = self._clock_module.gmtime((day - self._first_day()) * 86400 + ms // 1000)
-        self._machine.RTC().datetime((date[0], date[1], date[2], date[6], date[3], date[4], date[5], 0))
-
-    # --- The rest ---
-
-    def random_bits(self):
-        """16 random bits, for the jitter of the reconnect delay."""
-        return random.getrandbits(16)
-
-    def random_hex(self):
-        return ("%02x%02x%02x%02x" % tuple(os.urandom(4))).encode()
-
-    def own_sensors(self, temperature, exponent=-1):
-        """What the chip has itself. temperature: callable, degrees Celsius times 10 ** -exponent."""
+    def _own_sensors(self, temperature, exponent=-1):
+        """The chip's own. temperature: callable, degrees Celsius times 10 ** -exponent."""
         return [
             Reading(b"temperature", b"Cel", exponent, temperature),
-            Reading(b"memory", b"B", 0, gc.mem_free),  # pyright: ignore[reportAttributeAccessIssue] - not in CPython's gc
-            Reading(b"signal", b"dBm", 0, self.signal),
+            Reading(b"memory", b"B", 0, gc.mem_free),  # pyright: ignore[reportAttributeAccessIssue]
+            Reading(b"signal", b"dBm", 0, self._wifi.signal),
             Reading(b"reset_cause", b"", 0, self._machine.reset_cause),
         ]
 
-    def pinned_blocks(self, raw, blocks):
+    def _pinned_blocks(self, raw, settings):
         """The outbox's blocks in the board's own filesystem; made on the first start (`pinned.py`).
 
-        Its files are checked one by one when idle; after a crash, of which they may be the cause, all before it begins.
+        Its files are checked one by one when idle; after a crash, which they may have caused, all
+        of them are checked here.
         """
         from support.pinned import NotPinned, open_blocks
 
@@ -196,7 +196,45 @@ class WifiBoard:
         except NotPinned:
             from support.pinning import create, say
 
+            blocks = settings.get("outbox_blocks", _BLOCKS)
             return create(raw, "/outbox", blocks, os.urandom(8), board, say)
+
+    # --- Time ---
+
+    def set_clock(self, clock, now_ms):
+        """Where the port says that this start ended a deep sleep, the chip's own clock went on."""
+        self._clock = clock
+        if self._machine.reset_cause() != getattr(self._machine, "DEEPSLEEP_RESET", -1):
+            return
+        now = self._time.time()
+        day = now // 86400 + self._first_day()
+        if day >= _FIRST_DAY:
+            clock.set(day, now % 86400 * 1000, now_ms)
+            self._net_time.is_set = True
+
+    def keep_time(self, clock, now_ms):
+        """Called from the loop."""
+        self._clock = clock
+        self._net_time.step(clock, self._wifi, now_ms)
+
+    def _first_day(self):
+        """Day number of the port's time 0: RP2 counts from 1970, ESP32 from 2000."""
+        return _DAYS_1970_TO_2000 if self._time.gmtime(0)[0] == 2000 else 0
+
+    def _set_rtc(self, day, ms):
+        """mbedTLS judges certificates by it."""
+        now = self._time.gmtime((day - self._first_day()) * 86400 + ms // 1000)
+        date = (now[0], now[1], now[2], now[6], now[3], now[4], now[5], 0)
+        self._machine.RTC().datetime(date)
+
+    # --- The rest ---
+
+    def random_bits(self):
+        """16 random bits, for the jitter of the reconnect delay."""
+        return random.getrandbits(16)
+
+    def random_hex(self):
+        return ("%02x%02x%02x%02x" % tuple(os.urandom(4))).encode()
 
 
 def _yes():

@@ -7,7 +7,6 @@ import gc
 import sys
 import time
 
-import board
 from outpost.checksum import crc30, holds_record, put_record
 from outpost.client import Client
 from outpost.memory import copy, fill, put_prefix
@@ -15,6 +14,7 @@ from outpost.outbox import Outbox
 from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
 from peer_chip import RamChip
+from socket_link import open_link
 
 TOPIC = b"outpost/rate/0123456/dat"  # 24 bytes
 PAYLOAD_BYTES = 64
@@ -48,7 +48,7 @@ def flash(blocks=16, record_bytes=512, topic=TOPIC):
 
 
 def connected(outbox, name, window=1):
-    link = board.link({"broker_host": "127.0.0.1", "broker_port": PORT})
+    link = open_link({"broker_host": "127.0.0.1", "broker_port": PORT})
     client = Client(link, Session(outbox, name.encode(), clean=True, window=window))
     while not client.is_connected():
         client.poll(time.ticks_ms())

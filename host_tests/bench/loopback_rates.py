@@ -8,11 +8,11 @@ import socket
 import sys
 import time
 
-import board
 from outpost.client import Client
 from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
 from peer_chip import flash_outbox
+from socket_link import open_link
 
 TOPIC = b"outpost/rate/0123456/dat"  # 24 bytes, and 64 of payload: as in the peers' figures
 PAYLOAD = bytes(64)
@@ -57,7 +57,7 @@ class Raw:
 
 class Ours:
     def __init__(self, name, outbox, window, wrap=lambda stream: stream):
-        link = board.link({"broker_host": "127.0.0.1", "broker_port": port})
+        link = open_link({"broker_host": "127.0.0.1", "broker_port": port})
         self.window = window
         self.session = Session(outbox, name, clean=True, window=window)
         self.client = Client(lambda: wrap(link()), self.session)

@@ -12,13 +12,13 @@ CPython; Outpost and the raw loop run under both.
 import socket
 import sys
 
-import board
-from board import ticks_ms
 from fake_flash import flash_in_ram
+from host_clock import ticks_ms
 from outpost.client import Client
 from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
 from peer_chip import flash_outbox
+from socket_link import open_link
 
 TOPIC = b"outpost/rate/0123456/dat"  # 24 bytes
 PAYLOAD = bytes(64)
@@ -118,7 +118,7 @@ class Ours:
             outbox = flash_outbox(16, flash_in_ram(16, 256))
         elif "flash" in name:
             outbox = flash_outbox(64, RamChip(64))
-        self.link = board.link({"broker_host": "127.0.0.1", "broker_port": port})
+        self.link = open_link({"broker_host": "127.0.0.1", "broker_port": port})
         self.window = 16 if name[-2:] == "16" else 1
         self.session = Session(outbox, name.encode(), clean=True, window=self.window)
         self.client = Client(self.open, self.session)

@@ -7,7 +7,7 @@ import unittest
 
 import micropython
 
-from fake_machine import PORTS, REPOSITORY, Bench, Chip, Filesystem, Reset, flash_of
+from fake_machine import PORTS, Bench, Chip, Filesystem, Reset, flash_of
 from fake_network import RP2, Ticks
 from outpost import status
 from outpost.outbox import Outbox
@@ -20,10 +20,6 @@ from support.chip_sensors import Reading
 from support.pinned import PinnedError
 
 GIVEN = {"device_id": "board-1", "broker_host": "broker.test", "mode": "broker", "wifi_ssid": "home", "wifi_password": "secret"}
-FUNCTIONS = (
-    "ALIGN PAGE_BYTES IN_FLIGHT_BYTES outbox_device link set_clock keep_time sensors ticks_ms random_bits random_hex idle"
-    " feed_watchdog begin release_watchdog crashed give_up sleep started published stopping stopped"
-)
 IS_MICROPYTHON = sys.implementation.name == "micropython"
 
 
@@ -40,17 +36,6 @@ def bench(name, **options):
 
 
 class TestBoards(unittest.TestCase):
-    def test_every_board_has_every_function(self):
-        for name in PORTS:
-            board = bench(name).board
-            missing = [function for function in FUNCTIONS.split() if not hasattr(board, function)]
-            self.assertEqual(missing, [], name)
-        with open(REPOSITORY + "/boards/UNIX/board.py") as file:
-            source = file.read()
-        for function in FUNCTIONS.split():
-            known = "def " + function + "(" in source or function + " = " in source or function + ", " in source
-            self.assertTrue(known, "UNIX: " + function)
-
     def test_both_clients_get_the_bound_of_the_board(self):
         for name in PORTS:
             if PORTS[name] is RP2 and not IS_MICROPYTHON:
@@ -58,10 +43,10 @@ class TestBoards(unittest.TestCase):
             for mode in ("broker", "collector"):
                 desk = bench(name)
                 with Filesystem(name, desk.flash):
-                    client = desk.main().build(settings(mode=mode)).client
+                    client = desk.build(settings(mode=mode)).client
                 expected = 3000 if PORTS[name] is RP2 else 5744
                 in_flight = client.session.in_flight
-                found = (in_flight.most if in_flight else 0, desk.board.IN_FLIGHT_BYTES)
+                found = (in_flight.most if in_flight else 0, desk.board.in_flight_bytes)
                 self.assertEqual(found, (expected, expected), name)
 
     def test_every_board_boots_main_and_publishes_a_reading(self):
@@ -75,6 +60,7 @@ class TestBoards(unittest.TestCase):
     def boots(self, desk, name):
         main, board = desk.main(), desk.board
         board.begin()
+        board.open(settings())
         station = main.build(settings())
         self.assertEqual(desk.chip.watchdog_ms, 0, name)  # pinning may take a minute
         desk.net.stream.say(b"\x20\x02\0\0")
@@ -114,6 +100,7 @@ class TestBoards(unittest.TestCase):
                     main = desk.main()
                     self.assertEqual("binascii" in main.found, IS_MICROPYTHON)
                     before = [one for one in main._BUILT_IN if one in sys.modules and one not in main.found]
+                    desk.board.open(settings())
                     main.build(settings())
                     main.forget_built_in(main.found)
                     self.assertEqual([one for one in main.found if one in sys.modules], [], name)
@@ -131,7 +118,7 @@ class TestBoards(unittest.TestCase):
             flash = flash_of(name)
             with Filesystem(name, flash):
                 desk = Bench(name, flash)
-                device = desk.board.outbox_device(settings(outbox_blocks=8))
+                device = desk.board.open(settings(outbox_blocks=8)).device
                 outbox = Outbox(device, align=256, page_bytes=256)
                 self.assertEqual(outbox.mount(), status.BLANK)
                 self.assertEqual(outbox.format(b"01234567"), 0)
@@ -142,32 +129,32 @@ class TestBoards(unittest.TestCase):
                     flash.writeblocks(block, b"\xff" * 255 + bytes([block]), 0)
                 board = Bench(name, flash).board
                 board.begin()
-                board.outbox_device(settings())
+                board.open(settings())
                 for _ in range(4):
                     board.idle(None)
                 with self.assertRaisesRegex(PinnedError, "0004.pin: is not in its block"):
                     board.idle(None)
                 board.begin()  # the second start in a row
                 with self.assertRaisesRegex(PinnedError, "0004.pin: is not in its block"):
-                    board.outbox_device(settings())
+                    board.open(settings())
 
     def test_a_board_works_without_its_link(self):
         """As `outpost selftest --no-link` runs it: an emulator may have no radio at all."""
         for name in PORTS:
             desk = bench(name)
-            desk._fakes["network"].WLAN = None
-            desk.board.keep_time(None, desk.ticks.ticks_ms())
-            found = {one.name: one for one in desk.board.sensors(settings())}
+            desk._fakes["network"].WLAN = desk._fakes["network"].country = None
+            board = desk.open(settings(wifi_country="DE"))
+            board.keep_time(None, desk.ticks.ticks_ms())
+            found = {one.name: one for one in board.sensors}
             self.assertTrue(found[b"signal"].read() is None, name)
 
     def test_the_sensors_that_need_no_wire(self):
         for name in PORTS:
             desk = bench(name)
-            board = desk.board
-            link = board.link(settings(wifi_country="DE"))
-            self.assertEqual((link(), desk.radio.country_code), (None, "DE"))
+            board = desk.open(settings(wifi_country="DE"))
+            self.assertEqual((board.link(), desk.radio.country_code), (None, "DE"))
             desk.ticks.ms += 2000
-            found = {one.name: one for one in board.sensors(settings())}
+            found = {one.name: one for one in board.sensors}
             temperature = found[b"temperature"]
             degrees = temperature.read() * 10 if temperature.exponent == 0 else temperature.read()
             self.assertTrue(abs(degrees - (270 if PORTS[name] is RP2 else 500)) <= 5, name)  # RP2 counts in steps of 0.5
@@ -176,19 +163,17 @@ class TestBoards(unittest.TestCase):
 
     def test_sensors_with_a_wire_and_unknown_ones(self):
         for name in PORTS:
-            board = bench(name).board
-            board.link(settings())
-            adc = board.sensors(settings(sensors=["adc@26"]))[0]
+            adc = bench(name).open(settings(sensors=["adc@26"])).sensors[0]
             self.assertEqual((adc.name, adc.unit, adc.exponent, adc.read()), (b"adc26", b"V", -3, 1650))
             for wrong in ("adc@x", "bme280", "ds18b20", "load"):
                 with self.assertRaises(ValueError) as caught:
-                    board.sensors(settings(sensors=[wrong]))
+                    bench(name).board.open(settings(sensors=[wrong]))
                 self.assertTrue("'" + wrong + "'" in str(caught.exception))
 
     def test_without_a_network_name_one_line_names_the_key(self):
         for name in PORTS:
             with self.assertRaises(ValueError) as caught:
-                bench(name).board.link(settings(wifi_ssid=""))
+                bench(name).board.open(settings(wifi_ssid=""))
             self.assertTrue("'wifi_ssid'" in str(caught.exception))
 
     def test_a_board_that_starts_again_and_again_is_slowed_until_it_has_settled(self):
@@ -239,7 +224,7 @@ class TestBoards(unittest.TestCase):
 
     def wakes(self, desk, flags, answers):
         """One wake; what it sent. The slow sensor has nothing yet at its first reading."""
-        station, board, slow = desk.main().build(flags), desk.board, [0]
+        station, board, slow = desk.build(flags), desk.board, [0]
         desk.net.stream.say(b"\x20\x02\0\0")
         idle, outbox, client = board.idle, station.client.session.outbox, station.client
 
@@ -266,7 +251,7 @@ class TestBoards(unittest.TestCase):
             if PORTS[name] is RP2:
                 continue
             desk = bench(name)
-            desk.board.link(settings())
+            desk.open(settings())
             desk.chip.seconds = 30_000 * 86400 + 7
             for cause, day in ((1, 0), (4, 30_000 + 10_957)):
                 desk.chip.cause = cause
@@ -279,7 +264,7 @@ class TestBoards(unittest.TestCase):
             if PORTS[name] is not RP2:
                 continue
             desk = bench(name)
-            desk.board.link(settings())
+            desk.open(settings())
             clock = Clock(desk.ticks.ticks_ms())
             desk.board.set_clock(clock, desk.ticks.ticks_ms())
             self.assertFalse(clock.is_set)  # after power on the registers hold anything
@@ -287,19 +272,21 @@ class TestBoards(unittest.TestCase):
             with self.assertRaises(Reset):
                 desk.board.sleep(7_300_000)
             self.assertFalse(desk.radio.is_active)
-            self.assertEqual(desk.chip.word(desk.board._WATCHDOG + 0x3000), 1 << 30)
+            self.assertEqual(desk.chip.word(desk.board._watchdog + 0x3000), 1 << 30)
             overslept_ms = desk.chip.slept_ms - 7_300_000
             ticks = Ticks()
             ticks.ms = 150  # since the reset
             again = bench(name, ticks=ticks, chip=desk.chip)
-            again.board.link(settings())
+            again.open(settings())
+            for _ in range(2):
+                clock = Clock(150)
+                again.board.set_clock(clock, 150)
+                kept = clock.day, clock.ms
+                self.assertEqual(kept, (20_501, 6_900_150 + overslept_ms), name)
+            self.assertTrue(desk.chip.rtc_set)
             clock = Clock(150)
-            again.board.set_clock(clock, 150)
-            self.assertEqual((clock.day, clock.ms), (20_501, 6_900_150 + overslept_ms), name)
-            self.assertTrue(desk.chip.rtc_set and again.board.link(settings(tls=False)) is not None)
-            clock = Clock(150)
-            again.board.set_clock(clock, 150)
-            self.assertFalse(clock.is_set)  # a reset that no sleep came before: the time would be an old one
+            bench(name, ticks=ticks, chip=desk.chip).open(settings()).set_clock(clock, 150)
+            self.assertFalse(clock.is_set)  # a reset without a sleep before: the time would be old
 
     def test_a_stopped_program_lets_go_of_the_watchdog(self):
         for name in PORTS:
@@ -338,7 +325,7 @@ class TestBoards(unittest.TestCase):
     def test_a_network_fault_reaches_the_clients_last_error(self):
         desk = bench("ESP32_GENERIC_C3")
         desk.radio.fate = "wrong_password"
-        client = desk.main().build(settings()).client
+        client = desk.build(settings()).client
         for _ in range(60):
             client.poll(desk.ticks.ticks_ms())
             desk.ticks.ms += 100
@@ -349,7 +336,7 @@ class TestBoards(unittest.TestCase):
             desk = bench(name)
             radio = desk.radio
             radio.failing_starts = 2
-            link = desk.board.link(settings())
+            link = desk.open(settings()).link
             self.assertEqual(self.failures(desk, link), [status.WIFI_FAILED] * 2, name)
             self.assertEqual(radio.starts, 3, name)
             radio.is_hung = True
@@ -372,9 +359,9 @@ class TestBoards(unittest.TestCase):
             raise unittest.SkipTest("the heap exists only in MicroPython")
         for name in PORTS:
             desk = bench(name)
-            board = desk.board
             desk.ticks.ms = 1000  # the fake's own sums would take heap above 2^30
-            link = board.link(settings())
+            board = desk.open(settings())
+            link = board.link
             board.started(None)
             clock = _Clock()
             for _ in range(100):

@@ -24,7 +24,9 @@ class World:
         sockets = FakeSocketModule(self.net, numbers)
         switch_off = (lambda wlan: wlan.deinit(), lambda wlan: wlan.active(False))
         prepare = (lambda wlan: wlan.config(reconnects=0)) if numbers is ESP32 else None
-        self.wifi = Wifi(wlan_of(self.radio), "home", "secret", ticks.ticks_ms, switch_off[numbers is ESP32], prepare)
+        switch_off = switch_off[numbers is ESP32]
+        radio = lambda: wlan_of(self.radio)  # noqa: E731
+        self.wifi = Wifi(radio, "home", "secret", ticks.ticks_ms, switch_off, prepare)
 
         def ask():
             return Ask(sockets, ticks.ticks_ms)

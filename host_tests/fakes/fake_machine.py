@@ -292,10 +292,15 @@ def flash_of(name):
     return flash_in_ram(64, 256) if PORTS[name] is RP2 else flash_in_ram(8)
 
 
+def _nothing(settings):
+    pass
+
+
 class Bench:
     """A board with everything faked below board.py. label: of the ESP32's partition that flash is.
 
-    board.py and main.py are imported from where the firmware is: from the sources, or as `outpost flash` copies them.
+    board.py and main.py are imported from where the firmware is: from the sources, or as `outpost
+    flash` copies them. module: board.py; board: its Board, not open yet.
     """
 
     def __init__(self, name, flash, label="outbox", ticks=None, chip=None):
@@ -313,12 +318,25 @@ class Bench:
             gc.mem_free = lambda: 100_000
         self._fakes = modules_of(name, self.chip, flash, self.radio, label)
         sys.modules["esp32"] = self._fakes["esp32"]  # partition.py asks for it late
-        self.board = self._fresh("board", "/boards/" + name)
+        self.module = self._fresh("board", "/boards/" + name)
+        self.board = self.module.Board()
 
     def main(self):
         """firmware/main.py's functions, with this board as its `board`."""
-        self._fakes["board"] = self.board
-        return self._fresh("main", "/firmware")
+        self._fakes["board"] = self.module
+        main = self._fresh("main", "/firmware")
+        main.board = self.board
+        return main
+
+    def open(self, settings):
+        """The board, open but for its outbox: CPython has no littlefs to pin blocks in."""
+        self.board._open_outbox = _nothing
+        return self.board.open(settings)
+
+    def build(self, settings):
+        """The board opened, and what main.py makes of it: the station."""
+        self.board.open(settings)
+        return self.main().build(settings)
 
     def _fresh(self, name, folder):
         """The module from that folder, imported as if nobody had before, with the fakes in place of the port's modules."""

@@ -179,6 +179,7 @@ class Net:
         self.names = {"broker.test": b"\x0a\x00\x00\x07", "pool.ntp.org": b"\x0a\x00\x00\x08"}
         self.dns_answers = self.ntp_answers = self.tcp_answers = True
         self.questions = []
+        self.servers = []  # whom TCP was to connect to
         self.flood = b""  # a datagram that is there at each look
         self.ntp_seconds = 3_953_000_000  # 2025-04-07 16:53:20 UTC
         self.stream = FakeStream()
@@ -265,6 +266,7 @@ class FakeTcp:
             raise AssertionError("it would wait")
 
     def connect(self, address):
+        self._net.servers.append(address)
         raise OSError(errno.EINPROGRESS)
 
     def setsockopt(self, level, option, value):

@@ -10,16 +10,18 @@ import sys
 
 import micropython
 
-import board
+from board import Board
 from outpost.client import Client
 from outpost.exactly_once import ExactlyOnceSession
 from outpost.session import elapsed_ms
 from outpost.state_note import NotedOutbox
+from socket_link import open_link
 from station.settings import check
 
 _LIMIT_MS = 60_000  # of a step, should the test forget us; under an emulator too
 _CODES_MS = 20_000
 
+board = Board()
 messages = []
 costs = {}
 
@@ -52,15 +54,17 @@ def build(orders):
         options["will"] = (topic.encode(), message.encode(), qos, retain)
     gc.collect()
     before = heap_in_use()
-    link = board.link(settings)
+    links = [open_link(settings)]
     gc.collect()
     costs["link"] = heap_in_use() - before
-    outbox = NotedOutbox(board.outbox_device(settings))
+    links.clear()  # the board has one of its own
+    board.open(settings)
+    outbox = NotedOutbox(board.device)
     if outbox.mount():
         outbox.format(board.random_hex())
     session = ExactlyOnceSession(outbox, settings["device_id"].encode(), **options)
     session.on_message = keep
-    return Client(link, session)
+    return Client(board.link, session)
 
 
 def turn(client):

@@ -7,13 +7,14 @@ import io
 import json
 import sys
 
-import board
+from board import Board
 from nor_flash import BLOCK_BYTES, NorFlash
 from outpost.client import Client
 from outpost.exactly_once import ExactlyOnceSession
 from outpost.state_note import NotedOutbox
 from outpost.streaming import StreamingSession
 from outpost.subscribing import SubscribingSession
+from socket_link import open_link
 
 ORDERS = {
     "port": 0,
@@ -28,17 +29,19 @@ ORDERS = {
     "limit_ms": 15_000,
 }
 TOPIC = b"outpost/socket/data"
+board = Board()
 _MOST_WAIT_MS = 30  # between two connections: the delay has tests of its own
 
 
 def build(orders, told):
     outbox = NotedOutbox(NorFlash(io.BytesIO(b"\xff" * (16 * BLOCK_BYTES)), 16, 256))
     outbox.format(b"01234567")
-    link = board.link({"broker_host": "127.0.0.1", "broker_port": orders["port"]})
+    link = open_link({"broker_host": "127.0.0.1", "broker_port": orders["port"]})
     kind = StreamingSession if orders["streaming"] else SubscribingSession
     if orders["qos"] == 2:
         kind = ExactlyOnceSession
-    session = kind(outbox, b"socket", keep_alive_s=orders["keep_alive_s"], response_ms=orders["response_ms"])
+    options = {"keep_alive_s": orders["keep_alive_s"], "response_ms": orders["response_ms"]}
+    session = kind(outbox, b"socket", **options)
     client = Client(link, session)
     session.on_message = lambda m: told.append(m.payload_length)
     if orders["streaming"]:

@@ -8,20 +8,22 @@ import sys
 
 import micropython
 
-import board
+from board import Board
 from nor_flash import BLOCK_BYTES, NorFlash
 from outpost.client import Client
 from outpost.outbox import Outbox
 from outpost.session import Session
+from socket_link import open_link
 
 TOPIC = b"outpost/heap/data"
 PAYLOAD = bytes(64)
+board = Board()
 
 
 def build(port):
     outbox = Outbox(NorFlash(io.BytesIO(b"\xff" * (16 * BLOCK_BYTES)), 16, 256))
     outbox.format(b"01234567")
-    link = board.link({"broker_host": "127.0.0.1", "broker_port": port})
+    link = open_link({"broker_host": "127.0.0.1", "broker_port": port})
     return Client(link, Session(outbox, b"heap", clean=True))
 
 

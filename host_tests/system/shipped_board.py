@@ -63,9 +63,9 @@ def run(name, turns, breaks):
     chip, net, flash = Chip(ticks), Net(ticks), flash_of(name)
     sys.modules.update(modules_of(name, chip, flash, Radio(PORTS[name], ticks)))
     sys.modules.update({"socket": FakeSocketModule(net, PORTS[name]), "select": FakeSelect()})
-    import board
     import main
 
+    board = main.board
     messages, turned, wait = [], [0], board.idle
 
     def idle(client):

@@ -30,7 +30,8 @@ MAY = {  # set-up, and what a page says allocates
     "aio.py run", "aio.py publish", "aio.py delivered", "aio.py connected",  # coroutines allocate in any case
     "outbox.py format", "state_note.py _take_note", "exactly_once.py _take_note",  # once a boot
     "subscribing.py encode_filters", "subscribing.py subscribe",  # SUBSCRIBE does
-    "tls_link.py client_context", "tls_link.py read", "wifi_board.py link", "wifi_board.py pinned_blocks",  # set-up
+    "tls_link.py client_context", "tls_link.py read", "wifi_board.py _pinned_blocks",  # set-up
+    "wifi_board.py _open_link", "wifi_board.py _open_wifi",  # set-up
     "chip_sensors.py _one",  # set-up
     "dns.py _question", "dns.py begin", "dns.py _address", "wifi_board.py _set_rtc",  # once a question or answer
     "wifi_link.py _connect", "wifi_link.py _give", "tls_link.py _begin",  # once a connection

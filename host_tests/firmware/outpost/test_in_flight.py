@@ -17,7 +17,7 @@ from outpost.state_note import NotedOutbox
 from outpost.subscribing import SubscribingSession
 from support.rp2_board import Rp2Board
 
-BOUND = Rp2Board.IN_FLIGHT_BYTES
+BOUND = Rp2Board.in_flight_bytes
 SIZES = (20, 104, 300, 388, 450, 521, 700, 1200)
 STEP_MS = 10
 PUBLISH_OVERHEAD = 9  # of one with two bytes of length, a topic of one byte aside

@@ -76,15 +76,16 @@ class World:
 
     def start(self):
         desk, settings = self.desk, self.settings
-        board = self.board = desk.board
+        board = self.board = desk.open(settings)
         outbox = Outbox(flash_in_ram(8, 256), align=256, page_bytes=256)
         outbox.format(b"01234567")
         now_ms = board.ticks_ms()
         self.session = Session(outbox, CLIENT_ID)
-        self.client = Client(board.link(settings), self.session, board.random_bits)
+        self.client = Client(board.link, self.session, board.random_bits)
         clock = Clock(now_ms)
-        sensors = board.sensors(settings)
-        self.station = Station(self.client, Pack(b"board-1"), clock, sensors, b"t", settings["interval_ms"], now_ms)
+        sensors, pack = board.sensors, Pack(b"board-1")
+        interval_ms = settings["interval_ms"]
+        self.station = Station(self.client, pack, clock, sensors, b"t", interval_ms, now_ms)
         board.idle = self._idle
         self._run = desk.main().run
         return self

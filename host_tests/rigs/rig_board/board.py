@@ -15,13 +15,7 @@ import rig
 from support import crash_log
 from support.pinned import NotPinned, open_blocks
 
-ALIGN = 256
-PAGE_BYTES = 256
-IN_FLIGHT_BYTES = 0
-
 _IDLE_MS = 5
-_told = [False]
-ticks_ms = time.ticks_ms
 
 
 class Counter:
@@ -37,7 +31,74 @@ class Counter:
         return self.count
 
 
-def outbox_device(settings):
+class Board:
+    align = page_bytes = 256
+    in_flight_bytes = 0
+
+    def __init__(self):
+        self.ticks_ms = time.ticks_ms
+        self._has_told = False
+
+    def open(self, settings):
+        self.link = _link(settings, self.ticks_ms)
+        self.sensors = [Counter()]
+        self.device = _device(settings)
+        return self
+
+    def set_clock(self, clock, now_ms):
+        seconds = int(time.time())
+        clock.set(seconds // 86400, seconds % 86400 * 1000, now_ms)
+
+    def keep_time(self, clock, now_ms):
+        pass
+
+    def random_bits(self):
+        return random.getrandbits(16)
+
+    def random_hex(self):
+        return ("%02x%02x%02x%02x" % tuple(os.urandom(4))).encode()
+
+    def idle(self, client):
+        if client.is_connected() and not self._has_told:
+            self._has_told = True
+            print("connected", client.session.connects)
+        time.sleep_ms(_IDLE_MS)
+
+    def begin(self):
+        pass
+
+    def feed_watchdog(self):
+        pass
+
+    def release_watchdog(self):
+        pass
+
+    def give_up(self):
+        pass
+
+    def stopping(self):
+        return False
+
+    def started(self, client):
+        print("started, boot", client.session.outbox.boot)
+
+    def published(self, station):
+        pass
+
+    def stopped(self, client):
+        pass
+
+    def crashed(self, error):
+        text = crash_log.text_of(error)
+        print(text)
+        crash_log.keep("crash.txt", text)
+        sys.exit(1)
+
+    def sleep(self, ms):
+        machine.reset()
+
+
+def _device(settings):
     board = machine.unique_id()
     try:
         return open_blocks(rig.state["flash"], "/outbox", board)
@@ -48,10 +109,10 @@ def outbox_device(settings):
         return create(rig.state["flash"], "/outbox", blocks, os.urandom(8), board, say)
 
 
-def link(settings):
-    address = socket.getaddrinfo(settings["broker_host"], settings["broker_port"], 0, socket.SOCK_STREAM)[0]
-
+def _link(settings, ticks_ms):
     def open_socket():
+        where = settings["broker_host"], settings["broker_port"]
+        address = socket.getaddrinfo(*where, 0, socket.SOCK_STREAM)[0]
         sock = socket.socket()
         try:
             sock.connect(address[-1])
@@ -65,65 +126,5 @@ def link(settings):
         return open_socket
     from support.tls_link import TlsLink, client_context
 
-    return TlsLink(open_socket, client_context(settings), settings["server_name"], lambda: True, ticks_ms)
-
-
-def set_clock(clock, now_ms):
-    seconds = int(time.time())
-    clock.set(seconds // 86400, seconds % 86400 * 1000, now_ms)
-
-
-def keep_time(clock, now_ms):
-    pass
-
-
-def sensors(settings):
-    return [Counter()]
-
-
-def random_bits():
-    return random.getrandbits(16)
-
-
-def random_hex():
-    return ("%02x%02x%02x%02x" % tuple(os.urandom(4))).encode()
-
-
-def idle(client):
-    if client.is_connected() and not _told[0]:
-        _told[0] = True
-        print("connected", client.session.connects)
-    time.sleep_ms(_IDLE_MS)
-
-
-def begin():
-    pass
-
-
-feed_watchdog = release_watchdog = give_up = begin
-
-
-def stopping():
-    return False
-
-
-def started(client):
-    print("started, boot", client.session.outbox.boot)
-
-
-def published(station):
-    pass
-
-
-stopped = published
-
-
-def crashed(error):
-    text = crash_log.text_of(error)
-    print(text)
-    crash_log.keep("crash.txt", text)
-    sys.exit(1)
-
-
-def sleep(ms):
-    machine.reset()
+    name = settings["server_name"]
+    return TlsLink(open_socket, client_context(settings), name, lambda: True, ticks_ms)

@@ -140,7 +140,8 @@ def test_an_outbox_that_cannot_be_opened_does_not_stop_the_other_checks(rig):
 
 def test_a_board_whose_loop_takes_heap_fails(rig):
     board = rig.tree / "boards" / "RIG" / "board.py"
-    board.write_text(board.read_text().replace("    time.sleep_ms(_IDLE_MS)", "    time.sleep_ms(_IDLE_MS)\n    bytes(20)"))
+    idle = "        time.sleep_ms(_IDLE_MS)"
+    board.write_text(board.read_text().replace(idle, f"{idle}\n        bytes(20)"))
     flash(rig)
     assert rig.outpost("selftest", *HASTY, "--no-link") == 1
     assert [name for name, result in results(rig).items() if result == "fail"] == ["loop", "watchdog"]

@@ -31,8 +31,19 @@ class Flash:
     def readblocks(self, block, buf, offset):
         {what}
 
+class Board:
+    def open(self, settings):
+        self.device = Flash()
+        return self
+"""
+FORMER_BOARD = """
+import nor_flash
+
 def outbox_device(settings):
-    return Flash()
+    return nor_flash.NorFlash(open("flash.img", "r+b"), settings["outbox_blocks"])
+
+def feed_watchdog():
+    pass
 """
 
 pytestmark = pytest.mark.timeout(60)
@@ -201,6 +212,14 @@ def test_a_flash_that_cannot_be_read(micropython, folder, capsys):
     (folder / "board.py").write_text(BROKEN_FLASH.format(what="raise OSError(5)"))
     with board(micropython, folder, path=f"{folder}:{FIRMWARE}") as found:
         assert "the board failed: OSError: [Errno 5] EIO" in refused(capsys, found.port)
+
+
+def test_a_board_py_of_functions_is_read_too(micropython, folder, capsys):
+    """As boards were flashed before a board was an object."""
+    (folder / "board.py").write_text(FORMER_BOARD)
+    with board(micropython, folder, path=f"{folder}:{MODULES}") as found:
+        live = outbox(capsys, "show", "--live", found.port)
+    assert live == outbox(capsys, "show", "flash.img") and live[0] == 0
 
 
 def test_a_board_that_hangs_is_interrupted(micropython, folder, capsys):

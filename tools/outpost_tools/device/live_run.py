@@ -3,7 +3,7 @@ real link, watchdog on.
 
 main.py's own build() puts it together, so what is tried is what runs afterwards; the messages are
 readings, in the numbers of the board's stream, because a collector would miss any other. The flash
-is timed where the outbox calls it: between board.py's block device and the outbox stands an object
+is timed where the outbox calls it: between the board's block device and the outbox stands an object
 that counts and times. The one thing done for the test is the outbox's own erase_ahead(), of its
 next free block, so that there is an erase to time.
 """
@@ -23,8 +23,9 @@ _SCRIPT = """
 import gc
 import time
 
-import board
 import main
+
+board = main.board  # what a script before this one opened is of no more use
 
 class Timed:
     def __init__(self, device):
@@ -56,15 +57,15 @@ class Timed:
 
 class Live:
     def __init__(self):
-        self.timed = None
         self.longest = self.turns = self.seen = 0
 
-    def device(self, settings):
-        self.timed = Timed(original_device(settings))
-        return self.timed
-
-    def start(self):
-        self.station = main.build(main.load_settings())
+    def start(self, has_link):
+        settings = main.load_settings()
+        board.open(settings)
+        self.timed = board.device = Timed(board.device)
+        if not has_link:
+            board.link = without_link
+        self.station = main.build(settings)
         self.client = self.station.client
         self.now = self.since = self.tick = board.ticks_ms()
         board.started(self.client)
@@ -126,11 +127,8 @@ class Live:
 
 def live(count, seconds, limit):
     this = Live()
-    board.outbox_device = this.device
-    if not limit:
-        board.link = without_link
     try:
-        this.start()
+        this.start(limit > 0)
         outbox = this.client.session.outbox
         print("H", outbox.next_seq - outbox.oldest_seq, gc.mem_free())
         this.send(count, seconds, limit)
@@ -144,10 +142,11 @@ def live(count, seconds, limit):
     finally:
         board.release_watchdog()
 
-def without_link(settings):
-    return lambda: None
+def without_link():
+    pass
 
-original_device = board.outbox_device
+settings = None
+gc.collect()
 """
 
 

@@ -41,22 +41,26 @@ _HINTS = {
 }
 
 _BEGIN = """
-import board
+from board import Board
 from outpost.outbox import Outbox
 from station.settings import load
 
 def opened():
+    global reason
     try:
         settings = load("settings.json")
-        device = board.outbox_device(settings)
+        device = board.open(settings).device
     except ValueError as error:
+        reason = error
         return print("X", error)
-    outbox = Outbox(device, align=board.ALIGN, page_bytes=board.PAGE_BYTES)
+    outbox = Outbox(device, align=board.align, page_bytes=board.page_bytes)
     result = outbox.mount()
     held = outbox.next_seq - outbox.oldest_seq if result == 0 else 0
     print("O", result, device.ioctl(4, 0), held, outbox.boot, str(outbox.stream, "ascii") or "-")
     return settings
 
+reason = ""
+board = Board()
 settings = opened()
 """
 _BLOCKS = """
@@ -173,15 +177,14 @@ from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
 
 def link(limit_ms):
+    if not settings:
+        return print("X", reason)
     who = settings["device_id"].encode()
-    options = {"in_flight_bytes": board.IN_FLIGHT_BYTES}
+    options = {"in_flight_bytes": board.in_flight_bytes}
     options["user"] = settings["user"].encode() or None
     options["password"] = settings["password"].encode() or None
-    try:
-        session = Session(RamOutbox(1, 64), who, **options)
-        client = Client(board.link(settings), session, board.random_bits)
-    except ValueError as error:
-        return print("X", error)
+    session = Session(RamOutbox(1, 64), who, **options)
+    client = Client(board.link, session, board.random_bits)
     since = tick = board.ticks_ms()
     clock = Clock(since)
     board.set_clock(clock, since)

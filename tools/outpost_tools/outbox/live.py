@@ -18,9 +18,10 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.device import console
 from outpost_tools.outbox.layout import BLOCK_BYTES
 
-# The device is built as firmware/main.py builds it, and only read. A block goes without the erased
+# The device is opened as firmware/main.py opens it, and only read. A block goes without the erased
 # bytes at its end; its number is in the CRC (as the start value), so that a block with a damaged
-# number is not taken for another one.
+# number is not taken for another one. Boards that were flashed before: all modules in one package;
+# a board.py of functions instead of a class.
 _SCRIPT = """
 from binascii import b2a_base64, crc32
 
@@ -30,7 +31,7 @@ def find():
         import board
         try:
             from station.settings import load
-        except ImportError:  # a board that was flashed when all modules were in one package
+        except ImportError:
             from outpost.settings import load
     except ImportError as error:
         return print("outpost:", error)
@@ -39,7 +40,10 @@ def find():
     except ValueError as error:
         return print("settings:", error)
     try:
-        return board.outbox_device(settings)
+        if hasattr(board, "outbox_device"):
+            return board.outbox_device(settings)
+        board = board.Board().open(settings)
+        return board.device
     except Exception as error:
         print("device:", type(error).__name__, error)
 

