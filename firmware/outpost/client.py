@@ -36,7 +36,6 @@ _CONNECTED = const(2)
 _TIMED_OUT = const(-22)
 _LINK_LOST = const(-23)
 _TICKS = const(0x3FFFFFFF)
-_HALF = const(0x20000000)
 _TICK_MS = const(16)
 _CHUNK_BYTES = const(64)
 _FIRST_WAIT_MS = const(500)
@@ -93,11 +92,13 @@ class Client:
         """A bounded piece of work. True when something moved: call again soon; False: nothing to do
         just now. now_ms: ticks."""
         try:
-            if (now_ms - self.session.check_ms) & _TICKS < _HALF:
+            # It is due but in the tick before check_ms: whatever the ticks were when poll() was
+            # called last, or never.
+            if (self.session.check_ms - now_ms - 1) & _TICKS >= _TICK_MS:
                 self.session.now_ms = now_ms
                 return self._work(self._rx_end or self._read(self._rx))
-            # Before that, less than a tick has passed, and only what arrives counts. The name is a
-            # count from here on: a frame with `except` has room for two locals.
+            # Only what arrives counts. The name is a count from here on: a frame with `except` has
+            # room for two locals.
             now_ms = self._rx_end or self._read(self._rx)
             return now_ms is not None and self._work(now_ms)
         except OSError:
@@ -147,6 +148,7 @@ class Client:
             session.check_ms = (session.now_ms + min(wait_ms, _TICK_MS)) & _TICKS
             session.settle(False)
             return False
+        self._wait_ms = 0  # over, even if the link takes longer than ticks can tell
         with self:
             self._stream = self._link()
         if self._stream is None:

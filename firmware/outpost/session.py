@@ -225,7 +225,7 @@ class Session(Reader):
 
     def next_packet(self):
         """Start the packet that is due. How many bytes of `out` to write, from out_at on."""
-        is_tick = self.owes or (self.now_ms - self._tick_ms) & _TICKS < _HALF
+        is_tick = self.owes or (self._tick_ms - self.now_ms - 1) & _TICKS >= _TICK_MS
         self.is_tick = is_tick
         if is_tick:
             self._tick_ms = (self.now_ms + _TICK_MS) & _TICKS

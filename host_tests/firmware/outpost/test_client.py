@@ -165,6 +165,28 @@ class TestLink(unittest.TestCase):
         self.assertEqual(gaps[:4], [250, 500, 1000, 2000])
         self.assertEqual((bench.client.last_error, bench.client.failures), (111, len(times)))
 
+    def test_it_begins_at_any_ticks(self):
+        """Half of the ticks' range, 6.2 days, reads as a time to come."""
+        for now_ms in (0, 1 << 28, 1 << 29, 3 << 28, (1 << 30) - 5):
+            bench = Bench()
+            bench.now_ms = now_ms
+            self.assertTrue(bench.publish(b"x").connect().client.is_connected(), now_ms)
+            self.assertEqual(bench.poll(40).session.sent, 1)
+
+    def test_a_link_that_takes_days_is_called_all_the_while(self):
+        for hours in (1, 24, 6 * 24, 8 * 24, 13 * 24):
+            bench = Bench().connect()
+            link, calls = bench.client._link, []
+            bench.client._link = lambda calls=calls: calls.append(1)
+            bench.drop()
+            for hour in range(hours):
+                bench.now_ms += 3_600_000
+                bench.poll()
+                self.assertTrue(len(calls) >= hour, hour)
+            bench.client._link = link
+            bench.poll(1200)  # CONNACK does not come
+            self.assertTrue(bench.links > 1 and bench.client.failures > 1, hours)
+
     def test_link_that_is_not_ready_is_asked_again(self):
         bench = Bench()
         link, answers = bench.client._link, [None, None]
