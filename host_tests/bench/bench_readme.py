@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""README's tables of figures, made from host_tests/baselines (and the table of wear from its own function).
+"""The pages' tables of figures, from host_tests/baselines (the table of wear from its own function).
 
-    .venv/bin/python host_tests/bench/bench_readme.py      writes them between their marks; done by `bench_diff.py --write` and
-                                                           `size_report.py --write`, too
+    .venv/bin/python host_tests/bench/bench_readme.py
 
-A test compares what stands in README with what this makes. A figure that the baseline does not have is a dash.
+writes each table between its marks, on its page; `bench_diff.py --write` and `size_report.py --write`
+do so, too. A test compares the pages with what this makes. A figure that the baseline does not have
+is a dash.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from pathlib import Path
 import growth
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
-README = REPOSITORY / "README.md"
+BENCH = REPOSITORY / "host_tests" / "bench" / "README.md"
+WEAR = REPOSITORY / "firmware" / "WEAR.md"
 BASELINES = REPOSITORY / "host_tests" / "baselines"
 _END = "<!-- /figures -->\n"
 _NONE = "–"
@@ -103,7 +105,12 @@ def wear() -> str:
     return _table(heads, rows)
 
 
-TABLES: dict[str, Callable[[], str]] = {"measured": measured, "sizes": sizes, "outbox": outbox, "wear": wear}
+TABLES: dict[str, tuple[Path, Callable[[], str]]] = {
+    "measured": (BENCH, measured),
+    "sizes": (BENCH, sizes),
+    "outbox": (BENCH, outbox),
+    "wear": (WEAR, wear),
+}
 
 
 def _table(heads: tuple[str, ...], rows: list[str]) -> str:
@@ -143,7 +150,8 @@ def shown(name: str, text: str) -> str:
     _, begin, rest = text.partition(_begin(name))
     found, end, _ = rest.partition(_END)
     if not begin or not end:
-        raise ValueError(f"README.md: the marks of the table {name!r} are not there: {_begin(name).strip()} and {_END.strip()}")
+        marks = f"{_begin(name).strip()} and {_END.strip()}"
+        raise ValueError(f"{TABLES[name][0].name}: the table {name!r} lacks its marks: {marks}")
     return found
 
 
@@ -152,11 +160,10 @@ def _begin(name: str) -> str:
 
 
 def write() -> None:
-    text = README.read_text(encoding="utf-8")
-    for name, make in TABLES.items():
+    for name, (page, make) in TABLES.items():
+        text = page.read_text(encoding="utf-8")
         begin = _begin(name)
-        text = text.replace(begin + shown(name, text) + _END, begin + make() + _END)
-    README.write_text(text, encoding="utf-8")
+        page.write_text(text.replace(begin + shown(name, text) + _END, begin + make() + _END), "utf-8")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,14 @@
 """What the README says about the files is so. Its program is run by system/test_readme_program.py."""
 
 import re
+from pathlib import Path
+
+import pytest
 
 from paths import REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text()
+PAGES = [path for path in sorted(REPOSITORY.rglob("*.md")) if not {"build", ".venv"} & set(path.parts)]
 
 
 def program() -> str:
@@ -16,11 +20,19 @@ def test_the_program_is_short():
     assert len([line for line in program().splitlines() if line.strip()]) <= 15
 
 
-def test_the_files_it_names_exist():
-    words = {word.strip("`,.;:()").rstrip("/") for word in README.split()}
-    files = {word for word in words if word.startswith(("host_tests/", "firmware/", "boards/", "tools/"))}
-    assert files
-    assert [name for name in sorted(files) if not (REPOSITORY / name).exists()] == []
+def links(page: Path) -> list[str]:
+    """Targets within the repository, anchors cut off."""
+    found = re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
+    return [link.split("#")[0] for link in found if not link.startswith(("http", "#"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_the_links_of_a_page_lead_somewhere(page):
+    assert [link for link in links(page) if not (page.parent / link).exists()] == []
+
+
+def test_the_readme_links_to_each_page_that_a_newcomer_needs():
+    assert len(set(links(REPOSITORY / "README.md"))) >= 10
 
 
 def test_the_targets_it_names_exist():

@@ -7,41 +7,46 @@ import pytest
 
 import bench_readme
 
-TEXT = bench_readme.README.read_text(encoding="utf-8")
+TEXTS = {name: page.read_text(encoding="utf-8") for name, (page, _) in bench_readme.TABLES.items()}
 
 
 def differences(name: str, text: str) -> list[str]:
-    """Of the table as it stands in the text: the lines that the baseline does not give, with their numbers."""
-    stands, wanted = bench_readme.shown(name, text).splitlines(), bench_readme.TABLES[name]().splitlines()
+    """Lines of the table in `text` that the baseline does not give, with their numbers."""
+    page, make = bench_readme.TABLES[name]
+    stands, wanted = bench_readme.shown(name, text).splitlines(), make().splitlines()
     first = text[: text.index(f"<!-- figures: {name} -->")].count("\n") + 2
     stands += [""] * (len(wanted) - len(stands))
     wanted += [""] * (len(stands) - len(wanted))
     pairs = enumerate(zip(stands, wanted, strict=True), first)
-    return [f"README.md:{at}: {is_!r}, the baseline says {should!r}" for at, (is_, should) in pairs if is_ != should]
+    where = page.name
+    return [f"{where}:{at}: {is_!r}, the baseline says {to_be!r}" for at, (is_, to_be) in pairs if is_ != to_be]
 
 
 @pytest.mark.parametrize("name", bench_readme.TABLES)
 def test_a_table_is_what_the_baseline_says(name):
-    found = differences(name, TEXT)
+    found = differences(name, TEXTS[name])
     assert not found, "\n".join([*found, "after a change: python host_tests/bench/bench_readme.py"])
 
 
 @pytest.mark.parametrize("name", bench_readme.TABLES)
-def test_a_changed_figure_is_told_with_its_line(name):
-    table = bench_readme.shown(name, TEXT)
+def test_a_changed_figure_is_reported_with_its_line(name):
+    text = TEXTS[name]
+    table = bench_readme.shown(name, text)
     figure = re.findall(r"\d[\d,.]+", table)[-1]
     at = table.rindex(figure)
-    (said,) = differences(name, TEXT.replace(table, table[:at] + "7" + table[at + len(figure) :]))
+    (said,) = differences(name, text.replace(table, table[:at] + "7" + table[at + len(figure) :]))
     number = int(said.split(":")[1])
-    assert f"{figure}" in said and TEXT.splitlines()[number - 1] in table.splitlines()
+    assert f"{figure}" in said and text.splitlines()[number - 1] in table.splitlines()
 
 
-def test_a_mark_that_is_gone_is_told():
+def test_a_missing_mark_is_reported():
     with pytest.raises(ValueError, match="'sizes'"):
-        bench_readme.shown("sizes", TEXT.replace("<!-- figures: sizes -->", ""))
+        bench_readme.shown("sizes", TEXTS["sizes"].replace("<!-- figures: sizes -->", ""))
 
 
-def test_no_table_of_figures_stands_outside_of_the_marks():
-    outside = re.sub(r"<!-- figures: \w+ -->.*?<!-- /figures -->", "", TEXT, flags=re.DOTALL)
+@pytest.mark.parametrize("page", sorted({page for page, _ in bench_readme.TABLES.values()}), ids=lambda page: page.name)
+def test_no_table_of_figures_stands_outside_of_the_marks(page):
+    text = page.read_text(encoding="utf-8")
+    outside = re.sub(r"<!-- figures: \w+ -->.*?<!-- /figures -->", "", text, flags=re.DOTALL)
     cells = [cell.strip() for line in outside.splitlines() if line.startswith("|") for cell in line.strip("|").split("|")]
-    assert cells and [cell for cell in cells if re.fullmatch(r"[\d.,]+( ?(B|%|s|MiB))?", cell)] == []
+    assert [cell for cell in cells if re.fullmatch(r"[\d.,]+( ?(B|%|s|MiB))?", cell)] == []
