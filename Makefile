@@ -3,24 +3,27 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
+RUN_PATH := $(CURDIR)/firmware:$(CURDIR)/boards:$(CURDIR)/boards/UNIX:$(CURDIR)/tools/cpython_stubs
 
-.PHONY: build fuzz help run setup venv demo demo-seeds power-loss rp2 test test-cpython test-micropython lint types format clean bench bench-collector bench-diff bench-growth bench-pipeline cluster-test lock size size-diff soak
+.PHONY: build fuzz help run setup venv demo demo-seeds power-loss rp2 test test-cpython test- \
+	micropython lint types format clean bench bench-collector bench-diff bench-growth \
+	bench-pipeline cluster-test lock size size-diff soak
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/\1\t/' | expand -t 20
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
+		sed -E 's/^([a-z0-9-]+):[^#]*## ?/\1\t/' | expand -t 20
 
-setup:  ## everything the tests need: .venv, MicroPython, mosquitto (no root; what is there is left alone)
+setup:  ## everything the tests need: .venv, MicroPython, mosquitto; without root
 	@$(PYTHON) tools/setup.py
 
 venv:
 	@$(PYTHON) tools/setup.py --lenient
 
-run:  ## a program of yours on the desktop board, in the current folder, with its settings.json: PROGRAM=hello.py
+run:  ## PROGRAM=hello.py on the desktop board, with the settings.json of this folder
 	@test -n "$(PROGRAM)" || { echo "make run PROGRAM=hello.py: which program?" >&2; exit 2; }
-	@cd "$(or $(PWD),.)" && PYTHONPATH="$(CURDIR)/firmware:$(CURDIR)/boards:$(CURDIR)/boards/UNIX:$(CURDIR)/tools/cpython_stubs" \
-		$(PYTHON) "$(PROGRAM)"
+	@cd "$(or $(PWD),.)" && PYTHONPATH="$(RUN_PATH)" $(PYTHON) "$(PROGRAM)"
 
-demo: venv  ## boards, broker, collector, pipeline with disasters; SEED=n repeats a run, BROKER=amqtt|mosquitto
+demo: venv  ## boards to tables, with disasters; SEED=n repeats a run, BROKER=amqtt|mosquitto
 	@$(BIN)/outpost demo
 
 test: setup lint types test-cpython test-micropython  ## all checks
@@ -28,56 +31,60 @@ test: setup lint types test-cpython test-micropython  ## all checks
 test-cpython: setup  ## the tests under CPython (pytest)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-micropython: setup  ## the firmware's tests under MicroPython: sources on 64-bit and 32-bit, what ships on 32-bit
+test-micropython: setup  ## the firmware under MicroPython: 64-bit, 32-bit, and what ships
 	@$(BIN)/python host_tests/run_micropython.py
 
 power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations
 	@$(BIN)/python host_tests/fuzz/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))
 
-rp2: setup  ## the real RP2 port on an emulated chip: flash over USB, CUTS=n power cuts (300), cycles
+rp2: setup  ## the RP2 port on an emulated chip: flash over USB, CUTS=n power cuts (300), cycles
 	@$(PYTHON) tools/setup.py --rp2
 	@$(BIN)/python host_tests/rigs/rp2040/long_run.py $(if $(CUTS),--cuts $(CUTS))
 
-soak: setup  ## simulated years of a board, both modes: YEARS=n (8: an hour), INTERVAL=seconds between messages (10)
-	@$(BIN)/python host_tests/fuzz/soak.py $(if $(YEARS),--years $(YEARS)) $(if $(INTERVAL),--interval $(INTERVAL))
+soak: setup  ## simulated years of a board: YEARS=n (8: an hour), INTERVAL=s between messages (10)
+	@$(BIN)/python host_tests/fuzz/soak.py $(if $(YEARS),--years $(YEARS)) \
+		$(if $(INTERVAL),--interval $(INTERVAL))
 
 size-diff: size
 
 size: setup  ## bytes of the firmware: .mpy, heap on 32-bit, loaded and frozen, against the baseline
 	@$(BIN)/python host_tests/bench/size_report.py --frozen
 
-build: setup  ## the firmware as .mpy files in build/firmware, for every board's processor, or for ARCH=
+build: setup  ## the firmware's .mpy files in build/firmware, for every processor or for ARCH=
 	@$(BIN)/outpost build --arch $(or $(ARCH),boards)
 
-fuzz: setup  ## random inputs, the long form: the MQ codec and the MQTT client, N=n of each (1,000,000)
+fuzz: setup  ## random inputs to the MQ codec and the MQTT client, N=n of each (1,000,000)
 	@$(BIN)/python host_tests/fuzz/fuzz_mq.py $(or $(N),1000000) $(or $(SEED),1)
 	@$(BIN)/python host_tests/fuzz/fuzz_client.py --runs $(or $(N),1000000) --seed $(or $(SEED),1)
 
-bench: setup  ## measured side by side in one run, peers too: tables, build/bench.json, and the page build/bench.html
+bench: setup  ## side by side with the peers: tables, build/bench.json, build/bench.html
 	@$(PYTHON) tools/setup.py --arm || echo "bench: no MicroPython for ARM: its cells stay empty"
 	@$(PYTHON) tools/setup.py --rp2 || echo "bench: no MicroPython for the RP2040: no cycles"
-	@$(BIN)/python host_tests/bench/run_bench.py; status=$$?; $(BIN)/python host_tests/bench/bench_page.py && exit $$status
+	@$(BIN)/python host_tests/bench/run_bench.py; status=$$?; \
+		$(BIN)/python host_tests/bench/bench_page.py && exit $$status
 
-bench-pipeline: setup  ## rates of the pipeline's reader beside reading message by message, and the state of deduplication
+bench-pipeline: setup  ## rates of the pipeline's reader, and the state of deduplication
 	@$(BIN)/python host_tests/bench/pipeline_rates.py --spark
 	@$(BIN)/python host_tests/bench/pipeline_state.py
 
-bench-growth: setup  ## segments to silver beside JSON lines in Spark and plain pandas: time, memory and how they grow; ROWS="n n"
+bench-growth: setup  ## silver beside Spark on JSON lines and pandas, as rows grow; ROWS="n n"
 	@$(BIN)/python host_tests/bench/pipeline_growth.py $(if $(ROWS),--rows $(ROWS))
 
-bench-collector: setup  ## the collector: messages/s with and without confirmation, alone and shared; what a killed broker loses
-	@for options in "" "--no-confirmation" "--share 2" "--share 2 --no-confirmation" "--devices 5000"; do \
+bench-collector: setup  ## the collector: messages/s alone and shared; what a killed broker loses
+	@for options in "" "--no-confirmation" "--share 2" "--share 2 --no-confirmation" \
+		"--devices 5000"; do \
 		$(BIN)/python host_tests/bench/collector_rate.py $$options || exit 1; done
 	@$(BIN)/python host_tests/bench/collector_loss.py
 
-bench-diff: venv  ## what the last `make bench` changed against host_tests/baselines/bench.json, with its error
+bench-diff: venv  ## the last `make bench` against host_tests/baselines/bench.json, with its error
 	@$(BIN)/python host_tests/bench/bench_diff.py
 
-cluster-test: setup  ## the pipeline on a Spark standalone master and two workers, one of them killed: same tables as local
+cluster-test: setup  ## the pipeline on a Spark master and two workers, one of them killed
 	@CLUSTER=1 $(BIN)/python -m pytest host_tests/tools/pipeline/test_pipeline_cluster.py -q
 
-demo-seeds: venv  ## the demo with SEEDS="1 2 3" (1 to 10), one after the other; fails at the first that loses something
-	@for seed in $(or $(SEEDS),1 2 3 4 5 6 7 8 9 10); do $(BIN)/outpost demo --seed $$seed --out build/demo-$$seed || exit 1; done
+demo-seeds: venv  ## the demo with SEEDS="1 2 3" (1 to 10); stops at the first that loses something
+	@for seed in $(or $(SEEDS),1 2 3 4 5 6 7 8 9 10); do \
+		$(BIN)/outpost demo --seed $$seed --out build/demo-$$seed || exit 1; done
 
 lint: setup  ## ruff: rules and format
 	@$(BIN)/ruff check .
@@ -86,7 +93,7 @@ lint: setup  ## ruff: rules and format
 types: setup  ## the firmware against the MicroPython stubs of rp2, esp32 and unix
 	@$(BIN)/python tools/typecheck.py
 
-lock:  ## tools/requirements.lock from pyproject.toml: each package with the hashes of its files; UPGRADE=1
+lock:  ## tools/requirements.lock from pyproject.toml, with the hashes of its files; UPGRADE=1
 	@$(PYTHON) tools/lock.py $(if $(UPGRADE),--upgrade)
 
 format: setup  ## ruff: put into the format, fix what can be fixed

@@ -4,15 +4,27 @@ import sys
 
 from micropython import const
 
-_BUILT_IN = ("array", "binascii", "errno", "io", "json", "machine", "os", "random", "select", "struct", "time")
+_BUILT_IN = (
+    "array",
+    "binascii",
+    "errno",
+    "io",
+    "json",
+    "machine",
+    "os",
+    "random",
+    "select",
+    "struct",
+    "time",
+)
 
 
 def find_built_in():
-    """Put MicroPython's own modules into sys.modules until all is imported. Returns the names that were
-    not there.
+    """Put MicroPython's own modules into sys.modules until all is imported. Returns the names that
+    were not there.
 
-    It searches the filesystem before it takes its own, at each import of one: 6 ms each on an RP2040.
-    By the name with a `u` it does not, and what sys.modules has is found at once.
+    It searches the filesystem before it takes its own, at each import of one: 6 ms each on an
+    RP2040. By the name with a `u` it does not, and what sys.modules has is found at once.
     """
     found = []
     for name in _BUILT_IN:
@@ -67,7 +79,9 @@ def open_outbox():
     if result == _BLANK:
         result = outbox.format(board.random_hex())
     if result != _OK:
-        raise ValueError(f"outbox: cannot mount, status {result}; see outpost/status.py. Nothing was changed")
+        raise ValueError(
+            f"outbox: cannot mount, status {result}; see outpost/status.py. Nothing was changed"
+        )
     return outbox
 
 

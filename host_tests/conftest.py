@@ -1,4 +1,6 @@
-"""What pytest needs to run host_tests: the paths, which files are not for CPython, and the rule for skips under CI."""
+"""What pytest needs to run host_tests: the paths, which files are not for CPython, and the rule for
+skips under CI.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ import paths
 
 sys.path[:0] = paths.ALL
 
-# A test's JVM lives for a minute: the second compiler and the parallel collector cost more than they bring.
+# A test's JVM lives for a minute: the second compiler and the parallel collector cost more than
+# they bring.
 for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
     os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
@@ -29,12 +32,16 @@ def _is_micropython_only(path: Path) -> bool:
         return file.readline().startswith("# micropython-only:")
 
 
-collect_ignore = [str(path) for path in paths.HOST_TESTS.rglob("test_*.py") if _is_micropython_only(path)]
+collect_ignore = [
+    str(path) for path in paths.HOST_TESTS.rglob("test_*.py") if _is_micropython_only(path)
+]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """With CI=true a test skipped because something is missing has failed: nobody reads the skips of a green run."""
+    """With CI=true a test skipped because something is missing has failed: nobody reads the skips
+    of a green run.
+    """
     report = yield
     reason = str(call.excinfo.value) if call.excinfo else ""
     if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI") == "true":

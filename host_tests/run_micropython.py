@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
-"""Runs the firmware's tests under real MicroPython: every test_*.py of host_tests but the CPython-only.
+"""Runs the firmware's tests under real MicroPython: every test_*.py of host_tests but the
+CPython-only.
 
-    python3 host_tests/run_micropython.py                          sources on amd64 and i386, then what ships on i386
-    python3 host_tests/run_micropython.py --arch i386 -k outbox    files with "outbox" in their path, 32-bit sources only
+    python3 host_tests/run_micropython.py       sources on amd64 and i386, then what ships on i386
+    python3 host_tests/run_micropython.py --arch i386 -k outbox    32-bit sources only, and of the
+                                                files those with "outbox" in their path
     python3 host_tests/run_micropython.py --shipped -k outbox      the same over what ships
-    python3 host_tests/run_micropython.py --arch armhf             on ARM (after: python3 tools/setup.py --arm)
+    python3 host_tests/run_micropython.py --arch armhf     on ARM (after: tools/setup.py --arm)
 
-What ships: `outpost`, every `board` and what it brings are the .mpy files that `outpost flash` copies, compiled for the 32-bit
-interpreter of this machine; their sources cannot be imported then.
+What ships: `outpost`, every `board` and what it brings are the .mpy files that `outpost flash`
+copies, compiled for the 32-bit interpreter of this machine; their sources cannot be imported then.
 
-A first line `# cpython-only: <reason>` keeps a file out of here, `# micropython-only: <reason>` keeps it out of pytest; a file
-with a line `# long:` on top runs once per word size: its 32-bit run is that over what ships.
-Each file has its own process, and imports from its own folder and from those that paths.py lists.
-The files on disk and the files that reported a result are compared at the end.
-A skip prints its reason; one that begins with "missing" is a failure when CI=true.
+A first line `# cpython-only: <reason>` keeps a file out of here, `# micropython-only: <reason>`
+keeps it out of pytest; a file with a line `# long:` on top runs once per word size: its 32-bit run
+is that over what ships. Each file has its own process, and imports from its own folder and from
+those that paths.py lists. The files on disk and the files that reported a result are compared at
+the end. A skip prints its reason; one that begins with "missing" is a failure when CI=true.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.device import firmware_build
 
 _MPY = {"i386": "x86", "amd64": "x64", "armhf": "armv7emsp"}
-_HEAP = "heapsize=16M"  # the fakes (a whole flash in RAM) are bigger than a board; tests of the heap measure for themselves
+# the fakes (a whole flash in RAM) are bigger than a board; tests of the heap measure for themselves
+_HEAP = "heapsize=16M"
 _TIME_LIMIT_S = 300
 
 
@@ -69,9 +72,12 @@ class Place:
 
     @property
     def check(self) -> str:
-        """Executed before a test file: the right form of the firmware must be there, and no other."""
+        """Executed before a test file: the right form of the firmware must be there, no other."""
         suffix = ".mpy" if self.target.is_shipped else ".py"
-        return f"import outpost; assert outpost.__file__.endswith('/__init__{suffix}'), outpost.__file__; "
+        return (
+            f"import outpost; assert outpost.__file__.endswith('/__init__{suffix}'), "
+            "outpost.__file__; "
+        )
 
 
 @dataclass(slots=True)
@@ -99,9 +105,19 @@ def first_lines(path: Path) -> list[str]:
 
 
 def discover(folder: Path, pattern: str = "") -> list[str]:
-    """Paths below `folder` of the test files that must run under MicroPython; `pattern` is a part of such a path."""
-    files = [path for path in sorted(folder.rglob("test_*.py")) if pattern in str(path.relative_to(folder))]
-    return [str(path.relative_to(folder)) for path in files if not first_lines(path)[0].startswith("# cpython-only:")]
+    """Paths below `folder` of the test files that must run under MicroPython; `pattern` is a part
+    of such a path.
+    """
+    files = [
+        path
+        for path in sorted(folder.rglob("test_*.py"))
+        if pattern in str(path.relative_to(folder))
+    ]
+    return [
+        str(path.relative_to(folder))
+        for path in files
+        if not first_lines(path)[0].startswith("# cpython-only:")
+    ]
 
 
 def is_long(path: Path) -> bool:
@@ -124,7 +140,9 @@ def environment(folder: Path, product: Path = paths.REPOSITORY) -> dict[str, str
 
 
 def compile_product(folder: Path, architecture: str) -> None:
-    """firmware/ and boards/ as `outpost flash` copies them, in their places in the repository. Raises ToolError."""
+    """firmware/ and boards/ as `outpost flash` copies them, in their places in the repository.
+    Raises ToolError.
+    """
     parts = {"firmware": firmware_build.sources(paths.FIRMWARE)}
     parts |= {
         f"boards/{path.parent.name}": firmware_build.board_sources(path.parent)
@@ -156,13 +174,16 @@ def _judge(result: Result, status: int) -> None:
 def run_file(place: Place, folder: Path, file: str, options: argparse.Namespace) -> Result:
     """Runs one file in a process and a working folder of its own."""
     result = Result(place.target.title, file)
-    code = f"{place.check}import unittest; unittest.run_module({Path(file).stem!r}, {options.verbose})"
+    code = (
+        f"{place.check}import unittest; unittest.run_module({Path(file).stem!r}, {options.verbose})"
+    )
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="outpost-test-") as work:
         try:
             done = subprocess.run(
-                [*place.command, "-X", _HEAP, "-c", code], cwd=work, env=environment((folder / file).parent, place.product),
-                timeout=options.time_limit, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+                [*place.command, "-X", _HEAP, "-c", code], cwd=work,
+                env=environment((folder / file).parent, place.product), timeout=options.time_limit,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
             )  # fmt: skip
             result.output = done.stdout.decode(errors="replace")
             _judge(result, done.returncode)
@@ -181,12 +202,20 @@ def show(result: Result, verbose: bool) -> None:
         print(f"     {result.target} {result.file}: {result.problem}", flush=True)
 
 
-def run_target(target: Target, folder: Path, options: argparse.Namespace) -> tuple[list[Result], list[str]]:
+def run_target(
+    target: Target, folder: Path, options: argparse.Namespace
+) -> tuple[list[Result], list[str]]:
     """Runs all files on one target. Returns the results and the problems that belong to no file."""
     command = interpreters.find_micropython(target.architecture)
     if command is None:
-        return [], [f"no MicroPython for {target.architecture}: run `make setup`, it says what it cannot get"]
-    print(f"{interpreters.describe(command)}{', what ships' * target.is_shipped}: {command[0]}", flush=True)
+        return [], [
+            f"no MicroPython for {target.architecture}: "
+            "run `make setup`, it says what it cannot get"
+        ]
+    print(
+        f"{interpreters.describe(command)}{', what ships' * target.is_shipped}: {command[0]}",
+        flush=True,
+    )
     if not target.is_shipped:
         return run_files(Place(target, command, paths.REPOSITORY), folder, options)
     with tempfile.TemporaryDirectory(prefix="outpost-shipped-") as product:
@@ -194,9 +223,15 @@ def run_target(target: Target, folder: Path, options: argparse.Namespace) -> tup
         return run_files(Place(target, command, Path(product)), folder, options)
 
 
-def run_files(place: Place, folder: Path, options: argparse.Namespace) -> tuple[list[Result], list[str]]:
+def run_files(
+    place: Place, folder: Path, options: argparse.Namespace
+) -> tuple[list[Result], list[str]]:
     def wanted() -> list[str]:
-        return [name for name in discover(folder, options.k) if not (place.target.skips_long and is_long(folder / name))]
+        return [
+            name
+            for name in discover(folder, options.k)
+            if not (place.target.skips_long and is_long(folder / name))
+        ]
 
     files, results = wanted(), []
     with ThreadPoolExecutor(max_workers=options.jobs) as pool:
@@ -205,19 +240,39 @@ def run_files(place: Place, folder: Path, options: argparse.Namespace) -> tuple[
             results.append(result)
     problems = unreported(wanted(), [result.file for result in results])
     if not files and not place.target.skips_long:
-        problems.append(f"{folder} has no test file for MicroPython" + f" with {options.k!r} in its path" * bool(options.k))
+        problems.append(
+            f"{folder} has no test file for MicroPython"
+            + f" with {options.k!r} in its path" * bool(options.k)
+        )
     return results, problems
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--arch", action="append", choices=interpreters.ARCHITECTURES, help="may be given repeatedly")
-    parser.add_argument("--shipped", action="store_true", help="what ships, in place of the sources (on i386)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--arch",
+        action="append",
+        choices=interpreters.ARCHITECTURES,
+        help="may be given repeatedly",
+    )
+    parser.add_argument(
+        "--shipped", action="store_true", help="what ships, in place of the sources (on i386)"
+    )
     parser.add_argument("-k", default="", metavar="TEXT", help="only files with TEXT in their path")
-    parser.add_argument("--verbose", "-v", action="store_true", help="name every test, show all output")
-    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="files at a time (default: 2)")
-    parser.add_argument("--time-limit", type=float, default=_TIME_LIMIT_S, metavar="S", help="per file, seconds")
-    parser.add_argument("--folder", type=Path, default=paths.HOST_TESTS, help="where the test files are")
+    parser.add_argument(
+        "--verbose", "-v", action="store_true", help="name every test, show all output"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=min(2, os.cpu_count() or 1), help="files at a time (default: 2)"
+    )
+    parser.add_argument(
+        "--time-limit", type=float, default=_TIME_LIMIT_S, metavar="S", help="per file, seconds"
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=paths.HOST_TESTS, help="where the test files are"
+    )
     return parser.parse_args(arguments)
 
 

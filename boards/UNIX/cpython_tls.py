@@ -1,7 +1,9 @@
 # type: ignore - CPython only, and checked against MicroPython's stubs
-"""TLS when CPython runs the board: its `ssl`, dressed as MicroPython's `tls` as far as `boards/support/tls_link.py` needs it.
+"""TLS when CPython runs the board: its `ssl`, dressed as MicroPython's `tls` as far as
+`boards/support/tls_link.py` needs it.
 
-A CA's certificate may be PEM or DER here, the client's certificate and key are PEM: CPython reads no other.
+A CA's certificate may be PEM or DER here, the client's certificate and key are PEM: CPython reads
+no other.
 """
 
 import ssl
@@ -20,12 +22,17 @@ def client_context(settings):
     try:
         context.load_verify_locations(cadata=ca.decode() if ca.startswith(b"-----") else ca)
     except (OSError, ValueError):
-        raise ValueError(f"settings: key 'ca_file' names '{settings['ca_file']}', which is no certificate")
+        raise ValueError(
+            f"settings: key 'ca_file' names '{settings['ca_file']}', which is no certificate"
+        )
     if settings.get("client_cert_file"):
         try:
             context.load_cert_chain(settings["client_cert_file"], settings["client_key_file"])
         except OSError as error:
-            raise ValueError(f"settings: keys 'client_cert_file', 'client_key_file' under CPython: PEM files that fit; {error}")
+            raise ValueError(
+                "settings: keys 'client_cert_file', 'client_key_file' under CPython: "
+                f"PEM files that fit; {error}"
+            )
     return _Context(context)
 
 
@@ -34,7 +41,11 @@ class _Context:
         self._context = context
 
     def wrap_socket(self, sock, server_hostname, do_handshake_on_connect):
-        return _Socket(self._context.wrap_socket(sock, False, do_handshake_on_connect, server_hostname=server_hostname))
+        return _Socket(
+            self._context.wrap_socket(
+                sock, False, do_handshake_on_connect, server_hostname=server_hostname
+            )
+        )
 
 
 class _Socket:

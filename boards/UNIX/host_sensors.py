@@ -1,8 +1,14 @@
-"""Sensors of the host: load, memory, uptime, temperature where there is one: files of /proc and /sys, read without heap."""
+"""Sensors of the host: load, memory, uptime, temperature where there is one.
+
+They are files of /proc and /sys, read without heap.
+"""
 
 
 class HostFile:
-    """A number from a small file. at: how many blank-separated words stand before it. places: decimals kept."""
+    """A number from a small file.
+
+    words: how many blank-separated words stand before it. places: decimals kept.
+    """
 
     def __init__(self, name, unit, path, words, places, exponent):
         self.name, self.unit, self.exponent = name, unit, exponent
@@ -58,11 +64,16 @@ _KNOWN = {
 
 
 def choose(names):
-    """The sensors named; all that the host has when names is None. Raises ValueError for an unknown name."""
+    """The sensors named; all that the host has when names is None.
+
+    Raises ValueError for an unknown name.
+    """
     chosen = []
     for name in names or sorted(_KNOWN):
         if name not in _KNOWN:
-            raise ValueError("sensors: unknown sensor '" + str(name) + "'; known: " + ", ".join(sorted(_KNOWN)))
+            raise ValueError(
+                "sensors: unknown sensor '" + str(name) + "'; known: " + ", ".join(sorted(_KNOWN))
+            )
         try:
             chosen.append(HostFile(*_KNOWN[name]))
         except OSError:

@@ -1,8 +1,9 @@
-"""NOR flash in a file: a block device that obeys the rules of the chip and counts what is done to it.
+"""NOR flash in a file: a block device that obeys the chip's rules and counts what is done to it.
 
-Bits only fall in a program, only an erase of a whole block raises them; a program that would raise one is refused loudly.
-A power cut can be set for the n-th program or erase: that operation is left half done in one of five ways, then `on_cut` is
-called, which must not return. MicroPython's block-device protocol; a call of whole 256-byte pages takes no heap.
+Bits only fall in a program, only an erase of a whole block raises them; a program that would raise
+one is refused loudly. A power cut can be set for the n-th program or erase: that operation is left
+half done in one of five ways, then `on_cut` is called, which must not return. MicroPython's
+block-device protocol; a call of whole 256-byte pages takes no heap.
 """
 
 import random
@@ -24,7 +25,11 @@ def new_image(path, blocks):
 
 
 class NorFlash:
-    """file: binary, unbuffered, open for reading and writing, `blocks` * 4,096 bytes long. unit_bytes: program granularity."""
+    """A block device over a file.
+
+    file: binary, unbuffered, open for reading and writing, `blocks` * 4,096 bytes long.
+    unit_bytes: program granularity.
+    """
 
     def __init__(self, file, blocks, unit_bytes=1):
         self._file = file
@@ -59,7 +64,9 @@ class NorFlash:
 
     def _check_units(self, offset, length):
         if offset % self.unit_bytes or length % self.unit_bytes:
-            raise NorRuleError(f"program of {length} bytes at {offset}: not in units of {self.unit_bytes}")
+            raise NorRuleError(
+                f"program of {length} bytes at {offset}: not in units of {self.unit_bytes}"
+            )
 
     def ioctl(self, op, arg):
         if op == 4:
@@ -94,7 +101,10 @@ class NorFlash:
             self.on_cut(self.operations, self.cut_mode)
 
     def _change(self, old, new):
-        """What the operation makes of the bytes: new ANDed to old, or erased (new None); half of it when the power goes."""
+        """What the operation makes of the bytes: new ANDed to old, or erased (new None).
+
+        Half of it when the power goes.
+        """
         self.operations += 1
         if self.operations == self.cut_at:
             _half(old, new, self.cut_mode)
@@ -104,7 +114,8 @@ class NorFlash:
             _and(old, new)
 
 
-# Small functions and while loops: a frame of more than 11 words would take heap, and show in the tests of the firmware's heap.
+# Small functions and while loops: a frame of more than 11 words would take heap, and show in the
+# tests of the firmware's heap.
 
 
 def _and(old, new):
@@ -146,5 +157,9 @@ def _kept(mode, i, length):
     """The bits of byte i of an operation that the cut leaves as they were."""
     if mode == "random":
         return random.getrandbits(8)
-    done = mode == "all" or (mode == "first" and i < length // 2) or (mode == "last" and i >= length // 2)
+    done = (
+        mode == "all"
+        or (mode == "first" and i < length // 2)
+        or (mode == "last" and i >= length // 2)
+    )
     return 0 if done else 0xFF

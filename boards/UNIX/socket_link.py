@@ -1,7 +1,8 @@
 """The client's link on a desktop: a TCP socket, with TLS where the settings say so.
 
-Connecting blocks, at most 3 s. Knows no board and no flash; programs that want the link alone (benchmarks)
-take it from here. Allocates when it connects; under MicroPython the stream is the socket itself.
+Connecting blocks, at most 3 s. Knows no board and no flash; programs that want the link alone
+(benchmarks) take it from here. Allocates when it connects; under MicroPython the stream is the
+socket itself.
 """
 
 import socket
@@ -19,9 +20,10 @@ def yes():
 
 
 def open_link(settings, time_is_set=yes):
-    """The callable that the client opens its stream with. Raises ValueError: one line that names the key.
+    """The callable that the client opens its stream with.
 
-    time_is_set: callable, false as long as no certificate's dates can be judged.
+    time_is_set: callable, false as long as no certificate's dates can be judged. Raises ValueError:
+    one line that names the key.
     """
     host, name = settings.get("broker_host"), settings.get("server_name")
     if not host:

@@ -1,7 +1,8 @@
-"""Sensors of a board, by the names in its settings: what the chip has itself, and two that need a wire.
+"""Sensors of a board, by the names in its settings: the chip's own, and two that need a wire.
 
-`adc@26`: the voltage at pin 26, in mV. `ds18b20@22`: the first DS18B20 on pin 22, by the drivers `onewire` and `ds18x20` of
-micropython-lib, which the RP2 and ESP32 builds bring along. A reading of that one takes heap.
+`adc@26`: the voltage at pin 26, in mV. `ds18b20@22`: the first DS18B20 on pin 22, by the drivers
+`onewire` and `ds18x20` of micropython-lib, which the RP2 and ESP32 builds bring along. A reading of
+that one takes heap.
 """
 
 from micropython import const
@@ -10,14 +11,21 @@ _CONVERSION_MS = const(800)  # 750 by the data sheet
 
 
 class Reading:
-    """What Station wants of a sensor. read: callable, integer or None. settle_ms: from a first, empty reading to a good one."""
+    """What Station wants of a sensor.
+
+    read: callable, integer or None. settle_ms: from a first, empty reading to a good one.
+    """
 
     def __init__(self, name, unit, exponent, read, settle_ms=0):
-        self.name, self.unit, self.exponent, self.read, self.settle_ms = name, unit, exponent, read, settle_ms
+        self.name, self.unit, self.exponent = name, unit, exponent
+        self.read, self.settle_ms = read, settle_ms
 
 
 class Ds18b20:
-    """Gives what was measured since the last call, because a conversion takes 750 ms: nothing the first time."""
+    """Gives what was measured since the last call, because a conversion takes 750 ms.
+
+    Nothing the first time.
+    """
 
     def __init__(self, pin):
         import ds18x20  # pyright: ignore[reportMissingImports] - not in the stubs of every port
@@ -37,7 +45,8 @@ class Ds18b20:
             self._bus.convert_temp()
             self._is_measured = True
             return value
-        except Exception:  # the driver's own for a wrong checksum, and OneWireError: no reading this time
+        # the driver's own for a wrong checksum, and OneWireError: no reading this time
+        except Exception:
             return None
 
     def _value(self):
@@ -49,8 +58,8 @@ class Ds18b20:
 def choose(names, own, machine, adc):
     """The sensors with these names; all of the chip's own where names is None.
 
-    own: list of Reading. adc: callable, returns for a pin's number the callable that reads its millivolts. Raises
-    ValueError: one line.
+    own: list of Reading. adc: callable, returns for a pin's number the callable that reads its
+    millivolts. Raises ValueError: one line.
     """
     if not names:
         return own
@@ -65,6 +74,14 @@ def _one(name, own, machine, adc):
     if pin.isdigit() and kind == "adc":
         return Reading(("adc" + pin).encode(), b"V", -3, adc(int(pin)))
     if pin.isdigit() and kind == "ds18b20":
-        return Reading(("ds18b20_" + pin).encode(), b"Cel", -4, Ds18b20(machine.Pin(int(pin))).read, _CONVERSION_MS)
+        return Reading(
+            ("ds18b20_" + pin).encode(),
+            b"Cel",
+            -4,
+            Ds18b20(machine.Pin(int(pin))).read,
+            _CONVERSION_MS,
+        )
     known = ", ".join([reading.name.decode() for reading in own])
-    raise ValueError("sensors: unknown sensor '" + str(name) + "'; known: " + known + ", adc@PIN, ds18b20@PIN")
+    raise ValueError(
+        "sensors: unknown sensor '" + str(name) + "'; known: " + known + ", adc@PIN, ds18b20@PIN"
+    )

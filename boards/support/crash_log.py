@@ -1,8 +1,9 @@
 """Why the program ended, kept over the reset, and how long to wait before it may begin again.
 
-The reason goes to a file of 1,000 characters at most, which is written only when it says something new: a board that crashes at
-each start programs no flash for it. Starts in a row are counted where the board can count without flash (RTC memory, a register
-that a reset leaves alone); from the fourth on each waits, 2 s, 4 s, to 10 min: at most 150 starts a day reach the outbox.
+The reason goes to a file of 1,000 characters at most, which is written only when it says something
+new: a board that crashes at each start programs no flash for it. Starts in a row are counted where
+the board can count without flash (RTC memory, a register that a reset leaves alone); from the
+fourth on each waits, 2 s, 4 s, to 10 min: at most 150 starts a day reach the outbox.
 """
 
 import io
@@ -19,7 +20,8 @@ def text_of(error):
     """What an exception and its traceback say: the end of it, where the reason is."""
     try:
         out = io.StringIO()
-        sys.print_exception(error, out)  # pyright: ignore - the stubs differ in what StringIO is; CPython has none
+        # The stubs differ in what StringIO is, and CPython has no print_exception.
+        sys.print_exception(error, out)  # pyright: ignore
         return out.getvalue()[-_MOST:]  # pyright: ignore[reportAttributeAccessIssue]
     except (AttributeError, MemoryError):  # no such function; no room for words
         return repr(error)[-_MOST:]

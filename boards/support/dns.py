@@ -143,7 +143,12 @@ class Dns:
     def _address(self, reply):
         asked = self._packet
         at = len(asked)
-        if len(reply) < at or reply[:2] != asked[:2] or not reply[2] & 0x80 or reply[_HEAD:at] != asked[_HEAD:]:
+        if (
+            len(reply) < at
+            or reply[:2] != asked[:2]
+            or not reply[2] & 0x80
+            or reply[_HEAD:at] != asked[_HEAD:]
+        ):
             return None
         for _ in range(reply[6] << 8 | reply[7]):
             at = _behind_name(reply, at) + 10

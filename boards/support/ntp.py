@@ -20,7 +20,10 @@ _DAYS_1900_TO_1970 = const(25_567)
 
 
 class NetTime:
-    """ask, dns: its own ones (`dns.py`). random: callable, 16 random bits. on_time: called with day and ms, as of Clock.set()."""
+    """ask, dns: its own ones (`dns.py`). random: callable, 16 random bits.
+
+    on_time: called with day and ms, as of Clock.set().
+    """
 
     def __init__(self, ask, dns, host, random, ticks_ms, on_time=None):
         self._ask, self._dns, self._host, self._random = ask, dns, host, random

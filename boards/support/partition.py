@@ -1,6 +1,7 @@
-"""The outbox's flash on an ESP32 that has a data partition for it (label `outbox`, in a custom partition table).
+"""The outbox's flash on an ESP32 that has a data partition for it.
 
-An `esp32.Partition` is a block device already; this finds it and says which alignment its flash wants. Knows nothing of records.
+Its label is `outbox`, in a custom partition table. An `esp32.Partition` is a block device
+already; this finds it and says which alignment its flash wants. Knows nothing of records.
 """
 
 from micropython import const
@@ -13,10 +14,10 @@ _INFO_ENCRYPTED = const(5)
 
 
 def find(label="outbox"):
-    """(partition, align, page_bytes) for Outbox, or None where there is no such partition. ValueError when it is too small.
+    """(partition, align, page_bytes) for Outbox, or None where there is no such partition.
 
-    On encrypted flash erased bytes do not read as FF: mount() says FOREIGN at first, so format(force=True); and each boot opens
-    a sector.
+    ValueError when it is too small. On encrypted flash erased bytes do not read as FF: mount() says
+    FOREIGN at first, so format(force=True); and each boot opens a sector.
     """
     from esp32 import Partition  # pyright: ignore[reportMissingImports] - on that port alone
 
@@ -25,6 +26,10 @@ def find(label="outbox"):
         return None
     info = found[0].info()
     if info[_INFO_SIZE] < 2 * _BLOCK_BYTES:
-        raise ValueError("partition '" + label + "': an outbox needs at least 8,192 bytes; enlarge it in the partition table")
+        raise ValueError(
+            "partition '"
+            + label
+            + "': an outbox needs at least 8,192 bytes; enlarge it in the partition table"
+        )
     align = _ENCRYPTED_ALIGN if info[_INFO_ENCRYPTED] else _PLAIN_ALIGN
     return found[0], align, _ENCRYPTED_ALIGN

@@ -1,9 +1,12 @@
-"""Makes, extends and gives up what `pinned.py` uses; a module of its own because a board needs it once, and RAM always.
+"""Makes, extends and gives up what `pinned.py` uses.
 
-create() writes files of 4,096 bytes that begin with a marker each, and looks for the markers on the raw device. Each change of
-the folder ends with the rename of the map, which littlefs does wholly or not at all: a power cut leaves the old state or the new,
-or files without a map beside `unfinished`, where create() begins anew. Behind littlefs's back only blocks are changed (erased)
-that a file was just found to own.
+A module of its own because a board needs it once, and RAM always.
+
+create() writes files of 4,096 bytes that begin with a marker each, and looks for the markers on the
+raw device. Each change of the folder ends with the rename of the map, which littlefs does wholly or
+not at all: a power cut leaves the old state or the new, or files without a map beside `unfinished`,
+where create() begins anew. Behind littlefs's back only blocks are changed (erased) that a file was
+just found to own.
 
 64 blocks take an RP2040 10 s, 7 of them flash at typical times, and a worn chip a minute: give
 say() as `tell`, and whoever waits can wait for its next line (`outpost flash` does).
@@ -37,7 +40,8 @@ _BLOCK_SIZE = const(5)
 _ERASE = const(6)
 _MOST_BLOCKS = const(4096)
 _SPARE_BLOCKS = const(4)  # littlefs needs some to change a folder
-_TOLD_EACH = const(4)  # steps: what may pass in between is in tools/outpost_tools/device/flash_time.py
+# steps: what may pass in between is in tools/outpost_tools/device/flash_time.py
+_TOLD_EACH = const(4)
 
 
 def say(done, total):
@@ -46,17 +50,21 @@ def say(done, total):
 
 
 def create(raw, folder, count, random_id, board=b"", tell=None):
-    """Pin `count` blocks (2 to 4096) and give their device, erased: Outbox.mount() says BLANK. May be repeated after a power cut.
+    """Pin `count` blocks (2 to 4096) and give their device, erased: Outbox.mount() says BLANK.
 
-    raw: the block device under the mounted littlefs. random_id: 8 random bytes, new at each call. board: what tells this
-    board from others (machine.unique_id()). tell: callable, gets the steps done and in all, every
-    4 steps. Raises PinnedError, OSError of the filesystem.
+    May be repeated after a power cut.
+
+    raw: the block device under the mounted littlefs. random_id: 8 random bytes, new at each call.
+    board: what tells this board from others (machine.unique_id()). tell: callable, gets the steps
+    done and in all, every 4 steps. Raises PinnedError, OSError of the filesystem.
     """
     if not 2 <= count <= _MOST_BLOCKS or raw.ioctl(_BLOCK_SIZE, 0) != _BLOCK_BYTES:
         raise PinnedError("pinned: 2 to 4096 blocks of 4,096 bytes on a device with such blocks")
     names = names_in(folder)
     if "map" in names:
-        raise PinnedError(folder + "/map: is there already; open_blocks() it, or release() it first")
+        raise PinnedError(
+            folder + "/map: is there already; open_blocks() it, or release() it first"
+        )
     check_leftovers(folder, names)
     if not exists(folder):
         os.mkdir(folder)
@@ -66,10 +74,13 @@ def create(raw, folder, count, random_id, board=b"", tell=None):
 
 
 def grow(device, count, random_id, tell=None):
-    """Pin `count` blocks more, and give the new device. The old one refuses all from now on: make and mount a new Outbox.
+    """Pin `count` blocks more, and give the new device.
 
-    They come into the ring right behind the head, because the outbox looks for older sectors in the blocks before it: every held
-    sector keeps the neighbour that it has. Power cut: the old ring or the new one. Raises as create().
+    The old one refuses all from now on: make and mount a new Outbox.
+
+    The new blocks come into the ring right behind the head, because the outbox looks for older
+    sectors in the blocks before it: every held sector keeps the neighbour that it has. Power cut:
+    the old ring or the new one. Raises as create().
     """
     device.check()
     if count < 1 or len(device.entries) + count > _MOST_BLOCKS:
@@ -86,12 +97,15 @@ def grow(device, count, random_id, tell=None):
 
 
 def release(folder, outbox=None, force=False):
-    """Give the blocks back to littlefs. Refuses while the mounted outbox holds messages, or none is given, unless force.
+    """Give the blocks back to littlefs.
 
-    After a power cut inside: create(), or release() with force, finish it. Raises PinnedError.
+    Refuses while the mounted outbox holds messages, or none is given, unless force. After a power
+    cut inside: create(), or release() with force, finish it. Raises PinnedError.
     """
     if not force and (outbox is None or not outbox.stream or outbox.next_seq != outbox.oldest_seq):
-        raise PinnedError(folder + ": messages may be held; drain a mounted outbox and give it, or force=True")
+        raise PinnedError(
+            folder + ": messages may be held; drain a mounted outbox and give it, or force=True"
+        )
     if "map" in names_in(folder):
         os.rename(folder + "/map", folder + "/unfinished")  # from here on create() may begin anew
     for number in numbers_in(names_in(folder)):
@@ -137,11 +151,13 @@ def _begin(folder, names, known, tell):
 
 
 def _extend(device, numbers, random_id, behind, tell):
-    """New files, their blocks found and erased, in the ring from index `behind` on; then the map."""
+    """New files, their blocks found and erased, in the ring from index `behind`; then the map."""
     raw, folder = device.raw, device.folder
     free = os.statvfs(folder)[3]
     if free < len(numbers) + _SPARE_BLOCKS:
-        raise PinnedError("%s: %d blocks are free, %d are needed" % (folder, free, len(numbers) + _SPARE_BLOCKS))
+        raise PinnedError(
+            "%s: %d blocks are free, %d are needed" % (folder, free, len(numbers) + _SPARE_BLOCKS)
+        )
     marks = {}
     for number in numbers:
         marks[_write_marked(path_of(folder, number), random_id, number)] = number
@@ -175,17 +191,24 @@ def _scan(raw, folder, marks):
         raw.readblocks(block, buf, 0)
         number = marks.get(bytes(buf), -1)
         if number in found:
-            raise PinnedError(path_of(folder, number) + ": found in two blocks; repeat with another random id")
+            raise PinnedError(
+                path_of(folder, number) + ": found in two blocks; repeat with another random id"
+            )
         if number >= 0:
             found[number] = block
     for number in marks.values():
         if number not in found:
-            raise PinnedError(path_of(folder, number) + ": not on the raw device; give the one that is mounted there")
+            raise PinnedError(
+                path_of(folder, number)
+                + ": not on the raw device; give the one that is mounted there"
+            )
     return found
 
 
 def _save_map(raw, folder, board, entries):
-    data = struct.pack(MAP_HEAD, b"OPIN", 1, 0, len(entries), raw.ioctl(_BLOCK_COUNT, 0), crc32(board))
+    data = struct.pack(
+        MAP_HEAD, b"OPIN", 1, 0, len(entries), raw.ioctl(_BLOCK_COUNT, 0), crc32(board)
+    )
     for number, block, mtime in entries:
         data += struct.pack(MAP_ENTRY, number, block, mtime)
     with open(folder + "/map.new", "wb") as file:

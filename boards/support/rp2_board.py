@@ -2,7 +2,8 @@
 
 Not tried on hardware.
 
-The watchdog's scratch registers 0 to 3 are left alone by a reset, not by power off; the boot ROM uses 4 to 7.
+The watchdog's scratch registers 0 to 3 are left alone by a reset, not by power off; the boot ROM
+uses 4 to 7.
 """
 
 from micropython import const
@@ -55,7 +56,10 @@ class Rp2Board(WifiBoard):
         self.align = self.page_bytes = _PAGE_BYTES
 
     def release_watchdog(self):
-        """The program was stopped by hand, or will sleep: the port cannot stop a watchdog, the chip can."""
+        """The program was stopped by hand, or will sleep.
+
+        The port cannot stop a watchdog, the chip can.
+        """
         self._machine.mem32[self._watchdog + _CLEAR] = _ENABLE
         self._starts(0)
 

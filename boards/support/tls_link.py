@@ -1,15 +1,21 @@
-"""TLS for the board's link: a stream to a server that has proved by certificate and host name who it is, or none at all.
+"""TLS for the board's link: a stream to a server that has proved who it is, or none at all.
 
-A module of its own, so that boards without TLS do not pay. The context is built once, at set-up, and serves every connection.
+The proof is its certificate, with the host name.
 
-The handshake does not block either: each call of the link goes one step and gives None, until it is done or the deadline has
-passed. MicroPython has no call for "handshake, but do not wait", and mbedTLS goes on with one inside read and write; only a
-write tells when it is over, by taking something. So the first byte of CONNECT, the same in every MQTT version, is what is
-written: nothing leaves the board before the server is verified, and the stream leaves that byte out of its first write.
-What takes time is arithmetic, which no deadline can cut: one step may last 1 to 3 s on a board of 133 MHz (not measured here).
+A module of its own, so that boards without TLS do not pay. The context is built once, at set-up,
+and serves every connection.
 
-A write that gave None must be repeated with the same bytes (mbedTLS holds the encrypted record): the client does so.
-Knows no socket, no file but the certificates, no clock. Allocation: connecting only. What it costs: boards/README.md.
+The handshake does not block either: each call of the link goes one step and gives None, until it is
+done or the deadline has passed. MicroPython has no call for "handshake, but do not wait", and
+mbedTLS goes on with one inside read and write; only a write tells when it is over, by taking
+something. So the first byte of CONNECT, the same in every MQTT version, is what is written: nothing
+leaves the board before the server is verified, and the stream leaves that byte out of its first
+write. What takes time is arithmetic, which no deadline can cut: one step may last 1 to 3 s on a
+board of 133 MHz (not measured here).
+
+A write that gave None must be repeated with the same bytes (mbedTLS holds the encrypted record):
+the client does so. Knows no socket, no file but the certificates, no clock. Allocation: connecting
+only. What it costs: boards/README.md.
 """
 
 from micropython import const
@@ -33,11 +39,14 @@ _CONNECT = b"\x10"
 
 
 def client_context(settings):
-    """What verifies the server, and shows the client's certificate if there is one. Raises ValueError: one line with the key."""
+    """What verifies the server, and shows the client's certificate if there is one.
+
+    Raises ValueError: one line with the key.
+    """
     import tls  # pyright: ignore[reportMissingImports] - not in the stubs of every port
 
     context = tls.SSLContext(tls.PROTOCOL_TLS_CLIENT)
-    context.verify_mode = tls.CERT_REQUIRED  # pyright: ignore[reportAttributeAccessIssue] - the stubs lack it
+    context.verify_mode = tls.CERT_REQUIRED  # pyright: ignore - not in the stubs
     ca = read(settings, "ca_file")
     try:
         context.load_verify_locations(ca)
@@ -48,7 +57,9 @@ def client_context(settings):
         try:
             context.load_cert_chain(certificate, key)
         except ValueError as error:
-            raise _useless(settings, "client_key_file" if "key" in error.args[0] else "client_cert_file")
+            raise _useless(
+                settings, "client_key_file" if "key" in error.args[0] else "client_cert_file"
+            )
     return context
 
 
@@ -65,11 +76,22 @@ def read(settings, key):
 
 def _useless(settings, key):
     what = "key" if "key_" in key else "certificate"
-    return ValueError("settings: key '" + key + "' names '" + settings[key] + "', which is no " + what + "; make it DER, not PEM")
+    return ValueError(
+        "settings: key '"
+        + key
+        + "' names '"
+        + settings[key]
+        + "', which is no "
+        + what
+        + "; make it DER, not PEM"
+    )
 
 
 def status_of(fault):
-    """The status that an exception of the handshake stands for. mbedTLS's text has a line for each thing wrong."""
+    """The status that an exception of the handshake stands for.
+
+    mbedTLS's text has a line for each thing wrong.
+    """
     reason = fault.args[0] if fault.args else _LINK_LOST
     if isinstance(reason, str):
         for line in reason.strip().split("\n"):
@@ -78,17 +100,24 @@ def status_of(fault):
         return _TLS_EXPIRED
     if reason == _VERIFY_FAILED:  # a build without the texts
         return _TLS_UNTRUSTED
-    return _TLS_REFUSED if reason in (_FATAL_ALERT, _CONNECTION_EOF, _EPIPE, _ECONNRESET) else reason
+    return (
+        _TLS_REFUSED if reason in (_FATAL_ALERT, _CONNECTION_EOF, _EPIPE, _ECONNRESET) else reason
+    )
 
 
 class TlsLink:
-    """The client's `link`. Gives a stream, None while the handshake lasts, or raises OSError(status or error number).
+    """The client's `link`: gives a stream, or None while the handshake lasts.
 
-    open_socket: callable, gives a connected non-blocking socket or raises OSError. context: has wrap_socket().
-    time_is_set: callable, false as long as no certificate's dates can be judged. ticks_ms: callable.
+    Raises OSError(status or error number).
+
+    open_socket: callable, gives a connected non-blocking socket or raises OSError. context: has
+    wrap_socket(). time_is_set: callable, false as long as no certificate's dates can be judged.
+    ticks_ms: callable.
     """
 
-    def __init__(self, open_socket, context, server_name, time_is_set, ticks_ms, deadline_ms=10_000):
+    def __init__(
+        self, open_socket, context, server_name, time_is_set, ticks_ms, deadline_ms=10_000
+    ):
         self._open_socket, self._context, self._server_name = open_socket, context, server_name
         self._time_is_set, self._ticks_ms, self._deadline_ms = time_is_set, ticks_ms, deadline_ms
         self._stream = None
@@ -98,7 +127,10 @@ class TlsLink:
         stream, self._stream = self._stream or self._begin(), None
         with stream:
             is_verified = stream.shake_hands()
-            if not is_verified and elapsed_ms(self._ticks_ms(), self._since_ms) >= self._deadline_ms:
+            if (
+                not is_verified
+                and elapsed_ms(self._ticks_ms(), self._since_ms) >= self._deadline_ms
+            ):
                 raise OSError(_TIMED_OUT)
         if is_verified:
             return stream
@@ -111,7 +143,9 @@ class TlsLink:
         sock = self._open_socket()
         self._since_ms = self._ticks_ms()
         try:
-            secure = self._context.wrap_socket(sock, server_hostname=self._server_name, do_handshake_on_connect=False)
+            secure = self._context.wrap_socket(
+                sock, server_hostname=self._server_name, do_handshake_on_connect=False
+            )
         except OSError:  # no memory
             sock.close()
             raise
@@ -119,7 +153,10 @@ class TlsLink:
 
 
 class _Stream:
-    """The client's stream contract. After a handshake that failed, MicroPython's TLS socket no longer closes the one below it."""
+    """The client's stream contract.
+
+    After a handshake that failed, MicroPython's TLS socket no longer closes the one below it.
+    """
 
     def __init__(self, secure, sock):
         self._secure, self._socket = secure, sock

@@ -22,13 +22,15 @@ _WIFI_WRONG_PASSWORD = const(-41)
 _WIFI_NO_AP = const(-42)
 _WIFI_TIMED_OUT = const(-43)
 _FAILURES = const(16)  # in a row, which takes the client's backoff 5 minutes or more
-_LAST_REASON = const(256)  # ESP-IDF's reasons are one byte; idle, connecting and joined are 1000 and above
+# ESP-IDF's reasons are one byte; idle, connecting and joined are 1000 and above
+_LAST_REASON = const(256)
 
 
 def fault(number):
     """The status that a number of wlan.status() stands for. OK: not decided yet.
 
-    CYW43 counts -3 to 3. ESP-IDF has reasons; a wrong password shows as 15, 202 or 204, by access point and by its version.
+    CYW43 counts -3 to 3. ESP-IDF has reasons; a wrong password shows as 15, 202 or 204, by access
+    point and by its version.
     """
     if number in (-3, 15, 202, 204):
         return _WIFI_WRONG_PASSWORD

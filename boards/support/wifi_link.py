@@ -1,8 +1,11 @@
-"""The client's `link` over Wi-Fi: network joined, time known (TLS only), name resolved, TCP connected, TLS; one step a call.
+"""The client's `link` over Wi-Fi, one step a call.
 
-Nothing waits. Deadlines: network 20 s, name 6 s, TCP 10 s, TLS 10 s (`tls_link.py`), each from its own beginning; when one has
-passed, or a step fails, OSError(status), and the client comes again after its backoff.
-Allocates when a step begins or ends, not while it waits: the poller is made with the socket.
+The steps: network joined, time known (TLS only), name resolved, TCP connected, TLS.
+
+Nothing waits. Deadlines: network 20 s, name 6 s, TCP 10 s, TLS 10 s (`tls_link.py`), each from its
+own beginning; when one has passed, or a step fails, OSError(status), and the client comes again
+after its backoff. Allocates when a step begins or ends, not while it waits: the poller is made with
+the socket.
 """
 
 import errno
@@ -20,7 +23,10 @@ _NODELAY = const(1)  # ESP32; RP2 names its own number, 64, and ignores 1
 
 
 class WifiLink:
-    """wifi, dns: of this package. socket, select: the modules. secure: makes a TlsLink of an open_socket; None: plain."""
+    """wifi, dns: of this package. socket, select: the modules.
+
+    secure: makes a TlsLink of an open_socket; None: plain.
+    """
 
     def __init__(self, wifi, dns, net_time, socket, select, host, port, ticks_ms, secure=None):
         self._wifi, self._dns, self._time = wifi, dns, net_time
@@ -56,7 +62,10 @@ class WifiLink:
         return None
 
     def _has_time(self):
-        """TLS judges dates, so it waits for the time; each time that nobody told it, the client shall hear so."""
+        """TLS judges dates, so it waits for the time.
+
+        Each time that nobody told it, the client shall hear so.
+        """
         if not self._tls or self._time.is_set:
             return True
         told, self._told = self._told, self._time.failures

@@ -1,6 +1,7 @@
-"""Outpost: an MQTT client that takes no heap, and an outbox in flash that survives a power cut at any moment.
+"""Outpost: an MQTT client that takes no heap, and an outbox in flash that survives power cuts.
 
-Import what you use from its module (`from outpost.client import Client`): importing the package itself costs nothing.
+Import what you use from its module (`from outpost.client import Client`): importing the package
+itself costs nothing.
 """
 
 __version__ = "0.1.0"

@@ -1,6 +1,7 @@
-"""A thin asyncio wrapper around any of the clients: `await publish()`, `await delivered()`, `await run()`.
+"""A thin asyncio wrapper around any of the clients.
 
-Outside the no-heap promise: coroutines take heap. The client below keeps its own promises all the same.
+`await publish()`, `await delivered()`, `await run()`. Outside the no-heap promise: coroutines take
+heap. The client below keeps its own promises all the same.
 """
 
 import asyncio
@@ -21,8 +22,8 @@ class PublishError(Exception):
 
 
 class AsyncClient:
-    """client: a Client, over any session. ticks_ms: callable, the board's ticks. idle_ms: pause when
-    nothing moves.
+    """client: a Client, over any session. ticks_ms: callable, the board's ticks. idle_ms: pause
+    when nothing moves.
 
     run() must be going as a task of its own; the others may be awaited from any number of tasks.
     """
@@ -34,7 +35,10 @@ class AsyncClient:
         self._is_stopping = False
 
     async def run(self):
-        """Drive the client until stop(); then DISCONNECT. Cancelled: the connection is closed as well."""
+        """Drive the client until stop(); then DISCONNECT.
+
+        Cancelled: the connection is closed as well.
+        """
         try:
             while not self._is_stopping:
                 await asyncio.sleep(0 if self.client.poll(self._ticks_ms()) else self._idle_s)
@@ -50,9 +54,11 @@ class AsyncClient:
             await asyncio.sleep(self._idle_s)
 
     async def publish(self, topic, payload, qos=1, retain=False):
-        """Hand over a message, and wait for room while there is none. Gives its number, once it is stored (QoS 1, 2).
+        """Hand over a message, and wait for room while there is none.
 
-        QoS 0: waits for a connection, gives None once it is on its way. Raises PublishError for what waiting cannot mend.
+        QoS 1, 2: gives its number, once it is stored.
+        QoS 0: waits for a connection, gives None once it is on its way. Raises PublishError for
+        what waiting cannot mend.
         """
         while True:
             seq = self.client.session.outbox.next_seq
@@ -64,7 +70,10 @@ class AsyncClient:
             await asyncio.sleep(self._idle_s)
 
     async def delivered(self, seq):
-        """Wait until message seq is done with: the server's acknowledgement, in collector mode the collector's word."""
+        """Wait until message seq is done with.
+
+        That is the server's acknowledgement, in collector mode the collector's word.
+        """
         outbox = self.client.session.outbox
         while seq >= outbox.oldest_seq and not (outbox.acked << 1) >> (seq - outbox.oldest_seq) & 1:
             await asyncio.sleep(self._idle_s)

@@ -81,14 +81,14 @@ class Client:
         self.last_error = _OK  # status, or error number of the port, that ended the last stream
         self.failures = 0  # streams that ended in an error, or did not open
 
-    def is_connected(self):
+    def is_connected(self) -> bool:
         return self.session.state == _CONNECTED
 
-    def is_drained(self):
+    def is_drained(self) -> bool:
         """True when no published message awaits acknowledgement (collector mode: confirmation)."""
         return self.session.outbox.oldest_seq == self.session.outbox.next_seq
 
-    def poll(self, now_ms):
+    def poll(self, now_ms) -> bool:
         """A bounded piece of work. True when something moved: call again soon; False: nothing to do
         just now. now_ms: ticks."""
         try:
@@ -184,7 +184,7 @@ class Client:
         self._since_ms = self.session.now_ms
         self._wait_ms = backoff_ms(self._attempt, self._random() if self._random else 0)
 
-    def close(self):
+    def close(self) -> int:
         """DISCONNECT, if connected, and save what is acknowledged. The outbox keeps the rest. A
         status: see Outbox.save_state()."""
         session = self.session

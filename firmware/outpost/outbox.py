@@ -76,7 +76,7 @@ class Outbox(Sectors):
         self.dropped = 0  # given up by a policy, to make room
         self.unreadable = 0  # lost by the flash
 
-    def mount(self):
+    def mount(self) -> int:
         """Find the messages. OK, or BLANK, FOREIGN, NEWER, GEOMETRY: see `outpost.status`. Programs
         and erases nothing.
 
@@ -88,7 +88,7 @@ class Outbox(Sectors):
         unload("outpost.outbox_setup")
         return status
 
-    def format(self, stream, force=False, first_seq=0):
+    def format(self, stream: bytes, force: bool = False, first_seq: int = 0) -> int:
         """Make an empty outbox and mount it. stream: 8 random hex digits (bytes). FOREIGN if
         something is there, unless force."""
         from outpost import outbox_setup
@@ -141,7 +141,7 @@ class Outbox(Sectors):
             block = (block + 1) % self.blocks
         return self._first_seq
 
-    def erase_ahead(self):
+    def erase_ahead(self) -> bool:
         """Erase the next block now, so that a later append() does not wait 45-400 ms for it. True
         when it erased one."""
         block = (self._head + 1) % self.blocks
@@ -157,7 +157,13 @@ class Outbox(Sectors):
 
     # --- Append ---
 
-    def append(self, topic, payload, length, flags=0x10):
+    def append(
+        self,
+        topic: "bytes | bytearray",
+        payload: "bytes | bytearray",
+        length: int,
+        flags: int = 0x10,
+    ) -> int:
         """Store payload[:length] under topic (bytes). flags: QoS << 4 | RETAIN << 6. OK, FULL,
         TOO_BIG, BUSY, STORAGE.
 
@@ -189,7 +195,7 @@ class Outbox(Sectors):
         self._busy = False
         return first
 
-    def reserve(self, length):
+    def reserve(self, length: int) -> int:
         """Make room for a message with `length` bytes of topic and payload, as append() would. OK,
         FULL, TOO_BIG, BUSY, STORAGE.
 
@@ -197,14 +203,14 @@ class Outbox(Sectors):
         """
         return self.append(b"", b"", length, _ROOM)
 
-    def save_state(self):
+    def save_state(self) -> int:
         """Write a record with the acknowledgements alone, if they changed: when idle, before sleep.
         Status as append()."""
         if self._saved_oldest == self.oldest_seq and self._saved_acked == self.acked:
             return _OK
         return self.append(b"", self.note, self.note_length, _STATE)
 
-    def unsaved(self):
+    def unsaved(self) -> int:
         """Messages acknowledged since the last record, which a power cut brings back. Those
         acknowledged out of order are not counted."""
         return self.oldest_seq - self._saved_oldest
@@ -236,7 +242,7 @@ class Outbox(Sectors):
 
     # --- Read ---
 
-    def load(self, seq):
+    def load(self, seq: int) -> int:
         """Read message number seq, or the next one that is held. OK, or EMPTY when there is none.
 
         Until the next call of any method it is in `buffer`: the topic at topic_at, topic_length
@@ -340,7 +346,7 @@ class Outbox(Sectors):
 
     # --- Free ---
 
-    def discard(self, seq):
+    def discard(self, seq: int) -> bool:
         """Free message seq, the oldest or one of the 16 after it. False: it is not held, or is
         further from the oldest. In RAM: the next record writes it down."""
         if seq == self.oldest_seq < self.next_seq and not self.acked:
@@ -356,7 +362,7 @@ class Outbox(Sectors):
         self.acked = distance >> 1
         return True
 
-    def discard_through(self, seq):
+    def discard_through(self, seq: int) -> None:
         """Free all messages up to and including seq."""
         seq = min(seq, self.next_seq - 1)
         if seq - self.oldest_seq > _ACK_BITS:

@@ -1,7 +1,10 @@
-"""MQTT control packets, byte for byte: 3.1.1 (OASIS; section numbers beside the functions) and 3.1 (IBM: WebSphere MQ Telemetry
-Transport, `../shared/seeds`). No state, no I/O, no heap. CONNECT is in `connect_packet.py`, SUBSCRIBE in `subscribing.py`.
+"""MQTT control packets, byte for byte. No state, no I/O, no heap.
 
-The put_…() functions write into the caller's buffer and give the offset behind that; the caller made sure that it fits.
+Of 3.1.1 (OASIS; section numbers beside the functions) and 3.1 (IBM: WebSphere MQ Telemetry
+Transport, `../shared/seeds`). CONNECT is in `connect_packet.py`, SUBSCRIBE in `subscribing.py`.
+
+The put_…() functions write into the caller's buffer and give the offset behind that; the caller
+made sure that it fits.
 """
 
 
@@ -16,7 +19,10 @@ def put_u16(buf, at, value):
 
 
 def put_header(buf, first, length):
-    """Fixed header at the start of buf: type and flags, then the remaining length, 7 bits a byte, lowest first (2.2.3)."""
+    """Fixed header at the start of buf: type and flags, then the remaining length.
+
+    7 bits a byte, lowest first (2.2.3).
+    """
     buf[0] = first
     at = 1
     while length > 127:

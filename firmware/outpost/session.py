@@ -132,7 +132,7 @@ class Session(Reader):
 
     # --- Publish ---
 
-    def publish(self, topic, payload, length, qos=1, retain=False):
+    def publish(self, topic, payload, length, qos=1, retain=False) -> int:
         """Send payload[:length] on topic (bytes). A status; OK with QoS 1: it is stored, survives a
         power cut and will arrive.
 

@@ -1,41 +1,54 @@
 """Status numbers of the hot path: OK is 0, a failure is negative. For users and tests.
 
-The modules repeat the values as private constants, because a private `const` costs no RAM on a board and an
-imported name does; `test_status.py` holds the two together.
+The modules repeat the values as private constants, because a private `const` costs no RAM on a
+board and an imported name does; `test_status.py` holds the two together.
 
-`last_error` may also be what the link raised: an error number of the port (positive), or one of mbedTLS's (below -256).
+`last_error` may also be what the link raised: an error number of the port (positive), or one of
+mbedTLS's (below -256).
 """
 
 from micropython import const
 
 OK = const(0)
 FULL = const(-1)  # outbox full: refused, nothing stored; drain it, or wait for acknowledgements
-TOO_BIG = const(-2)  # topic or message longer than a buffer: raise record_bytes / tx_bytes, or send less
-BUSY = const(-3)  # called again from inside itself, or the transmit buffer still holds a packet: try later
+# topic or message longer than a buffer: raise record_bytes / tx_bytes, or send less
+TOO_BIG = const(-2)
+# called again from inside itself, or the transmit buffer still holds a packet: try later
+BUSY = const(-3)
 OFFLINE = const(-4)  # QoS 0 without a connection: not sent, not stored
 STORAGE = const(-5)  # the flash did not take the record, twice: nothing promised; see counters
 BAD_TOPIC = const(-6)  # empty, or with a wildcard or NUL [MQTT-3.3.2-2]
 EMPTY = const(-7)  # no further record
 BAD_QOS = const(-8)  # QoS must be 0 or 1; 2 with ExactlyOnceSession only
 BLANK = const(-10)  # mount: the region is erased; format() makes it an outbox
-FOREIGN = const(-11)  # mount: neither blank nor an outbox; format(force=True) destroys what is there
+# mount: neither blank nor an outbox; format(force=True) destroys what is there
+FOREIGN = const(-11)
 NEWER = const(-12)  # mount: written by a newer format version; update the firmware
 GEOMETRY = const(-13)  # mount: formatted with another `align`; mount it with that one
-PROTOCOL_ERROR = const(-20)  # last_error: the server sent what MQTT does not allow; the connection was closed
+# last_error: the server sent what MQTT does not allow; the connection was closed
+PROTOCOL_ERROR = const(-20)
 REFUSED = const(-21)  # last_error: CONNACK said no; return_code tells why (1..5)
-TIMED_OUT = const(-22)  # last_error: no CONNACK, no PINGRESP, or the stream took nothing for response_ms
+# last_error: no CONNACK, no PINGRESP, or the stream took nothing for response_ms
+TIMED_OUT = const(-22)
 LINK_LOST = const(-23)  # last_error: the stream ended or broke
-TOO_MANY = const(-24)  # last_error: more inbound QoS 2 messages at a time than can be noted; they come again
-TLS_UNTRUSTED = const(-30)  # last_error: the server's certificate is not signed by ca_file, or not for server_name
-TLS_EXPIRED = const(-31)  # last_error: the server's certificate has expired or is not valid yet, or the clock is wrong
-TLS_REFUSED = const(
-    -32
-)  # last_error: the server broke off the handshake: it may want a client certificate, another one, other ciphers
-NO_TIME = const(-33)  # last_error: the clock is not set, so no certificate can be judged: nothing was sent
-WIFI_FAILED = const(-40)  # last_error: the network was not joined, for no reason of the three below; it is tried again
+# last_error: more inbound QoS 2 messages at a time than can be noted; they come again
+TOO_MANY = const(-24)
+# last_error: the server's certificate is not signed by ca_file, or not for server_name
+TLS_UNTRUSTED = const(-30)
+# last_error: the server's certificate has expired or is not valid yet, or the clock is wrong
+TLS_EXPIRED = const(-31)
+# last_error: the server broke off the handshake: it may want a client certificate, another one, or
+# other ciphers
+TLS_REFUSED = const(-32)
+# last_error: the clock is not set, so no certificate can be judged: nothing was sent
+NO_TIME = const(-33)
+# last_error: the network was not joined, for no reason of the three below; it is tried again
+WIFI_FAILED = const(-40)
 WIFI_WRONG_PASSWORD = const(-41)  # last_error: the access point did not take wifi_password
-WIFI_NO_AP = const(-42)  # last_error: no network wifi_ssid in reach (5 GHz is not), or not with a security that the chip can do
-WIFI_TIMED_OUT = const(-43)  # last_error: no address within 20 s: the DHCP server does not answer, or a bad signal
+# last_error: no network wifi_ssid in reach (5 GHz is not), or none with security that the chip has
+WIFI_NO_AP = const(-42)
+# last_error: no address within 20 s: the DHCP server does not answer, or a bad signal
+WIFI_TIMED_OUT = const(-43)
 DNS_FAILED = const(-44)  # last_error: broker_host has no address, or no name server answered
 NTP_FAILED = const(-45)  # last_error: TLS needs the time, and ntp_host did not answer
 CLOSED = const(0)  # state: no stream

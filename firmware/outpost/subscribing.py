@@ -95,7 +95,7 @@ class SubscribingSession(Session):
 
     # --- Subscriptions ---
 
-    def subscribe(self, topic_filter, qos=0):
+    def subscribe(self, topic_filter: bytes, qos: int = 0) -> int:
         """Subscribe: now, and again whenever the server has no session. OK, BAD_TOPIC, BAD_QOS, or
         BUSY while an earlier request awaits its answer; the entry in `filters` tells the outcome.
 
@@ -116,7 +116,7 @@ class SubscribingSession(Session):
         self.filters.append([topic_filter, qos, _UNANSWERED])
         return _OK
 
-    def unsubscribe(self, topic_filter):
+    def unsubscribe(self, topic_filter: bytes) -> int:
         """Its entry in `filters` goes when the server has answered. As subscribe()."""
         return self.subscribe(topic_filter, -1)
 
@@ -232,7 +232,7 @@ class SubscribingSession(Session):
             return -1
         return (packets.get_u16(buf, at - 2) or -1) if id_bytes else 0
 
-    def is_on(self, topic):
+    def is_on(self, topic: bytes) -> bool:
         """True when the message in `buffer` came on this topic (bytes)."""
         if self.topic_length != len(topic):
             return False

@@ -1,6 +1,8 @@
-"""Time of day without the heap: seconds since 1970 pass 2^30 on a 32-bit board, so time is a day number and its milliseconds.
+"""Time of day without the heap: a day number and its milliseconds.
 
-Set it from what the board knows (NTP, RTC); between, it runs on the board's ticks. Call now() at least every few days.
+Seconds since 1970 pass 2^30, and an integer above that takes heap on a 32-bit board.
+Set it from what the board knows (NTP, RTC); between, it runs on the board's ticks. Call now() at
+least every few days.
 """
 
 from micropython import const
@@ -11,7 +13,10 @@ _DAY_MS = const(86_400_000)
 
 
 class Clock:
-    """`day` (days since 1970-01-01 UTC; 0 = not set), `ms` of the day; up_day, up_ms: the same since boot."""
+    """`day` (days since 1970-01-01 UTC; 0 = not set), `ms` of the day.
+
+    up_day, up_ms: the same since boot.
+    """
 
     def __init__(self, now_ms):
         self.day = self.ms = self.up_day = self.up_ms = 0

@@ -1,10 +1,12 @@
-"""Deep sleep between measurements: a wake measures, stores one message, and connects every k-th time.
+"""Deep sleep between measurements: a wake measures and stores; every k-th connects as well.
 
-Nothing but the outbox is kept over the sleep, and nothing else is needed: the message whose number is a multiple of k is the one
-that connects, the very first among them. So does one that is refused because the outbox is full. Every other wake leaves the
-radio alone, and costs one program of flash; one that connects costs one more, for what was acknowledged.
+Nothing but the outbox is kept over the sleep, and nothing else is needed: the message whose number
+is a multiple of k is the one that connects, the very first among them. So does one that is refused
+because the outbox is full. Every other wake leaves the radio alone, and costs one program of flash;
+one that connects costs one more, for what was acknowledged.
 
-A power cut in the wake that should have connected puts that off to the next multiple. Loaded only when `deep_sleep` is set.
+A power cut in the wake that should have connected puts that off to the next multiple. Loaded only
+when `deep_sleep` is set.
 """
 
 from micropython import const
@@ -31,7 +33,8 @@ def wake(station, board, settings):
     board.started(client)
     is_due = board.stopping() or client.session.outbox.next_seq % settings["connect_every"] == 0
     if is_due:
-        until(lambda: station.clock.is_set)  # first, so that this reading has its time, and TLS can judge dates
+        # first, so that this reading has its time, and TLS can judge dates
+        until(lambda: station.clock.is_set)
     _settle(station.sensors, board, client)
     _measure(station, board)
     if is_due or station.status == _FULL:
@@ -45,7 +48,7 @@ def wake(station, board, settings):
 
 
 def _not_now():
-    """The sleep forgets which block was erased ahead: it would be erased again, at each connection."""
+    """The sleep forgets which block was erased ahead: it would be erased at each connection."""
     return False
 
 

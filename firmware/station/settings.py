@@ -1,8 +1,12 @@
-"""The device's settings: one JSON file, checked key by key before all else. A fault gives one line that names the key."""
+"""The device's settings: one JSON file, checked key by key before all else.
+
+A fault gives one line that names the key.
+"""
 
 import json
 
-# key: (type or allowed values, default, least, most); text and lists by length; default None = must be given
+# key: (type or allowed values, default, least, most); text and lists by length;
+# default None = must be given
 _KEYS = {
     "device_id": (str, None, 1, 32),
     "broker_host": (str, None, 1, 255),
@@ -48,7 +52,8 @@ def load(path):
         raise SettingsError(path + ": not found; write it with at least device_id and broker_host")
     except ValueError:
         raise SettingsError(path + ": not JSON; check quotes, commas and braces")
-    if text[-1:] not in ("}", "]"):  # MicroPython's json takes the first half of a file for the whole
+    # MicroPython's json takes the first half of a file for the whole
+    if text[-1:] not in ("}", "]"):
         raise SettingsError(path + ": not JSON; it ends in the middle")
     if not isinstance(given, dict):
         raise SettingsError(path + ": must be one JSON object {...}")
@@ -59,11 +64,15 @@ def check(given, path="settings"):
     """As load(), from a dict."""
     for key in given:
         if key not in _KEYS:
-            raise SettingsError(path + ": unknown key '" + key + "'; known: " + ", ".join(sorted(_KEYS)))
+            raise SettingsError(
+                path + ": unknown key '" + key + "'; known: " + ", ".join(sorted(_KEYS))
+            )
     settings = {}
     for key, rule in _KEYS.items():
         if key in given:
-            fault = _fault(given[key], rule) or (_id_fault(given[key]) if key == "device_id" else "")
+            fault = _fault(given[key], rule) or (
+                _id_fault(given[key]) if key == "device_id" else ""
+            )
             if fault:
                 raise SettingsError(path + ": key '" + key + "' " + fault)
         elif rule[1] is None and key not in _OPTIONAL:
@@ -84,12 +93,18 @@ def _fill_in(settings, given):
 
 
 def _misfit(settings):
-    """Keys that do not fit together. A key for TLS without TLS is a fault too: its writer believes the link to be safe."""
+    """Keys that do not fit together.
+
+    A key for TLS without TLS is a fault too: its writer believes the link to be safe.
+    """
     for key in ("ca_file", "client_cert_file", "client_key_file", "server_name"):
         if settings[key] and not settings["tls"]:
             return "key '" + key + "' needs 'tls': true; add it, or leave the key out"
     if settings["tls"] and not settings["ca_file"]:
-        return "key 'tls' is true, but 'ca_file' is missing; name the file with the certificate that signs the broker's"
+        return (
+            "key 'tls' is true, but 'ca_file' is missing; "
+            "name the file with the certificate that signs the broker's"
+        )
     if bool(settings["client_cert_file"]) != bool(settings["client_key_file"]):
         return "key 'client_cert_file' and key 'client_key_file' belong together; give both or none"
     if settings["connect_every"] > 1 and not settings["deep_sleep"]:
@@ -100,15 +115,28 @@ def _misfit(settings):
 def _fault(value, rule):
     kind, _, least, most = rule
     if isinstance(kind, tuple):
-        return "" if value in kind else "must be one of " + ", ".join([repr(v) for v in kind]) + ", not " + repr(value)
+        return (
+            ""
+            if value in kind
+            else "must be one of " + ", ".join([repr(v) for v in kind]) + ", not " + repr(value)
+        )
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         names = {int: "a whole number", str: "text", list: "a list", bool: "true or false"}
-        return "must be " + names[kind] + ("" if kind is str else ", not " + repr(value))  # it may be a password
+        # text is not shown: it may be a password
+        return "must be " + names[kind] + ("" if kind is str else ", not " + repr(value))
     if isinstance(value, bool):
         return ""
     size = value if kind is int else len(value)
     if not least <= size <= most:
-        return "must be " + ("" if kind is int else "of length ") + str(least) + " to " + str(most) + ", not " + str(size)
+        return (
+            "must be "
+            + ("" if kind is int else "of length ")
+            + str(least)
+            + " to "
+            + str(most)
+            + ", not "
+            + str(size)
+        )
     return ""
 
 

@@ -1,4 +1,7 @@
-"""Measures every interval and publishes one message per measurement; the client does the rest. No heap in the steady state."""
+"""Measures every interval and publishes one message per measurement; the client does the rest.
+
+No heap in the steady state.
+"""
 
 from micropython import const
 
@@ -8,10 +11,10 @@ _OK = const(0)
 
 
 def drain(client, ticks_ms, timeout_ms, idle=None):
-    """Poll until nothing waits for its acknowledgement, or timeout_ms have passed: before sleep. True when all is delivered.
+    """Poll until nothing waits for its acknowledgement, or timeout_ms have passed: before sleep.
 
-    For a program of your own; `deep_sleep.py` is the ready one. ticks_ms: callable. idle: callable,
-    waits a moment when nothing moves.
+    True when all is delivered. For a program of your own; `deep_sleep.py` is the ready one.
+    ticks_ms: callable. idle: callable, waits a moment when nothing moves.
     """
     start = ticks_ms()
     while not client.is_drained() and elapsed_ms(ticks_ms(), start) < timeout_ms:
@@ -21,7 +24,10 @@ def drain(client, ticks_ms, timeout_ms, idle=None):
 
 
 class Station:
-    """sensors: objects with name, unit (bytes), exponent, and read() -> integer, or None when there is no reading just now."""
+    """sensors: objects with name, unit (bytes), exponent, and read().
+
+    read() gives an integer, or None when there is no reading just now.
+    """
 
     def __init__(self, client, pack, clock, sensors, topic, interval_ms, now_ms):
         self.client, self.pack, self.clock, self.sensors = client, pack, clock, sensors

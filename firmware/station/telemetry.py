@@ -1,12 +1,16 @@
-"""The message: a SenML pack (RFC 8428, JSON) written into the caller's buffer without heap. Firmware and tools share this page.
+"""The message: a SenML pack (RFC 8428, JSON) written into the caller's buffer without heap.
 
-    [{"bn":"board-1/","bt":1763694000.123,"sid":"3fa9c1d2","seq":1234,"boot":3,"held":1200,"ver":1,"n":"load","v":0.42},
+Firmware and tools share this page.
+
+    [{"bn":"board-1/","bt":1763694000.123,"sid":"3fa9c1d2","seq":1234,"boot":3,
+      "held":1200,"ver":1,"n":"load","v":0.42},
      {"n":"memory","u":"KiB","v":123456}]
 
-bn, bt, n, u, v are SenML's. Outpost's labels, in the first record: sid (stream id), seq (number in the stream), boot (boot
-count), held (the oldest seq that the board still holds: what is missing below it will never come), ver (version of this
-message), up (seconds since boot). A pack without a set clock has up and no bt. (device, sid, seq) is the key of a message.
-A value is an integer and a decimal exponent, because a float takes heap.
+bn, bt, n, u, v are SenML's. Outpost's labels, in the first record: sid (stream id), seq (number in
+the stream), boot (boot count), held (the oldest seq that the board still holds: what is missing
+below it will never come), ver (version of this message), up (seconds since boot). A pack without a
+set clock has up and no bt. (device, sid, seq) is the key of a message. A value is an integer and a
+decimal exponent, because a float takes heap.
 """
 
 from micropython import const
@@ -73,7 +77,10 @@ def _put_fraction(buf, at, value, scale):
 
 
 def put_time(buf, at, day, ms):
-    """Seconds since day 0 with three decimals; the seconds themselves may pass 2^30, so they go out in two parts."""
+    """Seconds since day 0 with three decimals.
+
+    The seconds themselves may pass 2^30, so they go out in two parts.
+    """
     hundreds = day * 864 + ms // 100_000
     if hundreds:
         at = put_integer(buf, at, hundreds)
@@ -85,7 +92,10 @@ def put_time(buf, at, day, ms):
 
 
 class Pack:
-    """begin(), add() for each reading, end(); then buffer[:length] is the payload. device: 1..32 of A-Z a-z 0-9 _ . -"""
+    """begin(), add() for each reading, end(); then buffer[:length] is the payload.
+
+    device: 1..32 of A-Z a-z 0-9 _ . -
+    """
 
     def __init__(self, device, size_bytes=440):
         self.buffer = bytearray(size_bytes)
@@ -108,7 +118,10 @@ class Pack:
         self._open = True
 
     def _times(self, at, clock):
-        """bt when the clock is set; up too when it was not from the first message on, so that the pipeline can place those."""
+        """bt when the clock is set; up too when it was not from the first message on.
+
+        So the pipeline can place those.
+        """
         self._with_uptime = self._with_uptime or not clock.is_set
         if clock.is_set:
             at = put_time(self.buffer, self._text(at, b',"bt":'), clock.day, clock.ms)
@@ -117,7 +130,10 @@ class Pack:
         return at
 
     def add(self, name, unit, value, exponent=0):
-        """One reading. name, unit: bytes of SenML's characters (unit may be empty). False: no room, left out."""
+        """One reading. name, unit: bytes of SenML's characters (unit may be empty).
+
+        False: no room, left out.
+        """
         at = self.length
         if at + len(name) + len(unit) + 2 * _NUMBER_BYTES > len(self.buffer):
             return False

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""What changed since the baseline, with the error of the change: what `make bench-diff` runs. Or two runs beside each other.
+"""What changed since the baseline, with the error of the change: what `make bench-diff` runs. Or
+two runs beside each other.
 
     bench_diff.py                   build/bench.json beside host_tests/baselines/bench.json
-    bench_diff.py A.json B.json     exit status 1 when a figure of B lies outside of what A says of it
-    bench_diff.py --write           take build/bench.json as the new baseline, and write README's tables from it
+    bench_diff.py A.json B.json     exit status 1 when a figure of B lies outside of A's spread
+    bench_diff.py --write           make build/bench.json the baseline; write README's tables
 
-A figure that has no noise (heap, instructions, writes, flash operations, sizes) has changed when it differs. A rate over loopback
-is compared by its ratio to the raw loop of its own run, since machines differ; it has changed when the median of the second lies
-outside of the spread that the first reports (spread.py says how sure that is). Rates with no such limit beside them (collector,
-segments) are compared in the same way, and are worth that on one machine only. The baseline keeps names and numbers.
+A figure that has no noise (heap, instructions, writes, flash operations, sizes) has changed when it
+differs. A rate over loopback is compared by its ratio to the raw loop of its own run, since
+machines differ; it has changed when the median of the second lies outside of the spread that the
+first reports (spread.py says how sure that is). Rates with no such limit beside them (collector,
+segments) are compared in the same way, and are worth that on one machine only. The baseline keeps
+names and numbers.
 """
 
 from __future__ import annotations
@@ -34,29 +37,52 @@ _CUTS = ("cuts", "second_cuts", "duplicates")
 
 
 def figures(results: dict) -> dict[str, Figure]:
-    """The flat list that is compared and kept, of what run_bench.py wrote; what is flat already is given back."""
+    """The flat list that is compared and kept, of what run_bench.py wrote; what is flat already is
+    given back.
+    """
     if results and all(isinstance(value, list) for value in results.values()):
         return results
-    found = _cells(results.get("peers", {})) | _cpython(results.get("cpython_cells", {})) | _ratios(results)
-    for section, title in (("instructions", "instructions"), ("instructions_arm", "instructions, ARM")):
+    found = (
+        _cells(results.get("peers", {}))
+        | _cpython(results.get("cpython_cells", {}))
+        | _ratios(results)
+    )
+    for section, title in (
+        ("instructions", "instructions"),
+        ("instructions_arm", "instructions, ARM"),
+    ):
         found |= _counts(title, results.get(section, {}))
     for name, row in results.get("peer_sizes", {}).items():
         found |= {f"{name} {key}": [value] for key, value in row.items()}
     for row in results.get("outbox_vs_littlefs", []):
-        found |= {f"flash: {row['store']}, unit {row['unit_bytes']}: {name}": [row[name]] for name in _FLASH}
+        found |= {
+            f"flash: {row['store']}, unit {row['unit_bytes']}: {name}": [row[name]]
+            for name in _FLASH
+        }
     for row in results.get("mount", []):
-        found |= {f"mount: {row['blocks']} blocks, {row['held']} held: {name}": [row[name]] for name in _MOUNT}
-    return found | {f"power cuts: {name}": [results["power_cuts"][name]] for name in _CUTS if "power_cuts" in results}
+        found |= {
+            f"mount: {row['blocks']} blocks, {row['held']} held: {name}": [row[name]]
+            for name in _MOUNT
+        }
+    return found | {
+        f"power cuts: {name}": [results["power_cuts"][name]]
+        for name in _CUTS
+        if "power_cuts" in results
+    }
 
 
 def _counts(title: str, counts: dict[str, int]) -> dict[str, Figure]:
-    """A peer's with the least and the most of its times: those that allocate do not take the same each time."""
+    """A peer's with the least and the most of its times: those that allocate do not take the same
+    each time.
+    """
     edges = {f"{name}, {word}" for name in counts for word in ("least", "most")}
     found: dict[str, Figure] = {}
     for name, value in counts.items():
         if name not in edges:
             least, most = counts.get(f"{name}, least"), counts.get(f"{name}, most")
-            found[f"{title}: {name}"] = [value] if least is None or most is None else [least, value, most]
+            found[f"{title}: {name}"] = (
+                [value] if least is None or most is None else [least, value, most]
+            )
     return found
 
 
@@ -70,7 +96,11 @@ def _exact(mark: str, rows: dict[str, dict], second: str = "gross") -> dict[str,
     for name, row in rows.items():
         for key in _EXACT:
             if name not in _WAITING and row.get(key) is not None:
-                parts = dict(zip((" net", f" {second}"), row[key], strict=True)) if isinstance(row[key], list) else {"": row[key]}
+                parts = (
+                    dict(zip((" net", f" {second}"), row[key], strict=True))
+                    if isinstance(row[key], list)
+                    else {"": row[key]}
+                )
                 found |= {f"{name}{mark} {key}{place}": [value] for place, value in parts.items()}
     return found
 
@@ -84,15 +114,25 @@ def _ratios(results: dict) -> dict[str, Figure]:
     found: dict[str, Figure] = {}
     for section, mark in (("peer_rates", ""), ("cpython_rates", _CPYTHON)):
         for name, row in results.get(section, {}).items():
-            found |= {f"{name}{mark} {kind} of raw": _three(one["ratio"]) for kind, one in row.items() if name != "raw"}
+            found |= {
+                f"{name}{mark} {kind} of raw": _three(one["ratio"])
+                for kind, one in row.items()
+                if name != "raw"
+            }
     for name, row in results.get("loopback", {}).items():
         if isinstance(row, dict):
-            found |= {f"loopback {name} of {at}": _three(row[at]) for at in ("raw", "raw_polling") if at != name}
+            found |= {
+                f"loopback {name} of {at}": _three(row[at])
+                for at in ("raw", "raw_polling")
+                if at != name
+            }
     if "collector" in results:
         found["collector: messages/s on this machine"] = _three(results["collector"]["rate"])
     for count in ("1", "2"):
         if "segments" in results:
-            found[f"segments: rows/s on this machine, {count} process(es)"] = _three(results["segments"][count]["rate"])
+            found[f"segments: rows/s on this machine, {count} process(es)"] = _three(
+                results["segments"][count]["rate"]
+            )
     return found
 
 
@@ -106,7 +146,11 @@ def change(name: str, old: Figure, new: Figure) -> tuple[str, bool]:
     share = (after - before) / before if before else float(after != before)
     error = (max(old[-1] - before, before - old[0]) / before) if before else 0.0
     real = not old[0] <= after <= old[-1]
-    return f"{name:<72}{before:>12,.6g}{after:>12,.6g}{share:>+9.1%} ± {error:.1%}{'   changed' if real else ''}", real
+    return (
+        f"{name:<72}{before:>12,.6g}{after:>12,.6g}{share:>+9.1%} ± {error:.1%}"
+        f"{'   changed' if real else ''}",
+        real,
+    )
 
 
 def show(old: dict[str, Figure], new: dict[str, Figure], heads: tuple[str, str]) -> list[str]:
@@ -129,18 +173,34 @@ def conclude(old: dict[str, Figure], new: dict[str, Figure], changed: list[str])
         names = [name for name in both if (len(old[name]) > 1) == noisy]
         out = [name for name in changed if (len(old[name]) > 1) == noisy]
         word = "outside of the spread" if noisy else "changed"
-        print(f"{len(names)} figures {kind}: {len(out)} {word}{': ' if out else ''}{'; '.join(out)}")
+        print(
+            f"{len(names)} figures {kind}: {len(out)} {word}{': ' if out else ''}{'; '.join(out)}"
+        )
 
 
 def write(new: dict[str, Figure]) -> None:
-    BASELINE.write_text("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in new.items()) + "\n}\n")
+    BASELINE.write_text(
+        "{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in new.items()) + "\n}\n"
+    )
     bench_readme.write()
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", type=Path, metavar="JSON", help="two runs (or baselines) to hold beside each other")
-    parser.add_argument("--write", action="store_true", help="take build/bench.json as the new baseline; README's tables with it")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "files",
+        nargs="*",
+        type=Path,
+        metavar="JSON",
+        help="two runs (or baselines) to hold beside each other",
+    )
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="take build/bench.json as the new baseline; README's tables with it",
+    )
     args = parser.parse_args()
     if len(args.files) not in (0, 2) or (args.files and args.write):
         parser.error("give two files, or none")
@@ -157,7 +217,11 @@ def main() -> int:
         return 2
     changed = show(old, new, ("first", "second") if args.files else ("baseline", "last run"))
     conclude(old, new, changed)
-    loads = [run["environment"]["load before"] for run in (kept, last) if isinstance(run.get("environment"), dict)]
+    loads = [
+        run["environment"]["load before"]
+        for run in (kept, last)
+        if isinstance(run.get("environment"), dict)
+    ]
     print(f"load before: {', '.join(loads)} (ratios are worth little on a busy machine)")
     return int(bool(changed and args.files))
 

@@ -37,15 +37,21 @@ def table(heads: Iterable[str], rows: Iterable[tuple]) -> str:
     lines = []
     for name, *values in rows:
         mark = ' class="ours"' if str(name).startswith("outpost") else ""
-        lines.append(f"<tr{mark}><td>{escape(str(name))}</td>" + "".join(f"<td>{escape(text(v))}</td>" for v in values) + "</tr>")
+        lines.append(
+            f"<tr{mark}><td>{escape(str(name))}</td>"
+            + "".join(f"<td>{escape(text(v))}</td>" for v in values)
+            + "</tr>"
+        )
     return f'<div class="scroll"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
 
 
 def chart(figure: go.Figure, height: int) -> str:
     axis = {"gridcolor": "#e4e4e4", "zeroline": False, "linecolor": "#888", "automargin": True}
     figure.update_layout(
-        height=height, margin={"l": 8, "r": 12, "t": 12, "b": 40}, dragmode=False, paper_bgcolor="white", plot_bgcolor="white",
-        font={"family": "system-ui, sans-serif", "size": 12, "color": _INK}, legend={"orientation": "h", "y": -0.3},
+        height=height, margin={"l": 8, "r": 12, "t": 12, "b": 40}, dragmode=False,
+        paper_bgcolor="white", plot_bgcolor="white",
+        font={"family": "system-ui, sans-serif", "size": 12, "color": _INK},
+        legend={"orientation": "h", "y": -0.3},
         template={"layout": {"xaxis": axis, "yaxis": axis}},
     )  # fmt: skip
     return plotly.io.to_html(figure, full_html=False, include_plotlyjs=False, config=_CONFIG)
@@ -57,7 +63,8 @@ def dots(rows: dict[str, tuple[float, float, float]], unit: str) -> str:
     middle = [rows[name][1] for name in names]
     figure = go.Figure()
     figure.add_scatter(
-        x=middle, y=names, mode="markers", showlegend=False, hovertemplate="%{y}<br>%{x:,.4~g} " + unit + "<extra></extra>",
+        x=middle, y=names, mode="markers", showlegend=False,
+        hovertemplate="%{y}<br>%{x:,.4~g} " + unit + "<extra></extra>",
         marker={"size": 11, "color": _INK, "symbol": [_symbol(name) for name in names]},
         error_x={
             "type": "data", "symmetric": False, "color": "#666", "thickness": 2,
@@ -70,7 +77,13 @@ def dots(rows: dict[str, tuple[float, float, float]], unit: str) -> str:
 
 
 def _symbol(name: str) -> str:
-    return "circle" if name.startswith("outpost") else "diamond-open" if name.startswith("raw") else "circle-open"
+    return (
+        "circle"
+        if name.startswith("outpost")
+        else "diamond-open"
+        if name.startswith("raw")
+        else "circle-open"
+    )
 
 
 def payload_lines(section: dict[str, int], lines: dict[str, growth.Line]) -> str:
@@ -81,11 +94,12 @@ def payload_lines(section: dict[str, int], lines: dict[str, growth.Line]) -> str
         if one is None:
             continue
         figure.add_scatter(
-            x=sizes, y=[counts[size] for size in sizes], name=start.removesuffix(", payload "), mode="markers",
-            marker={"symbol": symbol, "size": 9, "color": _INK},
+            x=sizes, y=[counts[size] for size in sizes], name=start.removesuffix(", payload "),
+            mode="markers", marker={"symbol": symbol, "size": 9, "color": _INK},
         )  # fmt: skip
         figure.add_scatter(
-            x=sizes, y=[one.base + one.slope * size for size in sizes], mode="lines", showlegend=False, hoverinfo="skip",
+            x=sizes, y=[one.base + one.slope * size for size in sizes], mode="lines",
+            showlegend=False, hoverinfo="skip",
             line={"color": _INK, "dash": dash, "width": 1.5},
         )  # fmt: skip
     copy, ends = lines["one copy of memory"], [256, 16359]
@@ -104,8 +118,11 @@ def payload_lines(section: dict[str, int], lines: dict[str, growth.Line]) -> str
 def flat_bars(section: dict[str, int]) -> str:
     """Each beside the others of its kind: flat is what it should be."""
     figure = go.Figure()
-    for start, symbol, name in (("flash, blocks ", "circle", "blocks"), ("flash, backlog ", "square", "backlog"),
-                                ("window, PUBACK of the oldest of ", "diamond", "window, the PUBACK alone")):  # fmt: skip
+    for start, symbol, name in (
+        ("flash, blocks ", "circle", "blocks"),
+        ("flash, backlog ", "square", "backlog"),
+        ("window, PUBACK of the oldest of ", "diamond", "window, the PUBACK alone"),
+    ):
         counts = growth.points(section, start)
         sizes = [size for size in sorted(counts) if size]
         figure.add_scatter(

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The pages' tables of figures, from host_tests/baselines (the table of wear from its own function).
+"""The pages' tables of figures, from host_tests/baselines (the table of wear from its own
+function).
 
     .venv/bin/python host_tests/bench/bench_readme.py
 
-writes each table between its marks, on its page; `bench_diff.py --write` and `size_report.py --write`
-do so, too. A test compares the pages with what this makes. A figure that the baseline does not have
-is a dash.
+writes each table between its marks, on its page; `bench_diff.py --write` and `size_report.py
+--write` do so, too. A test compares the pages with what this makes. A figure that the baseline does
+not have is a dash.
 """
 
 from __future__ import annotations
@@ -28,9 +29,15 @@ _RATES = ("outpost_ram_1", "outpost_flash_1", "simple", "robust")
 _LOOPBACK = ("ram_window_1", "flash_window_1")
 _STORES = (
     ("Outbox", "Outpost"), ("file per message, removed on ack", "a file per message"),
-    ("append + flush, segment files", "append + flush"), ("JSON list, rewritten", "a JSON list rewritten"),
+    ("append + flush, segment files", "append + flush"),
+    ("JSON list, rewritten", "a JSON list rewritten"),
 )  # fmt: skip
-_WEAR = (("60 s", "20 + 200 B", "16"), ("10 s", "20 + 200 B", "64"), ("1 s", "20 + 200 B", "256"), ("1 s", "24 + 64 B", "64"))
+_WEAR = (
+    ("60 s", "20 + 200 B", "16"),
+    ("10 s", "20 + 200 B", "64"),
+    ("1 s", "20 + 200 B", "256"),
+    ("1 s", "24 + 64 B", "64"),
+)
 Figures = dict[str, list[float]]
 
 
@@ -43,17 +50,41 @@ def measured() -> str:
     have = kept()
     empty = [_NONE, _NONE]
     rows = [
-        _row("heap per QoS 1 publish, net / gross B", [_pair(have, name, "qos1_heap") for name in _COLUMNS]),
-        _row("the same on ARM", [*(_pair(have, f"{name}, ARM", "qos1_heap") for name in _COLUMNS[:2]), *empty]),
-        _row("heap of a reconnect, net / gross B", [_pair(have, name, "reconnect_heap") for name in _COLUMNS]),
+        _row(
+            "heap per QoS 1 publish, net / gross B",
+            [_pair(have, name, "qos1_heap") for name in _COLUMNS],
+        ),
+        _row(
+            "the same on ARM",
+            [*(_pair(have, f"{name}, ARM", "qos1_heap") for name in _COLUMNS[:2]), *empty],
+        ),
+        _row(
+            "heap of a reconnect, net / gross B",
+            [_pair(have, name, "reconnect_heap") for name in _COLUMNS],
+        ),
         _row("writes per QoS 1 publish", [_one(have, f"{name} qos1_writes") for name in _COLUMNS]),
         _row("instructions per QoS 1 message", _instructions(have, "instructions")),
         _row("the same on ARM", _instructions(have, "instructions, ARM")),
-        _row("QoS 1, window 1, of a raw loop", [_spread(have, f"{name} qos1 of raw") for name in _RATES]),
-        _row("with TCP_NODELAY set by hand", [*empty, *(_spread(have, f"{name}+ qos1 of raw") for name in _RATES[2:])]),
-        _row("as boards get it, of a raw loop", [*(_spread(have, f"loopback {name} of raw") for name in _LOOPBACK), *empty]),
-        _row("of a raw loop that polls", [*(_spread(have, f"loopback {name} of raw_polling") for name in _LOOPBACK), *empty]),
-        _row("reconnects, of a raw loop's", [_spread(have, f"{name} reconnect of raw") for name in _RATES]),
+        _row(
+            "QoS 1, window 1, of a raw loop",
+            [_spread(have, f"{name} qos1 of raw") for name in _RATES],
+        ),
+        _row(
+            "with TCP_NODELAY set by hand",
+            [*empty, *(_spread(have, f"{name}+ qos1 of raw") for name in _RATES[2:])],
+        ),
+        _row(
+            "as boards get it, of a raw loop",
+            [*(_spread(have, f"loopback {name} of raw") for name in _LOOPBACK), *empty],
+        ),
+        _row(
+            "of a raw loop that polls",
+            [*(_spread(have, f"loopback {name} of raw_polling") for name in _LOOPBACK), *empty],
+        ),
+        _row(
+            "reconnects, of a raw loop's",
+            [_spread(have, f"{name} reconnect of raw") for name in _RATES],
+        ),
     ]
     return _table(("", "Outpost, RAM", "Outpost, flash", "umqtt.simple", "umqtt.robust"), rows)
 
@@ -71,7 +102,8 @@ def sizes() -> str:
         frozen = f"{int(row['frozen']):,}" if row["frozen"] else _NONE
         heap = int(row["heap_import"]) + int(row["heap_instance"])
         lines.append(_row(title, [f"{int(row['mpy']):,}", f"{heap:,}", frozen]))
-    lines.append("| mqtt_as, for comparison, without any store | 11,173 | 16,320 | |")  # measured on another day, not from PyPI
+    # mqtt_as is not from PyPI, and was measured on another day
+    lines.append("| mqtt_as, for comparison, without any store | 11,173 | 16,320 | |")
     return _table(("", ".mpy", "heap", "heap, frozen into the image"), lines)
 
 
@@ -83,7 +115,13 @@ def outbox() -> str:
         names = {key: f"flash: {store}, unit 256: {key}" for key in forms}
         fine = {"erases": ".4f"} if store == "Outbox" else {}
         rows.append(
-            _row(title, [f"{have[name][0]:{fine.get(k, forms[k])}}" if name in have else _NONE for k, name in names.items()])
+            _row(
+                title,
+                [
+                    f"{have[name][0]:{fine.get(k, forms[k])}}" if name in have else _NONE
+                    for k, name in names.items()
+                ],
+            )
         )
     return _table(("store", "erases", "programs", "bytes programmed", "heap, net"), rows)
 
@@ -91,9 +129,13 @@ def outbox() -> str:
 def wear() -> str:
     from outpost_tools.outbox import wear as model
 
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in model.table(100_000, 4)]
+    lines = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in model.table(100_000, 4)
+    ]
     found = {(every, load, blocks): rest for every, load, _, blocks, *rest in lines}
-    rows = [_row(every, [load, blocks, *found[every, load, blocks]]) for every, load, blocks in _WEAR]
+    rows = [
+        _row(every, [load, blocks, *found[every, load, blocks]]) for every, load, blocks in _WEAR
+    ]
     heads = (
         "a message every",
         "topic + payload",
@@ -114,7 +156,10 @@ TABLES: dict[str, tuple[Path, Callable[[], str]]] = {
 
 
 def _table(heads: tuple[str, ...], rows: list[str]) -> str:
-    return "\n".join([_row(heads[0], list(heads[1:])), "|---|" + "---:|" * (len(heads) - 1), *rows]) + "\n"
+    return (
+        "\n".join([_row(heads[0], list(heads[1:])), "|---|" + "---:|" * (len(heads) - 1), *rows])
+        + "\n"
+    )
 
 
 def _row(name: str, cells: list[str]) -> str:
@@ -134,7 +179,11 @@ def _instructions(have: Figures, title: str) -> list[str]:
     cells = []
     for kind in ("RAM", "flash"):
         names = [f"{title}: {kind} {step}" for step in growth.STEPS]
-        cells.append(f"{sum(have[name][0] for name in names):,.0f}" if all(name in have for name in names) else _NONE)
+        cells.append(
+            f"{sum(have[name][0] for name in names):,.0f}"
+            if all(name in have for name in names)
+            else _NONE
+        )
     return cells + [_one(have, f"{title}: {name}") for name in ("simple", "robust")]
 
 
@@ -146,7 +195,7 @@ def _spread(have: Figures, name: str) -> str:
 
 
 def shown(name: str, text: str) -> str:
-    """The table of that name as it stands in the text. Raises ValueError when a mark is not there."""
+    """The table of that name as it stands in the text. Raises ValueError when a mark is missing."""
     _, begin, rest = text.partition(_begin(name))
     found, end, _ = rest.partition(_END)
     if not begin or not end:
@@ -163,7 +212,9 @@ def write() -> None:
     for name, (page, make) in TABLES.items():
         text = page.read_text(encoding="utf-8")
         begin = _begin(name)
-        page.write_text(text.replace(begin + shown(name, text) + _END, begin + make() + _END), "utf-8")
+        page.write_text(
+            text.replace(begin + shown(name, text) + _END, begin + make() + _END), "utf-8"
+        )
 
 
 if __name__ == "__main__":

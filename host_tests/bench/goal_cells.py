@@ -1,4 +1,6 @@
-"""What the rows of goals.py measure: figures from the results of run_bench.py, and whether the goal is reached."""
+"""What the rows of goals.py measure: figures from the results of run_bench.py, and whether the goal
+is reached.
+"""
 
 from __future__ import annotations
 
@@ -55,10 +57,20 @@ def publish_heap(results: Results) -> Cell:
         if not all(cells.values()):
             found.append(f"{processor}: not to be had here")
             continue
-        found += [f"{processor}, {OUTBOXES[kind]}: {_pair(row['qos1_heap'])}" for kind, row in cells.items()]
+        found += [
+            f"{processor}, {OUTBOXES[kind]}: {_pair(row['qos1_heap'])}"
+            for kind, row in cells.items()
+        ]
         good &= all(row["qos1_heap"] == [0, 0] and row["qos1_locked"] for row in cells.values())
-    locked = all(row["qos1_locked"] for rows in (section["cells"], section["arm"]) for name, row in rows.items() if name in HEAP)
-    return Cell("; ".join(found) + f"; with the heap locked: {'yes' if locked else 'no'}", _state(good), [])
+    locked = all(
+        row["qos1_locked"]
+        for rows in (section["cells"], section["arm"])
+        for name, row in rows.items()
+        if name in HEAP
+    )
+    return Cell(
+        "; ".join(found) + f"; with the heap locked: {'yes' if locked else 'no'}", _state(good), []
+    )
 
 
 HEAP = ("outpost_ram_1", "outpost_nor_1")
@@ -67,18 +79,29 @@ OUTBOXES = {"ram": "RAM", "nor": "flash outbox"}
 
 def peer_cells(key: str, unit: str) -> Callable[[Results], str]:
     def peers(results: Results) -> str:
-        cells = {name: row.get(key) for name, row in results["peers"]["cells"].items() if not name.startswith("outpost")}
-        return ", ".join(f"{name} {_pair(value)}" for name, value in cells.items() if value) + f" {unit}"
+        cells = {
+            name: row.get(key)
+            for name, row in results["peers"]["cells"].items()
+            if not name.startswith("outpost")
+        }
+        return (
+            ", ".join(f"{name} {_pair(value)}" for name, value in cells.items() if value)
+            + f" {unit}"
+        )
 
     return peers
 
 
 def idle(results: Results) -> Cell:
     section = _section(results, "peers")
-    rows = [rows[name] for rows in (section["cells"], section["arm"]) for name in HEAP if name in rows]
+    rows = [
+        rows[name] for rows in (section["cells"], section["arm"]) for name in HEAP if name in rows
+    ]
     worst = [max(row["idle_heap"][at] for row in rows) for at in (0, 1)]
     return Cell(
-        f"{_pair(worst)} B/s at 100 polls a second, {'x86 and ARM' if section['arm'] else 'x86'}", _state(worst == [0, 0]), []
+        f"{_pair(worst)} B/s at 100 polls a second, {'x86 and ARM' if section['arm'] else 'x86'}",
+        _state(worst == [0, 0]),
+        [],
     )
 
 
@@ -86,7 +109,10 @@ def rate(kind: str, goal: float, part: str) -> Callable[[Results], Cell]:
     def measure(results: Results) -> Cell:
         row = _section(results, "loopback")[kind]
         of_raw, of_polling = (_span(row[limit], ".2f") for limit in ("raw", "raw_polling"))
-        measured = f"{of_raw} of the loop that waits, {of_polling} of the loop that polls; {row['median']:,.0f}/s"
+        measured = (
+            f"{of_raw} of the loop that waits, {of_polling} of the loop that polls; "
+            f"{row['median']:,.0f}/s"
+        )
         return Cell(measured, _state(row["raw"]["median"] >= goal), _instructions(results, part))
 
     return measure
@@ -100,12 +126,20 @@ def times_peers(results: Results) -> str:
         for name in (each for peer in names for each in (peer, f"{peer}+") if each in rates):
             found[name] = rates["outpost_ram_1"]["qos1"]["median"] / rates[name]["qos1"]["median"]
     each = ", ".join(f"{times:,.2f} x {name}" for name, times in found.items())
-    return f"Outpost without outbox: {each} (+: TCP_NODELAY set by hand; minimqtt: both under CPython)" if found else ""
+    return (
+        f"Outpost without outbox: {each} (+: TCP_NODELAY set by hand; minimqtt: both under CPython)"
+        if found
+        else ""
+    )
 
 
 def _instructions(results: Results, kind: str) -> Profile:
     found = results.get("instructions", {})
-    steps = {step: found[f"{kind} {step}"] for step in ("publish", "send", "PUBACK", "idle") if f"{kind} {step}" in found}
+    steps = {
+        step: found[f"{kind} {step}"]
+        for step in ("publish", "send", "PUBACK", "idle")
+        if f"{kind} {step}" in found
+    }
     whole = sum(steps.values()) - steps.get("idle", 0)
     names = {
         "publish": "publish()",
@@ -114,13 +148,22 @@ def _instructions(results: Results, kind: str) -> Profile:
         "idle": "poll() that finds nothing",
     }
     profile = [
-        (f"instructions: {names[step]}", f"{count:,}{f' ({count / whole:.0%})' if step != 'idle' else ''}")
+        (
+            f"instructions: {names[step]}",
+            f"{count:,}{f' ({count / whole:.0%})' if step != 'idle' else ''}",
+        )
         for step, count in steps.items()
     ]
     if kind == "flash":
-        profile += [(name, f"{count:,}") for name, count in found.items() if name.startswith(growth.OF_A_STORED)]
+        profile += [
+            (name, f"{count:,}")
+            for name, count in found.items()
+            if name.startswith(growth.OF_A_STORED)
+        ]
     return profile + [
-        (f"instructions: {name}, the whole message", f"{found[name]:,}") for name in ("raw", "simple", "robust") if name in found
+        (f"instructions: {name}, the whole message", f"{found[name]:,}")
+        for name in ("raw", "simple", "robust")
+        if name in found
     ]
 
 
@@ -132,13 +175,15 @@ def size(name: str, configuration: size_report.Configuration) -> Callable[[Resul
         value, goal = row["heap"], configuration.heap_goal
         on_arm = f"{row['heap_arm']:,}" if row.get("heap_arm") else "not to be had here"
         state = YES if value <= goal else BUDGET if value <= configuration.heap_budget else NO
-        return Cell(f"{value:,}, ARM {on_arm}; .mpy {row['mpy']:,}", state, _modules(results, configuration))
+        return Cell(
+            f"{value:,}, ARM {on_arm}; .mpy {row['mpy']:,}", state, _modules(results, configuration)
+        )
 
     return measure
 
 
 def frozen_size(configuration: size_report.Configuration) -> Callable[[Results], Cell]:
-    """The same with the firmware in the image: from size.csv, because it needs a build of its own."""
+    """The same with the firmware in the image: from size.csv, as it needs a build of its own."""
 
     def measure(results: Results) -> Cell:
         row = size_report.read_baseline().get(f"= {configuration.title}")
@@ -151,12 +196,19 @@ def frozen_size(configuration: size_report.Configuration) -> Callable[[Results],
 
 def _modules(results: Results, configuration: size_report.Configuration) -> Profile:
     parts = results.get("modules", {}).get(configuration.title, {})
-    return [(name, f"{part['heap']:,}") for name, part in sorted(parts.items(), key=lambda item: -item[1]["heap"])]
+    return [
+        (name, f"{part['heap']:,}")
+        for name, part in sorted(parts.items(), key=lambda item: -item[1]["heap"])
+    ]
 
 
 def peer_sizes(key: str) -> Callable[[Results], str]:
     def peers(results: Results) -> str:
-        rows = {name: row[key] for name, row in results["peer_sizes"].items() if not name.startswith("outpost")}
+        rows = {
+            name: row[key]
+            for name, row in results["peer_sizes"].items()
+            if not name.startswith("outpost")
+        }
         mpy = results.get("cpython_cells", {}).get("mpy")
         rows |= {"minimqtt with what it imports": sum(mpy.values())} if mpy and key == "mpy" else {}
         return ", ".join(f"{name} {value:,}" for name, value in rows.items())
@@ -165,30 +217,49 @@ def peer_sizes(key: str) -> Callable[[Results], str]:
 
 
 def flash(results: Results) -> Cell:
-    row = next(row for row in _section(results, "outbox_vs_littlefs") if row["store"] == "Outbox" and row["unit_bytes"] == 256)
-    good = row["erases"] <= 0.026 and row["programs"] <= 1.02 and row["heap_net"] == row["heap_gross"] == 0
+    row = next(
+        row
+        for row in _section(results, "outbox_vs_littlefs")
+        if row["store"] == "Outbox" and row["unit_bytes"] == 256
+    )
+    good = (
+        row["erases"] <= 0.026
+        and row["programs"] <= 1.02
+        and row["heap_net"] == row["heap_gross"] == 0
+    )
     heap = f"{row['heap_net']:.0f} net, {row['heap_gross']:.0f} gross"
     return Cell(f"{row['erases']:.4f} / {row['programs']:.2f} / {heap}", _state(good), [])
 
 
 def stores(results: Results) -> str:
-    rows = [row for row in results["outbox_vs_littlefs"] if row["unit_bytes"] == 256 and not row["store"].startswith("Outbox")]
-    return ", ".join(f"{row['store']}: {row['erases']:.3f} / {row['programs']:.2f} / {row['heap_net']:,.0f}" for row in rows)
+    rows = [
+        row
+        for row in results["outbox_vs_littlefs"]
+        if row["unit_bytes"] == 256 and not row["store"].startswith("Outbox")
+    ]
+    return ", ".join(
+        f"{row['store']}: {row['erases']:.3f} / {row['programs']:.2f} / {row['heap_net']:,.0f}"
+        for row in rows
+    )
 
 
 def cuts(results: Results) -> Cell:
     row = _section(results, "power_cuts")
     said = "; ".join(row["violations"]) or "0 lost, 0 invented, 0 out of order"
-    measured = f"{row['cuts']:,} cuts, {row['second_cuts']:,} with a second one: {said}; at most {row['duplicates']} sent again"
+    measured = (
+        f"{row['cuts']:,} cuts, {row['second_cuts']:,} with a second one: {said}; "
+        f"at most {row['duplicates']} sent again"
+    )
     return Cell(measured, _state(not row["violations"] and row["second_cuts"] > 0), [])
 
 
 def collector(results: Results) -> Cell:
     row = _section(results, "collector")
     measured = f"{_span(row['rate'])} messages/s, {row['lost']} lost"
+    broker_ms = row["broker_cpu_s_per_1000"]["median"] * 1000
     profile = [
         ("messages per CPU second of the collector", _span(row["rate_per_cpu_s"])),
-        ("broker: CPU ms per 1,000 messages", f"{row['broker_cpu_s_per_1000']['median'] * 1000:.1f}"),
+        ("broker: CPU ms per 1,000 messages", f"{broker_ms:.1f}"),
         ("fsync", row["commits"]), *_busy(results),
     ]  # fmt: skip
     return Cell(measured, _state(row["rate"]["median"] >= 15_000 and row["lost"] == 0), profile)
@@ -197,28 +268,48 @@ def collector(results: Results) -> Cell:
 def segments(results: Results) -> Cell:
     row = _section(results, "segments")
     best = max(row["1"]["rate"], row["2"]["rate"], key=lambda one: one["median"])
-    profile = [(f"rows per CPU second, {count} process(es)", _span(row[count]["per_cpu_s"])) for count in ("1", "2")]
-    return Cell(f"{_span(best)} rows/s", _state(best["median"] >= 500_000), profile + _busy(results))
+    profile = [
+        (f"rows per CPU second, {count} process(es)", _span(row[count]["per_cpu_s"]))
+        for count in ("1", "2")
+    ]
+    return Cell(
+        f"{_span(best)} rows/s", _state(best["median"] >= 500_000), profile + _busy(results)
+    )
 
 
 def spark(results: Results) -> Cell:
     row = _section(results, "spark")
     profile = [*_busy(results)]
     if "segments" in results:
-        profile.insert(0, ("the reader without Spark, 2 processes", f"{_span(results['segments']['2']['rate'])} rows/s"))
+        profile.insert(
+            0,
+            (
+                "the reader without Spark, 2 processes",
+                f"{_span(results['segments']['2']['rate'])} rows/s",
+            ),
+        )
     return Cell(f"{row['rate']:,} rows/s, one figure", _state(row["rate"] >= 500_000), profile)
 
 
 def _busy(results: Results) -> Profile:
     environment = results.get("environment", {})
-    return [("processors; load before the run", f"{environment.get('cpus', '?')}; {environment.get('load before', '?')}")]
+    return [
+        (
+            "processors; load before the run",
+            f"{environment.get('cpus', '?')}; {environment.get('load before', '?')}",
+        )
+    ]
 
 
 def stored_instructions(results: Results) -> Cell:
     found = _section(results, "instructions")
     whole = growth.whole(found, "flash")
     arm = results.get("instructions_arm") or {}
-    beside = f", ARM {growth.whole(arm, 'flash'):,}" if "flash publish" in arm else ", ARM: not counted here"
+    beside = (
+        f", ARM {growth.whole(arm, 'flash'):,}"
+        if "flash publish" in arm
+        else ", ARM: not counted here"
+    )
     robust = found.get("robust")
     if robust is None:
         raise Missing("umqtt.robust could not be had")
@@ -245,17 +336,26 @@ def chip(goals: dict[str, int]) -> Callable[[Results], Cell]:
 
     def measure(results: Results) -> Cell:
         found = _section(results, "chip")
-        measured = ", ".join(f"{_CHIP_TITLES.get(name, name)} {found[name]['cycles']:,}" for name in goals)
+        measured = ", ".join(
+            f"{_CHIP_TITLES.get(name, name)} {found[name]['cycles']:,}" for name in goals
+        )
         good = all(found[name]["cycles"] <= goal for name, goal in goals.items())
-        parts = [name for name in found if name not in goals and not name.startswith(_NOT_IN_A_MESSAGE)]
-        return Cell(measured, _state(good), [(name, f"{found[name]['cycles']:,}") for name in parts])
+        parts = [
+            name for name in found if name not in goals and not name.startswith(_NOT_IN_A_MESSAGE)
+        ]
+        return Cell(
+            measured, _state(good), [(name, f"{found[name]['cycles']:,}") for name in parts]
+        )
 
     return measure
 
 
 def chip_peers(results: Results) -> str:
     found = {name: row for name, row in results["chip"].items() if name.startswith("umqtt")}
-    return ", ".join(f"{name} {row['cycles']:,}" for name, row in found.items()) + "; none of them stores"
+    return (
+        ", ".join(f"{name} {row['cycles']:,}" for name, row in found.items())
+        + "; none of them stores"
+    )
 
 
 def chip_start(results: Results) -> Cell:
@@ -276,7 +376,9 @@ def chip_start(results: Results) -> Cell:
 def chip_start_frozen(results: Results) -> Cell:
     found = _section(results, "chip_start")
     names = [name for name in found if name.startswith("frozen_")]
-    profile = [(name.removesuffix("_s").replace("_", " "), f"{found[name]:.2f} s") for name in names]
+    profile = [
+        (name.removesuffix("_s").replace("_", " "), f"{found[name]:.2f} s") for name in names
+    ]
     return _start_cell(found["frozen_stored_s"], 0.6, profile)
 
 
@@ -295,8 +397,13 @@ def stored_grows(results: Results) -> Cell:
 
 
 def _verdicts(verdicts: list[growth.Verdict], found: dict[str, int]) -> Cell:
-    measured = "; ".join(f"{one.what}: {one.says}{'' if one.holds else ' (not as it should be)'}" for one in verdicts)
-    profile = [(f"{name}, instructions a byte", f"{one.slope:.1f}") for name, one in growth.lines(found).items()]
+    measured = "; ".join(
+        f"{one.what}: {one.says}{'' if one.holds else ' (not as it should be)'}" for one in verdicts
+    )
+    profile = [
+        (f"{name}, instructions a byte", f"{one.slope:.1f}")
+        for name, one in growth.lines(found).items()
+    ]
     return Cell(measured, _state(all(one.holds for one in verdicts)), profile)
 
 

@@ -1,4 +1,6 @@
-"""How the instructions of a message grow: lines fitted through the counts of instructions.py, and verdicts in words."""
+"""How the instructions of a message grow: lines fitted through the counts of instructions.py, and
+verdicts in words.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ import numpy as np
 
 STEPS = ("publish", "send", "PUBACK")
 FLAT = 0.01  # of the count: what still is called flat
-LINEAR = 0.05  # of a count: how far it may lie from the line (pages are 256 bytes, and a record begins where it begins)
+# How far a count may lie from the line, as a share of it: pages are 256 bytes, and a record begins
+# anywhere in one.
+LINEAR = 0.05
 SAME_SLOPE = 1.05  # times a copy's slope
 IN_RAM = ("message in RAM, by payload", "message in RAM through the client, by payload")
 STORED = "stored message, by payload"
@@ -18,7 +22,9 @@ Counts = dict[str, int]
 
 @dataclass(frozen=True)
 class Line:
-    """instructions = base + slope x bytes, by least squares; worst: the largest distance of a count from it, of that count."""
+    """instructions = base + slope x bytes, by least squares; worst: the largest distance of a count
+    from it, of that count.
+    """
 
     base: float
     slope: float
@@ -44,10 +50,14 @@ def points(found: Counts, start: str) -> dict[int, int]:
 
 
 def fit(counts: dict[int, int]) -> Line:
-    """Weighted so that each count's relative distance is what is small: the long ones would decide alone otherwise."""
+    """Weighted so that each count's relative distance is what is small: the long ones would decide
+    alone otherwise.
+    """
     sizes, values = list(counts), list(counts.values())
     slope, base = map(float, np.polyfit(sizes, values, 1, w=[1 / value for value in values]))
-    return Line(base, slope, max(abs(base + slope * size - count) / count for size, count in counts.items()))
+    return Line(
+        base, slope, max(abs(base + slope * size - count) / count for size, count in counts.items())
+    )
 
 
 def lines(found: Counts) -> dict[str, Line]:
@@ -60,11 +70,16 @@ def lines(found: Counts) -> dict[str, Line]:
         "stored message, by payload": "flash, payload ",
         "stored message, by topic": "flash, topic ",
     }
-    return {what: fit(counts) for what, start in named.items() if len(counts := points(found, start)) > 1}
+    return {
+        what: fit(counts)
+        for what, start in named.items()
+        if len(counts := points(found, start)) > 1
+    }
 
 
 def flat(found: Counts) -> list[Verdict]:
-    backlog = {held: count for held, count in points(found, "flash, backlog ").items() if held}  # without one no read of flash
+    # without a backlog nothing is read from flash
+    backlog = {held: count for held, count in points(found, "flash, backlog ").items() if held}
     return [
         _flat("backlog", backlog, "held"),
         _flat("blocks", points(found, "flash, blocks "), "blocks"),
@@ -79,8 +94,10 @@ def linear(found: Counts, names: tuple[str, ...]) -> list[Verdict]:
     result = []
     for name in names:
         one = fitted[name]
-        says = f"{one.slope:.1f} instructions a byte: {one.slope / copy:.2f} copies ({one.slope / crc:.2f} CRCs)"
-        says += f"; within {one.worst:.1%} of a line"
+        says = (
+            f"{one.slope:.1f} instructions a byte: {one.slope / copy:.2f} copies "
+            f"({one.slope / crc:.2f} CRCs); within {one.worst:.1%} of a line"
+        )
         result.append(Verdict(name, says, one.slope <= copy * SAME_SLOPE and one.worst <= LINEAR))
     return result
 

@@ -1,6 +1,8 @@
-"""What a table of pipeline_load's messages must hold: number of rows and a checksum, from the formulas of the load alone.
+"""What a table of pipeline_load's messages must hold: number of rows and a checksum, from the
+formulas of the load alone.
 
-The checksum is a sum of one hash per row, so it depends on no order, and a row that is missing, twice or wrong shows.
+The checksum is a sum of one hash per row, so it depends on no order, and a row that is missing,
+twice or wrong shows.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ def _of_device(device: int, messages: int) -> Content:
     record = np.arange(len(seq)) - np.repeat(np.cumsum(counts) - counts, counts)
     value = (seq * 7919 + record * 104_729) % VALUES
     time_ms = START_S * 1000 + seq // 2 * 1000 + seq % 2 * 500
-    return _content(np.full(len(seq), device), seq, record, (seq + record) % len(SENSORS), value, time_ms)
+    return _content(
+        np.full(len(seq), device), seq, record, (seq + record) % len(SENSORS), value, time_ms
+    )
 
 
 def found(files: list[Path]) -> Content:
@@ -68,7 +72,13 @@ def found(files: list[Path]) -> Content:
     for batch in _batches(files):
         seq, record = (batch[name].to_numpy(zero_copy_only=False) for name in ("seq", "record"))
         value = np.rint(batch["value"].to_numpy(zero_copy_only=False) * 100)
-        time_ms = batch["time"].cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy(zero_copy_only=False) / 1000
+        time_ms = (
+            batch["time"]
+            .cast(pa.timestamp("us", "UTC"))
+            .cast(pa.int64())
+            .to_numpy(zero_copy_only=False)
+            / 1000
+        )
         total += _content(_devices(batch), seq, record, _sensors(batch), value, time_ms)
     return total
 
@@ -90,10 +100,15 @@ def _device(device: str, stream: str) -> int:
 
 
 def _sensors(batch: pa.RecordBatch) -> np.ndarray:
-    names = pc.binary_join_element_wise(batch["name"], pc.fill_null(batch["unit"], ""), " ").dictionary_encode()
+    names = pc.binary_join_element_wise(
+        batch["name"], pc.fill_null(batch["unit"], ""), " "
+    ).dictionary_encode()
     return _looked_up(names, lambda name: _SENSORS.index(name) if name in _SENSORS else _WRONG)
 
 
 def _looked_up(names: pa.DictionaryArray, number) -> np.ndarray:
-    numbers = np.array([_WRONG if name is None else number(name) for name in names.dictionary.to_pylist()], np.int64)
+    numbers = np.array(
+        [_WRONG if name is None else number(name) for name in names.dictionary.to_pylist()],
+        np.int64,
+    )
     return numbers[names.indices.to_numpy(zero_copy_only=False)]

@@ -1,16 +1,18 @@
-"""The ways from messages to a table of readings that pipeline_growth.py measures, each a program of its own.
+"""The ways from messages to a table of readings that pipeline_growth.py measures, each a program of
+its own.
 
     python growth_ways.py WAY INPUT OUTPUT
 
-prints one JSON object: wall and CPU seconds of its phases. All write the same rows: typed, each message once by (device,
-stream, seq), each reading a row, Parquet by day.
+prints one JSON object: wall and CPU seconds of its phases. All write the same rows: typed, each
+message once by (device, stream, seq), each reading a row, Parquet by day.
 
 - outpost: the real job on segments, silver and gold.
-- json-batch: Spark on JSON lines with from_json, dropDuplicates of whole messages, then the readings. The least work that
-  Spark can do: one pass, nothing is remembered, so the next run would read everything again.
-- json-stream: the same as a stream with AvailableNow, as one would run it every few minutes: the next run reads only what
-  is new. dropDuplicates without a watermark, because a replay may be of any age; its keys are in RocksDB, which is what
-  Spark's manual advises for millions of keys.
+- json-batch: Spark on JSON lines with from_json, dropDuplicates of whole messages, then the
+  readings. The least work that Spark can do: one pass, nothing is remembered, so the next run would
+  read everything again.
+- json-stream: the same as a stream with AvailableNow, as one would run it every few minutes: the
+  next run reads only what is new. dropDuplicates without a watermark, because a replay may be of
+  any age; its keys are in RocksDB, which is what Spark's manual advises for millions of keys.
 - pandas: one script, all in memory.
 
 Both Spark ways get twice the heap of Outpost's session.
@@ -31,7 +33,8 @@ import process_tree  # noqa: E402
 _FILES_PER_BATCH = 8  # some 128 MiB: Outpost's own bound
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PACK = (
-    "received BIGINT, topic STRING, payload ARRAY<STRUCT<bn: STRING, bt: DOUBLE, t: DOUBLE, up: DOUBLE, ver: INT, sid: STRING,"
+    "received BIGINT, topic STRING, payload ARRAY<STRUCT<"
+    "bn: STRING, bt: DOUBLE, t: DOUBLE, up: DOUBLE, ver: INT, sid: STRING,"
     " seq: BIGINT, held: BIGINT, boot: INT, n: STRING, u: STRING, v: DOUBLE>>"
 )
 
@@ -45,7 +48,10 @@ class Phases:
 
     def end(self, name: str) -> None:
         now = (time.monotonic(), sum(process_tree.members(os.getsid(0)).values()))
-        self.seconds |= {f"{name}_s": now[0] - self._last[0], f"{name}_cpu_s": now[1] - self._last[1]}
+        self.seconds |= {
+            f"{name}_s": now[0] - self._last[0],
+            f"{name}_cpu_s": now[1] - self._last[1],
+        }
         self._last = now
 
 
@@ -93,7 +99,15 @@ def _readings(lines):
     messages = packs.select(
         F.regexp_replace(head["bn"], "/$", "").alias("device"),
         head["sid"].alias("stream"),
-        *(head[label].alias(name) for label, name in (("seq", "seq"), ("boot", "boot"), ("held", "held"), ("ver", "version"))),
+        *(
+            head[label].alias(name)
+            for label, name in (
+                ("seq", "seq"),
+                ("boot", "boot"),
+                ("held", "held"),
+                ("ver", "version"),
+            )
+        ),
         head["bt"].alias("bt"),
         "received",
         "payload",
@@ -102,7 +116,10 @@ def _readings(lines):
     time_us = F.rint((F.col("bt") + F.coalesce("r.t", F.lit(0.0))) * 1_000_000).cast("bigint")
     return rows.select(
         *("device", "stream", "seq", "record", "boot", "held", "version"),
-        *(F.col(f"r.{label}").alias(name) for label, name in (("n", "name"), ("u", "unit"), ("v", "value"))),
+        *(
+            F.col(f"r.{label}").alias(name)
+            for label, name in (("n", "name"), ("u", "unit"), ("v", "value"))
+        ),
         F.timestamp_micros(time_us).alias("time"),
         F.timestamp_millis("received").alias("received"),
     ).withColumn("day", F.to_date("time"))
@@ -111,7 +128,9 @@ def _readings(lines):
 def json_batch(source: Path, target: Path, phases: Phases) -> None:
     spark = _spark(target)
     phases.end("start")
-    _readings(spark.read.text(str(source / "lines"))).write.partitionBy("day").parquet(str(target / "silver"))
+    _readings(spark.read.text(str(source / "lines"))).write.partitionBy("day").parquet(
+        str(target / "silver")
+    )
     phases.end("silver")
     spark.stop()
 
@@ -119,9 +138,18 @@ def json_batch(source: Path, target: Path, phases: Phases) -> None:
 def json_stream(source: Path, target: Path, phases: Phases) -> None:
     spark = _spark(target)
     phases.end("start")
-    lines = spark.readStream.option("maxFilesPerTrigger", _FILES_PER_BATCH).text(str(source / "lines"))
-    writer = _readings(lines).writeStream.format("parquet").partitionBy("day").option("path", str(target / "silver"))
-    writer.option("checkpointLocation", str(target / "checkpoint")).trigger(availableNow=True).start().awaitTermination()
+    lines = spark.readStream.option("maxFilesPerTrigger", _FILES_PER_BATCH).text(
+        str(source / "lines")
+    )
+    writer = (
+        _readings(lines)
+        .writeStream.format("parquet")
+        .partitionBy("day")
+        .option("path", str(target / "silver"))
+    )
+    writer.option("checkpointLocation", str(target / "checkpoint")).trigger(
+        availableNow=True
+    ).start().awaitTermination()
     phases.end("silver")
     spark.stop()
 
@@ -136,16 +164,45 @@ def pandas(source: Path, target: Path, phases: Phases) -> None:
             for line in file:
                 message = json.loads(line)
                 head = message["payload"][0]
-                base = (head["bn"][:-1], head["sid"], head["seq"], head["boot"], head["held"], head["ver"], message["received"])
+                base = (
+                    head["bn"][:-1],
+                    head["sid"],
+                    head["seq"],
+                    head["boot"],
+                    head["held"],
+                    head["ver"],
+                    message["received"],
+                )
                 start = head["bt"]
                 for record, reading in enumerate(message["payload"]):
-                    row = (record, reading["n"], reading.get("u"), reading["v"], start + reading.get("t", 0.0))
+                    row = (
+                        record,
+                        reading["n"],
+                        reading.get("u"),
+                        reading["v"],
+                        start + reading.get("t", 0.0),
+                    )
                     rows.append(base + row)
-    names = ["device", "stream", "seq", "boot", "held", "version", "received", "record", "name", "unit", "value", "time"]
+    names = [
+        "device",
+        "stream",
+        "seq",
+        "boot",
+        "held",
+        "version",
+        "received",
+        "record",
+        "name",
+        "unit",
+        "value",
+        "time",
+    ]
     frame = pd.DataFrame(rows, columns=names)
     del rows
     frame = frame.drop_duplicates(["device", "stream", "seq", "record"])
-    frame["time"] = pd.to_datetime((frame["time"] * 1_000_000).round().astype("int64"), unit="us", utc=True)
+    frame["time"] = pd.to_datetime(
+        (frame["time"] * 1_000_000).round().astype("int64"), unit="us", utc=True
+    )
     frame["received"] = pd.to_datetime(frame["received"], unit="ms", utc=True)
     frame["day"] = frame["time"].dt.date
     frame.to_parquet(target / "silver", partition_cols=["day"])

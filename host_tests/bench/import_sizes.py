@@ -1,9 +1,13 @@
-"""Heap that modules take on import, in the order given, then one instance: for host_tests/bench/size_report.py.
+"""Heap that modules take on import, in the order given, then one instance: for
+host_tests/bench/size_report.py.
 
-    import_sizes.py MODULE... [= BUILDER]      MODULE: as in `import`; BUILDER: a function of size_instances.py
+    import_sizes.py MODULE... [= BUILDER]
 
-Prints `name bytes-in-use` at `=start`, behind each import, and with a builder at `=ready` and `=instance`, behind each the
-interpreter's word on its names; last `=modules` and which modules of ours are loaded.
+MODULE is a name as in `import`, BUILDER a function of size_instances.py.
+
+Prints `name bytes-in-use` at `=start`, behind each import, and with a builder at `=ready` and
+`=instance`, behind each the interpreter's word on its names; last `=modules` and which modules of
+ours are loaded.
 """
 
 import gc
@@ -35,4 +39,11 @@ if builder:
     point("=ready")
     made = make(device)
     point("=instance")
-print("=modules", *[name for name in sys.modules if name.partition(".")[0] in ("outpost", "station", "support") and "." in name])
+print(
+    "=modules",
+    *[
+        name
+        for name in sys.modules
+        if name.partition(".")[0] in ("outpost", "station", "support") and "." in name
+    ],
+)

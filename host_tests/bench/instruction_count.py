@@ -1,9 +1,11 @@
-"""Counts the machine instructions that a program takes between two marks, by single steps (ptrace on Linux for x86-64; CPython).
+"""Counts the machine instructions that a program takes between two marks, by single steps (ptrace
+on Linux for x86-64; CPython).
 
-For a program that runs under the 64-bit or the 32-bit x86 instruction set. It marks a stretch by writing to any file descriptor:
-b"\\x01B" and a name before it, b"\\x01E" behind it. Counted is what the process itself executes: a system call is one, each
-turn of a repeated string instruction is one. The two write() calls add a constant: mark an empty stretch to learn it.
-Deterministic where time is not. Some 40,000 instructions/s.
+For a program that runs under the 64-bit or the 32-bit x86 instruction set. It marks a stretch by
+writing to any file descriptor: b"\\x01B" and a name before it, b"\\x01E" behind it. Counted is what
+the process itself executes: a system call is one, each turn of a repeated string instruction is
+one. The two write() calls add a constant: mark an empty stretch to learn it. Deterministic where
+time is not. Some 40,000 instructions/s.
 """
 
 import ctypes
@@ -12,7 +14,14 @@ import platform
 import signal
 from collections.abc import Callable, Iterator
 
-_TRACE_ME, _PEEK_USER, _GET_REGISTERS, _STEP, _TO_SYSTEM_CALL, _SET_OPTIONS = 0, 3, 12, 9, 24, 0x4200
+_TRACE_ME, _PEEK_USER, _GET_REGISTERS, _STEP, _TO_SYSTEM_CALL, _SET_OPTIONS = (
+    0,
+    3,
+    12,
+    9,
+    24,
+    0x4200,
+)
 _SYSTEM_CALL_STOP = signal.SIGTRAP | 0x80
 _KILL_WITH_TRACER = 0x100000
 _TELL_SYSTEM_CALLS = 1
@@ -20,7 +29,10 @@ _RIP = 16 * 8  # of the registers, as PEEK_USER wants it
 _CODE_32 = 0x23  # code segment of a 32-bit program
 _MARK_BYTES = 64
 _NOT_TRACED = 126
-_NAMES = "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss fs_base gs_base ds es fs gs"
+_NAMES = (
+    "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax "
+    "rip cs eflags rsp ss fs_base gs_base ds es fs gs"
+)
 
 
 class _Registers(ctypes.Structure):
@@ -72,16 +84,21 @@ class Program:
                     yield mark[2:].decode(), self._count_to(place)
 
     def _count_to(self, place: int) -> int:
-        """Steps until the instruction at `place`, where write() enters the kernel, writes the second mark."""
+        """Steps until the instruction at `place`, where write() enters the kernel, writes the
+        second mark.
+        """
         count = 0
         while True:
             self._run(_STEP)
             count += 1
-            if self._ptrace(_PEEK_USER, self._pid, _RIP, None) == place and self._mark() == b"\x01E":
+            if (
+                self._ptrace(_PEEK_USER, self._pid, _RIP, None) == place
+                and self._mark() == b"\x01E"
+            ):
                 return count
 
     def _run(self, how: int, signal_number: int = 0) -> int:
-        """Go on; the signal that it stopped with. A signal that is the program's own is handed on."""
+        """Go on; the signal that it stopped with. A signal of the program's own is handed on."""
         self._ptrace(how, self._pid, None, signal_number or None)
         stop = self._wait()
         if stop in (signal.SIGTRAP, _SYSTEM_CALL_STOP):
@@ -109,7 +126,9 @@ class Program:
             return memory.read(length)
 
 
-def collected(stretches: Iterator[tuple[str, int]], command: list[str], progress: Callable[[str, int], None]) -> dict[str, int]:
+def collected(
+    stretches: Iterator[tuple[str, int]], command: list[str], progress: Callable[[str, int], None]
+) -> dict[str, int]:
     """{name: instructions} of all stretches, as count() gives them."""
     found: dict[str, int] = {}
     try:
@@ -123,14 +142,19 @@ def collected(stretches: Iterator[tuple[str, int]], command: list[str], progress
 
 
 def count(
-    command: list[str], environment: dict[str, str], progress: Callable[[str, int], None] = lambda name, count: None
+    command: list[str],
+    environment: dict[str, str],
+    progress: Callable[[str, int], None] = lambda name, count: None,
 ) -> dict[str, int]:
-    """{name: instructions} of a program's marked stretches; those of the stretch "empty" are taken off all others.
+    """{name: instructions} of a program's marked stretches; those of the stretch "empty" are taken
+    off all others.
 
-    A name that comes again replaces the one before. Raises ChildProcessError when the program fails.
+    A name that comes again replaces the one before. Raises ChildProcessError when the program
+    fails.
     """
     processors = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(processors)})  # both on one: waking the other at each step takes longer than the step
+    # both on one: waking the other at each step takes longer than the step
+    os.sched_setaffinity(0, {min(processors)})
     try:
         return collected(Program(command, environment).stretches(), command, progress)
     finally:

@@ -1,7 +1,9 @@
-"""instruction_count.py for ARM: single steps through the debugger port of qemu-arm (GDB's remote protocol, on a Unix socket).
+"""instruction_count.py for ARM: single steps through the debugger port of qemu-arm (GDB's remote
+protocol, on a Unix socket).
 
-The same marks, the same result. qemu (9.0 and newer) stops at system calls when asked to, so the marks are found as they are
-written; in between it goes one guest instruction a request: some 15,000 a second. Deterministic.
+The same marks, the same result. qemu (9.0 and newer) stops at system calls when asked to, so the
+marks are found as they are written; in between it goes one guest instruction a request: some 15,000
+a second. Deterministic.
 """
 
 import os
@@ -31,7 +33,9 @@ def why_not(command: list[str]) -> str:
 
 
 class Program:
-    """One process under qemu, stopped before its first instruction. `command`: runs qemu-arm, which obeys QEMU_GDB."""
+    """One process under qemu, stopped before its first instruction. `command`: runs qemu-arm, which
+    obeys QEMU_GDB.
+    """
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self._folder = tempfile.TemporaryDirectory()
@@ -94,7 +98,9 @@ class Program:
                 return count
 
     def _run(self, how: bytes) -> bytes:
-        """Go on, or one step; what it stopped with. A signal that is the program's own is handed on."""
+        """Go on, or one step; what it stopped with. A signal that is the program's own is handed
+        on.
+        """
         stop = self._ask(how)
         while stop[:1] not in b"TS" or stop[1:3] != b"05":
             if stop[:1] in b"WX":
@@ -124,7 +130,9 @@ class Program:
 
 
 def count(
-    command: list[str], environment: dict[str, str], progress: Callable[[str, int], None] = lambda name, count: None
+    command: list[str],
+    environment: dict[str, str],
+    progress: Callable[[str, int], None] = lambda name, count: None,
 ) -> dict[str, int]:
     """As instruction_count.count(). Raises ChildProcessError when the program fails."""
     with Program(command, environment) as program:

@@ -1,6 +1,8 @@
-"""Marks what instruction_count.py is to count (MicroPython, under trace). Arguments: the broker's port, and names of sets.
+"""Marks what instruction_count.py is to count (MicroPython, under trace). Arguments: the broker's
+port, and names of sets.
 
-Each call is made several times before it is counted, so that what happens once (a lookup cached, a sector opened) is behind it.
+Each call is made several times before it is counted, so that what happens once (a lookup cached, a
+sector opened) is behind it.
 """
 
 import gc
@@ -58,20 +60,25 @@ def connected(outbox, name, window=1):
 def drain(client):
     while not client.is_drained():
         client.poll(client.session.now_ms + 1)
-        time.sleep_ms(20)  # then the PUBACK is there: what a poll that finds nothing leaves behind would be there or not
+        # then the PUBACK is there: no poll finds nothing by chance and leaves what others do not
+        time.sleep_ms(20)
 
 
 def message(client, name, topic=TOPIC, length=PAYLOAD_BYTES, warm=_WARM):
-    """One QoS 1 message: the call, the poll that sends it, the poll that takes its PUBACK, and one that finds nothing."""
+    """One QoS 1 message: the call, the poll that sends it, the poll that takes its PUBACK, and one
+    that finds nothing.
+    """
     for _ in range(warm):
         client.publish(topic, PAYLOAD, length)
         drain(client)
     before, offset = -1, 0
-    while offset > before:  # to a sector's second message, as stored(): a record that lies across two pages costs a page more
+    # up to a sector's second message, as in stored(): a record across two pages costs one more
+    while offset > before:
         client.publish(topic, PAYLOAD, length)
         drain(client)
         before, offset = offset, getattr(client.session.outbox, "_offset", 0)
-    for _ in range(3):  # the first that finds nothing erases the next block: not what an idle poll costs
+    # the first poll that finds nothing erases the next block, which is not what an idle one costs
+    for _ in range(3):
         client.poll(client.session.now_ms + 1)
     gc.collect()
     now_ms = client.session.now_ms
@@ -102,7 +109,9 @@ def ours():
 
 
 def chip(length):
-    """What the simulated chip takes of storing a message: one program and one read of so many bytes. A board's driver is C."""
+    """What the simulated chip takes of storing a message: one program and one read of so many
+    bytes. A board's driver is C.
+    """
     device, view = RamChip(1), memoryview(bytearray(length))
     program, read = device.writeblocks, device.readblocks
     for counted in (False, True):
@@ -121,7 +130,8 @@ def peers(names):
         client = peer_clients.make(name, PORT)
         for _ in range(5):
             client.publish(1)
-        for time_ in range(PEER_TIMES):  # they allocate, and what the search for room takes is not the same each time
+        # peers allocate, and the search for room does not always take the same
+        for time_ in range(PEER_TIMES):
             gc.collect()
             begin("%s, time %d" % (name, time_))
             client.publish(1)
@@ -129,7 +139,9 @@ def peers(names):
 
 
 def parts():
-    """What a stored message is made of. The private calls are those of outbox.py and sectors.py, in their order."""
+    """What a stored message is made of. The private calls are those of outbox.py and sectors.py, in
+    their order.
+    """
     outbox = flash()
     size = len(TOPIC) + PAYLOAD_BYTES + 16
     first = 0x11 | len(TOPIC) << 8 | PAYLOAD_BYTES << 16
@@ -159,7 +171,9 @@ def parts():
 
 
 def mount():
-    """Most of it is the newest sector, full here; what a block adds is in mount_bench.py: more would take minutes of stepping."""
+    """Most of it is the newest sector, full here; what a block adds is in mount_bench.py: more
+    would take minutes of stepping.
+    """
     again = Outbox(flash(4)._device)
     again.mount()
     gc.collect()
@@ -186,7 +200,9 @@ def at_a_new_sector(outbox, topic, length):
 
 
 def stored(outbox, name, topic=TOPIC, length=PAYLOAD_BYTES, sectors=0):
-    """The second message of a sector, so that all begin at a like place; the oldest is so many sectors' messages behind."""
+    """The second message of a sector, so that all begin at a like place; the oldest is so many
+    sectors' messages behind.
+    """
     for _ in range(2):
         at_a_new_sector(outbox, topic, length)
     held = at_a_new_sector(outbox, topic, length) * sectors
@@ -219,7 +235,12 @@ def growth():
     for length in (16, 256, 1024, 4096, 16359):
         stored_in_ram(RamOutbox(2, 16383), "RAM, payload %d" % length, length)
     for length in (16, 256, 1024, 4096, 16359):
-        message(connected(RamOutbox(2, 16383), "client-%d" % length), "client, payload %d" % length, length=length, warm=4)
+        message(
+            connected(RamOutbox(2, 16383), "client-%d" % length),
+            "client, payload %d" % length,
+            length=length,
+            warm=4,
+        )
     for bytes_ in (8, 64, 200):
         stored(flash(8), "flash, topic %d" % bytes_, b"t" * bytes_)
     for blocks in (4, 16, 64, 250):
@@ -237,7 +258,7 @@ def stored_in_ram(outbox, name, length):
 
 
 def windows():
-    """The PUBACK of the oldest of so many in flight, and that of the newest, which is out of order."""
+    """The PUBACK of the oldest of so many in flight, and of the newest, which is out of order."""
     for window in (1, 4, 16):
         client = connected(RamOutbox(16), "window-%d" % window, window)
         for oldest in (True, False):
@@ -246,8 +267,11 @@ def windows():
                 client.publish(TOPIC, PAYLOAD, PAYLOAD_BYTES)
             while client.session.next_send < client.session.outbox.next_seq:
                 client._next()
-                client.session.out_end = 0  # sent, as far as the session knows; the broker does not see it
-            packet_id = 1 + (client.session.base if oldest else client.session.outbox.next_seq - 1) % 65535
+                # sent, as far as the session knows; the broker does not see it
+                client.session.out_end = 0
+            packet_id = (
+                1 + (client.session.base if oldest else client.session.outbox.next_seq - 1) % 65535
+            )
             begin("window, PUBACK of the %s of %d" % ("oldest" if oldest else "newest", window))
             client._puback(packet_id)
             end()

@@ -1,8 +1,10 @@
-"""Machine instructions, counted: what a publish costs where no noise is. `instructions`, `instructions_arm` of run_bench.py.
+"""Machine instructions, counted: what a publish costs where no noise is. `instructions`,
+`instructions_arm` of run_bench.py.
 
 32-bit MicroPython for x86, the firmware's .mpy files as boards get them. Counted by single steps
-(instruction_count.py), so the same on a busy machine; the kernel's part is left out. The chip is RAM that copies; what
-that and its driver's Python take is counted apart. The broker is real. A minute or two on a quiet machine.
+(instruction_count.py), so the same on a busy machine; the kernel's part is left out. The chip is
+RAM that copies; what that and its driver's Python take is counted apart. The broker is real. A
+minute or two on a quiet machine.
 """
 
 from __future__ import annotations
@@ -45,9 +47,15 @@ def here(one: peers.Rig) -> list[str]:
 
 
 def on_arm(offline: bool = False) -> dict[str, int]:
-    """A message on ARM, counted through qemu's debugger port; empty where no ARM can be had, which is said."""
+    """A message on ARM, counted through qemu's debugger port; empty where no ARM can be had, which
+    is said.
+    """
     command = interpreters.find_micropython("armhf")
-    reason = instruction_count_arm.why_not(command) if command else f"no MicroPython for it: run `{peers.SET_UP['armhf']}`"
+    reason = (
+        instruction_count_arm.why_not(command)
+        if command
+        else f"no MicroPython for it: run `{peers.SET_UP['armhf']}`"
+    )
     if reason:
         print(f"\nInstructions on ARM: not counted: {reason}")
         return {}
@@ -58,7 +66,11 @@ def on_arm(offline: bool = False) -> dict[str, int]:
 
 
 def count(
-    one: peers.Rig, port: int, words: tuple[str, ...], counter=instruction_count.count, code: str = "x86"
+    one: peers.Rig,
+    port: int,
+    words: tuple[str, ...],
+    counter=instruction_count.count,
+    code: str = "x86",
 ) -> dict[str, int]:
     """Runs instruction_ops.py under the counter; code: mpy-cross' name of the processor."""
     texts = firmware_build.sources(peers.REPOSITORY / "firmware")
@@ -66,8 +78,13 @@ def count(
     path = ".:lib:" + size_report.linked(one.folder, {"b": peers.REPOSITORY / "boards" / "UNIX"})
     command = [*one.command, "-X", "heapsize=16M", "-m", "instruction_ops", str(port), *words]
     try:
-        with contextlib.chdir(one.folder), tqdm(desc="instructions", unit=" stretches", leave=False, disable=None) as bar:
-            found = counter(command, os.environ | {"MICROPYPATH": path}, lambda name, count: bar.update())
+        with (
+            contextlib.chdir(one.folder),
+            tqdm(desc="instructions", unit=" stretches", leave=False, disable=None) as bar,
+        ):
+            found = counter(
+                command, os.environ | {"MICROPYPATH": path}, lambda name, count: bar.update()
+            )
     except ChildProcessError as error:
         raise ToolError(f"instructions: {error}") from None
     del found["empty"]
@@ -75,15 +92,29 @@ def count(
 
 
 def _joined(found: dict[str, int]) -> dict[str, int]:
-    """The steps of the messages that are only for their growth as one figure; of a peer's times the middle, least and most."""
+    """The steps of the messages that are only for their growth as one figure; of a peer's times the
+    middle, least and most.
+    """
     start = "client, payload "
-    sizes = [name.removesuffix(" publish") for name in found if name.startswith(start) and name.endswith(" publish")]
+    sizes = [
+        name.removesuffix(" publish")
+        for name in found
+        if name.startswith(start) and name.endswith(" publish")
+    ]
     wholes = {name: growth.whole(found, name) for name in sizes}
     for peer in PEERS:
         times = sorted(value for name, value in found.items() if name.startswith(f"{peer}, time "))
         if times:
-            wholes |= {peer: times[len(times) // 2], f"{peer}, least": times[0], f"{peer}, most": times[-1]}
-    return {name: value for name, value in found.items() if not name.startswith(start) and ", time " not in name} | wholes
+            wholes |= {
+                peer: times[len(times) // 2],
+                f"{peer}, least": times[0],
+                f"{peer}, most": times[-1],
+            }
+    return {
+        name: value
+        for name, value in found.items()
+        if not name.startswith(start) and ", time " not in name
+    } | wholes
 
 
 def show(found: dict[str, int], processor: str = "x86") -> None:
@@ -102,10 +133,16 @@ def show(found: dict[str, int], processor: str = "x86") -> None:
 
 
 def show_growth(found: dict[str, int]) -> None:
-    print(f"\n{'Growth: a line through the counts':<48}{'base':>10}{'a byte':>8}{'in copies':>10}{'worst':>8}")
+    print(
+        f"\n{'Growth: a line through the counts':<48}"
+        f"{'base':>10}{'a byte':>8}{'in copies':>10}{'worst':>8}"
+    )
     lines = growth.lines(found)
     copy = next(iter(lines.values())).slope
     for name, one in lines.items():
-        print(f"{name:<48}{one.base:>10,.0f}{one.slope:>8.1f}{one.slope / copy:>10.2f}{one.worst:>8.1%}")
+        print(
+            f"{name:<48}{one.base:>10,.0f}{one.slope:>8.1f}"
+            f"{one.slope / copy:>10.2f}{one.worst:>8.1%}"
+        )
     for one in growth.verdicts(found):
         print(f"{'' if one.holds else 'NOT AS IT SHOULD BE: '}{one.what}: {one.says}")

@@ -1,9 +1,11 @@
-"""The outbox beside what a user would do on littlefs, on the same counting chip: a message in, acknowledged eight messages later.
+"""The outbox beside what a user would do on littlefs, on the same counting chip: a message in,
+acknowledged eight messages later.
 
-MicroPython only (VfsLfs2). main() prints one JSON object a line for host_tests/bench/run_bench.py. Figures are per message in the
-steady state; `worst_block`: erases of the most erased block in all; net: heap that a message leaves as garbage (gc off,
-in whole heap blocks); gross: all bytes asked for. The stores on littlefs are written in their own favour: no checksum, no look at
-what is there after a restart, and the segments keep no note of what is acknowledged within one.
+MicroPython only (VfsLfs2). main() prints one JSON object a line for host_tests/bench/run_bench.py.
+Figures are per message in the steady state; `worst_block`: erases of the most erased block in all;
+net: heap that a message leaves as garbage (gc off, in whole heap blocks); gross: all bytes asked
+for. The stores on littlefs are written in their own favour: no checksum, no look at what is there
+after a restart, and the segments keep no note of what is acknowledged within one.
 """
 
 import gc
@@ -71,7 +73,9 @@ class OutboxPinned(OutboxRaw, OnLittlefs):
     def __init__(self, unit_bytes):
         OnLittlefs.__init__(self, unit_bytes)
         port = Port(self.ports[0].chip, unit_bytes, is_outbox=True)
-        self.outbox = self.make(pinning.create(port, PLACE + "/q/outbox", PINNED, b"0badcafe"), unit_bytes)
+        self.outbox = self.make(
+            pinning.create(port, PLACE + "/q/outbox", PINNED, b"0badcafe"), unit_bytes
+        )
         self.ports.append(port)
 
 
@@ -155,7 +159,10 @@ def measure(kind, unit_bytes):
     run(store, WARM_UP, WARM_UP + MESSAGES)
     net, gross = gc.mem_alloc() - net, micropython.mem_total() - gross
     gc.enable()
-    row = {name: round((after - old) / MESSAGES, 4) for name, after, old in zip(NAMES, counts(store), before)}
+    row = {
+        name: round((after - old) / MESSAGES, 4)
+        for name, after, old in zip(NAMES, counts(store), before)
+    }
     row["worst_block"] = max([after - old for after, old in zip(worn_blocks(store), worn)])
     row["heap_net"], row["heap_gross"] = round(net / MESSAGES, 1), round(gross / MESSAGES, 1)
     row["store"], row["unit_bytes"] = kind.name, unit_bytes

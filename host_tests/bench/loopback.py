@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""QoS 1 publishes/s over loopback to a real mosquitto: Outpost beside a raw socket loop of one write and one read a message.
+"""QoS 1 publishes/s over loopback to a real mosquitto: Outpost beside a raw socket loop of one
+write and one read a message.
 
-    .venv/bin/python host_tests/bench/loopback.py [--arch i386] [--messages 1500] [--rounds 3] [--blocks 7]
+    .venv/bin/python host_tests/bench/loopback.py [--arch i386] [--messages 1500] [--rounds 3]
+        [--blocks 7]
 
-The firmware as boards run it (`outpost build`). A block is one process of the interpreter with a broker of its own, all kinds in
-turns in each of its rounds; ratios with their spread over the blocks (spread.py) say more than rates, since machines are noisy.
-Section `loopback` of run_bench.py. Payload 64 bytes, topic 24.
-The raw loop keeps nothing and checks nothing. It waits in read(), which on an idle machine costs it the time to
-wake up; "raw_polling" asks again and again instead, as a client that never blocks must: the stricter limit.
+The firmware as boards run it (`outpost build`). A block is one process of the interpreter with a
+broker of its own, all kinds in turns in each of its rounds; ratios with their spread over the
+blocks (spread.py) say more than rates, since machines are noisy. Section `loopback` of
+run_bench.py. Payload 64 bytes, topic 24. The raw loop keeps nothing and checks nothing. It waits in
+read(), which on an idle machine costs it the time to wake up; "raw_polling" asks again and again
+instead, as a client that never blocks must: the stricter limit.
 """
 
 from __future__ import annotations
@@ -38,10 +41,14 @@ LIMITS = ("raw", "raw_polling")
 @functools.cache
 def build(architecture: str) -> dict[str, bytes]:
     """The firmware's files as boards get them; built once for all blocks."""
-    return firmware_build.compile_all(firmware_build.sources(REPOSITORY / "firmware"), MPY_ARCHITECTURES[architecture])
+    return firmware_build.compile_all(
+        firmware_build.sources(REPOSITORY / "firmware"), MPY_ARCHITECTURES[architecture]
+    )
 
 
-def measure(architecture: str, messages: int, rounds: int) -> tuple[dict[str, list[float]], tuple[int, int]]:
+def measure(
+    architecture: str, messages: int, rounds: int
+) -> tuple[dict[str, list[float]], tuple[int, int]]:
     """{kind: publishes/s of each round}, (writes, packets). Raises ToolError."""
     command = interpreters.find_micropython(architecture)
     if command is None:
@@ -51,8 +58,12 @@ def measure(architecture: str, messages: int, rounds: int) -> tuple[dict[str, li
         firmware_build.write(lib, build(architecture))
         path = os.pathsep.join(map(str, (lib, REPOSITORY / "boards/UNIX")))
         done = subprocess.run(
-            [*command, str(HOST_TESTS / "bench" / "loopback_rates.py"), str(broker.port), str(messages), str(rounds)],
-            env=os.environ | {"MICROPYPATH": path}, capture_output=True, text=True, check=False, timeout=300,
+            [
+                *command, str(HOST_TESTS / "bench" / "loopback_rates.py"),
+                str(broker.port), str(messages), str(rounds),
+            ],
+            env=os.environ | {"MICROPYPATH": path}, capture_output=True, text=True,
+            check=False, timeout=300,
         )  # fmt: skip
     if done.returncode:
         raise ToolError((done.stdout + done.stderr).strip()[-400:])
@@ -70,15 +81,21 @@ def block(architecture: str = "i386", messages: int = 1500, rounds: int = 3) -> 
 
 
 def loopback(blocks: list[dict]) -> dict:
-    """The section: {kind: its spread, `raw` and `raw_polling`: the spreads of its ratios to these}, and the writes a packet."""
+    """The section: {kind: its spread, `raw` and `raw_polling`: the spreads of its ratios to these},
+    and the writes a packet.
+    """
     result: dict = {}
     for kind in blocks[0]["rates"]:
         rates = [one["rates"][kind] for one in blocks]
         result[kind] = spread.spread([statistics.median(each) for each in rates])
         for limit in LIMITS:
             limits = (one["rates"][limit] for one in blocks)
-            result[kind][limit] = spread.spread([spread.ratio(*pair) for pair in zip(rates, limits, strict=True)])
-    result["writes_a_packet"] = sum(one["writes"] for one in blocks) / sum(one["packets"] for one in blocks)
+            result[kind][limit] = spread.spread(
+                [spread.ratio(*pair) for pair in zip(rates, limits, strict=True)]
+            )
+    result["writes_a_packet"] = sum(one["writes"] for one in blocks) / sum(
+        one["packets"] for one in blocks
+    )
     show(result)
     return result
 
@@ -86,12 +103,16 @@ def loopback(blocks: list[dict]) -> dict:
 def show(section: dict) -> None:
     first = section["raw"]
     print(
-        f"\nQoS 1 publishes/s over loopback, the build for boards, {section['writes_a_packet']:.2f} writes a packet; median of "
-        f"{first['blocks']} blocks, and between what a second run's median lies in {first['holds']:.2%}:"
+        "\nQoS 1 publishes/s over loopback, the build for boards, "
+        f"{section['writes_a_packet']:.2f} writes a packet; median of {first['blocks']} blocks, "
+        f"and between what a second run's median lies in {first['holds']:.2%}:"
     )
     for kind, row in section.items():
         if isinstance(row, dict):
-            ratios = (f"{row[at]['median']:>7.3f} ({row[at]['low']:.3f} .. {row[at]['high']:.3f}) of {at}" for at in LIMITS)
+            ratios = (
+                f"{row[at]['median']:>7.3f} ({row[at]['low']:.3f} .. {row[at]['high']:.3f}) of {at}"
+                for at in LIMITS
+            )
             print(f"{kind:<18}{row['median']:>9,.0f}" + "".join(ratios))
 
 
@@ -100,7 +121,9 @@ def main() -> int:
     parser.add_argument("--arch", default="i386", help="default i386; amd64, armhf")
     parser.add_argument("--messages", type=int, default=1500)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--blocks", type=int, default=7, help="an odd number; %(default)s, `make bench` takes 21")
+    parser.add_argument(
+        "--blocks", type=int, default=7, help="an odd number; %(default)s, `make bench` takes 21"
+    )
     args = parser.parse_args()
     try:
         loopback([block(args.arch, args.messages, args.rounds) for _ in range(args.blocks)])

@@ -1,7 +1,8 @@
-"""Run by bench/loopback.py under MicroPython: QoS 1 publishes/s against a broker, by a raw one-write socket loop and by Outpost.
+"""Run by bench/loopback.py under MicroPython: QoS 1 publishes/s against a broker, by a raw
+one-write socket loop and by Outpost.
 
-Arguments: port, messages, rounds. Prints a line a measurement, "<what> <publishes/s>", the kinds interleaved; before that
-"writes <calls of write()> <packets>" of a run that counts them.
+Arguments: port, messages, rounds. Prints a line a measurement, "<what> <publishes/s>", the kinds
+interleaved; before that "writes <calls of write()> <packets>" of a run that counts them.
 """
 
 import socket
@@ -26,7 +27,9 @@ def per_second(count, start_us):
 
 
 class Raw:
-    """The limit: one write, one read, nothing kept. It waits in read(), or asks again and again as a client that never blocks."""
+    """The limit: one write, one read, nothing kept. It waits in read(), or asks again and again as
+    a client that never blocks.
+    """
 
     def __init__(self, polls):
         self.socket = socket.socket()

@@ -1,4 +1,6 @@
-"""What a mount costs, by blocks and fill: a deep-sleep board pays it at each wake. Run by host_tests/bench/run_bench.py."""
+"""What a mount costs, by blocks and fill: a deep-sleep board pays it at each wake. Run by
+host_tests/bench/run_bench.py.
+"""
 
 import gc
 import json

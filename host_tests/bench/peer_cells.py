@@ -1,7 +1,9 @@
-"""Run by host_tests/bench/peers.py under MicroPython, against a broker, as peer_runs.py says; prints JSON lines.
+"""Run by host_tests/bench/peers.py under MicroPython, against a broker, as peer_runs.py says;
+prints JSON lines.
 
 one: heap per publish, writes, idle garbage, reconnect, heap lock.
-net: heap that a publish leaves as garbage (gc off, whole heap blocks); gross: all bytes asked of the heap.
+net: heap that a publish leaves as garbage (gc off, whole heap blocks); gross: all bytes asked of
+the heap.
 """
 
 import gc

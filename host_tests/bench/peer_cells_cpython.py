@@ -1,9 +1,11 @@
-"""Run by host_tests/bench/peers_cpython.py under CPython, against a broker, as peer_runs.py says; prints JSON lines.
+"""Run by host_tests/bench/peers_cpython.py under CPython, against a broker, as peer_runs.py says;
+prints JSON lines.
 
 one: heap per publish, and writes.
-net: what tracemalloc still holds after a publish that it did not hold before; peak: the most that it held within, beyond that.
-The median over the publishes, each alone. CPython has no count of all bytes asked for, and keeps freed floats, tuples and frames
-for itself, which tracemalloc does not see again; it makes an object of every integer above 256. So these are not the bytes of
+net: what tracemalloc still holds after a publish that it did not hold before; peak: the most that
+it held within, beyond that. The median over the publishes, each alone. CPython has no count of all
+bytes asked for, and keeps freed floats, tuples and frames for itself, which tracemalloc does not
+see again; it makes an object of every integer above 256. So these are not the bytes of
 peer_cells.py.
 """
 
@@ -14,7 +16,9 @@ import tracemalloc
 import peer_clients
 from peer_runs import cell, main, publish, writes
 
-_WARM = 20  # every slot of the outbox (16) holds times of its own before what replaces them is counted
+# More than the outbox has slots (16): before counting, each slot holds times of its own, which the
+# counted messages then replace.
+_WARM = 20
 
 
 def heap(client, qos, count):

@@ -1,4 +1,6 @@
-"""A chip in RAM that only copies, without heap: measured is the outbox's own work, not the simulation's (MicroPython)."""
+"""A chip in RAM that only copies, without heap: measured is the outbox's own work, not the
+simulation's (MicroPython).
+"""
 
 from struct import pack_into
 
@@ -18,7 +20,9 @@ _PAGE_BYTES = 256
 
 
 class RamChip:
-    """Reads and writes of whole pages. pack_into() copies by the interpreter's own C code, and needs no slice."""
+    """Reads and writes of whole pages. pack_into() copies by the interpreter's own C code, and
+    needs no slice.
+    """
 
     def __init__(self, blocks):
         self.blocks = blocks
@@ -29,7 +33,12 @@ class RamChip:
         self.blank = b"\xff" * BLOCK_BYTES
 
     def readblocks(self, block, buf, offset=0):
-        pack_into(self.formats[len(buf) // _PAGE_BYTES], buf, 0, self.pages[(block * BLOCK_BYTES + offset) // _PAGE_BYTES])
+        pack_into(
+            self.formats[len(buf) // _PAGE_BYTES],
+            buf,
+            0,
+            self.pages[(block * BLOCK_BYTES + offset) // _PAGE_BYTES],
+        )
 
     def writeblocks(self, block, buf, offset=0):
         program(self.memory, block * BLOCK_BYTES + offset, buf, len(buf))

@@ -1,4 +1,6 @@
-"""The chip of peer_chip.py as CPython does it quickly: by slices. Its pack_into() takes bytes alone, and a loop would be slow."""
+"""The chip of peer_chip.py as CPython does it quickly: by slices. Its pack_into() takes bytes
+alone, and a loop would be slow.
+"""
 
 import peer_chip
 from nor_flash import BLOCK_BYTES
@@ -12,7 +14,9 @@ class RamChip(peer_chip.RamChip):
     def writeblocks(self, block, buf, offset=0):
         """Bits only fall."""
         at, count = block * BLOCK_BYTES + offset, len(buf)
-        left = int.from_bytes(self.memory[at : at + count], "little") & int.from_bytes(buf, "little")
+        left = int.from_bytes(self.memory[at : at + count], "little") & int.from_bytes(
+            buf, "little"
+        )
         self.memory[at : at + count] = left.to_bytes(count, "little")
 
     def ioctl(self, op, arg):

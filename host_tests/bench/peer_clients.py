@@ -1,12 +1,13 @@
-"""The peers and Outpost behind one face, for the benchmarks: connect, publish and wait, idle, reconnect.
+"""The peers and Outpost behind one face, for the benchmarks: connect, publish and wait, idle,
+reconnect.
 
 make(name, port) gives a connected client:
     publish(qos)   one message of TOPIC and PAYLOAD; QoS 1: returns when the server has it
     idle()         what an application calls while nothing happens
     reconnect()    closes the connection, connects again
     wrap(factory)  puts factory(socket) in the place of the socket
-The peers' modules are imported from the path as they came from their archives: umqtt's under MicroPython, MiniMQTT's under
-CPython; Outpost and the raw loop run under both.
+The peers' modules are imported from the path as they came from their archives: umqtt's under
+MicroPython, MiniMQTT's under CPython; Outpost and the raw loop run under both.
 """
 
 import socket
@@ -31,19 +32,23 @@ else:
     from peer_chip_cpython import RamChip
 
     class Stream(socket.socket):
-        """A MicroPython socket's names for CPython's methods: its C code is called, with no call in Python between."""
+        """A MicroPython socket's names for CPython's methods: its C code is called, with no call in
+        Python between.
+        """
 
         read, readinto, write = socket.socket.recv, socket.socket.recv_into, socket.socket.send
 
 
 class Peer:
-    """umqtt: a class of blocking calls. `Nagle` is switched off by hand where the name ends in +."""
+    """umqtt: a class of blocking calls. A name that ends in + has Nagle switched off by hand."""
 
     def __init__(self, name, port):
         self.nodelay = name[-1] == "+"
         name = name.rstrip("+")
         module = getattr(__import__("umqtt." + name), name)
-        self.client = module.MQTTClient(("bench-" + name + "+" * self.nodelay).encode(), "127.0.0.1", port)
+        self.client = module.MQTTClient(
+            ("bench-" + name + "+" * self.nodelay).encode(), "127.0.0.1", port
+        )
         self.client.DELAY = 0
         self.connect()
 
@@ -68,7 +73,9 @@ class Peer:
 
 
 class Peer2(Peer):
-    """simple2 and robust2: publish() does not wait; check_msg() takes the PUBACK and waits up to 1 ms for one."""
+    """simple2 and robust2: publish() does not wait; check_msg() takes the PUBACK and waits up to 1
+    ms for one.
+    """
 
     def publish(self, qos):
         client = self.client
@@ -80,7 +87,9 @@ class Peer2(Peer):
 
 
 class MiniMqtt:
-    """adafruit_minimqtt, under CPython: calls that block, and its own reconnect(). `+` as of Peer. No idle(): its takes 1 s."""
+    """adafruit_minimqtt, under CPython: calls that block, and its own reconnect(). `+` as of Peer.
+    No idle(): its takes 1 s.
+    """
 
     made = 0
 
@@ -89,9 +98,12 @@ class MiniMqtt:
 
         self.nodelay = name[-1] == "+"
         self.topic = TOPIC.decode()
-        self.client = MQTT(broker="127.0.0.1", port=port, client_id="bench-" + name, socket_pool=socket)
+        self.client = MQTT(
+            broker="127.0.0.1", port=port, client_id="bench-" + name, socket_pool=socket
+        )
         MiniMqtt.made += 1
-        self.client.connect(session_id=str(self.made))  # all clients of a process share a manager: one socket a session there
+        # all clients of a process share a manager, which holds one socket for each session
+        self.client.connect(session_id=str(self.made))
         self.no_delay()
 
     def no_delay(self):
@@ -110,7 +122,7 @@ class MiniMqtt:
 
 
 class Ours:
-    """window > 1: publish(1) returns when there is room in the window; drain() waits for the rest."""
+    """window > 1: publish(1) returns when the window has room; drain() waits for the rest."""
 
     def __init__(self, name, port):
         outbox = RamOutbox(16)
@@ -165,7 +177,9 @@ class Ours:
 
 
 class Raw:
-    """The limit: one write, one read, nothing kept. It waits in read(), or asks again and again as a client that never blocks."""
+    """The limit: one write, one read, nothing kept. It waits in read(), or asks again and again as
+    a client that never blocks.
+    """
 
     def __init__(self, name, port):
         self.polls = name == "raw_polling"
@@ -180,7 +194,9 @@ class Raw:
         self.socket = Stream()
         self.socket.connect(self.address)
         self.socket.setsockopt(6, 1, 1)
-        self.socket.write(b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04raw" + (b"1" if self.polls else b"0"))
+        self.socket.write(
+            b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04raw" + (b"1" if self.polls else b"0")
+        )
         self.socket.read(4)
         self.socket.setblocking(not self.polls)
 

@@ -1,9 +1,13 @@
-"""What is measured of a client (peer_clients.py) under MicroPython and CPython alike: publishes/s, reconnects/s, writes.
+"""What is measured of a client (peer_clients.py) under MicroPython and CPython alike: publishes/s,
+reconnects/s, writes.
 
-main() is the command line of peer_cells.py (MicroPython) and peer_cells_cpython.py, which print JSON lines:
+main() is the command line of peer_cells.py (MicroPython) and peer_cells_cpython.py, which print
+JSON lines:
 
-    one PORT NAME COUNT                    heap per publish, writes …: one client, by that file's one()
-    rates PORT ROUNDS COUNT SLOW NAME...   publishes and reconnects/s, in turns; SLOW: messages where Nagle waits
+    one PORT NAME COUNT                    one client, by that file's one(): heap, writes …
+    rates PORT ROUNDS COUNT SLOW NAME...   publishes and reconnects/s, in turns
+
+SLOW: how many messages where Nagle waits.
 """
 
 import gc
@@ -20,7 +24,8 @@ if sys.implementation.name == "micropython":
 else:
 
     def ticks_us():
-        return time.perf_counter_ns() // 1000  # pyright: ignore[reportAttributeAccessIssue] - CPython only
+        # CPython alone has it
+        return time.perf_counter_ns() // 1000  # pyright: ignore[reportAttributeAccessIssue]
 
     def ticks_diff(end, start):
         return end - start

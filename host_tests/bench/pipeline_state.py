@@ -2,9 +2,10 @@
 
     python host_tests/bench/pipeline_state.py [--messages 10000000] [--devices 1000] [--gaps 0.001]
 
-Drives the pipeline's own function (transforms.mark_streams) with Arrow batches of `--batch` messages, out of order, and
-weighs the state as the Parquet file that a run would write. The messages of the first batch come again at the end, as a
-board's 30-day-old outbox would: every one that was there is recognised, every one that was missing is taken in.
+Drives the pipeline's own function (transforms.mark_streams) with Arrow batches of `--batch`
+messages, out of order, and weighs the state as the Parquet file that a run would write. The
+messages of the first batch come again at the end, as a board's 30-day-old outbox would: every one
+that was there is recognised, every one that was missing is taken in.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ def batch(device: np.ndarray, seq: np.ndarray, number: int, received_us: int) ->
         "segment": pa.array(np.full(rows, number)),
         "offset": pa.array(np.arange(rows) * 200),
     }
-    arrays = [columns[f.name].cast(f.type) if f.name in columns else pa.nulls(rows, f.type) for f in schemas.READING]
+    arrays = [
+        columns[f.name].cast(f.type) if f.name in columns else pa.nulls(rows, f.type)
+        for f in schemas.READING
+    ]
     return pa.table(arrays, schema=schemas.READING)
 
 
@@ -63,13 +67,17 @@ def size_bytes(state: pa.Table) -> int:
     return sink.tell()
 
 
-def run(messages: int, devices: int, gaps: float, batch_rows: int, chance: np.random.Generator) -> None:
+def run(
+    messages: int, devices: int, gaps: float, batch_rows: int, chance: np.random.Generator
+) -> None:
     state, taken, begin, first = schemas.STREAM.empty_table(), 0, time.process_time(), None
     for number, start in enumerate(range(0, messages, batch_rows)):
         index = np.arange(start, min(start + batch_rows, messages))
         chance.shuffle(index)
         there = chance.random(len(index)) >= gaps
-        rows = batch(index[there] % devices, index[there] // devices, number, START_US + number * DAY_US)
+        rows = batch(
+            index[there] % devices, index[there] // devices, number, START_US + number * DAY_US
+        )
         new, state = take(rows, state)
         taken += new
         first = first or (index, new)
@@ -83,13 +91,16 @@ def run(messages: int, devices: int, gaps: float, batch_rows: int, chance: np.ra
     print(
         f"{messages:>11,} messages  {gaps:>7.2%} gaps  {taken:>11,} taken in"
         f"  {ranges:>8,} ranges  {size_bytes(state):>10,} B state"
-        f"  {messages / seconds:>9,.0f} messages/CPU s  old outbox: {late:,} of {len(old):,} were missing, taken in",
+        f"  {messages / seconds:>9,.0f} messages/CPU s"
+        f"  old outbox: {late:,} of {len(old):,} were missing, taken in",
         flush=True,
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--messages", type=int, default=10_000_000)
     parser.add_argument("--devices", type=int, default=1000)
     parser.add_argument("--gaps", type=float, default=0.001)

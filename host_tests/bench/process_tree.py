@@ -1,8 +1,9 @@
-"""Memory and CPU time of a program with all that it starts: JVMs, forked workers, what outlives its parent.
+"""Memory and CPU time of a program with all that it starts: JVMs, forked workers, what outlives its
+parent.
 
-The program gets a session of its own (setsid), which its children inherit and which a change of parent or process group
-does not end: everything in that session counts. Memory is PSS: a page that forked workers share counts once,
-where a sum of RSS would count it for each of them. Linux only.
+The program gets a session of its own (setsid), which its children inherit and which a change of
+parent or process group does not end: everything in that session counts. Memory is PSS: a page that
+forked workers share counts once, where a sum of RSS would count it for each of them. Linux only.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _GONE = (psutil.Error, OSError)  # it has just ended
 
 
 def members(session: int) -> dict[psutil.Process, float]:
-    """{process: its CPU seconds} of the session; one that has ended and waits for its parent to take notice is among them."""
+    """{process: its CPU seconds} of the session; one that has ended and waits for its parent to
+    take notice is among them.
+    """
     found = {}
     for process in psutil.process_iter():
         with contextlib.suppress(*_GONE):
@@ -48,8 +51,16 @@ def pss_bytes(processes: Iterable[psutil.Process]) -> int:
 
 
 def roles(root: int) -> dict[str, float]:
-    """CPU seconds of a PySpark program's processes so far, by what they do; those that have ended and were waited for count."""
-    found = {"driver": 0.0, "Python workers": 0.0, "JVM tasks": 0.0, "JIT compilers": 0.0, "JVM, rest": 0.0}
+    """CPU seconds of a PySpark program's processes so far, by what they do; those that have ended
+    and were waited for count.
+    """
+    found = {
+        "driver": 0.0,
+        "Python workers": 0.0,
+        "JVM tasks": 0.0,
+        "JIT compilers": 0.0,
+        "JVM, rest": 0.0,
+    }
     driver = psutil.Process(root)
     found["driver"] = own_cpu_s(driver)
     for process in driver.children(recursive=True):
@@ -59,7 +70,8 @@ def roles(root: int) -> dict[str, float]:
                 found |= {role: found[role] + threads[role] for role in threads}
                 found["JVM, rest"] += max(own_cpu_s(process) - sum(threads.values()), 0.0)
             else:
-                found["Python workers"] += sum(process.cpu_times()[:4])  # with its children that were waited for
+                # its own time and that of the children it waited for
+                found["Python workers"] += sum(process.cpu_times()[:4])
     return found
 
 
@@ -67,7 +79,8 @@ def _threads(process: psutil.Process) -> dict[str, float]:
     found = {"JVM tasks": 0.0, "JIT compilers": 0.0}
     for thread in process.threads():
         with contextlib.suppress(OSError):
-            name = Path(f"/proc/{process.pid}/task/{thread.id}/comm").read_text()  # psutil has no names of threads
+            # psutil gives no names of threads
+            name = Path(f"/proc/{process.pid}/task/{thread.id}/comm").read_text()
             role = "JVM tasks" if name.startswith("Executor task") else "JIT compilers"
             if role == "JVM tasks" or name.startswith(("C1 Comp", "C2 Comp")):
                 found[role] += thread.user_time + thread.system_time
@@ -121,7 +134,9 @@ class _Watch(threading.Thread):
 def end_session(session: int) -> None:
     """Kills what is left of it, and waits for its end."""
     deadline = time.monotonic() + _END_S
-    while (alive := [one for one in members(session) if not has_ended(one)]) and time.monotonic() < deadline:
+    while (
+        alive := [one for one in members(session) if not has_ended(one)]
+    ) and time.monotonic() < deadline:
         for process in alive:
             with contextlib.suppress(*_GONE):
                 process.send_signal(signal.SIGKILL)
@@ -130,16 +145,19 @@ def end_session(session: int) -> None:
 
 def has_ended(process: psutil.Process) -> bool:
     try:
-        return process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)  # it only waits for its parent to take notice
+        # a zombie has ended, and only waits for its parent to take notice
+        return process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except _GONE:
         return True
 
 
 def run(line: list[str], log: Path, *, limit_s: float, memory_limit: int) -> Outcome:
-    """Run a program to its end or a limit; its stderr goes to `log`. Nothing of it is left running."""
+    """Run a program to its end or a limit; its stderr goes to `log`. Nothing of it goes on."""
     begin = time.monotonic()
     with log.open("ab") as errors:
-        process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True)
+        process = subprocess.Popen(
+            line, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
+        )
         watch = _Watch(process.pid, memory_limit, begin + limit_s)
         watch.start()
         try:

@@ -3,10 +3,12 @@
 
     .venv/bin/python host_tests/bench/run_bench.py [SECTION ...]      all, or those named
 
-A section prints its table and returns what belongs under its name in the file; sections not run keep what the file has of them.
-Sections of SECTIONS are measured once: they hold what has no noise. Those of RATES are measured in blocks (spread.py), which are
-laid evenly over the whole run, between the others. `goals`: the table of what is to be reached, from all that is in the file.
-`environment`: on what the last one ran, and when. `seconds`: what each section took, by the clock and of CPU.
+A section prints its table and returns what belongs under its name in the file; sections not run
+keep what the file has of them. Sections of SECTIONS are measured once: they hold what has no noise.
+Those of RATES are measured in blocks (spread.py), which are laid evenly over the whole run, between
+the others. `goals`: the table of what is to be reached, from all that is in the file.
+`environment`: on what the last one ran, and when. `seconds`: what each section took, by the clock
+and of CPU.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ _COLUMNS = {  # field: (heading, format)
 
 
 def micropython(module: str) -> list[dict]:
-    """The lines of JSON that a module of this folder prints under 32-bit MicroPython. Raises ToolError."""
+    """The lines of JSON that a module of this folder prints under 32-bit MicroPython. Raises
+    ToolError.
+    """
     command = interpreters.find_micropython("i386")
     if command is None:
         raise ToolError("no MicroPython for i386: run `make setup`")
@@ -72,7 +76,10 @@ def outbox_vs_littlefs() -> list[dict]:
     """The outbox beside a user's own stores on littlefs, same chip, 32-bit MicroPython."""
     rows = micropython("littlefs_bench")
     for unit_bytes, port in ((256, "rp2"), (32, "esp32")):
-        print(f"\nA message of 24 + 64 bytes, acknowledged 8 later; program unit {unit_bytes} ({port}); per message, 32-bit:")
+        print(
+            "\nA message of 24 + 64 bytes, acknowledged 8 later; "
+            f"program unit {unit_bytes} ({port}); per message, 32-bit:"
+        )
         print("".join(f"{heading:{form.split('.')[0]}}" for heading, form in _COLUMNS.values()))
         for row in rows:
             if row["unit_bytes"] == unit_bytes:
@@ -88,8 +95,8 @@ def mount() -> list[dict]:
     print(f"{'blocks':>7}{'held':>7}{'reads':>7}{'reads to 1st message':>22}{'heap B':>8}{'us':>8}")
     for row in rows:
         print(
-            f"{row['blocks']:>7}{row['held']:>7}{row['reads']:>7}{row['reads_to_first_message']:>22}"
-            f"{row['heap']:>8}{row['microseconds']:>8}"
+            f"{row['blocks']:>7}{row['held']:>7}{row['reads']:>7}"
+            f"{row['reads_to_first_message']:>22}{row['heap']:>8}{row['microseconds']:>8}"
         )
     return rows
 
@@ -127,7 +134,9 @@ RATES = {
 
 
 def plan(names: list[str], rates: dict[str, Rates]) -> list[str]:
-    """The order of work: a name of SECTIONS once, one of RATES once a block, each spread evenly over the whole."""
+    """The order of work: a name of SECTIONS once, one of RATES once a block, each spread evenly
+    over the whole.
+    """
     plain = [name for name in names if name in SECTIONS]
     places = [((at + 0.5) / len(plain), name) for at, name in enumerate(plain)]
     for name in (name for name in names if name in rates):
@@ -151,7 +160,9 @@ class Stopwatch:
 
     @staticmethod
     def _cpu_s() -> float:
-        usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        usages = (
+            resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        )
         return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
     def rounded(self) -> dict[str, list[float]]:
@@ -179,14 +190,19 @@ def measure(names: list[str], watch: Stopwatch, most_blocks: int = spread.BLOCKS
             blocks[name].append(watch.run(name, rates[name].block))
             if len(blocks[name]) == rates[name].blocks:
                 results[name] = rates[name].finish(blocks[name])
-        except Exception as error:  # whatever it is: the other sections are worth having all the same
-            results["failed"][name] = reason = str(error) if isinstance(error, ToolError) else repr(error)
+        # whatever failed, the other sections are worth having all the same
+        except Exception as error:
+            results["failed"][name] = reason = (
+                str(error) if isinstance(error, ToolError) else repr(error)
+            )
             print(f"bench: {name}: {reason}", file=sys.stderr)
     return results
 
 
 def merged(kept: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
-    """What the file holds after a run. A section that failed keeps nothing: an old figure would stand in its row."""
+    """What the file holds after a run. A section that failed keeps nothing: an old figure would
+    stand in its row.
+    """
     return {name: value for name, value in kept.items() if name not in results["failed"]} | results
 
 
@@ -200,20 +216,34 @@ def environment() -> dict[str, str | int]:
         "load before": load,
         "machine": platform.machine(),
         "Python": platform.python_version(),
-    } | {arch: interpreters.describe(command) if command else "not here" for arch, command in found.items()}
+    } | {
+        arch: interpreters.describe(command) if command else "not here"
+        for arch, command in found.items()
+    }
 
 
 def main() -> int:
     everything = [*SECTIONS, *RATES]
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("sections", nargs="*", choices=[[], *everything], metavar="SECTION", help=", ".join(everything))
+    parser.add_argument(
+        "sections",
+        nargs="*",
+        choices=[[], *everything],
+        metavar="SECTION",
+        help=", ".join(everything),
+    )
     parser.add_argument("--out", type=Path, default=OUTPUT, help="build/bench.json")
-    help_ = "at most so many (odd) blocks a rate, for a short try: %(default)s; with fewer the spread says less"
+    help_ = (
+        "at most so many (odd) blocks a rate, for a short try: %(default)s; "
+        "with fewer the spread says less"
+    )
     parser.add_argument("--blocks", type=int, default=spread.BLOCKS, help=help_)
     args = parser.parse_args()
     watch = Stopwatch()
     try:
-        results = {"environment": environment()} | measure(args.sections or everything, watch, args.blocks)
+        results = {"environment": environment()} | measure(
+            args.sections or everything, watch, args.blocks
+        )
         kept = json.loads(args.out.read_text()) if args.out.exists() else {}
     except (ToolError, ValueError) as error:
         print(f"bench: {error}", file=sys.stderr)

@@ -1,11 +1,13 @@
-"""Short forms of what has a long target of its own, so that one `make bench` fills the whole table: sections of run_bench.py.
+"""Short forms of what has a long target of its own, so that one `make bench` fills the whole table:
+sections of run_bench.py.
 
     power_cuts     the hunt of `make power-loss`, fewer steps of each load
     collector      `make bench-collector`, one collector with confirmation, fewer messages
     segments       `make bench-pipeline`: sealed segments to Arrow
     spark          the same: through Spark's source into its sink that keeps nothing
 
-Rates of the last two are messages and rows a second on two processors, not ratios: compare them on one machine only.
+Rates of the last two are messages and rows a second on two processors, not ratios: compare them on
+one machine only.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from outpost_tools.common.errors import ToolError  # noqa: E402
 CUT_STEPS, CUT_SEEDS = 10, (101, 102)
 COLLECTOR_MESSAGES = 40_000
 SEGMENT_MESSAGES = 80_000
-SPARK_MESSAGES = 1_600_000  # the start of a query takes some seconds, which a small sample would be charged with
+# Many, since the start of a query takes some seconds, which count for little then.
+SPARK_MESSAGES = 1_600_000
 _SEGMENT_BYTES = 2 << 20
 _LIMIT_S = 300
 
@@ -42,23 +45,38 @@ def _hunt(seed: int) -> tuple[int, int, int] | str:
 
 
 def power_cuts() -> dict:
-    """{cuts, second_cuts, duplicates, violations}: each program and erase cut five ways, one in four a second time."""
+    """{cuts, second_cuts, duplicates, violations}: each program and erase cut five ways, one in
+    four a second time.
+    """
     with ProcessPoolExecutor(len(CUT_SEEDS)) as pool:
         found = list(pool.map(_hunt, CUT_SEEDS))
     good = [one for one in found if not isinstance(one, str)]
     row = {
         "cuts": sum(one[0] for one in good), "second_cuts": sum(one[1] for one in good),
-        "duplicates": max((one[2] for one in good), default=0), "violations": [one for one in found if isinstance(one, str)],
+        "duplicates": max((one[2] for one in good), default=0),
+        "violations": [one for one in found if isinstance(one, str)],
     }  # fmt: skip
     verdict = "; ".join(row["violations"]) or "0 lost, 0 invented, 0 out of order"
-    print(f"\nPower cuts, {len(power_loss.LOADS)} loads on {len(power_loss.GEOMETRIES)} geometries: ", end="")
-    print(f"{row['cuts']:,} cuts, {row['second_cuts']:,} with a second one: {verdict}; at most {row['duplicates']} duplicates")
+    print(
+        f"\nPower cuts, {len(power_loss.LOADS)} loads on {len(power_loss.GEOMETRIES)} geometries: ",
+        end="",
+    )
+    print(
+        f"{row['cuts']:,} cuts, {row['second_cuts']:,} with a second one: {verdict}; "
+        f"at most {row['duplicates']} duplicates"
+    )
     return row
 
 
 def collector_block() -> dict:
     """One run of collector_rate.py. Raises ToolError."""
-    command = [sys.executable, str(HERE / "collector_rate.py"), "--json", "--messages", str(COLLECTOR_MESSAGES)]
+    command = [
+        sys.executable,
+        str(HERE / "collector_rate.py"),
+        "--json",
+        "--messages",
+        str(COLLECTOR_MESSAGES),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_S)
     if done.returncode:
         raise ToolError(f"collector: {(done.stdout + done.stderr).strip()[-400:]}")
@@ -66,23 +84,39 @@ def collector_block() -> dict:
 
 
 def collector(blocks: list[dict]) -> dict:
-    section = {name: spread.spread([one[name] for one in blocks]) for name in ("rate", "rate_per_cpu_s", "broker_cpu_s_per_1000")}
+    section = {
+        name: spread.spread([one[name] for one in blocks])
+        for name in ("rate", "rate_per_cpu_s", "broker_cpu_s_per_1000")
+    }
     section |= {
         "sent": blocks[0]["sent"],
         "lost": sum(one["sent"] - one["stored"] for one in blocks),
         "commits": blocks[-1]["commits"],
     }
-    print(f"\nCollector, fsync before PUBACK, {section['sent']:,} messages a block: {text(section['rate'])} messages/s, ", end="")
-    print(f"{text(section['rate_per_cpu_s'])} per CPU second of its own; {section['lost']} lost; {section['commits']}")
+    print(
+        f"\nCollector, fsync before PUBACK, {section['sent']:,} messages a block: "
+        f"{text(section['rate'])} messages/s, ",
+        end="",
+    )
+    print(
+        f"{text(section['rate_per_cpu_s'])} per CPU second of its own; {section['lost']} lost; "
+        f"{section['commits']}"
+    )
     return section
 
 
 def segments_block() -> dict:
-    """Rows a second from sealed segments to Arrow batches, by the clock and per CPU second, with one process and with two."""
+    """Rows a second from sealed segments to Arrow batches, by the clock and per CPU second, with
+    one process and with two.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        rows = pipeline_rates.write_log(Path(folder), SEGMENT_MESSAGES, segment_bytes=_SEGMENT_BYTES)
+        rows = pipeline_rates.write_log(
+            Path(folder), SEGMENT_MESSAGES, segment_bytes=_SEGMENT_BYTES
+        )
         paths = [str(path) for path in sorted(Path(folder).glob("*/*.seg"))]
-        found = {str(count): pipeline_rates.rate(pipeline_rates.fast, paths, count) for count in (1, 2)}
+        found = {
+            str(count): pipeline_rates.rate(pipeline_rates.fast, paths, count) for count in (1, 2)
+        }
     return {"rows": rows, "rates": found}
 
 
@@ -92,7 +126,8 @@ def segments(blocks: list[dict]) -> dict:
         clock, cpu = zip(*(one["rates"][count] for one in blocks), strict=True)
         section[count] = {"rate": spread.spread(list(clock)), "per_cpu_s": spread.spread(list(cpu))}
         print(
-            f"{'Segments to Arrow' if count == '1' else '':<20}{count} process(es): {text(section[count]['rate'])} rows/s, ",
+            f"{'Segments to Arrow' if count == '1' else '':<20}{count} process(es): "
+            f"{text(section[count]['rate'])} rows/s, ",
             end="",
         )
         print(f"{text(section[count]['per_cpu_s'])} per CPU second")
@@ -100,11 +135,16 @@ def segments(blocks: list[dict]) -> dict:
 
 
 def spark() -> dict:
-    """Rows a second through Spark on two threads, as the job reads; one figure of a warm session, so without a spread."""
+    """Rows a second through Spark on two threads, as the job reads; one figure of a warm session,
+    so without a spread.
+    """
     with tempfile.TemporaryDirectory() as folder:
         rows = pipeline_rates.write_log(Path(folder), SPARK_MESSAGES, segment_bytes=4 << 20)
         rate = pipeline_rates.through_spark(Path(folder), rows, forms=(pipeline_rates.PACKED,))
-    print(f"\nSegments through Spark local[2] to the sink that keeps nothing: {rate:,.0f} rows/s of {rows:,} rows")
+    print(
+        "\nSegments through Spark local[2] to the sink that keeps nothing: "
+        f"{rate:,.0f} rows/s of {rows:,} rows"
+    )
     return {"rows": rows, "rate": round(rate), "load": round(os.getloadavg()[0], 1)}
 
 

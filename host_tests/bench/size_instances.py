@@ -1,7 +1,9 @@
-"""What size_report.py builds to weigh it: one instance of each configuration, small buffers. Uses public names only.
+"""What size_report.py builds to weigh it: one instance of each configuration, small buffers. Uses
+public names only.
 
-Buffers: what a client that only publishes needs to receive; outbox records of 256 bytes; a telemetry pack of 200; the outbox in
-RAM has one slot of 128 bytes, for one message in flight as in the peers.
+Buffers: what a client that only publishes needs to receive; outbox records of 256 bytes; a
+telemetry pack of 200; the outbox in RAM has one slot of 128 bytes, for one message in flight as in
+the peers.
 """
 
 

@@ -1,26 +1,31 @@
 #!/usr/bin/env python3
-"""What the firmware weighs: .mpy bytes, and heap on 32-bit MicroPython. `make size`; fails above a budget or the baseline.
+"""What the firmware weighs: .mpy bytes, and heap on 32-bit MicroPython. `make size`; fails above a
+budget or the baseline.
 
     .venv/bin/python host_tests/bench/size_report.py [--write] [--frozen] [--firmware DIR]
 
 --write: take the figures as the new baseline, and write README's tables from it.
 --frozen (what `make size` says): measure a build with the firmware frozen in, too.
 
-Measured are the .mpy files that `outpost flash` copies, line numbers and all, in the 32-bit interpreter for x86. Heap: what
-import leaves behind, one process a configuration, the whole configuration in it; single modules are imported in one process in
-the order of their dependencies, so that each row holds what comes with that module. One instance: what its construction leaves,
-with the buffers that size_instances.py states, buffers included. Which modules belong to a configuration is asked of the
-interpreter.
+Measured are the .mpy files that `outpost flash` copies, line numbers and all, in the 32-bit
+interpreter for x86. Heap: what import leaves behind, one process a configuration, the whole
+configuration in it; single modules are imported in one process in the order of their dependencies,
+so that each row holds what comes with that module. One instance: what its construction leaves, with
+the buffers that size_instances.py states, buffers included. Which modules belong to a configuration
+is asked of the interpreter.
 
-The interpreter keeps names in a pool that doubles when it is full, so bytes in use jump by up to a kilobyte, up or down, with
-a few names more, the program's own included (measured: 7,888 to 10,160 bytes for one import). The figures count the places
-that are taken instead: 6 bytes a name and its text. What the interpreter said, free places and all, stands beside as "raw".
+The interpreter keeps names in a pool that doubles when it is full, so bytes in use jump by up to a
+kilobyte, up or down, with a few names more, the program's own included (measured: 7,888 to 10,160
+bytes for one import). The figures count the places that are taken instead: 6 bytes a name and its
+text. What the interpreter said, free places and all, stands beside as "raw".
 
-Frozen: the same questions asked of an interpreter with the firmware's source frozen in (frozen_build.py, built here); code, names
-and constants are in ROM then, and the heap holds module and class dictionaries, functions, instances and buffers.
+Frozen: the same questions asked of an interpreter with the firmware's source frozen in
+(frozen_build.py, built here); code, names and constants are in ROM then, and the heap holds module
+and class dictionaries, functions, instances and buffers.
 
-Not in the heap here: the machine code of `native` and `native_checksum` (the unix port maps it elsewhere; RP2 takes it
-from the heap, ESP32 from instruction RAM), its bytes are told below the table. Baseline: host_tests/baselines/size.csv.
+Not in the heap here: the machine code of `native` and `native_checksum` (the unix port maps it
+elsewhere; RP2 takes it from the heap, ESP32 from instruction RAM), its bytes are told below the
+table. Baseline: host_tests/baselines/size.csv.
 """
 
 from __future__ import annotations
@@ -53,7 +58,8 @@ COLUMNS = ("mpy", "heap_import", "heap_instance", "heap_raw", "frozen")
 
 @dataclass(frozen=True)
 class Configuration:
-    """modules: what the program imports (the rest follows). instance: the function of size_instances.py.
+    """modules: what the program imports (the rest follows). instance: the function of
+    size_instances.py.
 
     Budgets and goals: .mpy bytes, and heap of import and instance together.
     """
@@ -68,12 +74,27 @@ class Configuration:
 
 
 # Budgets: what was measured, and 2 %. Goals: DESIGN.md, section 9.
-CLIENT = Configuration("client alone (QoS 0 and 1)", ("client", "ram_outbox"), "client_alone", 14_354, 13_299, 11_000, 4_500)
+CLIENT = Configuration(
+    "client alone (QoS 0 and 1)",
+    ("client", "ram_outbox"),
+    "client_alone",
+    14_354,
+    13_299,
+    11_000,
+    4_500,
+)
 ALL = Configuration(
-    "with outbox, reconnect and telemetry", ("client", "outbox", "clock", "telemetry"), "with_all", 27_289, 24_376, 20_000, 9_000
+    "with outbox, reconnect and telemetry",
+    ("client", "outbox", "clock", "telemetry"),
+    "with_all",
+    27_289,
+    24_376,
+    20_000,
+    9_000,
 )
 CONFIGURATIONS = (CLIENT, ALL)
-# A row "+" each for the other files, on top of ALL. Not for these: the one is in place of native, the other of the outbox.
+# Each other file has a row "+", on top of ALL, but not these two: one takes the place of native,
+# the other that of the outbox.
 INSTEAD = ("portable", "ram_outbox")
 NATIVE = ("native", "native_checksum")
 
@@ -94,7 +115,11 @@ class Row:
 
 
 # What a point prints: its name and bytes in use, then MicroPython's qstr_info().
-_POINT = re.compile(r"^(\S+) (\d+)\nqstr pool: n_pool=\d+, n_qstr=(\d+), n_str_data_bytes=(\d+), n_total_bytes=(\d+)", re.M)
+_POINT = re.compile(
+    r"^(\S+) (\d+)\nqstr pool: n_pool=\d+, n_qstr=(\d+), "
+    r"n_str_data_bytes=(\d+), n_total_bytes=(\d+)",
+    re.M,
+)
 _NAME_BYTES = 6  # of a name's place in the pool, on 32-bit: pointer, hash, length
 
 
@@ -118,10 +143,11 @@ def points_of(printed: str) -> dict[str, Point]:
 
 
 def linked(folder: Path, places: dict[str, Path]) -> str:
-    """The path to import from `places`, bench/ and fakes/, by short names that stand in `folder`: the interpreter runs there.
+    """The path to import from `places`, bench/ and fakes/, by short names that stand in `folder`:
+    the interpreter runs there.
 
-    Each module keeps its path in the heap, names are kept by the 128 bytes and found by their hash: with whole names the figures
-    would change with the place where the repository lies.
+    Each module keeps its path in the heap, names are kept by the 128 bytes and found by their hash:
+    with whole names the figures would change with the place where the repository lies.
     """
     places = places | {"s": HOST_TESTS / "bench", "k": HOST_TESTS / "fakes"}
     for name, place in places.items():
@@ -130,7 +156,9 @@ def linked(folder: Path, places: dict[str, Path]) -> str:
 
 
 def ask(command: list[str], places: dict[str, Path], module: str, *words: str) -> str:
-    """What a module of bench/ prints when MicroPython runs it, with the folders `places` to import from. Raises ToolError."""
+    """What a module of bench/ prints when MicroPython runs it, with the folders `places` to import
+    from. Raises ToolError.
+    """
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [*command, "-m", module, *words],
@@ -143,7 +171,9 @@ def ask(command: list[str], places: dict[str, Path], module: str, *words: str) -
 
 
 def _name(path: str) -> str:
-    """What a file is called in the tables: its module's name, which no other room has; a package's own ends in a slash."""
+    """What a file is called in the tables: its module's name, which no other room has; a package's
+    own ends in a slash.
+    """
     room, _, file = path.partition("/")
     return f"{room}/" if file == "__init__.py" or file == "__init__.mpy" else Path(file).stem
 
@@ -155,7 +185,12 @@ class Bench:
     """
 
     def __init__(
-        self, firmware: Path, folder: Path, frozen: list[str] | None = None, machine: str = "i386", code: str = ARCHITECTURE
+        self,
+        firmware: Path,
+        folder: Path,
+        frozen: list[str] | None = None,
+        machine: str = "i386",
+        code: str = ARCHITECTURE,
     ) -> None:
         self.frozen, self.folder = frozen, folder
         texts = firmware_build.sources(firmware)
@@ -170,9 +205,11 @@ class Bench:
         self._command = command
 
     def run(self, *words: str, frozen: bool = False) -> tuple[dict[str, Point], list[str]]:
-        """The points of import_sizes.py by name, and the modules that are loaded. Raises ToolError."""
+        """The points of import_sizes.py by name, and the modules loaded. Raises ToolError."""
         command = self.frozen if frozen and self.frozen else self._command
-        words = tuple(f"{self.rooms[word]}.{word}" if word in self.rooms else word for word in words)
+        words = tuple(
+            f"{self.rooms[word]}.{word}" if word in self.rooms else word for word in words
+        )
         printed = ask(command, {} if frozen else {"lib": self.folder}, "import_sizes", *words)
         points = {name.rpartition(".")[2]: point for name, point in points_of(printed).items()}
         return points, [name.rpartition(".")[2] for name in printed.splitlines()[-1].split()[1:]]
@@ -199,14 +236,22 @@ class Bench:
         return heap + (points["=instance"].heap - points["=ready"].heap if instance else 0)
 
     def _with_passing(self, loaded: list[str]) -> list[str]:
-        """With the modules that are imported in a function, used and let go: they are on the board, but not in its heap."""
+        """With the modules that are imported in a function, used and let go: they are on the board,
+        but not in its heap.
+        """
         sources = self.sources
-        passing = {other for name in loaded for other in _imports(sources[name], everywhere=True) & sources.keys()}
+        passing = {
+            other
+            for name in loaded
+            for other in _imports(sources[name], everywhere=True) & sources.keys()
+        }
         return sorted({*loaded, *passing})
 
     def in_order(self) -> list[str]:
         """All files, each behind those that it imports."""
-        wanted = {name: _imports(source) & self.sources.keys() for name, source in self.sources.items()}
+        wanted = {
+            name: _imports(source) & self.sources.keys() for name, source in self.sources.items()
+        }
         order: list[str] = []
 
         def take(name: str) -> None:
@@ -221,7 +266,9 @@ class Bench:
 
 
 def _imports(source: str, everywhere: bool = False) -> set[str]:
-    """Modules of ours that a module imports: when it is imported itself, or everywhere, in its functions too."""
+    """Modules of ours that a module imports: when it is imported itself, or everywhere, in its
+    functions too.
+    """
     found: set[str] = set()
     tree = ast.parse(source)
     for node in ast.walk(tree) if everywhere else tree.body:
@@ -234,19 +281,29 @@ def _imports(source: str, everywhere: bool = False) -> set[str]:
 
 
 def measure(bench: Bench) -> dict[str, Row]:
-    """A row a file, `= ` a configuration, `+ ` what a further file costs, with all that it brings along."""
+    """A row a file, `= ` a configuration, `+ ` what a further file costs, with all that it brings
+    along.
+    """
     order = bench.in_order()
     points, _ = bench.run(*order)
     heaps = [points[name].heap for name in ("=start", *order)]
-    rows = {module: Row(bench.sizes[module], heaps[at + 1] - heaps[at]) for at, module in enumerate(order)}
+    rows = {
+        module: Row(bench.sizes[module], heaps[at + 1] - heaps[at])
+        for at, module in enumerate(order)
+    }
     if bench.frozen:
         points, _ = bench.run(*order, frozen=True)
         heaps = [points[name].heap for name in ("=start", *order)]
-        rows = {module: replace(rows[module], frozen=heaps[at + 1] - heaps[at]) for at, module in enumerate(order)}
+        rows = {
+            module: replace(rows[module], frozen=heaps[at + 1] - heaps[at])
+            for at, module in enumerate(order)
+        }
     for configuration in CONFIGURATIONS:
         present = tuple(module for module in configuration.modules if module in bench.sizes)
         whole = present == configuration.modules
-        rows[f"= {configuration.title}"] = bench.row(present, configuration.instance if whole else "")
+        rows[f"= {configuration.title}"] = bench.row(
+            present, configuration.instance if whole else ""
+        )
     base, (_, loaded) = rows[f"= {ALL.title}"], bench.run(*ALL.modules)
     bare = bench._frozen_heap(ALL.modules, "")
     for feature in order:
@@ -264,13 +321,19 @@ def show(rows: dict[str, Row], known: dict[str, Row]) -> list[str]:
     grown = []
     for name, row in rows.items():
         old = known.get(name, row)
-        changes = [f"{now} ({now - before:+})" if now != before else str(now) for now, before in _pairs(row, old)]
+        changes = [
+            f"{now} ({now - before:+})" if now != before else str(now)
+            for now, before in _pairs(row, old)
+        ]
         instance = "" if row.heap_instance is None else str(row.heap_instance)
         frozen = "" if row.frozen is None else str(row.frozen)
         print(f"{name:<40}{changes[0]:>16}{changes[1]:>16}{instance:>14}{frozen:>14}")
-        if name.startswith("=") and (row.mpy > old.mpy * TOLERANCE or row.heap > old.heap * TOLERANCE):
+        if name.startswith("=") and (
+            row.mpy > old.mpy * TOLERANCE or row.heap > old.heap * TOLERANCE
+        ):
             grown.append(
-                f"{name[2:]}: grown by more than 2 %: make it smaller, or take it as the baseline with --write and say why"
+                f"{name[2:]}: grown by more than 2 %: make it smaller, "
+                "or take it as the baseline with --write and say why"
             )
     return grown
 
@@ -286,13 +349,27 @@ def budgets(rows: dict[str, Row]) -> list[str]:
     over = []
     for c in CONFIGURATIONS:
         row = rows[f"= {c.title}"]
-        cells = (row.mpy, c.mpy_budget, row.heap, c.heap_budget, c.heap_goal, row.heap_raw or "", row.frozen or "", c.frozen_goal)
+        cells = (
+            row.mpy,
+            c.mpy_budget,
+            row.heap,
+            c.heap_budget,
+            c.heap_goal,
+            row.heap_raw or "",
+            row.frozen or "",
+            c.frozen_goal,
+        )
         print(f"{c.title:<38}" + "".join(f"{cell:>9}" for cell in cells))
-        for what, is_, budget in (("bytes of .mpy", row.mpy, c.mpy_budget), ("bytes of heap", row.heap, c.heap_budget)):
+        for what, is_, budget in (
+            ("bytes of .mpy", row.mpy, c.mpy_budget),
+            ("bytes of heap", row.heap, c.heap_budget),
+        ):
             if is_ > budget:
                 over.append(f"{c.title}: {is_} {what}, the budget is {budget}")
         if row.heap_instance is None:
-            over.append(f"{c.title}: no instance measured, a module of {', '.join(c.modules)} is not there")
+            over.append(
+                f"{c.title}: no instance measured, a module of {', '.join(c.modules)} is not there"
+            )
     return over
 
 
@@ -303,14 +380,19 @@ def read_baseline() -> dict[str, Row]:
         lines = list(csv.DictReader(file))
     if lines and "mpy" not in lines[0]:
         return {}
-    return {line["name"]: Row(*(int(line[column]) if line.get(column) else None for column in COLUMNS)) for line in lines}
+    return {
+        line["name"]: Row(*(int(line[column]) if line.get(column) else None for column in COLUMNS))
+        for line in lines
+    }
 
 
 def write_baseline(rows: dict[str, Row]) -> None:
     with BASELINE.open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(["name", *COLUMNS])
-        table.writerows([name, *(getattr(row, column) for column in COLUMNS)] for name, row in rows.items())
+        table.writerows(
+            [name, *(getattr(row, column) for column in COLUMNS)] for name, row in rows.items()
+        )
 
 
 def frozen_interpreter(firmware: Path) -> list[str] | None:
@@ -330,14 +412,25 @@ def native_sizes(bench: Bench, architecture: str) -> list[int]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--write", action="store_true", help="take the figures as the new baseline")
-    parser.add_argument("--firmware", type=Path, default=REPOSITORY / "firmware", help="measure another copy of firmware/")
     parser.add_argument(
-        "--frozen", action="store_true", help="measure a frozen build too: builds MicroPython, some 2 minutes once"
+        "--firmware",
+        type=Path,
+        default=REPOSITORY / "firmware",
+        help="measure another copy of firmware/",
+    )
+    parser.add_argument(
+        "--frozen",
+        action="store_true",
+        help="measure a frozen build too: builds MicroPython, some 2 minutes once",
     )
     args = parser.parse_args()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            bench = Bench(args.firmware, Path(folder), frozen_interpreter(args.firmware) if args.frozen else None)
+            bench = Bench(
+                args.firmware,
+                Path(folder),
+                frozen_interpreter(args.firmware) if args.frozen else None,
+            )
             rows = measure(bench)
         code = {arch: native_sizes(bench, arch) for arch in ("armv6m", "xtensawin")}
     except ToolError as error:
@@ -348,11 +441,18 @@ def main() -> int:
         bench_readme.write()
     known = read_baseline()
     faults = (
-        show(rows, known) if known else [*show(rows, rows), f"{BASELINE.name}: no baseline in this form: take one with --write"]
+        show(rows, known)
+        if known
+        else [
+            *show(rows, rows),
+            f"{BASELINE.name}: no baseline in this form: take one with --write",
+        ]
     )
     print(
         f"{' and '.join(NATIVE)}: mostly machine code, outside this heap: "
-        + ", ".join(f"{' + '.join(map(str, sizes))} bytes on {arch}" for arch, sizes in code.items())
+        + ", ".join(
+            f"{' + '.join(map(str, sizes))} bytes on {arch}" for arch, sizes in code.items()
+        )
     )
     faults += budgets(rows)
     print(*[f"size: {fault}" for fault in faults], sep="\n", file=sys.stderr)

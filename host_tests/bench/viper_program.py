@@ -1,4 +1,6 @@
-"""A program of NOR flash by machine code: bits only fall, so that 0xFF leaves what stands there. MicroPython only."""
+"""A program of NOR flash by machine code: bits only fall, so that 0xFF leaves what stands there.
+MicroPython only.
+"""
 
 import micropython
 

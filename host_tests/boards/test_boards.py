@@ -1,4 +1,6 @@
-"""Each board.py over fakes of its port: main.py's build() composes everything, and a reading arrives at the broker."""
+"""Each board.py over fakes of its port: main.py's build() composes everything, and a reading
+arrives at the broker.
+"""
 
 import gc
 import os
@@ -19,7 +21,13 @@ from support import crash_log
 from support.chip_sensors import Reading
 from support.pinned import PinnedError
 
-GIVEN = {"device_id": "board-1", "broker_host": "broker.test", "mode": "broker", "wifi_ssid": "home", "wifi_password": "secret"}
+GIVEN = {
+    "device_id": "board-1",
+    "broker_host": "broker.test",
+    "mode": "broker",
+    "wifi_ssid": "home",
+    "wifi_password": "secret",
+}
 IS_MICROPYTHON = sys.implementation.name == "micropython"
 
 
@@ -81,7 +89,9 @@ class TestBoards(unittest.TestCase):
         main.run(station)
         sent = desk.net.stream.take()
         self.assertTrue(b"outpost/board-1/data" in sent and b"temperature" in sent, name)
-        self.assertEqual((station.client.session.acknowledged, station.published, desk.net.open), (1, 1, 0), name)
+        self.assertEqual(
+            (station.client.session.acknowledged, station.published, desk.net.open), (1, 1, 0), name
+        )
         self.assertEqual((desk.radio.network_name, desk.radio.key), ("home", "secret"))
         self.assertTrue(station.clock.is_set and desk.chip.rtc_set, name)
         self.assertEqual(desk.chip.watchdog_ms, 8000)
@@ -99,7 +109,11 @@ class TestBoards(unittest.TestCase):
                 try:
                     main = desk.main()
                     self.assertEqual("binascii" in main.found, IS_MICROPYTHON)
-                    before = [one for one in main._BUILT_IN if one in sys.modules and one not in main.found]
+                    before = [
+                        one
+                        for one in main._BUILT_IN
+                        if one in sys.modules and one not in main.found
+                    ]
                     desk.board.open(settings())
                     main.build(settings())
                     main.forget_built_in(main.found)
@@ -157,14 +171,17 @@ class TestBoards(unittest.TestCase):
             found = {one.name: one for one in board.sensors}
             temperature = found[b"temperature"]
             degrees = temperature.read() * 10 if temperature.exponent == 0 else temperature.read()
-            self.assertTrue(abs(degrees - (270 if PORTS[name] is RP2 else 500)) <= 5, name)  # RP2 counts in steps of 0.5
+            # RP2 counts in steps of 0.5
+            self.assertTrue(abs(degrees - (270 if PORTS[name] is RP2 else 500)) <= 5, name)
             self.assertEqual((found[b"signal"].read(), found[b"reset_cause"].read()), (-61, 1))
             self.assertTrue(b"memory" in found)
 
     def test_sensors_with_a_wire_and_unknown_ones(self):
         for name in PORTS:
             adc = bench(name).open(settings(sensors=["adc@26"])).sensors[0]
-            self.assertEqual((adc.name, adc.unit, adc.exponent, adc.read()), (b"adc26", b"V", -3, 1650))
+            self.assertEqual(
+                (adc.name, adc.unit, adc.exponent, adc.read()), (b"adc26", b"V", -3, 1650)
+            )
             for wrong in ("adc@x", "bme280", "ds18b20", "load"):
                 with self.assertRaises(ValueError) as caught:
                     bench(name).board.open(settings(sensors=[wrong]))
@@ -296,7 +313,8 @@ class TestBoards(unittest.TestCase):
                 desk.board.release_watchdog()
             self.assertEqual(desk.ticks.longest_sleep_ms, 0)
             if PORTS[name] is RP2:
-                enable = {"RPI_PICO_W": 0x4005B000, "RPI_PICO2_W": 0x400DB000}[name]  # "clear" alias of the control register
+                # "clear" alias of the control register
+                enable = {"RPI_PICO_W": 0x4005B000, "RPI_PICO2_W": 0x400DB000}[name]
                 self.assertEqual(desk.chip.word(enable), 1 << 30)
             else:
                 self.assertEqual(desk.chip.watchdog_ms, 3_600_000)

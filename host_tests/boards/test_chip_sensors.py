@@ -1,4 +1,5 @@
-"""The DS18B20 over fakes of micropython-lib's drivers: the data sheet's readings, faults, no sensor.
+"""The DS18B20 over fakes of micropython-lib's drivers: the data sheet's readings, faults, no
+sensor.
 
 The chips' own sensors and their ADC are in test_boards.py.
 """
@@ -17,7 +18,7 @@ class OneWireError(Exception):
 
 
 class Bus:
-    """ds18x20.DS18X20. raw: what the sensor measures; None: it is gone. roms: of the sensors there."""
+    """ds18x20.DS18X20. raw: what the sensor measures; None: it is gone. roms: of those there."""
 
     raw, roms = 0, [b"first", b"second"]
     asked = []

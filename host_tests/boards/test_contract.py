@@ -1,7 +1,7 @@
 """The board contract of boards/README.md, held by every board over fakes of its port, and by UNIX.
 
-Nothing depends on the order of calls after open(); Board() alone does no I/O; begin(), give_up() and
-crashed() work without open(); a settings key that is missing has its default.
+Nothing depends on the order of calls after open(); Board() alone does no I/O; begin(), give_up()
+and crashed() work without open(); a settings key that is missing has its default.
 """
 
 import builtins
@@ -51,7 +51,10 @@ class FakedBoard:
         board, chip = desk.board, desk.chip
         desk.ticks.ms = 1000  # since the reset
         if PORTS[self.name] is RP2:
-            chip.words[board._watchdog + 0x10], chip.words[board._watchdog + 0x14] = 0x0F550000 | DAY, 5
+            chip.words[board._watchdog + 0x10], chip.words[board._watchdog + 0x14] = (
+                0x0F550000 | DAY,
+                5,
+            )
         else:
             chip.cause, chip.seconds = 4, (DAY - 10_957) * 86400
         return board
@@ -222,7 +225,9 @@ class TestContract(unittest.TestCase):
                         program.call(name)
                     self.assertEqual(program.facts(), before, (kind.name, order))
                     program.clock.now(program.board.ticks_ms())
-                    self.assertTrue(0 <= program.clock.day - kind.expected_day() <= 1, (kind.name, order))
+                    self.assertTrue(
+                        0 <= program.clock.day - kind.expected_day() <= 1, (kind.name, order)
+                    )
 
     def orders(self):
         names = [name for name, when in table() if when != "end" and name not in ATTRIBUTES]
@@ -281,9 +286,13 @@ class TestContract(unittest.TestCase):
                 few = kind.board().open({"broker_host": "broker.test", "wifi_ssid": "home"})
                 found = [Program(few).facts(), self.reached(kind, few)]
                 full = kind.board().open(check(NEEDED))
-                self.assertEqual([Program(full).facts(), self.reached(kind, full)], found, kind.name)
+                self.assertEqual(
+                    [Program(full).facts(), self.reached(kind, full)], found, kind.name
+                )
                 if kind.name == "UNIX" or PORTS[kind.name] is RP2:
-                    self.assertEqual(few.device.ioctl(4, 0), check(NEEDED)["outbox_blocks"], kind.name)
+                    self.assertEqual(
+                        few.device.ioctl(4, 0), check(NEEDED)["outbox_blocks"], kind.name
+                    )
 
     def reached(self, kind, board):
         """Names and addresses that the link asks for, and the clock."""
@@ -333,7 +342,16 @@ class TestContract(unittest.TestCase):
                     self.assertTrue(board.device is None, kind.name)
 
 
-ATTRIBUTES = ("device", "align", "page_bytes", "in_flight_bytes", "link", "sensors", "open", "begin")
+ATTRIBUTES = (
+    "device",
+    "align",
+    "page_bytes",
+    "in_flight_bytes",
+    "link",
+    "sensors",
+    "open",
+    "begin",
+)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,13 @@ def reading(text, words=0, places=2):
 
 class TestNumber(unittest.TestCase):
     def test_a_number_is_an_integer_of_its_last_decimal(self):
-        for text, value in (("0.42 0.31", 42), ("7", 700), ("7.", 700), ("12.3456", 1234), ("0.00", 0)):
+        for text, value in (
+            ("0.42 0.31", 42),
+            ("7", 700),
+            ("7.", 700),
+            ("12.3456", 1234),
+            ("0.00", 0),
+        ):
             self.assertEqual(reading(text), value, text)
 
     def test_words_before_it_are_skipped(self):

@@ -20,14 +20,26 @@ class TestNorFlash(unittest.TestCase):
 
     def test_addresses_and_units_are_checked(self):
         flash = flash_in_ram(2, 256)
-        for block, length, offset in ((2, 256, 0), (-1, 256, 0), (0, 256, 4096), (0, 8192, 0), (0, 100, 0), (0, 256, 3)):
+        for block, length, offset in (
+            (2, 256, 0),
+            (-1, 256, 0),
+            (0, 256, 4096),
+            (0, 8192, 0),
+            (0, 100, 0),
+            (0, 256, 3),
+        ):
             with self.assertRaises(NorRuleError):
                 flash.writeblocks(block, bytes(length), offset)
         with self.assertRaises(NorRuleError):
             flash.ioctl(6, 2)
 
     def test_a_cut_leaves_the_operation_half_done(self):
-        expected = {"nothing": b"\xff" * 8, "all": bytes(8), "first": bytes(4) + b"\xff" * 4, "last": b"\xff" * 4 + bytes(4)}
+        expected = {
+            "nothing": b"\xff" * 8,
+            "all": bytes(8),
+            "first": bytes(4) + b"\xff" * 4,
+            "last": b"\xff" * 4 + bytes(4),
+        }
         for mode in CUT_MODES:
             flash = flash_in_ram(2)
             flash.cut_at, flash.cut_mode = 1, mode

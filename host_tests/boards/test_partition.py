@@ -1,4 +1,6 @@
-"""The `outbox` partition of an ESP32, over a stand-in for the esp32 module (its Partition: MicroPython docs, esp32.Partition)."""
+"""The `outbox` partition of an ESP32, over a stand-in for the esp32 module (its Partition:
+MicroPython docs, esp32.Partition).
+"""
 
 import sys
 import unittest
@@ -14,7 +16,11 @@ class FakePartition:
     def __init__(self, label, blocks, encrypted):
         self._flash = flash_in_ram(blocks, 32 if encrypted else 1)
         self._info = (1, 0x40, 0x310000, blocks * 4096, label, encrypted)
-        self.readblocks, self.writeblocks, self.ioctl = self._flash.readblocks, self._flash.writeblocks, self._flash.ioctl
+        self.readblocks, self.writeblocks, self.ioctl = (
+            self._flash.readblocks,
+            self._flash.writeblocks,
+            self._flash.ioctl,
+        )
 
     @classmethod
     def find(cls, kind, label=None):
@@ -46,7 +52,9 @@ class TestPartition(unittest.TestCase):
         for label, blocks, align in (("outbox", 8, 4), ("secret", 4, 32)):
             device, found_align, page_bytes = partition.find(label)
             outbox = Outbox(device, align=found_align, page_bytes=page_bytes)
-            self.assertEqual((outbox.format(b"01234567"), outbox.blocks, found_align), (0, blocks, align))
+            self.assertEqual(
+                (outbox.format(b"01234567"), outbox.blocks, found_align), (0, blocks, align)
+            )
             for _ in range(300):
                 self.assertEqual(outbox.append(b"t", bytes(100), 100), 0)
                 outbox.discard(outbox.next_seq - 1)

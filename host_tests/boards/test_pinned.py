@@ -1,5 +1,7 @@
 # micropython-only: CPython has no VfsLfs2
-"""Pinned blocks on a real littlefs: made, checked, grown, released; each way in which the files may have lost their blocks."""
+"""Pinned blocks on a real littlefs: made, checked, grown, released; each way in which the files may
+have lost their blocks.
+"""
 
 import gc
 import os
@@ -39,7 +41,9 @@ def payloads(outbox):
 
 def append(outbox, first, last, filler=b""):
     for number in range(first, last):
-        assert outbox.append(TOPIC, b"%d%s" % (number, filler), len(b"%d%s" % (number, filler))) == 0
+        assert (
+            outbox.append(TOPIC, b"%d%s" % (number, filler), len(b"%d%s" % (number, filler))) == 0
+        )
 
 
 def read(path):
@@ -140,11 +144,15 @@ class TestUse(Case):
         for number in range(600):
             if number % 100 == 0:
                 board = board.restarted()
-                board.drive.forbidden = blocks  # a program or erase of littlefs there stops the test
+                # a program or erase of littlefs there stops the test
+                board.drive.forbidden = blocks
             write(PLACE + "/f%d" % (number % 5), bytes([number & 255]) * (number * 37 % 9000))
             if number % 3 == 0:
                 os.remove(PLACE + "/f%d" % (number % 5))
-        self.assertTrue(before == [bytes(board.chip.image[block * 4096 : block * 4096 + 4096]) for block in blocks])
+        self.assertTrue(
+            before
+            == [bytes(board.chip.image[block * 4096 : block * 4096 + 4096]) for block in blocks]
+        )
         self.assertEqual(payloads(mounted(board.outbox(board.open()))), expected)
 
     def test_a_full_drive_and_a_busy_outbox_leave_each_other_alone(self):
@@ -263,7 +271,9 @@ class TestDevice(Case):
 
 
 class TestRefuses(Case):
-    """Each fault on a chip of its own; the clock is two seconds on, because that is what mtime can tell apart."""
+    """Each fault on a chip of its own; the clock is two seconds on, because that is what mtime can
+    tell apart.
+    """
 
     image = None
 
@@ -282,7 +292,9 @@ class TestRefuses(Case):
         self.assertTrue(before == bytes(board.chip.image), "the chip was changed")
 
     def refuse_block(self, board, index, pattern):
-        """open_blocks() at once raises; else each program and erase of the block, and check_next(). They change nothing."""
+        """open_blocks() at once raises; else each program and erase of the block, and check_next().
+        They change nothing.
+        """
         before = bytes(board.chip.image)
         device = board.open()
         self.assertNotEqual(index, device.newest())
@@ -300,7 +312,9 @@ class TestRefuses(Case):
         self.assertTrue(before == bytes(board.chip.image), "the chip was changed")
 
     def refuse_erase(self, board, index, pattern):
-        """An outbox goes round the ring up to the block, and leaves it and all that is not pinned alone."""
+        """An outbox goes round the ring up to the block, and leaves it and all that is not pinned
+        alone.
+        """
         outbox = mounted(board.outbox(board.open()))
         not_ours = [block for block in range(BLOCKS) if block not in outbox._device.blocks]
         not_ours.append(outbox._device.blocks[index])
@@ -309,7 +323,10 @@ class TestRefuses(Case):
             for _ in range(200):
                 outbox.discard_through(outbox.next_seq - 1)
                 self.assertEqual(outbox.append(TOPIC, b"x" * 100, 100), 0)
-        self.assertTrue(before == [bytes(board.chip.image[block * 4096 : block * 4096 + 4096]) for block in not_ours])
+        self.assertTrue(
+            before
+            == [bytes(board.chip.image[block * 4096 : block * 4096 + 4096]) for block in not_ours]
+        )
 
     def test_nothing_when_nothing_happened(self):
         self.assertEqual(len(Board(self.image).open().blocks), 4)
@@ -323,7 +340,8 @@ class TestRefuses(Case):
         board = Board(self.image)
         os.rename(FOLDER + "/0001.pin", PLACE + "/elsewhere")
         self.refuse(board, "0001.pin: gone")
-        os.rename(PLACE + "/elsewhere", FOLDER + "/0001.pin")  # littlefs moves the entry, not the block
+        # littlefs moves the entry, not the block
+        os.rename(PLACE + "/elsewhere", FOLDER + "/0001.pin")
         self.assertEqual(len(board.open().blocks), 4)
 
     def test_two_files_that_changed_places(self):
@@ -342,7 +360,9 @@ class TestRefuses(Case):
         self.refuse_erase(board, 3, "0003.pin: was written or restored")
 
     def test_the_newest_put_back_and_its_block_used_since(self):
-        """The sector before looks like the newest then: no message may get a number that was given already."""
+        """The sector before looks like the newest then: no message may get a number that was given
+        already.
+        """
         board = Board(self.image)
         device = board.open()
         newest = device.newest()
@@ -447,13 +467,17 @@ class TestRefuses(Case):
         self.refuse(board, "0004.pin: not in the map")
 
     def test_a_block_that_differs_with_the_mtime_unchanged(self):
-        """The clock stood still, or was set back: the first page tells, and in the newest sector every byte."""
+        """The clock stood still, or was set back: the first page tells, and in the newest sector
+        every byte.
+        """
         board = Board(self.image)
         device = board.open()
         for index, offset in ((0, 40), (device.newest(), 40), (device.newest(), 4095)):
             number, block, _ = device.entries[index]
             raw = Differs(board.raw, block, offset)
-            with self.assertRaisesRegex(pinned.PinnedError, "%04d.pin: is not in its block" % number):
+            with self.assertRaisesRegex(
+                pinned.PinnedError, "%04d.pin: is not in its block" % number
+            ):
                 pinned.open_blocks(raw, FOLDER, BOARD).own(index)
 
 
@@ -497,7 +521,8 @@ class TestMutant(Case):
             write(path, read(path))
         users = range((os.statvfs(PLACE)[3] - 2) // 3)
         for number in list(users) * 2:  # its allocator goes round
-            write(PLACE + "/user%d" % number, bytes([number]) * 12000)  # littlefs gives the old blocks to these
+            # littlefs gives the old blocks to these
+            write(PLACE + "/user%d" % number, bytes([number]) * 12000)
         outbox = board.outbox(opener(board))
         lost = outbox.mount() != 0 or len(payloads(outbox)) != 90
         while outbox.append(TOPIC, b"y" * 300, 300) == 0 and outbox.next_seq < 140:
@@ -556,7 +581,9 @@ class TestGrow(Case):
         number = 0
         for size in (2, 3, 5, 6):
             if size > 2:
-                outbox = mounted(board.outbox(pinning.grow(outbox._device, size - outbox.blocks, b"%08d" % size)))
+                outbox = mounted(
+                    board.outbox(pinning.grow(outbox._device, size - outbox.blocks, b"%08d" % size))
+                )
             for _ in range(200):
                 append(outbox, number, number + 1, b"x" * 200)
                 number += 1
@@ -564,13 +591,17 @@ class TestGrow(Case):
             board = board.restarted()
             outbox = mounted(board.outbox(board.open()))
             self.assertEqual(outbox.blocks, size)
-            self.assertEqual(payloads(outbox)[-9:], [b"%d%s" % (n, b"x" * 200) for n in range(number - 9, number)])
+            self.assertEqual(
+                payloads(outbox)[-9:],
+                [b"%d%s" % (n, b"x" * 200) for n in range(number - 9, number)],
+            )
 
 
 class TestRelease(Case):
     def test_refused_while_messages_are_held(self):
         board, outbox = with_messages()
-        for given in (None, outbox, board.outbox(board.open())):  # the last one is not mounted, so it knows nothing
+        # the last one is not mounted, so it knows nothing
+        for given in (None, outbox, board.outbox(board.open())):
             with self.assertRaisesRegex(pinned.PinnedError, "messages may be held"):
                 pinning.release(FOLDER, given)
         self.assertEqual(len(payloads(mounted(board.outbox(board.open())))), 60)

@@ -1,6 +1,8 @@
 # micropython-only: CPython has no VfsLfs2
 # long: half a minute and more
-"""littlefs and pinned outbox on one chip, the power cut in either: short form. The long one: host_tests/fuzz/hunt_pinned.py."""
+"""littlefs and pinned outbox on one chip, the power cut in either: short form. The long one:
+host_tests/fuzz/hunt_pinned.py.
+"""
 
 import os
 import unittest
@@ -32,7 +34,7 @@ def release_files_first(folder, outbox=None, force=False):
 
 
 def extend_at_the_end(device, numbers, random_id, behind, tell):
-    """Mutant of _extend: grow() puts the new blocks at the end of the ring, wherever the head is."""
+    """Mutant of _extend: grow() puts new blocks at the end of the ring, wherever the head is."""
     return ORIGINALS["_extend"](device, numbers, random_id, len(device.entries), tell)
 
 
@@ -55,11 +57,15 @@ MUTANTS = (
     ("_begin", begin_in_silence),
     ("release", release_files_first),
 )
-ORIGINALS = {name: getattr(pinning, name) for name in ("os", "_extend", "_begin", "_save_map", "release")}
+ORIGINALS = {
+    name: getattr(pinning, name) for name in ("os", "_extend", "_begin", "_save_map", "release")
+}
 
 
 def open_and_put_back(raw, folder, board):
-    """Mutant of the user and of open_blocks(): a pinned file was put back from a copy, and nothing is checked."""
+    """Mutant of the user and of open_blocks(): a pinned file was put back from a copy, and nothing
+    is checked.
+    """
     path = folder + "/0001.pin"
     content = pinned_hunt.read(path)
     with open(path, "wb") as file:
@@ -73,7 +79,10 @@ class TestPinnedPowerLoss(unittest.TestCase):
 
     def test_both_are_sound_after_a_cut_in_either(self):
         cuts, second_cuts, duplicates = pinned_hunt.hunt(CUTS, seed=1)
-        print("%d cuts, %d second cuts, at most %d duplicates after one" % (cuts, second_cuts, duplicates))
+        print(
+            "%d cuts, %d second cuts, at most %d duplicates after one"
+            % (cuts, second_cuts, duplicates)
+        )
         self.assertTrue(cuts > 3 * CUTS and second_cuts > CUTS // 2)
 
     def test_each_mutant_is_caught(self):

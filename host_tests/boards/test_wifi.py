@@ -1,5 +1,7 @@
-"""Wi-Fi, names and time on a fake network with the ports' real status numbers: each fault has its status, its deadline, its
-backoff, and no call waits. Where the numbers come from: fakes/fake_network.py."""
+"""Wi-Fi, names and time on a fake network with the ports' real status numbers: each fault has its
+status, its deadline, its backoff, and no call waits. Where the numbers come from:
+fakes/fake_network.py.
+"""
 
 import unittest
 
@@ -36,10 +38,17 @@ class World:
 
         self.rtc = []
         self.time = NetTime(
-            ask(), Dns(ask(), self.wifi, bits), "pool.ntp.org", bits, ticks.ticks_ms, lambda *t: self.rtc.append(t)
+            ask(),
+            Dns(ask(), self.wifi, bits),
+            "pool.ntp.org",
+            bits,
+            ticks.ticks_ms,
+            lambda *t: self.rtc.append(t),
         )
         dns = Dns(ask(), self.wifi, bits)
-        link = WifiLink(self.wifi, dns, self.time, sockets, FakeSelect(), host, 1883, ticks.ticks_ms, secure)
+        link = WifiLink(
+            self.wifi, dns, self.time, sockets, FakeSelect(), host, 1883, ticks.ticks_ms, secure
+        )
         self.client = Client(link, Session(RamOutbox(), b"board-1"))
         self.clock = Clock(ticks.ticks_ms())
         self.errors = []
@@ -97,14 +106,17 @@ class TestWifi(unittest.TestCase):
     def test_every_number_of_the_ports(self):
         wrong, none, other = status.WIFI_WRONG_PASSWORD, status.WIFI_NO_AP, status.WIFI_FAILED
         for number, expected in (
-            (-3, wrong), (15, wrong), (202, wrong), (204, wrong), (-2, none), (201, none), (210, none), (211, none), (212, none),
-            (-1, other), (200, other), (203, other), (205, other), (8, other), (0, 0), (1, 0), (2, 0), (3, 0),
-            (1000, 0), (1001, 0), (1010, 0),
+            (-3, wrong), (15, wrong), (202, wrong), (204, wrong), (-2, none), (201, none),
+            (210, none), (211, none), (212, none), (-1, other), (200, other), (203, other),
+            (205, other), (8, other), (0, 0), (1, 0), (2, 0), (3, 0), (1000, 0), (1001, 0),
+            (1010, 0),
         ):  # fmt: skip
             self.assertEqual(fault(number), expected, str(number))
 
     def test_esp32_without_reconnects_0_would_never_tell(self):
-        """Why a board prepares its interface: ports/esp32/network_wlan.c says "connecting" as long as it may try again."""
+        """Why a board prepares its interface: ports/esp32/network_wlan.c says "connecting" as long
+        as it may try again.
+        """
         world = World(ESP32)
         world.wifi._prepare = None
         world.radio.fate = "wrong_password"
@@ -128,7 +140,11 @@ class TestWifi(unittest.TestCase):
             self.assertEqual(world.net.stream.take()[:1], b"\x10")
 
     def test_the_name_server_does_not_answer_or_knows_no_such_name(self):
-        for host, answers in (("broker.test", False), ("nowhere.test", True), ("broken..name", True)):
+        for host, answers in (
+            ("broker.test", False),
+            ("nowhere.test", True),
+            ("broken..name", True),
+        ):
             world = World(RP2, host=host)
             world.net.dns_answers = answers
             world.run(300_000)
@@ -161,7 +177,11 @@ class TestWifi(unittest.TestCase):
         self.assertEqual(world.net.stream.take()[:1], b"\x10")
 
     def test_tcp_that_does_not_connect_and_tcp_that_is_refused(self):
-        for answers, expected in (([], status.TIMED_OUT), ([(None, 8)], status.LINK_LOST), ([(None, 20)], status.LINK_LOST)):
+        for answers, expected in (
+            ([], status.TIMED_OUT),
+            ([(None, 8)], status.LINK_LOST),
+            ([(None, 20)], status.LINK_LOST),
+        ):
             world = World(RP2)
             world.net.tcp_answers = answers
             world.run(300_000)
@@ -216,7 +236,10 @@ class TestRadio(unittest.TestCase):
 
     def tells_times(self, world, name):
         port = "RP2" if world.radio.numbers is RP2 else "ESP32"
-        print("%s, %s: longest call %d ms, longest poll %d ms" % (name, port, world.radio.longest_call_ms, world.longest_poll_ms))
+        print(
+            "%s, %s: longest call %d ms, longest poll %d ms"
+            % (name, port, world.radio.longest_call_ms, world.longest_poll_ms)
+        )
         self.assertTrue(0 < world.radio.longest_call_ms <= world.longest_poll_ms <= 2200)
 
     def test_a_radio_whose_start_failed_is_switched_on_again(self):
@@ -226,7 +249,9 @@ class TestRadio(unittest.TestCase):
             self.assertEqual(world.errors, [status.WIFI_FAILED] * 3)
             self.assertEqual(world.waits, [250, 500, 1000])
             self.assertEqual(world.net.stream.take()[:1], b"\x10")
-            self.assertEqual((world.wifi.radio_failures, world.radio.starts, world.radio.connects), (3, 4, 1))
+            self.assertEqual(
+                (world.wifi.radio_failures, world.radio.starts, world.radio.connects), (3, 4, 1)
+            )
             self.tells_times(world, "3 starts failed")
 
     def test_a_radio_that_never_starts_is_tried_at_the_clients_backoff_and_comes_back(self):
@@ -235,7 +260,8 @@ class TestRadio(unittest.TestCase):
             world.run(3_600_000)
             self.assertEqual(set(world.errors), {status.WIFI_FAILED})
             self.assertEqual((world.waits[:4], max(world.waits)), ([250, 500, 1000, 2000], 30_000))
-            self.assertEqual(world.radio.starts, len(world.errors))  # one each, not a second one by disconnect()
+            # one each, not a second one by disconnect()
+            self.assertEqual(world.radio.starts, len(world.errors))
             self.assertEqual(world.wifi.radio_failures, len(world.errors))
             world.radio.failing_starts = 0
             world.run(40_000)
@@ -282,7 +308,9 @@ class TestTime(unittest.TestCase):
         self.assertEqual(world.clock.day, 3_953_000_000 // 86400 - 25567)
         ms = 3_953_000_000 % 86400 * 1000 + 500
         self.assertTrue(ms <= world.rtc[0][1] <= ms + 50)
-        self.assertEqual((world.rtc[0][0], world.time.failures, len(world.rtc)), (world.clock.day, 0, 1))
+        self.assertEqual(
+            (world.rtc[0][0], world.time.failures, len(world.rtc)), (world.clock.day, 0, 1)
+        )
 
     def test_after_2036(self):
         world = World(ESP32)
@@ -311,7 +339,13 @@ class TestTime(unittest.TestCase):
         head = b"\x12\x34\x81\x80\0\1\0\1\0\0\0\0\4test\0\0\1\0\1"
         good = head + b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4\1\2\3\4"
         self.assertEqual(dns._address(good), "1.2.3.4")
-        for other in (b"", head[:11], b"\x12\x35" + good[2:], b"\x12\x34\1" + good[3:], good.replace(b"test", b"tesd")):
+        for other in (
+            b"",
+            head[:11],
+            b"\x12\x35" + good[2:],
+            b"\x12\x34\1" + good[3:],
+            good.replace(b"test", b"tesd"),
+        ):
             self.assertTrue(dns._address(other) is None)
         for length in range(len(head), len(good)):
             with self.assertRaises(OSError):

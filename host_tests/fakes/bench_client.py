@@ -1,4 +1,6 @@
-"""A client over RAM flash and a fake stream, driven step by step: what tests of the client, the session and the heap share."""
+"""A client over RAM flash and a fake stream, driven step by step: what tests of the client, the
+session and the heap share.
+"""
 
 from fake_flash import flash_in_ram
 from fake_stream import FakeStream
@@ -50,15 +52,30 @@ def publishes(data):
     for first, body in split(data):
         if first & 0xF0 == 0x30:
             topic_end = 2 + (body[0] << 8 | body[1])
-            found.append((body[topic_end] << 8 | body[topic_end + 1], bool(first & 8), body[topic_end + 2 :]))
+            found.append(
+                (body[topic_end] << 8 | body[topic_end + 1], bool(first & 8), body[topic_end + 2 :])
+            )
     return found
 
 
 class Bench:
-    """mode: "broker", "collector", "streaming" or "exactly once" (QoS 2). now_ms moves by 10 with each poll."""
+    """mode: "broker", "collector", "streaming" or "exactly once" (QoS 2). now_ms moves by 10 with
+    each poll.
+    """
 
-    def __init__(self, mode="broker", blocks=8, flash=None, keep_alive_s=60, window=16, outbox_class=None, **stream_options):
-        self.outbox_class = outbox_class = outbox_class or (NotedOutbox if mode == "exactly once" else Outbox)
+    def __init__(
+        self,
+        mode="broker",
+        blocks=8,
+        flash=None,
+        keep_alive_s=60,
+        window=16,
+        outbox_class=None,
+        **stream_options,
+    ):
+        self.outbox_class = outbox_class = outbox_class or (
+            NotedOutbox if mode == "exactly once" else Outbox
+        )
         self.mode, self.keep_alive_s, self.window = mode, keep_alive_s, window
         self.now_ms = 0
         self.links = 0
@@ -75,7 +92,9 @@ class Bench:
         assert self.outbox.mount() == 0
         kind = KINDS[self.mode]
         arguments = (WORD, 1000) if self.mode == "collector" else ()
-        self.session = kind(self.outbox, b"board-1", *arguments, keep_alive_s=self.keep_alive_s, window=self.window)
+        self.session = kind(
+            self.outbox, b"board-1", *arguments, keep_alive_s=self.keep_alive_s, window=self.window
+        )
         self.client = Client(self._link, self.session)
         self.stream = None
 

@@ -1,4 +1,6 @@
-"""The chip of boards/UNIX over RAM, for tests: a power cut raises PowerCut, and the device is then mounted anew."""
+"""The chip of boards/UNIX over RAM, for tests: a power cut raises PowerCut, and the device is then
+mounted anew.
+"""
 
 import io
 
@@ -6,7 +8,9 @@ from nor_flash import BLOCK_BYTES, NorFlash
 
 
 class PowerCut(BaseException):
-    """Not an Exception, so that no handler of the firmware can catch what a real power cut would not let it."""
+    """Not an Exception, so that no handler of the firmware can catch what a real power cut would
+    not let it.
+    """
 
 
 def flash_in_ram(blocks, unit_bytes=1, image=None):

@@ -1,7 +1,9 @@
-"""The ports' `machine`, `rp2`, `esp32` and `time` modules as fakes, and a board.py loaded over them.
+"""The ports' `machine`, `rp2`, `esp32` and `time` modules as fakes, and a board.py loaded over
+them.
 
-What a module or object of the port has under a public name, its fake may have, and nothing else (test_fakes.py compares them
-with the port's stubs): a program that asks for more fails here as on the board. What tests look at and set is in `Chip`.
+What a module or object of the port has under a public name, its fake may have, and nothing else
+(test_fakes.py compares them with the port's stubs): a program that asks for more fails here as on
+the board. What tests look at and set is in `Chip`.
 """
 
 import gc
@@ -26,7 +28,9 @@ class Reset(BaseException):
 
 
 class Chip:
-    """What the tests see and set. words, rtc_memory: left alone by a reset, so hand the chip to the next start's Bench."""
+    """What the tests see and set. words, rtc_memory: left alone by a reset, so hand the chip to the
+    next start's Bench.
+    """
 
     def __init__(self, ticks):
         self.ticks = ticks
@@ -339,7 +343,9 @@ class Bench:
         return self.main().build(settings)
 
     def _fresh(self, name, folder):
-        """The module from that folder, imported as if nobody had before, with the fakes in place of the port's modules."""
+        """The module from that folder, imported as if nobody had before, with the fakes in place of
+        the port's modules.
+        """
         names = list(self._fakes) + [name]
         kept = {other: sys.modules[other] for other in names if other in sys.modules}
         sys.modules.update(self._fakes)

@@ -1,16 +1,26 @@
-"""Wi-Fi, name server, time server and broker in one fake, for tests of boards: the `network`, `socket` and `select` modules.
+"""Wi-Fi, name server, time server and broker in one fake, for tests of boards: the `network`,
+`socket` and `select` modules.
 
-Status numbers are the ports' own. RP2: CYW43_LINK_* of georgerobotics/cyw43-driver, src/cyw43.h, under the names that
-micropython/micropython, extmod/modnetwork.c gives them. ESP32: micropython/micropython, ports/esp32/modnetwork.h and
-modnetwork_globals.h; the reasons below 256 are espressif/esp-idf's,
-components/esp_wifi/include/esp_wifi_types_generic.h, which ports/esp32/network_wlan.c passes on.
+Status numbers are the ports' own. RP2: CYW43_LINK_* of georgerobotics/cyw43-driver, src/cyw43.h,
+under the names that micropython/micropython, extmod/modnetwork.c gives them. ESP32:
+micropython/micropython, ports/esp32/modnetwork.h and modnetwork_globals.h; the reasons below 256
+are espressif/esp-idf's, components/esp_wifi/include/esp_wifi_types_generic.h, which
+ports/esp32/network_wlan.c passes on.
 """
 
 import errno
 
 from fake_stream import FakeStream
 
-RP2 = {"idle": 0, "connecting": 1, "no_address": 2, "joined": 3, "failed": -1, "no_ap": -2, "wrong_password": -3}
+RP2 = {
+    "idle": 0,
+    "connecting": 1,
+    "no_address": 2,
+    "joined": 3,
+    "failed": -1,
+    "no_ap": -2,
+    "wrong_password": -3,
+}
 ESP32 = {
     "idle": 1000,
     "connecting": 1001,
@@ -39,27 +49,33 @@ class Ticks:
 
 
 class Radio:
-    """What is behind network.WLAN. numbers: RP2 or ESP32. fate: the key of numbers that connect() ends in, `after_ms`.
+    """What is behind network.WLAN. numbers: RP2 or ESP32. fate: the key of numbers that connect()
+    ends in, `after_ms`.
 
-    A radio that fails does so as the ports do (extmod/network_cyw43.c and ports/esp32/network_wlan.c
-    of MicroPython 1.25, cyw43_ctrl.c of its driver). failing_starts: that many starts fail from now on.
-    RP2: active(True) returns and reads as True, connect() raises EPERM, and disconnect() starts the chip
-    once more without making it usable. ESP32: active(True) raises. is_hung: takes orders and joins
-    nothing, until its power is cut: deinit(), on ESP32 active(False). start_ms, failed_start_ms: what
-    those calls take; longest_call_ms: the longest one that was made.
+    A radio that fails does so as the ports do (extmod/network_cyw43.c and
+    ports/esp32/network_wlan.c of MicroPython 1.25, cyw43_ctrl.c of its driver). failing_starts:
+    that many starts fail from now on. RP2: active(True) returns and reads as True, connect() raises
+    EPERM, and disconnect() starts the chip once more without making it usable. ESP32: active(True)
+    raises. is_hung: takes orders and joins nothing, until its power is cut: deinit(), on ESP32
+    active(False). start_ms, failed_start_ms: what those calls take; longest_call_ms: the longest
+    one that was made.
     """
 
     def __init__(self, numbers, ticks):
         self.numbers, self.ticks = numbers, ticks
         self.fate, self.after_ms = "joined", 1500
         self.is_active = self.is_trying = self.is_hung = False
-        self.is_on = False  # what active() reads as: RP2 keeps what was asked for, not what came of it
+        # what active() reads as: RP2 keeps what was asked for, not what came of it
+        self.is_on = False
         self.key = self.network_name = None
         self.country_code = ""
         self.since_ms = 0
         self.connects = self.disconnects = 0
-        self.starts = self.failing_starts = self.start_ms = self.failed_start_ms = self.longest_call_ms = 0
-        self.gives_up = numbers is RP2  # the ESP32 port tries for ever unless told otherwise, and says "connecting"
+        self.starts = self.failing_starts = self.start_ms = self.failed_start_ms = (
+            self.longest_call_ms
+        ) = 0
+        # the ESP32 port tries for ever unless told otherwise, and says "connecting"
+        self.gives_up = numbers is RP2
 
     def start(self):
         """Power on and firmware loaded."""
@@ -172,7 +188,9 @@ class FakeNetwork:
 
 
 class Net:
-    """What is behind the sockets. stream: what TCP gives, when it is connected. open: sockets that nobody closed."""
+    """What is behind the sockets. stream: what TCP gives, when it is connected. open: sockets that
+    nobody closed.
+    """
 
     def __init__(self, ticks):
         self.ticks = ticks
@@ -195,7 +213,8 @@ class FakeSocketModule:
 
     def __init__(self, net, numbers=None):
         self._net = net
-        if numbers is RP2:  # extmod/modlwip.c of MicroPython 1.25: TF_NODELAY; it ignores options that it does not know
+        # extmod/modlwip.c of MicroPython 1.25: TF_NODELAY; it ignores options that it does not know
+        if numbers is RP2:
             net.nodelay_option = self.TCP_NODELAY = 64
 
     def socket(self, family, kind):
@@ -230,7 +249,9 @@ class FakeUdp:
             return packet[:2] + b"\x81\x83" + packet[4:]  # no such name
         alias = b"\xc0\x0c\x00\x05\x00\x01\x00\x00\x00\x3c\x00\x04\x01x\xc0\x0c"
         answer = b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x3c\x00\x04" + found
-        return packet[:2] + b"\x81\x80\x00\x01\x00\x02\x00\x00\x00\x00" + packet[12:] + alias + answer
+        return (
+            packet[:2] + b"\x81\x80\x00\x01\x00\x02\x00\x00\x00\x00" + packet[12:] + alias + answer
+        )
 
     def _ntp(self, packet):
         if not self._net.ntp_answers:
@@ -305,4 +326,8 @@ class FakePoller:
     def ipoll(self, timeout_ms):
         if timeout_ms:
             raise AssertionError("it would wait")
-        return self._connected if self._tcp._net.tcp_answers is True else self._tcp._net.tcp_answers or ()
+        return (
+            self._connected
+            if self._tcp._net.tcp_answers is True
+            else self._tcp._net.tcp_answers or ()
+        )

@@ -1,9 +1,12 @@
-"""A stream in RAM for tests: what the client writes is recorded, what the server says is queued. Takes no heap in write() and
-readinto(), so that heap tests measure the client alone."""
+"""A stream in RAM for tests: what the client writes is recorded, what the server says is queued.
+Takes no heap in write() and readinto(), so that heap tests measure the client alone.
+"""
 
 
 class FakeStream:
-    """room: bytes one write() takes at most (None = all; 0 = nothing now). chunk: bytes one readinto() gives at most."""
+    """room: bytes one write() takes at most (None = all; 0 = nothing now). chunk: bytes one
+    readinto() gives at most.
+    """
 
     def __init__(self, size_bytes=8192, room=None, chunk=None):
         self.written = bytearray(size_bytes)

@@ -1,4 +1,6 @@
-"""One table of control packets for encoders, the reader and the session: name, bytes, section of MQTT 3.1.1 (or the seed)."""
+"""One table of control packets for encoders, the reader and the session: name, bytes, section of
+MQTT 3.1.1 (or the seed).
+"""
 
 GOLDEN = (
     ("PUBLISH QoS 1 a/b id 10, seed 000", b"\x32\x07\x00\x03a/b\x00\x0a", "3.3"),
@@ -13,7 +15,8 @@ GOLDEN = (
     ("PUBLISH of 321 bytes remaining", b"\x30\xc1\x02\x00\x01t" + bytes(318), "2.2.3"),
 )
 
-# remaining length, its bytes; 321 is C1 02 by the seeds' own algorithm (their "82 41" would read 8,322)
+# remaining length, its bytes; 321 is C1 02 by the seeds' own algorithm (their "82 41" would read
+# 8,322)
 LENGTHS = (
     (0, b"\x00"),
     (127, b"\x7f"),

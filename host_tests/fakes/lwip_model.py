@@ -6,7 +6,9 @@ What is written is freed when the broker's TCP has it, or 10 s after the close o
 whose path was silent.
 """
 
-HEAP_BYTES = 7_380  # of 8,000: the 16th packet of 388 bytes does not fit, the 14th of 450, the 12th of 521, the 10th of 700
+# of 8,000: the 16th packet of 388 bytes does not fit, the 14th of 450, the 12th of 521, the 10th of
+# 700
+HEAP_BYTES = 7_380
 SEGMENTS = 32
 SEGMENT_BYTES = 100
 SEND_BUFFER_BYTES = 6_400
@@ -57,7 +59,9 @@ class Stack:
                     stream.queue = []
             elif self.has_path:
                 stream.arrive()
-        self.streams = [stream for stream in self.streams if stream.queue or stream.freed_ms is None]
+        self.streams = [
+            stream for stream in self.streams if stream.queue or stream.freed_ms is None
+        ]
 
 
 class Stream:
@@ -103,7 +107,7 @@ class Stream:
         return count or None
 
     def close(self):
-        """The end of the connection takes a segment too; without a path nothing is freed for 10 s."""
+        """The connection's end takes a segment too; without a path nothing is freed for 10 s."""
         self.queue.append((SEGMENT_BYTES, b""))
         self.freed_ms = self._stack.now_ms + (0 if self._stack.has_path else LINGER_MS)
 

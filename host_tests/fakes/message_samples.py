@@ -1,10 +1,20 @@
-"""Payloads as boards send them, in JSON and CBOR, and payloads that are no message, each with the reason to refuse it."""
+"""Payloads as boards send them, in JSON and CBOR, and payloads that are no message, each with the
+reason to refuse it.
+"""
 
 import json
 
 import cbor2
 
-HEAD = {"bn": "board-1/", "bt": 1763694000.123, "sid": "3fa9c1d2", "seq": 1234, "boot": 3, "held": 1200, "ver": 1}
+HEAD = {
+    "bn": "board-1/",
+    "bt": 1763694000.123,
+    "sid": "3fa9c1d2",
+    "seq": 1234,
+    "boot": 3,
+    "held": 1200,
+    "ver": 1,
+}
 TOPIC = "outpost/board-1/data"
 
 
@@ -73,7 +83,11 @@ INTEGER_LABELS = {"bn": -2, "bt": -3, "n": 0, "u": 1, "v": 2, "t": 6}
 
 
 def record(**labels: object) -> dict:
-    return {INTEGER_LABELS.get(label, label): value for label, value in labels.items() if value is not None}
+    return {
+        INTEGER_LABELS.get(label, label): value
+        for label, value in labels.items()
+        if value is not None
+    }
 
 
 def cbor_pack(*records: dict, **changes: object) -> bytes:
@@ -116,5 +130,6 @@ CBOR = [
     (cbor_pack(ver=None), "missing label ver"),
     (cbor_pack(sid=b"3fa9c1d2"), "bad label sid"),
     (cbor_pack(bn="../../etc/"), "bad label bn"),
-    (b"\x81\xa1\x02\xc4\x82\x1a\x3f\xff\xff\xff\x01", "missing label ver"),  # 1 with a thousand million zeros
+    # 1 with a thousand million zeros
+    (b"\x81\xa1\x02\xc4\x82\x1a\x3f\xff\xff\xff\x01", "missing label ver"),
 ]

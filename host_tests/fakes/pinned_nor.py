@@ -1,11 +1,14 @@
-"""A NOR chip in RAM for two users at once, fast enough to be copied thousands of times: littlefs and the outbox on one device.
+"""A NOR chip in RAM for two users at once, fast enough to be copied thousands of times: littlefs
+and the outbox on one device.
 
-`Chip` holds the bytes and cuts the power; `Port` is one user's block device: it counts, and can be told which blocks are not its
-own. The rules of boards/UNIX/nor_flash.py: bits only fall in a program; the outbox's that would raise one is refused loudly.
-To littlefs it happens as on the chip, and is counted: after a cut inside a flush it looks at one program unit only (32 bytes on
-ESP32) to tell whether what follows is erased; if it is not, it finds out by reading back, and takes another block.
-A cut inside a program of several pages leaves whole pages before it and erased ones behind it, because a chip takes page by page.
-MicroPython only (machine code). Read, program and erase take no heap.
+`Chip` holds the bytes and cuts the power; `Port` is one user's block device: it counts, and can be
+told which blocks are not its own. The rules of boards/UNIX/nor_flash.py: bits only fall in a
+program; the outbox's that would raise one is refused loudly. To littlefs it happens as on the chip,
+and is counted: after a cut inside a flush it looks at one program unit only (32 bytes on ESP32) to
+tell whether what follows is erased; if it is not, it finds out by reading back, and takes another
+block. A cut inside a program of several pages leaves whole pages before it and erased ones behind
+it, because a chip takes page by page. MicroPython only (machine code). Read, program and erase take
+no heap.
 """
 # ruff: noqa: F821 - ptr8 is viper's
 
@@ -69,7 +72,9 @@ def _erase_randomly(image: ptr8, at: int, length: int, seed: int):
 
 
 class Chip:
-    """blocks * 4,096 bytes. cut_at: the operation, counted from now on, in which the power goes; 0 = never."""
+    """blocks * 4,096 bytes. cut_at: the operation, counted from now on, in which the power goes; 0
+    = never.
+    """
 
     def __init__(self, blocks, image=None):
         self.blocks = blocks
@@ -88,7 +93,9 @@ class Chip:
         self.cut_at = 0
 
     def change(self, block, offset, buf):
-        """Program buf, or erase the block (buf None). False: the power is off. Counts in `raised` what the chip cannot do."""
+        """Program buf, or erase the block (buf None). False: the power is off. Counts in `raised`
+        what the chip cannot do.
+        """
         if self.log is not None:
             self._note(block, offset, buf)
         if self.on_operation:
@@ -150,8 +157,9 @@ class Chip:
 class Port:
     """One user's device over the chip, with its counts.
 
-    unit_bytes: what each program must be a multiple of. forbidden: blocks that this user must not change. is_outbox: a power
-    cut comes as PowerCut; for littlefs as the error EIO, which it passes on as OSError (no exception may cross its C code).
+    unit_bytes: what each program must be a multiple of. forbidden: blocks that this user must not
+    change. is_outbox: a power cut comes as PowerCut; for littlefs as the error EIO, which it passes
+    on as OSError (no exception may cross its C code).
     """
 
     def __init__(self, chip, unit_bytes=1, is_outbox=False):
@@ -207,10 +215,14 @@ class Port:
 
     def _check(self, block, offset, length):
         if block < 0 or block >= self.chip.blocks or offset < 0 or offset + length > BLOCK_BYTES:
-            raise NorRuleError("outside the chip: block %d offset %d length %d" % (block, offset, length))
+            raise NorRuleError(
+                "outside the chip: block %d offset %d length %d" % (block, offset, length)
+            )
 
     def _check_program(self, block, offset, length):
         if block in self.forbidden:
             raise NorRuleError("block %d is not this user's" % block)
         if offset % self.unit_bytes or length % self.unit_bytes:
-            raise NorRuleError("program of %d bytes at %d: not in units of %d" % (length, offset, self.unit_bytes))
+            raise NorRuleError(
+                "program of %d bytes at %d: not in units of %d" % (length, offset, self.unit_bytes)
+            )

@@ -1,8 +1,10 @@
-"""A queue manager, as much of one as a Publish command needs. For tests only: it keeps everything in memory.
+"""A queue manager, as much of one as a Publish command needs. For tests only: it keeps everything
+in memory.
 
-Stream queues, subscriptions, retained copies, authority by topic with the warning response, OtherSubsOnly, CorrelAsId,
-subscription points, forwarding to neighbours unless Local. It follows IBM's text; where that is silent (does a
-forwarded publication still say RetainPub?) it forwards what was put.
+Stream queues, subscriptions, retained copies, authority by topic with the warning response,
+OtherSubsOnly, CorrelAsId, subscription points, forwarding to neighbours unless Local. It follows
+IBM's text; where that is silent (does a forwarded publication still say RetainPub?) it forwards
+what was put.
 """
 
 from collections import defaultdict
@@ -42,7 +44,8 @@ class QueueManager:
         self.name = name
         self.queues = defaultdict(list)  # name: [(Descriptor, bytes)]
         self.retained = {}  # (sub_point, topic): (Descriptor, bytes)
-        self.streams = {DEFAULT_QUEUE: ""}  # SYSTEM.QPUBSUB.QUEUE.NAMELIST, each with its topic prefix
+        # SYSTEM.QPUBSUB.QUEUE.NAMELIST, each with its topic prefix
+        self.streams = {DEFAULT_QUEUE: ""}
         self.subscriptions = []
         self.sub_points = set(sub_points)
         self.neighbours = []
@@ -51,11 +54,15 @@ class QueueManager:
         self.forwards = 0
 
     def add_stream(self, queue):
-        """The namelist names the queue, and a topic object of that name has the queue's name as its string."""
+        """The namelist names the queue, and a topic object of that name has the queue's name as its
+        string.
+        """
         self.streams[queue] = queue + "/"
 
     def register(self, topic, q_name, **more):
-        """Subscribe; what is retained is sent at once, with IsRetainedPub if the subscriber wants to be told."""
+        """Subscribe; what is retained is sent at once, with IsRetainedPub if the subscriber wants
+        to be told.
+        """
         more.setdefault("q_mgr_name", self.name)
         subscription = Subscription(topic, q_name, **more)
         self.subscriptions.append(subscription)
@@ -70,7 +77,9 @@ class QueueManager:
                 self.queues[subscription.q_name].append((self._forwarded(md, subscription), data))
 
     def put(self, queue, md, data):
-        """Raises NotAuthorized. A command on a stream queue is done at once, and answered when that was asked for."""
+        """Raises NotAuthorized. A command on a stream queue is done at once, and answered when that
+        was asked for.
+        """
         if queue in self.forbidden_queues:
             raise NotAuthorized(queue)
         if queue not in self.streams:
@@ -87,8 +96,14 @@ class QueueManager:
         self._answer(response, text, md)
 
     def _answer(self, response, text, md):
-        """A request is always answered; a datagram by PAN on success, by NAN on failure, a warning by either."""
-        wanted = {pscr.OK: REPORT_PAN, pscr.WARNING: REPORT_PAN | REPORT_NAN, pscr.ERROR: REPORT_NAN}[response.completion]
+        """A request is always answered; a datagram by PAN on success, by NAN on failure, a warning
+        by either.
+        """
+        wanted = {
+            pscr.OK: REPORT_PAN,
+            pscr.WARNING: REPORT_PAN | REPORT_NAN,
+            pscr.ERROR: REPORT_NAN,
+        }[response.completion]
         if md.msg_type == REQUEST or (md.msg_type == DATAGRAM and md.report & wanted):
             self.queues[md.reply_to_q].append(pscr.reply(response, text, md))
 
@@ -112,11 +127,17 @@ class QueueManager:
                 del self.retained[key]
         if psc.LOCAL not in command.values("DelOpt"):
             for neighbour in self.neighbours:
-                neighbour._delete(command.with_properties([*command.properties, Element("DelOpt", psc.LOCAL)]))
+                neighbour._delete(
+                    command.with_properties([*command.properties, Element("DelOpt", psc.LOCAL)])
+                )
 
     def _publish(self, command, md, data, came_from=None):
         sub_point = command.first("SubPoint") or ""
-        own = psc.subscriber_queue(command, md, self.name) if psc.OTHER_SUBS_ONLY in command.options else None
+        own = (
+            psc.subscriber_queue(command, md, self.name)
+            if psc.OTHER_SUBS_ONLY in command.options
+            else None
+        )
         for subscription in self.subscriptions:
             if not any(subscription.matches(topic, sub_point) for topic in command.topics):
                 continue
@@ -131,15 +152,25 @@ class QueueManager:
 
     def _send_to_neighbours(self, command, md, data, sub_point):
         for neighbour in self.neighbours:
-            if any(s.matches(topic, sub_point) for s in neighbour.subscriptions for topic in command.topics):
+            if any(
+                s.matches(topic, sub_point)
+                for s in neighbour.subscriptions
+                for topic in command.topics
+            ):
                 self.forwards += 1
                 neighbour._publish(command, md, data, came_from=self)
 
     def _forwarded(self, md, subscription):
-        """MQMD of a publication as a subscriber gets it: a datagram; Expiry, Priority, Persistence of the publisher."""
+        """MQMD of a publication as a subscriber gets it: a datagram; Expiry, Priority, Persistence
+        of the publisher.
+        """
         correl_id = subscription.correl_id
         return Descriptor(
-            expiry=md.expiry, priority=md.priority, persistence=md.persistence, encoding=md.encoding, correl_id=correl_id
+            expiry=md.expiry,
+            priority=md.priority,
+            persistence=md.persistence,
+            encoding=md.encoding,
+            correl_id=correl_id,
         )
 
 
@@ -149,12 +180,18 @@ def command_text(message):
 
 
 def edit(data, md, change):
-    """The message with its command replaced by change(command); every other byte of folders and body stays."""
+    """The message with its command replaced by change(command); every other byte of folders and
+    body stays.
+    """
     message = parse(data, encoding=md.encoding, format=md.format)
     headers, preceding = [], md.encoding
     for header in message.headers:
         folders = [
-            make_folder(change(psc.read(folder.text)).text(), name_value_ccsid=header.name_value_ccsid, encoding=preceding)
+            make_folder(
+                change(psc.read(folder.text)).text(),
+                name_value_ccsid=header.name_value_ccsid,
+                encoding=preceding,
+            )
             if folder.root().name == psc.FOLDER
             else folder
             for folder in header.folders
@@ -169,7 +206,9 @@ def with_topics(command, topics):
     properties = list(command.properties)
     at = next(i for i, element in enumerate(properties) if element.name == "Topic")
     others = [element for element in properties if element.name != "Topic"]
-    return command.with_properties([*others[:at], *(Element("Topic", topic) for topic in topics), *others[at:]])
+    return command.with_properties(
+        [*others[:at], *(Element("Topic", topic) for topic in topics), *others[at:]]
+    )
 
 
 def with_option(command, option):

@@ -1,15 +1,18 @@
-"""The server's side of MQTT 3.1.1, written from the standard and without a line of the firmware: a codec of all 14 control
-packets, and under CPython a server on a real socket that follows a script, faults included.
+"""The server's side of MQTT 3.1.1, written from the standard and without a line of the firmware: a
+codec of all 14 control packets, and under CPython a server on a real socket that follows a script,
+faults included.
 
-encode() and decode() take and give (kind, fields), fields being a dict of bytes, integers and lists. decode() is strict, as a
-server must be: what a client may not send raises Malformed. Runs under both Pythons; the sockets are for CPython alone.
+encode() and decode() take and give (kind, fields), fields being a dict of bytes, integers and
+lists. decode() is strict, as a server must be: what a client may not send raises Malformed. Runs
+under both Pythons; the sockets are for CPython alone.
 """
 
 KINDS = (
-    "", "CONNECT", "CONNACK", "PUBLISH", "PUBACK", "PUBREC", "PUBREL", "PUBCOMP", "SUBSCRIBE", "SUBACK", "UNSUBSCRIBE",
-    "UNSUBACK", "PINGREQ", "PINGRESP", "DISCONNECT",
+    "", "CONNECT", "CONNACK", "PUBLISH", "PUBACK", "PUBREC", "PUBREL", "PUBCOMP", "SUBSCRIBE",
+    "SUBACK", "UNSUBSCRIBE", "UNSUBACK", "PINGREQ", "PINGRESP", "DISCONNECT",
 )  # fmt: skip
-_FLAGS = {"PUBREL": 2, "SUBSCRIBE": 2, "UNSUBSCRIBE": 2}  # of the fixed header; PUBLISH has its own, the others 0
+# of the fixed header; PUBLISH has its own, the others 0
+_FLAGS = {"PUBREL": 2, "SUBSCRIBE": 2, "UNSUBSCRIBE": 2}
 _ID_ALONE = ("PUBACK", "PUBREC", "PUBREL", "PUBCOMP", "UNSUBACK")
 _BARE = ("PINGREQ", "PINGRESP", "DISCONNECT")
 
@@ -50,7 +53,9 @@ def encode(kind, **fields):
         return frame(first, bytes([fields.get("session_present", 0), fields.get("code", 0)]))
     body = b"" if kind in _BARE else u16(fields["packet_id"])
     if kind == "SUBSCRIBE":
-        body += b"".join([text(topic_filter) + bytes([qos]) for topic_filter, qos in fields["filters"]])
+        body += b"".join(
+            [text(topic_filter) + bytes([qos]) for topic_filter, qos in fields["filters"]]
+        )
     elif kind == "UNSUBSCRIBE":
         body += b"".join([text(topic_filter) for topic_filter in fields["filters"]])
     elif kind == "SUBACK":
@@ -63,7 +68,9 @@ def _encode_publish(first, topic, payload=b"", qos=0, packet_id=0, dup=False, re
     return frame(first, text(topic) + (u16(packet_id) if qos else b"") + payload)
 
 
-def _connect_body(client_id, keep_alive=0, clean=False, will=None, user=None, password=None, name=b"MQTT", level=4):
+def _connect_body(
+    client_id, keep_alive=0, clean=False, will=None, user=None, password=None, name=b"MQTT", level=4
+):
     """will: (topic, message, qos, retain)."""
     flags, fields = (2 if clean else 0), text(client_id)
     if will is not None:
@@ -114,11 +121,15 @@ class _Cursor:
 
 
 def is_topic(data):
-    """Well-formed and without NUL. Decoded code point by code point and encoded again: only the shortest form comes back."""
+    """Well-formed and without NUL. Decoded code point by code point and encoded again: only the
+    shortest form comes back.
+    """
     at = 0
     while at < len(data):
         first = data[at]
-        count = 1 if first < 0x80 else 2 if 0xC0 <= first < 0xE0 else 3 if 0xE0 <= first < 0xF0 else 4
+        count = (
+            1 if first < 0x80 else 2 if 0xC0 <= first < 0xE0 else 3 if 0xE0 <= first < 0xF0 else 4
+        )
         rest = data[at + 1 : at + count]
         if first == 0 or 0x80 <= first < 0xC0 or first >= 0xF8 or len(rest) != count - 1:
             return False
@@ -127,14 +138,20 @@ def is_topic(data):
             if byte // 64 != 2:
                 return False
             code = code * 64 + byte % 64
-        if 0xD800 <= code <= 0xDFFF or code > 0x10FFFF or count != 1 + (code > 0x7F) + (code > 0x7FF) + (code > 0xFFFF):
+        if (
+            0xD800 <= code <= 0xDFFF
+            or code > 0x10FFFF
+            or count != 1 + (code > 0x7F) + (code > 0x7FF) + (code > 0xFFFF)
+        ):
             return False
         at += count
     return True
 
 
 def decode(data):
-    """(kind, fields, rest of data) of the first packet; None while it is not whole. Raises Malformed."""
+    """(kind, fields, rest of data) of the first packet; None while it is not whole. Raises
+    Malformed.
+    """
     length, size = 0, 1
     while True:
         if size >= len(data):
@@ -206,13 +223,20 @@ def is_filter(data):
     """A wildcard fills its level, # is the last one (4.7.1)."""
     levels = data.split(b"/")
     for number, level in enumerate(levels):
-        if (len(level) > 1 and (b"+" in level or b"#" in level)) or (level == b"#" and number + 1 < len(levels)):
+        if (len(level) > 1 and (b"+" in level or b"#" in level)) or (
+            level == b"#" and number + 1 < len(levels)
+        ):
             return False
     return len(data) > 0
 
 
 def _decode_publish(flags, cursor):
-    fields = {"qos": flags // 2 % 4, "dup": flags >= 8, "retain": flags % 2 == 1, "topic": cursor.string()}
+    fields = {
+        "qos": flags // 2 % 4,
+        "dup": flags >= 8,
+        "retain": flags % 2 == 1,
+        "topic": cursor.string(),
+    }
     if fields["qos"] == 3 or (not fields["qos"] and fields["dup"]):
         raise Malformed("PUBLISH flags %d" % flags)
     if not fields["topic"] or b"#" in fields["topic"] or b"+" in fields["topic"]:
@@ -227,7 +251,12 @@ def _decode_connect(cursor):
     fields["level"], flags = cursor.take(2)
     if (fields["name"], fields["level"]) not in ((b"MQTT", 4), (b"MQIsdp", 3)):
         raise Malformed("protocol %r level %d" % (fields["name"], fields["level"]))
-    if flags % 2 or (not flags & 4 and flags & 0x38) or flags & 0x18 == 0x18 or (flags & 0x40 and not flags & 0x80):
+    if (
+        flags % 2
+        or (not flags & 4 and flags & 0x38)
+        or flags & 0x18 == 0x18
+        or (flags & 0x40 and not flags & 0x80)
+    ):
         raise Malformed("CONNECT flags %d" % flags)
     fields["keep_alive"], fields["clean"] = cursor.number(), flags & 2 > 0
     fields["client_id"] = cursor.string()
@@ -264,7 +293,9 @@ def answer(kind, fields):
     if kind == "PUBLISH" and fields["qos"]:
         return encode("PUBACK" if fields["qos"] == 1 else "PUBREC", packet_id=fields["packet_id"])
     if kind == "SUBSCRIBE":
-        return encode("SUBACK", packet_id=fields["packet_id"], codes=[qos for _, qos in fields["filters"]])
+        return encode(
+            "SUBACK", packet_id=fields["packet_id"], codes=[qos for _, qos in fields["filters"]]
+        )
     if kind in ("PUBREC", "PUBREL", "UNSUBSCRIBE"):
         other = {"PUBREC": "PUBREL", "PUBREL": "PUBCOMP", "UNSUBSCRIBE": "UNSUBACK"}[kind]
         return encode(other, packet_id=fields["packet_id"])
@@ -350,7 +381,9 @@ class Connection:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def wait_for_end(self, timeout_s=10):
-        """Read on, and keep nothing, until the client closes. Raises AssertionError when it does not."""
+        """Read on, and keep nothing, until the client closes. Raises AssertionError when it does
+        not.
+        """
         self.socket.settimeout(timeout_s)
         try:
             while self.socket.recv(65536):
@@ -362,10 +395,12 @@ class Connection:
 
 
 class ScriptedServer:
-    """`with ScriptedServer(script, script, ...) as server`: connection n is given to scripts[n], further ones to the last.
+    """`with ScriptedServer(script, script, ...) as server`: connection n is given to scripts[n],
+    further ones to the last.
 
-    A script is a function of a Connection; the connection is closed when it returns, and Gone ends it. What else it raises
-    is in `faults`. `seen`: (connection, kind, fields) of each packet received.
+    A script is a function of a Connection; the connection is closed when it returns, and Gone ends
+    it. What else it raises is in `faults`. `seen`: (connection, kind, fields) of each packet
+    received.
     """
 
     def __init__(self, *scripts, receive_bytes=0):
@@ -427,5 +462,9 @@ class ScriptedServer:
 
     def published(self, connection):
         """[(packet identifier, dup, payload)] that came on that connection."""
-        found = [fields for number, kind, fields in self.seen if number == connection and kind == "PUBLISH"]
+        found = [
+            fields
+            for number, kind, fields in self.seen
+            if number == connection and kind == "PUBLISH"
+        ]
         return [(fields["packet_id"], fields["dup"], fields["payload"]) for fields in found]

@@ -1,8 +1,9 @@
 # cpython-only: reads the ports' stubs, which the type check has
-"""A fake has no public name that the real thing of its port lacks: by the pinned stubs of `make types`, so they cannot drift.
+"""A fake has no public name that the real thing of its port lacks: by the pinned stubs of `make
+types`, so they cannot drift.
 
-A fake that has more hides what fails on a board: that of `machine` was once its own watchdog, and a build that had renamed the
-watchdog's feed() passed all tests.
+A fake that has more hides what fails on a board: that of `machine` was once its own watchdog, and a
+build that had renamed the watchdog's feed() passed all tests.
 """
 
 import ast
@@ -13,23 +14,28 @@ import fake_network
 import typecheck
 from fake_machine import PORTS, Chip, flash_of, modules_of
 
-# The stubs are those of the first ESP32; S3 and C3 have this instead (MicroPython 1.25: ports/esp32/modesp32.c).
+# The stubs are those of the first ESP32; S3 and C3 have this instead (MicroPython 1.25:
+# ports/esp32/modesp32.c).
 OF_OTHER_CHIPS = {"mcu_temperature"}
-# The stubs lack it; the image of the port has it (test_rp2_image.py, extmod/modlwip.c of MicroPython 1.25).
+# The stubs lack it; the image of the port has it (test_rp2_image.py, extmod/modlwip.c of
+# MicroPython 1.25).
 NOT_IN_THE_STUBS = {"TCP_NODELAY"}
 
 
 def fakes(kind: str) -> dict[str, object]:
-    """The fakes of a kind of board, each by the name of the real thing: "module", or "module.Class"."""
+    """The fakes of a kind of board, each by the name of the real thing: "module", or
+    "module.Class".
+    """
     ticks = fake_network.Ticks()
     radio, net = fake_network.Radio(PORTS[kind], ticks), fake_network.Net(ticks)
     modules = modules_of(kind, Chip(ticks), flash_of(kind), radio)
     machine, network = modules["machine"], modules["network"]
     sockets, select = fake_network.FakeSocketModule(net, PORTS[kind]), fake_network.FakeSelect()
     found = {
-        "machine": machine, "machine.Pin": machine.Pin(26), "machine.ADC": machine.ADC(26), "machine.WDT": machine.WDT(8000),
-        "machine.RTC": machine.RTC(), "network": network, "network.WLAN": network.WLAN(0), "time": modules["time"],
-        "socket": sockets, "socket.socket": sockets.socket(2, 1), "select": select, "select.poll": select.poll(),
+        "machine": machine, "machine.Pin": machine.Pin(26), "machine.ADC": machine.ADC(26),
+        "machine.WDT": machine.WDT(8000), "machine.RTC": machine.RTC(), "network": network,
+        "network.WLAN": network.WLAN(0), "time": modules["time"], "socket": sockets,
+        "socket.socket": sockets.socket(2, 1), "select": select, "select.poll": select.poll(),
     }  # fmt: skip
     if PORTS[kind] is fake_network.RP2:
         return found | {"rp2": modules["rp2"], "rp2.Flash": modules["rp2"].Flash()}
@@ -48,10 +54,14 @@ def names_of(port: str, title: str) -> set[str]:
     """Public names of a module, or of a class in it, in the port's stubs."""
     module, _, class_name = title.partition(".")
     folder = typecheck.stubs_folder(port)
-    path = folder / module / "__init__.pyi" if (folder / module).is_dir() else folder / f"{module}.pyi"
+    path = (
+        folder / module / "__init__.pyi" if (folder / module).is_dir() else folder / f"{module}.pyi"
+    )
     body = ast.parse(path.read_text(encoding="utf-8")).body
     if class_name:
-        body = next(node.body for node in body if isinstance(node, ast.ClassDef) and node.name == class_name)
+        body = next(
+            node.body for node in body if isinstance(node, ast.ClassDef) and node.name == class_name
+        )
     defined = {node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     return defined | {node.target.id for node in body if isinstance(node, ast.AnnAssign)}
 
@@ -61,7 +71,10 @@ def test_a_fake_has_the_names_of_the_port_and_no_others(kind):
     port = "rp2" if PORTS[kind] is fake_network.RP2 else "esp32"
     named = {title: public_names(fake) for title, fake in fakes(kind).items()}
     assert [title for title, names in named.items() if not names and title != "machine.Pin"] == []
-    more = {title: sorted(names - names_of(port, title) - OF_OTHER_CHIPS - NOT_IN_THE_STUBS) for title, names in named.items()}
+    more = {
+        title: sorted(names - names_of(port, title) - OF_OTHER_CHIPS - NOT_IN_THE_STUBS)
+        for title, names in named.items()
+    }
     assert {title: names for title, names in more.items() if names} == {}
     assert public_names(datagram_socket()) <= names_of(port, "socket.socket")
 

@@ -1,13 +1,16 @@
-"""Coverage-guided fuzzing of the MQTT client: any bytes from the server, in any segments, in any state of the client.
+"""Coverage-guided fuzzing of the MQTT client: any bytes from the server, in any segments, in any
+state of the client.
 
     python host_tests/fuzz/fuzz_client.py --runs 10000000 --seed 1 --target all --time-limit 4500
-    python host_tests/fuzz/fuzz_client.py --mutants          each of a few broken copies of the firmware must be found
+    python host_tests/fuzz/fuzz_client.py --mutants    each broken copy of firmware must be found
     python host_tests/fuzz/fuzz_client.py --target subscriber --replay build/fuzz/subscriber-1.txt
 
-Whatever comes, the outcome is an event, "need more", or a closed connection, an error and a backoff. Never: another exception, a
-step without end, a buffer that grows, a message lost or freed without its acknowledgement, an acknowledgement of what no handler
-took, a packet that a strict decoder refuses. `fuzz_model.py` says what is right, `fuzz_program.py` what an input is.
-A failure is minimised, saved to build/fuzz/ and printed with the command that repeats it; status 1. `make fuzz` runs it.
+Whatever comes, the outcome is an event, "need more", or a closed connection, an error and a
+backoff. Never: another exception, a step without end, a buffer that grows, a message lost or freed
+without its acknowledgement, an acknowledgement of what no handler took, a packet that a strict
+decoder refuses. `fuzz_model.py` says what is right, `fuzz_program.py` what an input is. A failure
+is minimised, saved to build/fuzz/ and printed with the command that repeats it; status 1. `make
+fuzz` runs it.
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ from fuzz_seeds import seeds_of
 from fuzz_segments import run_segments
 from fuzz_world import run
 
-# target: share of the inputs. A reader's takes 0.03 ms, a client's 0.2 ms, one with the firmware's outbox on a chip 1 ms.
+# target: share of the inputs. A reader's takes 0.03 ms, a client's 0.2 ms, one with the firmware's
+# outbox on a chip 1 ms.
 SHARES = {
     "reader": 54,
     "segments": 3,
@@ -128,13 +132,19 @@ class Target:
     def _made(self) -> Program:
         corpus = self.corpus or [[("say", 0, b"\xd0\x00")]]
         draw = self.chance.random
-        place = int((1 - draw() * draw()) * len(corpus)) if draw() < 0.5 else int(draw() * len(corpus))
-        return self.mutator.mutate(corpus[min(place, len(corpus) - 1)], corpus[int(draw() * len(corpus))])
+        place = (
+            int((1 - draw() * draw()) * len(corpus)) if draw() < 0.5 else int(draw() * len(corpus))
+        )
+        return self.mutator.mutate(
+            corpus[min(place, len(corpus) - 1)], corpus[int(draw() * len(corpus))]
+        )
 
 
 @dataclass
 class Fuzzer:
-    """targets: names. unbroken: the firmware is a mutant of this one; ends when an input tells the two apart."""
+    """targets: names. unbroken: the firmware is a mutant of this one; ends when an input tells the
+    two apart.
+    """
 
     firmware: Firmware
     targets: list[str]
@@ -148,15 +158,21 @@ class Fuzzer:
         self.at = [Target(self.firmware, name, self.chance) for name in self.targets]
         self.weights = [SHARES[name] for name in self.targets]
 
-    def fuzz(self, runs: int, time_limit_s: float, tell: Callable[[Fuzzer], None] | None = None) -> None:
+    def fuzz(
+        self, runs: int, time_limit_s: float, tell: Callable[[Fuzzer], None] | None = None
+    ) -> None:
         ends = time.monotonic() + time_limit_s
         while self.total < runs and time.monotonic() < ends:
-            for target in self.chance.choices(self.at, self.weights, k=min(1000, runs - self.total)):
+            for target in self.chance.choices(
+                self.at, self.weights, k=min(1000, runs - self.total)
+            ):
                 if tell:
                     signal.setitimer(signal.ITIMER_PROF, _HANG_S)
                 program, failed = target.step()
                 self.total += 1
-                if failed and not (self.unbroken and failure_of(self.unbroken, target.name, program)):
+                if failed and not (
+                    self.unbroken and failure_of(self.unbroken, target.name, program)
+                ):
                     self._note(target.name, program, *failed)
                     if self.unbroken:
                         return
@@ -203,20 +219,35 @@ class Progress:
             self.told = now
             rate = fuzzer.total / (now - self.started)
             corpus = sum(len(target.corpus) for target in fuzzer.at)
-            line = f"{fuzzer.total:,} inputs, {rate:,.0f}/s, corpus {corpus}, {len(fuzzer.failures)} kinds of failure"
+            line = (
+                f"{fuzzer.total:,} inputs, {rate:,.0f}/s, corpus {corpus}, "
+                f"{len(fuzzer.failures)} kinds of failure"
+            )
             print(line, file=sys.stderr, flush=True)
 
 
 def report(fuzzer: Fuzzer, seconds: float) -> int:
     for target in fuzzer.at:
-        print(f"{target.inputs:12,} {target.name}: {target.found} edges and states, corpus {len(target.corpus)}")
+        print(
+            f"{target.inputs:12,} {target.name}: {target.found} edges and states, "
+            f"corpus {len(target.corpus)}"
+        )
     reached = sum(target.found for target in fuzzer.at)
-    print(f"{fuzzer.total:12,} inputs in {seconds:.0f} s, seed {fuzzer.seed}, {reached} edges and states of all targets")
+    print(
+        f"{fuzzer.total:12,} inputs in {seconds:.0f} s, seed {fuzzer.seed}, "
+        f"{reached} edges and states of all targets"
+    )
     for failure in fuzzer.failures.values():
         path = save(fuzzer.firmware, failure)
-        print(f"FAIL {failure.target}, {failure.times} times, first at input {failure.at_input}: {failure.text}")
+        print(
+            f"FAIL {failure.target}, {failure.times} times, "
+            f"first at input {failure.at_input}: {failure.text}"
+        )
         print(f"     {path.read_text(encoding='utf-8').strip()}")
-        print(f"     repeat: python host_tests/fuzz/fuzz_client.py --target {failure.target} --replay {path.relative_to(ROOT)}")
+        print(
+            f"     repeat: python host_tests/fuzz/fuzz_client.py --target {failure.target} "
+            f"--replay {path.relative_to(ROOT)}"
+        )
     print(f"{len(fuzzer.failures)} kinds of failure")
     return 1 if fuzzer.failures else 0
 
@@ -241,13 +272,19 @@ def replay(target: str, path: Path) -> int:
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=200_000, help="inputs (default: 200,000)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--target", default="all", choices=("all", *SHARES))
     parser.add_argument("--time-limit", type=float, default=3600, metavar="S", help="seconds")
-    parser.add_argument("--mutants", action="store_true", help="prove that it can fail; --runs inputs each at most")
-    parser.add_argument("--replay", type=Path, metavar="FILE", help="run one saved input of --target")
+    parser.add_argument(
+        "--mutants", action="store_true", help="prove that it can fail; --runs inputs each at most"
+    )
+    parser.add_argument(
+        "--replay", type=Path, metavar="FILE", help="run one saved input of --target"
+    )
     return parser.parse_args(arguments)
 
 

@@ -15,7 +15,9 @@ decode = lru_cache(8192)(_decode)  # most packets come again
 
 
 class Violation(BaseException):
-    """The invariant does not hold. Not an Exception, so that no handler of the firmware can catch it."""
+    """The invariant does not hold. Not an Exception, so that no handler of the firmware can catch
+    it.
+    """
 
 
 class BadLength(ValueError):
@@ -32,7 +34,9 @@ def id_of(seq: int) -> int:
 
 
 def next_packet(data: bytes | bytearray, at: int, end: int) -> tuple[int, int, int] | None:
-    """(first byte, where the body is, its length) of the packet at `at`; None while its length is not there."""
+    """(first byte, where the body is, its length) of the packet at `at`; None while its length is
+    not there.
+    """
     length = 0
     for place in range(4):
         if at + 1 + place >= end:
@@ -73,7 +77,8 @@ class Connection:
 
     state: int = CONNECTING
     parsed: int = 0  # bytes from the server
-    started: bytearray = field(default_factory=bytearray)  # bytes to the server, those included that still wait to be written
+    # bytes to the server, those included that still wait to be written
+    started: bytearray = field(default_factory=bytearray)
     packets: int = 0
     flight: dict[int, Message] = field(default_factory=dict)
     last_seq: int = -1
@@ -82,6 +87,7 @@ class Connection:
     call: tuple[int, bytes, bytes] | None = None  # that the handler must get
     acked: Message | None = None  # that must be reported and freed
     due: set[int] = field(default_factory=set)  # identifiers whose PUBREL must go out
-    saving: tuple[int, bool] | None = None  # an inbound identifier that must be noted, or taken out of the note
+    # an inbound identifier that must be noted, or taken out of the note
+    saving: tuple[int, bool] | None = None
     error: int = 0
     ping_ms: int = -1

@@ -1,5 +1,7 @@
-"""The end of a fuzzed scenario: everything works again and the server is honest. Whatever came before, the client must get going,
-every message held must arrive, a message from the server must be taken, and the outbox must take another."""
+"""The end of a fuzzed scenario: everything works again and the server is honest. Whatever came
+before, the client must get going, every message held must arrive, a message from the server must be
+taken, and the outbox must take another.
+"""
 
 from __future__ import annotations
 
@@ -66,4 +68,10 @@ def _drain(world: Any, server: _Server) -> None:
         if world.mode == "durable" and world.stream and world.session.base == world.outbox.next_seq:
             world.stream.incoming += world.word_of(world.outbox.next_seq - 1)
     held = len(world.model.messages)
-    require(False, "stuck: %d messages held, hello taken: %d, state %d", held, server.took_hello, world.session.state)
+    require(
+        False,
+        "stuck: %d messages held, hello taken: %d, state %d",
+        held,
+        server.took_hello,
+        world.session.state,
+    )

@@ -1,8 +1,10 @@
-"""The firmware's client classes, loaded from source once more: each branch marked, and changed where a mutant asks for it.
+"""The firmware's client classes, loaded from source once more: each branch marked, and changed
+where a mutant asks for it.
 
-Why not a library: atheris 3.0 installs for some Pythons only (a wheel of 35 MB), runs one target a process, and made a scenario
-three times slower (200 us against 69 us without coverage); marking branches in the syntax tree costs a third. Why loaded again:
-the copies that other tests import stay as they are, and a mutant needs no file.
+Why not a library: atheris 3.0 installs for some Pythons only (a wheel of 35 MB), runs one target a
+process, and made a scenario three times slower (200 us against 69 us without coverage); marking
+branches in the syntax tree costs a third. Why loaded again: the copies that other tests import stay
+as they are, and a mutant needs no file.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from typing import Any
 from paths import FIRMWARE
 
 Changes = Mapping[str, tuple[str, str]]  # module: (text, what stands there instead)
-_PLAIN = {"portable", "memory", "packets", "outbox", "sectors", "state_note"}  # not marked: shared, or too busy
+# not marked: shared, or too busy
+_PLAIN = {"portable", "memory", "packets", "outbox", "sectors", "state_note"}
 _CLASSES = {
     **{"reader": "Reader", "client": "Client", "subscribing": "SubscribingSession"},
     **{"durable": "DurableSession", "exactly_once": "ExactlyOnceSession"},
@@ -27,8 +30,9 @@ _MARK, _CALL = "_hit_", "_hit_here_"
 
 
 class _Marks(ast.NodeTransformer):
-    """Puts `_hit_[n] = 1` at the start of each function and of each way out of an if, a loop and a try; also where the second
-    part of an `and` or `or` is reached."""
+    """Puts `_hit_[n] = 1` at the start of each function and of each way out of an if, a loop and a
+    try; also where the second part of an `and` or `or` is reached.
+    """
 
     def __init__(self, first: int) -> None:
         self.count = first
@@ -74,16 +78,27 @@ class _Marks(ast.NodeTransformer):
 
 
 def copy_within_bounds(target: Any, at: int, source: Any, start: int, length: int) -> int:
-    """memory.copy(), strict: on a board one byte too many is not an IndexError but somebody else's memory."""
-    if length < 0 or at < 0 or start < 0 or at + length > len(target) or start + length > len(source):
-        raise IndexError(f"copy of {length} bytes: {start} of {len(source)} to {at} of {len(target)}")
+    """memory.copy(), strict: on a board one byte too many is not an IndexError but somebody else's
+    memory.
+    """
+    if (
+        length < 0
+        or at < 0
+        or start < 0
+        or at + length > len(target)
+        or start + length > len(source)
+    ):
+        raise IndexError(
+            f"copy of {length} bytes: {start} of {len(source)} to {at} of {len(target)}"
+        )
     target[at : at + length] = source[start : start + length]
     return at + length
 
 
 class Firmware:
-    """`classes`: Reader, Client and so on by name. `hits`: a byte a mark, of which the first `marks` are in use; the
-    rest is for those who want to tell states apart."""
+    """`classes`: Reader, Client and so on by name. `hits`: a byte a mark, of which the first
+    `marks` are in use; the rest is for those who want to tell states apart.
+    """
 
     SPARE = 1024
 
@@ -122,7 +137,11 @@ class Firmware:
             marks = _Marks(self.marks)
             tree = ast.fix_missing_locations(marks.visit(tree))
             self.marks = marks.count
-        own = {"__builtins__": vars(builtins) | {"__import__": self._import}, _MARK: self.hits, _CALL: self.hits.__setitem__}
+        own = {
+            "__builtins__": vars(builtins) | {"__import__": self._import},
+            _MARK: self.hits,
+            _CALL: self.hits.__setitem__,
+        }
         vars(module).update(own)
         exec(compile(tree, str(FIRMWARE / "outpost" / f"{name}.py"), "exec"), vars(module))
         if name == "portable":
@@ -131,7 +150,14 @@ class Firmware:
             module.unload = lambda _: None  # type: ignore[attr-defined]
         return module
 
-    def _import(self, name: str, variables: Any = None, names: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+    def _import(
+        self,
+        name: str,
+        variables: Any = None,
+        names: Any = None,
+        fromlist: Any = (),
+        level: int = 0,
+    ) -> Any:
         package, _, module = name.partition(".")
         if package != "outpost":
             return __import__(name, variables, names, fromlist, level)
@@ -143,7 +169,9 @@ class Firmware:
 
 
 def new_marks(firmware: Firmware) -> Callable[[], int]:
-    """A function that gives how many marks were hit for the first time since it was last called, and clears them."""
+    """A function that gives how many marks were hit for the first time since it was last called,
+    and clears them.
+    """
     seen = 0
     hits = firmware.hits
     blank = bytes(len(hits))

@@ -1,8 +1,10 @@
-"""What must come of the bytes from a server, after the standard and the firmware's documented choices, without a line of it.
+"""What must come of the bytes from a server, after the standard and the firmware's documented
+choices, without a line of it.
 
-The model parses both directions by itself, byte by byte what the client has consumed, packet by packet what it starts to send.
-Each thing that the client does (a call of the handler, a message freed, an acknowledgement, a closed connection) must be the one
-that the model expects at that byte; and what the model expects must happen.
+The model parses both directions by itself, byte by byte what the client has consumed, packet by
+packet what it starts to send. Each thing that the client does (a call of the handler, a message
+freed, an acknowledgement, a closed connection) must be the one that the model expects at that byte;
+and what the model expects must happen.
 """
 
 from __future__ import annotations
@@ -33,9 +35,13 @@ _ACKS = {"PUBACK": 0x40, "PUBREC": 0x50, "PUBCOMP": 0x70}
 
 
 class Model:
-    """mode: "subscriber", "streamer", "durable", "exactly_once". rx_bytes, window: as given to the client."""
+    """mode: "subscriber", "streamer", "durable", "exactly_once". rx_bytes, window: as given to the
+    client.
+    """
 
-    def __init__(self, mode: str, window: int, rx_bytes: int, word_topic: bytes, stream: bytes, spare: Any) -> None:
+    def __init__(
+        self, mode: str, window: int, rx_bytes: int, word_topic: bytes, stream: bytes, spare: Any
+    ) -> None:
         self.mode, self.window, self.rx_bytes = mode, window, rx_bytes
         self.word_topic, self.stream = word_topic, stream
         self.qos_2 = mode == "exactly_once"
@@ -44,7 +50,8 @@ class Model:
         self.connection: Connection | None = None
         self.arrived: set[int] = set()
         self.noted: set[int] = set()
-        self.stale: set[int] = set()  # what had arrived when the server lost the session: may be noted once more
+        # what had arrived when the server lost the session: may be noted once more
+        self.stale: set[int] = set()
         self.noted_released: set[int] = set()
         self.through = -1  # the collector's best word
         self.next_seq = 0
@@ -130,7 +137,9 @@ class Model:
             return PROTOCOL_ERROR
         return self._message(first, packet_id, body[2:end], body[at:], len(body) > self.rx_bytes)
 
-    def _message(self, first: int, packet_id: int, topic: bytes, payload: bytes, too_long: bool) -> int:
+    def _message(
+        self, first: int, packet_id: int, topic: bytes, payload: bytes, too_long: bool
+    ) -> int:
         one = self.connection
         assert one
         qos = first // 2 % 4
@@ -156,7 +165,12 @@ class Model:
             return
         require(self.pieces, "a long message was not handed over")
         its_topic, length, data, failed = self.pieces.pop(0)
-        require((its_topic, length) == (topic, len(payload)), "handed over: %r of %d bytes", its_topic, length)
+        require(
+            (its_topic, length) == (topic, len(payload)),
+            "handed over: %r of %d bytes",
+            its_topic,
+            length,
+        )
         require(payload.startswith(bytes(data)), "handed over in pieces: %r of %r", data, payload)
         if failed:
             self.connection.answer = None  # type: ignore[union-attr]
@@ -200,7 +214,9 @@ class Model:
         if first == 0x50 and two:
             message.released = True
             one.due.add(packet_id)
-        elif (first == 0x40 and not two) or (first == 0x70 and message.released and packet_id not in one.due):
+        elif (first == 0x40 and not two) or (
+            first == 0x70 and message.released and packet_id not in one.due
+        ):
             message.acked, message.released, message.written = True, False, False
             del one.flight[packet_id]
             one.due.discard(packet_id)
@@ -235,7 +251,12 @@ class Model:
 
     def freed(self, seq: int) -> None:
         one = self.connection
-        require(one and one.acked and one.acked.seq == seq, "message %d freed, acknowledged: %r", seq, one and one.acked)
+        require(
+            one and one.acked and one.acked.seq == seq,
+            "message %d freed, acknowledged: %r",
+            seq,
+            one and one.acked,
+        )
         self.messages.pop(seq, None)
 
     def freed_through(self, seq: int) -> None:
@@ -247,9 +268,16 @@ class Model:
 
     def reported(self, seq: int) -> None:
         one = self.connection
-        require(one and one.acked and one.acked.seq == seq, "message %d reported, acknowledged: %r", seq, one and one.acked)
+        require(
+            one and one.acked and one.acked.seq == seq,
+            "message %d reported, acknowledged: %r",
+            seq,
+            one and one.acked,
+        )
         assert one
-        require(self.collector or seq not in self.messages, "message %d reported but not freed", seq)
+        require(
+            self.collector or seq not in self.messages, "message %d reported but not freed", seq
+        )
         one.acked = None
 
     def note_saved(self, note: bytes, ok: bool) -> None:
@@ -266,7 +294,12 @@ class Model:
             (self.arrived.add if saving[1] else self.arrived.discard)(saving[0])
             one.answer = ("PUBREC" if saving[1] else "PUBCOMP"), saving[0]
         self.take_note(note)
-        require(self.noted in (self.arrived, self.stale), "noted %r, arrived %r", self.noted, self.arrived)
+        require(
+            self.noted in (self.arrived, self.stale),
+            "noted %r, arrived %r",
+            self.noted,
+            self.arrived,
+        )
 
     def take_note(self, note: bytes) -> None:
         numbers = [note[at] * 256 + note[at + 1] for at in range(0, len(note), 2)]
@@ -280,7 +313,12 @@ class Model:
         """All bytes of this connection that were written or wait in the client to be written."""
         one = self.connection
         assert one
-        require(data.startswith(one.started), "what was to be written has changed: %r, now %r", bytes(one.started), data)
+        require(
+            data.startswith(one.started),
+            "what was to be written has changed: %r, now %r",
+            bytes(one.started),
+            data,
+        )
         rest = data[len(one.started) :]
         while rest:
             try:
@@ -301,7 +339,13 @@ class Model:
         if kind == "CONNECT":
             require(one.packets == 1 and whole == self.connect_packet, "CONNECT %r", whole)
             return
-        require(one.state == CONNECTED and not one.error, "%s in state %d, error %d", kind, one.state, one.error)
+        require(
+            one.state == CONNECTED and not one.error,
+            "%s in state %d, error %d",
+            kind,
+            one.state,
+            one.error,
+        )
         if kind == "PUBLISH":
             self._sent_publish(fields, whole)
         elif kind in _ACKS:
@@ -313,13 +357,17 @@ class Model:
         else:
             require(kind in ("SUBSCRIBE", "UNSUBSCRIBE", "DISCONNECT"), "a client sent %s", kind)
             if kind != "DISCONNECT":
-                require(not one.asked and fields["packet_id"] not in one.flight, "%s %r", kind, fields)
+                require(
+                    not one.asked and fields["packet_id"] not in one.flight, "%s %r", kind, fields
+                )
                 one.asked = kind, fields["packet_id"], len(fields["filters"])
 
     def _sent_answer(self, kind: str, packet_id: int) -> None:
         one = self.connection
         assert one
-        require(one.answer == (kind, packet_id), "%s %d sent, owed: %r", kind, packet_id, one.answer)
+        require(
+            one.answer == (kind, packet_id), "%s %d sent, owed: %r", kind, packet_id, one.answer
+        )
         one.answer = None
         if kind == "PUBREC":
             require(packet_id in self.noted, "PUBREC %d before the note", packet_id)
@@ -333,7 +381,11 @@ class Model:
             one.due.discard(packet_id)
             message = one.flight[packet_id]
         else:
-            found = [m for m in self.messages.values() if id_of(m.seq) == packet_id and m.released and m.seq > one.last_seq]
+            found = [
+                m
+                for m in self.messages.values()
+                if id_of(m.seq) == packet_id and m.released and m.seq > one.last_seq
+            ]
             require(found and packet_id not in one.flight, "PUBREL %d for nothing", packet_id)
             message = found[0]
             self._in_its_turn(message)
@@ -343,12 +395,17 @@ class Model:
         one = self.connection
         assert one
         require(
-            message.seq > one.last_seq or (self.collector and not one.flight), "message %d after %d", message.seq, one.last_seq
+            message.seq > one.last_seq or (self.collector and not one.flight),
+            "message %d after %d",
+            message.seq,
+            one.last_seq,
         )
         one.last_seq = message.seq
         one.flight[id_of(message.seq)] = message
         spread = message.seq - min(m.seq for m in one.flight.values())
-        require(len(one.flight) <= self.window and spread < self.window, "%d in flight", len(one.flight))
+        require(
+            len(one.flight) <= self.window and spread < self.window, "%d in flight", len(one.flight)
+        )
 
     def _sent_publish(self, fields: dict[str, Any], whole: bytes) -> None:
         one = self.connection
@@ -361,14 +418,28 @@ class Model:
         message = self.messages.get(seq)
         require(message, "message %d published, not held", seq)
         assert message
-        now = fields["topic"], fields["payload"], fields["qos"], fields["retain"], fields["packet_id"]
+        now = (
+            fields["topic"],
+            fields["payload"],
+            fields["qos"],
+            fields["retain"],
+            fields["packet_id"],
+        )
         wanted = message.topic, message.payload, message.qos, message.retain, id_of(seq)
         require(now == wanted, "published %r instead of %r", now, wanted)
         require(not message.released, "message %d published after PUBREC", seq)
-        require(not message.acked or self.collector, "message %d published after its acknowledgement", seq)
-        require(fields["packet_id"] not in one.flight, "identifier %d is in flight", fields["packet_id"])
+        require(
+            not message.acked or self.collector,
+            "message %d published after its acknowledgement",
+            seq,
+        )
+        require(
+            fields["packet_id"] not in one.flight, "identifier %d is in flight", fields["packet_id"]
+        )
         require(fields["dup"] or not message.written, "message %d again, without DUP", seq)
-        require(not fields["dup"] or message.loads > 1, "message %d for the first time, with DUP", seq)
+        require(
+            not fields["dup"] or message.loads > 1, "message %d for the first time, with DUP", seq
+        )
         message.acked = False
         message.written = True
         self._in_its_turn(message)

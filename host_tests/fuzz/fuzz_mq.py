@@ -1,8 +1,11 @@
-"""Feeds the MQ codec random and mutated messages: any bytes give a message or a named error, and never anything else.
+"""Feeds the MQ codec random and mutated messages: any bytes give a message or a named error, and
+never anything else.
 
-    python host_tests/fuzz/fuzz_mq.py [COUNT] [SEED]      (1,000,000 and 1; some minutes; the tests run a short form)
+    python host_tests/fuzz/fuzz_mq.py [COUNT] [SEED]
 
-A message that was read is built again, byte for byte; its folders are read, checked, and mapped to MQTT.
+COUNT is 1,000,000 and SEED 1 unless given: some minutes; the tests run a short form.
+A message that was read is built again, byte for byte; its folders are read, checked, and mapped to
+MQTT.
 """
 
 from __future__ import annotations
@@ -22,11 +25,31 @@ _PIECES = (
     *(b"<", b">", b"&", b"</psc>", b"<psc>", b"<!DOCTYPE a>", b"<!--", b"]]>"),
     *(b"&#0;", b"&amp;", b"\0", b"RFH ", b"MQHRF2  ", b"'"),
 )
-_NUMBERS = (0, 1, 2, 3, 4, 35, 36, 37, 40, 273, 546, 1200, 1208, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFFFFFC)
+_NUMBERS = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    35,
+    36,
+    37,
+    40,
+    273,
+    546,
+    1200,
+    1208,
+    0x7FFFFFFF,
+    0x80000000,
+    0xFFFFFFFF,
+    0xFFFFFFFC,
+)
 
 
 def outcome(data: bytes, encoding: int) -> str:
-    """The name of the error, or `message`. Raises AssertionError, or whatever should not have been raised."""
+    """The name of the error, or `message`. Raises AssertionError, or whatever should not have been
+    raised.
+    """
     try:
         message = header.parse(data, encoding=encoding)
     except MqError as error:
@@ -70,7 +93,9 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
             del changed[at : at + chance.randint(1, 8)]
         elif kind == 3:
             word = 4 * chance.randrange(max(1, min(len(changed), 48) // 4))
-            changed[word : word + 4] = chance.choice(_NUMBERS).to_bytes(4, chance.choice(("big", "little")))
+            changed[word : word + 4] = chance.choice(_NUMBERS).to_bytes(
+                4, chance.choice(("big", "little"))
+            )
         elif kind == 4:
             changed[at:at] = changed[at : at + chance.randint(1, 40)]
         else:
@@ -79,7 +104,7 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
 
 
 def replaced_folder(data: bytes, chance: random.Random) -> bytes:
-    """A change inside the folder only, lengths kept right: so that the XML reader gets its share."""
+    """A change inside the folder only, lengths kept right: the XML reader gets its share."""
     inner = bytearray(data[40:])
     for _ in range(chance.randint(1, 3)):
         piece = chance.choice(_PIECES)
@@ -107,7 +132,11 @@ def fuzz(count: int, seed: int) -> Counter[str]:
         try:
             outcomes[outcome(data, encoding)] += 1
         except BaseException:
-            print(f"input {number} of seed {seed}: encoding {encoding}, bytes.fromhex({data.hex()!r})", file=sys.stderr)
+            print(
+                f"input {number} of seed {seed}: encoding {encoding}, "
+                f"bytes.fromhex({data.hex()!r})",
+                file=sys.stderr,
+            )
             raise
     return outcomes
 
@@ -119,4 +148,7 @@ if __name__ == "__main__":
     for name, times in found.most_common():
         print(f"{times:9,} {name}")
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{wanted:,} inputs in {time.monotonic() - started:.0f} s, peak memory {peak_mib:.0f} MiB: 0 unnamed")
+    print(
+        f"{wanted:,} inputs in {time.monotonic() - started:.0f} s, "
+        f"peak memory {peak_mib:.0f} MiB: 0 unnamed"
+    )

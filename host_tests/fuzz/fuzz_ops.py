@@ -28,13 +28,17 @@ class Ops:
 
     @staticmethod
     def near(world: Any, number: int, data: bytes) -> None:
-        """An acknowledgement (its first byte in data) of an identifier near the window's start: number - 2 behind it."""
+        """An acknowledgement (its first byte in data) of an identifier near the window's start:
+        number - 2 behind it.
+        """
         packet_id = id_of(max(0, world.session.base + number - 2))
         Ops.say(world, 0, (data[:1] or b"\x40") + b"\x02" + packet_id.to_bytes(2, "big") + data[1:])
 
     @staticmethod
     def ask(world: Any, number: int, data: bytes) -> None:
-        """The answer to SUBSCRIBE or UNSUBSCRIBE, its identifier off by number. data: the codes, if not as asked."""
+        """The answer to SUBSCRIBE or UNSUBSCRIBE, its identifier off by number. data: the codes, if
+        not as asked.
+        """
         one = world.model.connection
         if one and one.asked:
             kind, packet_id, count = one.asked
@@ -48,16 +52,22 @@ class Ops:
         """PUBACK of the first so many in flight, in one segment."""
         one = world.model.connection
         found = sorted(one.flight.values(), key=lambda message: message.seq)[:number] if one else []
-        Ops.say(world, 0, b"".join(encode("PUBACK", packet_id=id_of(message.seq)) for message in found))
+        Ops.say(
+            world, 0, b"".join(encode("PUBACK", packet_id=id_of(message.seq)) for message in found)
+        )
 
     @staticmethod
     def word(world: Any, number: int, data: bytes) -> None:
-        """The collector's word: number - 8 from the newest message. data: other bytes in its middle."""
+        """The collector's word: number - 8 from the newest message. data: other bytes in its
+        middle.
+        """
         Ops.say(world, 0, world.word_of(world.outbox.next_seq - 1 + number - 8, data))
 
     @staticmethod
     def pub(world: Any, number: int, data: bytes) -> None:
-        world.publish(number & 3, (0, 7, 70, 80, 200)[number >> 2 & 7 if number < 20 else 0], number == 13)
+        world.publish(
+            number & 3, (0, 7, 70, 80, 200)[number >> 2 & 7 if number < 20 else 0], number == 13
+        )
 
     @staticmethod
     def burst(world: Any, number: int, data: bytes) -> None:
@@ -151,5 +161,7 @@ class Ops:
 
     @staticmethod
     def finale(world: Any, number: int, data: bytes) -> None:
-        """From now on all is well, and the server honest: everything must arrive. 1: it kept the session."""
+        """From now on all is well, and the server honest: everything must arrive. 1: it kept the
+        session.
+        """
         play(world, number & 1)

@@ -1,4 +1,6 @@
-"""Outboxes for the fuzzer: one in RAM that behaves as the one on flash does, and a watch over any of them."""
+"""Outboxes for the fuzzer: one in RAM that behaves as the one on flash does, and a watch over any
+of them.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,11 @@ _MOST = 40
 
 
 class SteadyOutbox:
-    """The calls of `outbox.py` and `state_note.py`, over a dict that survives a reset: thousands of resets a second.
+    """The calls of `outbox.py` and `state_note.py`, over a dict that survives a reset: thousands of
+    resets a second.
 
-    The record's rules (16 bytes of overhead, 255 of topic, acknowledgements 16 wide) are those of the real one.
+    The record's rules (16 bytes of overhead, 255 of topic, acknowledgements 16 wide) are those of
+    the real one.
     """
 
     renumbers = False
@@ -132,7 +136,9 @@ def _watched(base: type) -> type:
 
 
 def observed(base: type, world: Any) -> Any:
-    """A subclass that tells the world what is freed and noted; made once a class, not once a scenario."""
+    """A subclass that tells the world what is freed and noted; made once a class, not once a
+    scenario.
+    """
     kind = _watched(base)
 
     def make(*arguments: Any) -> Any:

@@ -1,7 +1,8 @@
-"""The op-code language of the fuzzer: what happens to a client, one operation after the other; its text, and its mutators.
+"""The op-code language of the fuzzer: what happens to a client, one operation after the other; its
+text, and its mutators.
 
-A program is a list of (word, number, bytes); as text `word=number.hex`, separated by spaces. The words are the methods
-`do_...` of `fuzz_world.World`.
+A program is a list of (word, number, bytes); as text `word=number.hex`, separated by spaces. The
+words are the methods `do_...` of `fuzz_world.World`.
 """
 
 from __future__ import annotations
@@ -90,13 +91,19 @@ _PACKETS = (
         b"\x30\xff\xff\xff\x7f",
         b"\x90\x05\x80\x00\x00\x01\x80",
     ),
-    *(b"\x34\x46\x00\x01a\x00\x0c" + bytes(65), b"\x40\x82\x00\x00\x01", b"\x20\x02\x00\x05", b"\xb0\x02\x80\x00"),
+    *(
+        b"\x34\x46\x00\x01a\x00\x0c" + bytes(65),
+        b"\x40\x82\x00\x00\x01",
+        b"\x20\x02\x00\x05",
+        b"\xb0\x02\x80\x00",
+    ),
 )
 
 
 def text_of(program: Program) -> str:
     return " ".join(
-        word + (f"={number}" if number else "") + (f".{data.hex()}" if data else "") for word, number, data in program
+        word + (f"={number}" if number else "") + (f".{data.hex()}" if data else "")
+        for word, number, data in program
     )
 
 
@@ -110,21 +117,43 @@ def program_of(text: str) -> Program:
 
 
 class Mutator:
-    """One to four changes to a program. Structure-aware: operations, packets, lengths and identifiers as well as bits."""
+    """One to four changes to a program. Structure-aware: operations, packets, lengths and
+    identifiers as well as bits.
+    """
 
     def __init__(self, chance: random.Random, words: tuple[str, ...]) -> None:
         self.chance = chance
         self.words = words
         self._changes = (
-            *(self._bytes, self._bytes, self._bytes, self._packet, self._packet, self._insert, self._insert, self._insert),
-            *(self._delete, self._duplicate, self._number, self._number, self._split, self._start, self._swap),
+            *(
+                self._bytes,
+                self._bytes,
+                self._bytes,
+                self._packet,
+                self._packet,
+                self._insert,
+                self._insert,
+                self._insert,
+            ),
+            *(
+                self._delete,
+                self._duplicate,
+                self._number,
+                self._number,
+                self._split,
+                self._start,
+                self._swap,
+            ),
         )
 
     def mutate(self, program: Program, other: Program) -> Program:
         found = list(program)
         chance = self.chance.random
         if chance() < 0.12:
-            found = found[: int(chance() * (len(found) + 1))] + other[int(chance() * (len(other) + 1)) :]
+            found = (
+                found[: int(chance() * (len(found) + 1))]
+                + other[int(chance() * (len(other) + 1)) :]
+            )
         for _ in range(1 + int(chance() * chance() * 5)):
             self._changes[int(chance() * len(self._changes))](found)
         if chance() < _NO_FINALE:  # it takes as long as all the rest
@@ -148,7 +177,9 @@ class Mutator:
         elif word == "ask":
             data = bytes(self._pick((0, 1, 2, 128, 3)) for _ in range(1 + self._at(2)))
         elif word == "word" and self._at(3) == 0:
-            data = bytes(self._pick((0x20, 0x30, 0x39, 0x61, 0x2D, 0)) for _ in range(1 + self._at(3)))
+            data = bytes(
+                self._pick((0x20, 0x30, 0x39, 0x61, 0x2D, 0)) for _ in range(1 + self._at(3))
+            )
         return word, number, data  # type: ignore[return-value]
 
     def _insert(self, program: Program) -> None:
@@ -176,8 +207,10 @@ class Mutator:
     def _start(self, program: Program) -> None:
         """Where the numbers of messages begin, and the width of the window."""
         if self._at(4) == 0:
-            begin = "start", self._pick(_STARTS), bytes((self._pick((1, 2, 3, 15, 16, 16)),))  # type: ignore[arg-type]
-            program[:] = [begin] + [op for op in program if op[0] != "start"]  # type: ignore[list-item]
+            window = bytes((self._pick((1, 2, 3, 15, 16, 16)),))  # type: ignore[arg-type]
+            begin = "start", self._pick(_STARTS), window
+            rest = [op for op in program if op[0] != "start"]
+            program[:] = [begin] + rest  # type: ignore[list-item]
 
     def _with_data(self, program: Program) -> int:
         places = [at for at, op in enumerate(program) if op[2] and op[0] != "start"]
@@ -217,7 +250,11 @@ class Mutator:
         if at >= 0 and program[at][0] == "say":
             word, number, data = program[at]
             packet: bytes = self._pick(_PACKETS)  # type: ignore[assignment]
-            program[at] = word, number, ((data + packet) if self._at(2) else (packet + data))[:MOST_BYTES]
+            program[at] = (
+                word,
+                number,
+                ((data + packet) if self._at(2) else (packet + data))[:MOST_BYTES],
+            )
 
     def _split(self, program: Program) -> None:
         """The same bytes in two segments."""
@@ -247,4 +284,8 @@ def _smaller(program: Program):
     for at, (word, number, data) in enumerate(program):
         for size in (len(data) // 2, 4, 1):
             for start in range(0, len(data) - size + 1, size) if 0 < size < len(data) else ():
-                yield program[:at] + [(word, number, data[:start] + data[start + size :])] + program[at + 1 :]
+                yield (
+                    program[:at]
+                    + [(word, number, data[:start] + data[start + size :])]
+                    + program[at + 1 :]
+                )

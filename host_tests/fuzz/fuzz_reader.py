@@ -1,4 +1,6 @@
-"""The reader against a parser that knows nothing of it, in the segments given, byte by byte, and in one piece."""
+"""The reader against a parser that knows nothing of it, in the segments given, byte by byte, and in
+one piece.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,22 @@ def read(reader_class: Any, segments: list[bytes]) -> tuple[list[Packet], bool]:
         at = 0
         while at < len(segment):
             before, at = at, reader.feed(segment, at, len(segment))
-            require(len(reader.buffer) == _BUFFER_BYTES, "the buffer has %d bytes", len(reader.buffer))
+            require(
+                len(reader.buffer) == _BUFFER_BYTES, "the buffer has %d bytes", len(reader.buffer)
+            )
             if at < 0:
                 return found, True
-            require(before < at <= len(segment), "feed from %d to %d of %d", before, at, len(segment))
+            require(
+                before < at <= len(segment), "feed from %d to %d of %d", before, at, len(segment)
+            )
             if reader.is_between:
-                found.append((reader.first, reader.length, bytes(reader.buffer[: min(reader.length, _BUFFER_BYTES)])))
+                found.append(
+                    (
+                        reader.first,
+                        reader.length,
+                        bytes(reader.buffer[: min(reader.length, _BUFFER_BYTES)]),
+                    )
+                )
     return found, False
 
 

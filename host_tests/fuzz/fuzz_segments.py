@@ -1,4 +1,6 @@
-"""The same bytes from the server in different segments: the application must see the same, and the counters agree."""
+"""The same bytes from the server in different segments: the application must see the same, and the
+counters agree.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from fuzz_world import World
 
 _MODES = ("subscriber", "streamer", "exactly_once")
 _MOST = 300  # bytes
-# Connected, two messages in flight and none to come, a request unanswered: no packet of the client's depends on the segments.
+# Connected, two messages in flight and none to come, a request unanswered: no packet of the
+# client's depends on the segments.
 _BEFORE = program_of("hello=2 pub=1 pub=1 sub=1 poll=6")
 _COUNTERS = ("received", "ignored", "skipped", "acknowledged", "handler_errors", "state", "base")
 

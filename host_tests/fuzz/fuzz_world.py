@@ -1,12 +1,22 @@
-"""What stands around the client in the fuzzer: stream, outbox, clock and application, moved by a program (`fuzz_program.py`) and
-watched by a model (`fuzz_model.py`)."""
+"""What stands around the client in the fuzzer: stream, outbox, clock and application, moved by a
+program (`fuzz_program.py`) and watched by a model (`fuzz_model.py`).
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from fake_flash import PowerCut, flash_in_ram, image_of
-from fuzz_facts import CLOSED, CONNECTED, CONNECTING, Connection, Message, Violation, decode, require
+from fuzz_facts import (
+    CLOSED,
+    CONNECTED,
+    CONNECTING,
+    Connection,
+    Message,
+    Violation,
+    decode,
+    require,
+)
 from fuzz_firmware import Firmware
 from fuzz_model import Model
 from fuzz_ops import FILTERS, Ops
@@ -39,7 +49,12 @@ class Stream:
         self.broken = self.ended = self.closed = False
 
     def write(self, buf: Any, offset: int, length: int) -> int | None:
-        require(not self.closed and 0 <= offset and 0 < length <= len(buf) - offset, "write %d %d", offset, length)
+        require(
+            not self.closed and 0 <= offset and 0 < length <= len(buf) - offset,
+            "write %d %d",
+            offset,
+            length,
+        )
         if self.broken:
             raise OSError(104)
         length = min(length, self.world.room)
@@ -116,14 +131,18 @@ class Taking:
 
 
 class World:
-    """target: a key of MODES, with "_flash" behind it for the outbox of the firmware on a chip that can lose its power."""
+    """target: a key of MODES, with "_flash" behind it for the outbox of the firmware on a chip that
+    can lose its power.
+    """
 
     def __init__(self, firmware: Firmware, target: str, program: Program) -> None:
         self.mode, _, flash = target.partition("_flash")
         mode = self.mode
         start = program[0] if program and program[0][0] == "start" else ("", 0, b"\x10")
         self.classes = firmware.classes
-        self.first_seq = start[1] if mode in ("durable", "exactly_once") or start[1] < TICKS - 99 else 0
+        self.first_seq = (
+            start[1] if mode in ("durable", "exactly_once") or start[1] < TICKS - 99 else 0
+        )
         self.window = min(max(start[2][0] if start[2] else 16, 1), 16)
         hits, spare = firmware.hits, firmware.spare_at
         size = firmware.SPARE
@@ -171,9 +190,9 @@ class World:
     def _mounted(self) -> Any:
         if self.flash:
             self.flash.cut_at = 0
-            outbox = observed(self.classes["NotedOutbox" if self.mode == "exactly_once" else "Outbox"], self)(
-                self.flash, RECORD_BYTES
-            )
+            outbox = observed(
+                self.classes["NotedOutbox" if self.mode == "exactly_once" else "Outbox"], self
+            )(self.flash, RECORD_BYTES)
             self.is_watching = False
             require(outbox.mount() == 0, "mount failed")
             self.is_watching = True
@@ -215,9 +234,17 @@ class World:
             self.all.clear()
             model.next_seq = outbox.next_seq
             return
-        require(outbox.next_seq == model.next_seq, "next_seq %d after a reset, was %d", outbox.next_seq, model.next_seq)
+        require(
+            outbox.next_seq == model.next_seq,
+            "next_seq %d after a reset, was %d",
+            outbox.next_seq,
+            model.next_seq,
+        )
         for seq in range(outbox.oldest_seq, outbox.next_seq):
-            if seq not in model.messages and not (outbox.acked << 1) >> (seq - outbox.oldest_seq) & 1:
+            if (
+                seq not in model.messages
+                and not (outbox.acked << 1) >> (seq - outbox.oldest_seq) & 1
+            ):
                 model.messages[seq] = self.all[seq]
                 self.all[seq].written = self.all[seq].acked = False
         for message in model.messages.values():
@@ -243,8 +270,15 @@ class World:
 
     def check_held(self) -> None:
         for seq, message in self.model.messages.items():
-            require(self.outbox.load(seq) == 0 and self.outbox.loaded_seq == seq, "message %d is lost", seq)
-            at, end = self.outbox.topic_at + len(TOPIC), self.outbox.topic_length + self.outbox.payload_length
+            require(
+                self.outbox.load(seq) == 0 and self.outbox.loaded_seq == seq,
+                "message %d is lost",
+                seq,
+            )
+            at, end = (
+                self.outbox.topic_at + len(TOPIC),
+                self.outbox.topic_length + self.outbox.payload_length,
+            )
             payload = bytes(self.outbox.buffer[at : self.outbox.topic_at + end])
             require(payload == message.payload, "message %d reads %r", seq, payload)
             message.loads -= 1
@@ -406,14 +440,21 @@ class World:
         return status
 
     def _accept(self, message: Message) -> None:
-        require(self.outbox.next_seq == message.seq + 1, "next_seq %d after message %d", self.outbox.next_seq, message.seq)
+        require(
+            self.outbox.next_seq == message.seq + 1,
+            "next_seq %d after message %d",
+            self.outbox.next_seq,
+            message.seq,
+        )
         self.model.next_seq = self.outbox.next_seq
         self.model.messages[message.seq] = self.all[message.seq] = message
 
     def word_of(self, seq: int, data: bytes = b"") -> bytes:
         """What the collector says: durable up to seq. data: other bytes in its middle."""
         text = STREAM + b" %d" % max(0, seq)
-        return encode("PUBLISH", topic=WORD, payload=text[:7] + data + text[7 + len(data) :], retain=True)
+        return encode(
+            "PUBLISH", topic=WORD, payload=text[:7] + data + text[7 + len(data) :], retain=True
+        )
 
     def do(self, word: str, number: int, data: bytes) -> None:
         try:

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""The long hunt with pinned blocks: littlefs and an outbox on one chip, the power cut in any operation of either.
+"""The long hunt with pinned blocks: littlefs and an outbox on one chip, the power cut in any
+operation of either.
 
     .venv/bin/python host_tests/fuzz/hunt_pinned.py [--cuts 10000] [--seed 1] [--arch amd64]
 
-Each seed runs in a MicroPython of its own: every geometry under load, and grow(), release(), create() cut in each operation. See
-pinned_hunt.py. Prints what was cut; a violation with the command that repeats it, status 1.
+Each seed runs in a MicroPython of its own: every geometry under load, and grow(), release(),
+create() cut in each operation. See pinned_hunt.py. Prints what was cut; a violation with the
+command that repeats it, status 1.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from tqdm import tqdm
 import run_micropython
 from outpost_tools.common import interpreters
 
-CUTS_OF_A_LOAD = 600  # per geometry and seed; what is held then reaches round the ring more than once
+# per geometry and seed; what is held then reaches round the ring more than once
+CUTS_OF_A_LOAD = 600
 
 
 def hunt(command: list[str], seed: int) -> tuple[int, int, int] | str:
@@ -44,8 +47,16 @@ def hunt(command: list[str], seed: int) -> tuple[int, int, int] | str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--cuts", type=int, default=10_000, metavar="N", help="first cuts to make, at least")
-    parser.add_argument("--seed", type=int, default=1, metavar="K", help="the first seed; each further load takes the next")
+    parser.add_argument(
+        "--cuts", type=int, default=10_000, metavar="N", help="first cuts to make, at least"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=1,
+        metavar="K",
+        help="the first seed; each further load takes the next",
+    )
     parser.add_argument("--arch", choices=interpreters.ARCHITECTURES, default="amd64")
     args = parser.parse_args()
     command = interpreters.find_micropython(args.arch)
@@ -54,9 +65,14 @@ def main() -> int:
         return 2
     cuts = second = most = 0
     seed, batch = args.seed, (os.cpu_count() or 1) if args.cuts > 1 else 1
-    with ThreadPoolExecutor(batch) as pool, tqdm(total=args.cuts, unit="cut", disable=None) as progress:
+    with (
+        ThreadPoolExecutor(batch) as pool,
+        tqdm(total=args.cuts, unit="cut", disable=None) as progress,
+    ):
         while cuts < args.cuts:
-            for one, result in enumerate(pool.map(lambda seed: hunt(command, seed), range(seed, seed + batch))):
+            for one, result in enumerate(
+                pool.map(lambda seed: hunt(command, seed), range(seed, seed + batch))
+            ):
                 if isinstance(result, str):
                     repeat = f"{sys.argv[0]} --arch {args.arch} --cuts 1 --seed {seed + one}"
                     print(f"{result}\nrepeat it with: {repeat}", file=sys.stderr)
@@ -66,7 +82,8 @@ def main() -> int:
             seed += batch
     print(
         f"{cuts} cuts, {second} of them followed by a second one, seeds {args.seed} to {seed - 1}: "
-        f"every filesystem mounted, 0 closed files changed, 0 blocks lost to littlefs, 0 messages lost or invented, "
+        f"every filesystem mounted, 0 closed files changed, 0 blocks lost to littlefs, "
+        f"0 messages lost or invented, "
         f"at most {most} duplicates"
     )
     return 0

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""The long hunt for a power cut that breaks the outbox's promise: `make power-loss`, with CUTS=n for another number.
+"""The long hunt for a power cut that breaks the outbox's promise: `make power-loss`, with CUTS=n
+for another number.
 
-Each program and erase of every load on every geometry (`power_loss.py`) is cut in five ways; one in four goes on and is
-cut again at random. Stops at the first violation and prints the command that repeats it.
+Each program and erase of every load on every geometry (`power_loss.py`) is cut in five ways; one in
+four goes on and is cut again at random. Stops at the first violation and prints the command that
+repeats it.
 """
 
 from __future__ import annotations
@@ -32,14 +34,28 @@ def hunt(seed: int) -> tuple[int, int, int] | str:
 
 
 def count_mutants(seeds: int = 4, steps: int = 30) -> int:
-    """How many of the hunts each mutant of test_outbox_power_loss.py fails; 1 when one is never caught, or the real one is."""
+    """How many of the hunts each mutant of test_outbox_power_loss.py fails; 1 when one is never
+    caught, or the real one is.
+    """
     import test_outbox_power_loss as mutants
     from nor_flash import NorRuleError
     from outpost.outbox import Outbox
 
-    kinds = (Outbox, mutants.NoCrc, mutants.NoSeal, mutants.TrustsBlank, mutants.SavesLate, mutants.ErasesEarly)
+    kinds = (
+        Outbox,
+        mutants.NoCrc,
+        mutants.NoSeal,
+        mutants.TrustsBlank,
+        mutants.SavesLate,
+        mutants.ErasesEarly,
+    )
     loads = [load for load in power_loss.LOADS if load.outbox_class is Outbox]
-    hunts = [(geometry, load, seed) for geometry in power_loss.GEOMETRIES[:5] for load in loads for seed in range(seeds)]
+    hunts = [
+        (geometry, load, seed)
+        for geometry in power_loss.GEOMETRIES[:5]
+        for load in loads
+        for seed in range(seeds)
+    ]
     wrong = False
     for kind in kinds:
         caught = 0
@@ -59,9 +75,21 @@ def count_mutants(seeds: int = 4, steps: int = 30) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--cuts", type=int, default=100_000, metavar="N", help="first cuts to make, at least")
-    parser.add_argument("--seed", type=int, default=1, metavar="K", help="the first seed; each further load takes the next")
-    parser.add_argument("--mutants", action="store_true", help="instead: how often each mutant of the tests is caught")
+    parser.add_argument(
+        "--cuts", type=int, default=100_000, metavar="N", help="first cuts to make, at least"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=1,
+        metavar="K",
+        help="the first seed; each further load takes the next",
+    )
+    parser.add_argument(
+        "--mutants",
+        action="store_true",
+        help="instead: how often each mutant of the tests is caught",
+    )
     args = parser.parse_args()
     if args.mutants:
         return count_mutants()
@@ -78,7 +106,8 @@ def main() -> int:
                 progress.update(result[0])
             seed += batch
     print(
-        f"{cuts} cuts, {second} of them followed by a second one: 0 lost, 0 invented, 0 out of order, at most {most} duplicates"
+        f"{cuts} cuts, {second} of them followed by a second one: "
+        f"0 lost, 0 invented, 0 out of order, at most {most} duplicates"
     )
     return 0
 

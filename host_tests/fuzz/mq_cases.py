@@ -1,10 +1,13 @@
-"""What several tests of the MQ tools share: the seed's two examples, and a sample of valid messages."""
+"""What several tests of the MQ tools share: the seed's two examples, and a sample of valid
+messages.
+"""
 
 from outpost_tools.mq import mapping, psc
 from outpost_tools.mq.descriptor import Descriptor
 from outpost_tools.mq.header import Header, Message, build, make_folder
 
-# IBM's page "Publish message", the two examples as they stand there: one blank before the folder, three before a property.
+# IBM's page "Publish message", the two examples as they stand there: one blank before the folder,
+# three before a property.
 SEED_EXAMPLES = {
     "match started": """\
  <psc>
@@ -21,7 +24,8 @@ SEED_EXAMPLES = {
 """,
 }
 COMPACT = {
-    "match started": "<psc><Command>Publish</Command><Topic>Sport/Soccer/Event/MatchStarted</Topic></psc>",
+    "match started": "<psc><Command>Publish</Command>"
+    "<Topic>Sport/Soccer/Event/MatchStarted</Topic></psc>",
     "latest score": "<psc><Command>Publish</Command><PubOpt>RetainPub</PubOpt>"
     "<Topic>Sport/Soccer/State/LatestScore/Team1 Team2</Topic></psc>",
 }
@@ -41,7 +45,9 @@ EVERY_PROPERTY = psc.publish(
 def message(texts, body=b"", *, encoding=273, ccsid=1208, **header):
     """Bytes of one MQRFH2 with these folders."""
     folders = tuple(make_folder(text, name_value_ccsid=ccsid, encoding=encoding) for text in texts)
-    return build(Message((Header(folders, encoding, name_value_ccsid=ccsid, **header),), body, encoding))
+    return build(
+        Message((Header(folders, encoding, name_value_ccsid=ccsid, **header),), body, encoding)
+    )
 
 
 def samples():
@@ -51,12 +57,18 @@ def samples():
         SEED_EXAMPLES["latest score"],
         EVERY_PROPERTY.text(),
         "<psc><!-- why --><Command>Publish</Command><Topic>a</Topic><New at='1'><x/></New></psc>",
-        "<pscr><Completion>warning</Completion><Response><Reason>3081</Reason><Topic>b</Topic></Response></pscr>",
+        "<pscr><Completion>warning</Completion>"
+        "<Response><Reason>3081</Reason><Topic>b</Topic></Response></pscr>",
         "<usr><mqttQos dt='i4'>1</mqttQos></usr>",
     ]
-    found = [(encoding, message([text], b"body", encoding=encoding, ccsid=c)) for text in texts for encoding, c in pairs()]
+    found = [
+        (encoding, message([text], b"body", encoding=encoding, ccsid=c))
+        for text in texts
+        for encoding, c in pairs()
+    ]
     published = mapping.to_mq(
-        mapping.Publication(b"a/b", b"\x00\xff", 2, True, True), mapping.Options(usr=True, domain="jms_bytes")
+        mapping.Publication(b"a/b", b"\x00\xff", 2, True, True),
+        mapping.Options(usr=True, domain="jms_bytes"),
     )
     found.append((273, published.data))
     folder = make_folder(COMPACT["match started"], encoding=546)

@@ -1,10 +1,13 @@
-"""littlefs and an outbox on one chip, both busy: cuts the power in every operation of either, in five ways, and mounts both.
+"""littlefs and an outbox on one chip, both busy: cuts the power in every operation of either, in
+five ways, and mounts both.
 
-The load runs on undisturbed on one chip. Of each step (a message in, some out, a file written, extended or removed) the chip's
-operations are noted; then each is cut on a copy, and of the copy is asked:
-- littlefs mounts, and every file closed before the step has its content; the file of the step has the old or the new one;
-- each pinned block is its file's still: as open_blocks() and check_next() find, and for some by the proof:
-  programmed raw, read through the file;
+The load runs on undisturbed on one chip. Of each step (a message in, some out, a file written,
+extended or removed) the chip's operations are noted; then each is cut on a copy, and of the copy is
+asked:
+- littlefs mounts, and every file closed before the step has its content; the file of the step has
+  the old or the new one;
+- each pinned block is its file's still: as open_blocks() and check_next() find, and for some by the
+  proof: programmed raw, read through the file;
 - the outbox keeps its promise (power_loss.Model).
 Some copies run on, are cut a second time at a random operation, and are asked again.
 
@@ -25,7 +28,8 @@ from support import pinned, pinning
 
 BOARD = b"board-1"
 BLOCKS = 36
-GEOMETRIES = ((256, 4, 256), (32, 4, 32), (256, 256, 256))  # littlefs' program unit; the outbox's alignment and page
+# littlefs' program unit; the outbox's alignment and page
+GEOMETRIES = ((256, 4, 256), (32, 4, 32), (256, 256, 256))
 NOISE = bytes((i * 7 + (i >> 8) * 31) & 0xFF for i in range(12000))
 SIZES = (0, 30, 400, 900, 3000, 4096, 9000)
 
@@ -49,7 +53,9 @@ class Drive:
 
 
 class Files:
-    """What the files must contain. busy: (name, contents that it may have, None = not there) of the step under way."""
+    """What the files must contain. busy: (name, contents that it may have, None = not there) of the
+    step under way.
+    """
 
     def __init__(self, contents=None, busy=None):
         self.contents = dict(contents or {})
@@ -75,7 +81,8 @@ class Files:
 
     def _change(self, place, name, old, new, mode):
         path = place + "/" + name
-        self.busy = (name, (old, new, b"" if old is None else new))  # littlefs makes a new file empty first
+        # littlefs makes a new file empty first
+        self.busy = (name, (old, new, b"" if old is None else new))
         if new is None:
             os.remove(path)
             del self.contents[name]
@@ -213,7 +220,8 @@ class Hunt:
             raise Violation(str(fault))
         drive.port.forbidden = device.blocks
         port.forbidden = [block for block in range(BLOCKS) if block not in device.blocks]
-        self.check_files(device, rand(len(device.blocks) + 1))  # the others before their first erase
+        # the others before their first erase
+        self.check_files(device, rand(len(device.blocks) + 1))
         return device
 
     def check_files(self, device, count):
@@ -239,7 +247,9 @@ class Hunt:
         self.twin.cut_at = 0
 
     def prove(self, device):
-        """What is programmed raw is read through the file: each block is its file's. (The copy is of no use afterwards.)"""
+        """What is programmed raw is read through the file: each block is its file's. (The copy is
+        of no use afterwards.)
+        """
         for index in range(len(device.blocks)):
             device.ioctl(6, index)
             device.writeblocks(index, b"proof %02d " % index * 256, 0)
@@ -251,8 +261,9 @@ class Hunt:
     # --- Cuts while the folder is changed ---
 
     def hunt_changes(self, every):
-        """grow(), release() and create() on a chip with files and messages, cut in each operation."""
-        while self.outbox._tail <= self.outbox._head:  # what is held reaches round the end of the ring
+        """grow(), release(), create() on a chip with files and messages, cut in each operation."""
+        # what is held reaches round the end of the ring
+        while self.outbox._tail <= self.outbox._head:
             self.step(self.files, self.model, self.outbox, "/main")
         self.drive.port.forbidden = self.port.forbidden = ()
         device = self.outbox._device
@@ -298,7 +309,8 @@ class Hunt:
 
 
 def hunt(cuts, seed, every=7, opener=pinned.open_blocks, geometries=GEOMETRIES):
-    """Each geometry: that many cuts in the load, then each `every`-th operation of grow(), release() and create() in five ways.
+    """Each geometry: that many cuts in the load, then each `every`-th operation of grow(),
+    release() and create() in five ways.
 
     (cuts, second cuts, most duplicates after one). Raises Violation, which tells geometry and cut.
     """
@@ -307,12 +319,21 @@ def hunt(cuts, seed, every=7, opener=pinned.open_blocks, geometries=GEOMETRIES):
         for changes in (False, True):
             one = Hunt(geometry, seed, opener=opener)
             try:
-                one.hunt_changes(every * 4 if geometry[0] == 32 else every) if changes else one.run(cuts)
+                one.hunt_changes(every * 4 if geometry[0] == 32 else every) if changes else one.run(
+                    cuts
+                )
             except Violation as fault:
-                raise Violation("geometry %s seed %d changes %s cut %d: %s" % (geometry, seed, changes, one.cuts, fault))
+                raise Violation(
+                    "geometry %s seed %d changes %s cut %d: %s"
+                    % (geometry, seed, changes, one.cuts, fault)
+                )
             finally:
                 leave_all()
-            done = [done[0] + one.cuts, done[1] + one.second_cuts, max(done[2], one.most_duplicates)]
+            done = [
+                done[0] + one.cuts,
+                done[1] + one.second_cuts,
+                max(done[2], one.most_duplicates),
+            ]
     return tuple(done)
 
 

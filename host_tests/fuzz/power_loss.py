@@ -1,10 +1,13 @@
-"""Cuts the power in every program and erase of a load, in five ways, and holds what is left against a model.
+"""Cuts the power in every program and erase of a load, in five ways, and holds what is left against
+a model.
 
-The load runs on undisturbed; at each flash operation the chip is copied, the operation is left half done on the copy, and the
-copy is mounted and checked; one in four is used further, cut a second time at a random operation and checked again.
+The load runs on undisturbed; at each flash operation the chip is copied, the operation is left half
+done on the copy, and the copy is mounted and checked; one in four is used further, cut a second
+time at a random operation and checked again.
 
-Checked after every mount: each message whose append() returned OK and that was not freed is there, whole, once, in order; what is
-there besides is the message of the call that was cut, or one whose acknowledgement no record carried yet (a duplicate).
+Checked after every mount: each message whose append() returned OK and that was not freed is there,
+whole, once, in order; what is there besides is the message of the call that was cut, or one whose
+acknowledgement no record carried yet (a duplicate).
 """
 
 import random
@@ -16,7 +19,8 @@ from outpost.outbox import Outbox
 from outpost.policies import DropOldest, NewestPerTopic
 from outpost.state_note import NotedOutbox
 
-if sys.implementation.name == "cpython":  # the hunt is long, and portable.py slow there: the same CRC from zlib
+# the hunt is long, and portable.py slow there: the same CRC from zlib
+if sys.implementation.name == "cpython":
     import zlib
 
     from outpost import checksum, policies, portable, sectors
@@ -35,7 +39,9 @@ class Violation(Exception):
 
 
 class Model:
-    """What an outbox that refuses has promised: `held` by number. `trying`: the payload of the append() under way."""
+    """What an outbox that refuses has promised: `held` by number. `trying`: the payload of the
+    append() under way.
+    """
 
     topics = (b"outpost/board-1/data",)
 
@@ -50,7 +56,12 @@ class Model:
     def copy(self):
         twin = type(self)(self.next_seq)
         twin.held, twin.unsaved = dict(self.held), dict(self.unsaved)
-        twin.trying, twin.note, twin.note_trying, twin.renewing = self.trying, self.note, self.note_trying, self.renewing
+        twin.trying, twin.note, twin.note_trying, twin.renewing = (
+            self.trying,
+            self.note,
+            self.note_trying,
+            self.renewing,
+        )
         return twin
 
     def append(self, outbox, payload):
@@ -90,11 +101,15 @@ class Model:
         self.note_trying = None
 
     def check(self, outbox):
-        """Compare with what the freshly mounted outbox holds, and take over what it found. Gives the number of duplicates."""
+        """Compare with what the freshly mounted outbox holds, and take over what it found. Gives
+        the number of duplicates.
+        """
         found = contents(outbox)
         for seq, payload in self.held.items():
             if found.get(seq) != payload:
-                raise Violation("lost: %d of %s, found %s" % (seq, sorted(self.held), sorted(found)))
+                raise Violation(
+                    "lost: %d of %s, found %s" % (seq, sorted(self.held), sorted(found))
+                )
         duplicates = 0
         for seq, payload in found.items():
             if seq in self.held:
@@ -125,7 +140,9 @@ class Model:
 
 
 class DropModel(Model):
-    """Drop the oldest: what the outbox gave up is no longer promised, but may come back until a record says so."""
+    """Drop the oldest: what the outbox gave up is no longer promised, but may come back until a
+    record says so.
+    """
 
     def _settle(self, outbox):
         for seq in sorted(self.held):
@@ -137,7 +154,9 @@ class DropModel(Model):
 
 
 class TopicModel(Model):
-    """Newest per topic: numbers change, so a message is its payload, and `held` is by topic, in the order of publishing."""
+    """Newest per topic: numbers change, so a message is its payload, and `held` is by topic, in the
+    order of publishing.
+    """
 
     topics = tuple([b"t/%d" % i for i in range(5)])
 
@@ -165,7 +184,9 @@ class TopicModel(Model):
         outbox.save_state()
 
     def check(self, outbox):
-        """The newest message of each topic is there; all that is there was published; each topic's come in their order."""
+        """The newest message of each topic is there; all that is there was published; each topic's
+        come in their order.
+        """
         last = {}
         for seq, payload in sorted(contents(outbox).items()):
             topic = payload.split(b" ")[0]
@@ -176,7 +197,9 @@ class TopicModel(Model):
             last[topic] = payload
         for topic, payload in self.held.items():
             if last.get(topic) != payload and last.get(topic) != self.trying:
-                raise Violation("lost: %s, newest found %s" % (payload[:20], last.get(topic, b"nothing")[:20]))
+                raise Violation(
+                    "lost: %s, newest found %s" % (payload[:20], last.get(topic, b"nothing")[:20])
+                )
         if self.trying:
             self.unsaved[self.trying] = self.trying.split(b" ")[0]
         self.held, self.trying, self.next_seq = last, None, max(self.next_seq, outbox.next_seq)
@@ -238,7 +261,8 @@ class ForkingFlash(NorFlash):
 class Hunt:
     """One load on one geometry. cuts, second_cuts, most_duplicates: what happened.
 
-    busy: of 16 steps so many append. warm_up: steps before the first cut, so that a large ring has gone round.
+    busy: of 16 steps so many append. warm_up: steps before the first cut, so that a large ring has
+    gone round.
     """
 
     def __init__(self, geometry, load, seed, outbox_class=None):
@@ -311,8 +335,22 @@ class Hunt:
 
 
 class Load:
-    def __init__(self, name, busy, outbox_class=Outbox, model_class=Model, notes=False, erases_ahead=False, first_seq=0):
-        self.name, self.busy, self.outbox_class, self.model_class = name, busy, outbox_class, model_class
+    def __init__(
+        self,
+        name,
+        busy,
+        outbox_class=Outbox,
+        model_class=Model,
+        notes=False,
+        erases_ahead=False,
+        first_seq=0,
+    ):
+        self.name, self.busy, self.outbox_class, self.model_class = (
+            name,
+            busy,
+            outbox_class,
+            model_class,
+        )
         self.notes, self.erases_ahead, self.first_seq = notes, erases_ahead, first_seq
 
 
@@ -328,11 +366,20 @@ LOADS = (
     Load("end of the numbers", 8, first_seq=LAST_SEQ - 12),
 )
 # blocks, align, page_bytes
-GEOMETRIES = ((2, 4, 256), (3, 32, 32), (4, 4, 256), (4, 256, 256), (5, 8, 64), (16, 4, 256), (64, 4, 4096))
+GEOMETRIES = (
+    (2, 4, 256),
+    (3, 32, 32),
+    (4, 4, 256),
+    (4, 256, 256),
+    (5, 8, 64),
+    (16, 4, 256),
+    (64, 4, 4096),
+)
 
 
 def hunt(steps, seed, outbox_class=None, loads=LOADS, geometries=GEOMETRIES):
-    """Every load on every geometry: (cuts, second cuts, most duplicates). Raises Violation, with the way to repeat it.
+    """Every load on every geometry: (cuts, second cuts, most duplicates). Raises Violation, with
+    the way to repeat it.
 
     outbox_class: a mutant, for the loads that use the plain Outbox.
     """
@@ -349,5 +396,9 @@ def hunt(steps, seed, outbox_class=None, loads=LOADS, geometries=GEOMETRIES):
             except Violation as fault:
                 where = "%s blocks=%d align=%d page=%d" % ((load.name,) + geometry)
                 raise Violation("%s seed=%d cut %d: %s" % (where, seed, one.cuts, fault))
-            cuts, second, most = cuts + one.cuts, second + one.second_cuts, max(most, one.most_duplicates)
+            cuts, second, most = (
+                cuts + one.cuts,
+                second + one.second_cuts,
+                max(most, one.most_duplicates),
+            )
     return cuts, second, most

@@ -1,12 +1,14 @@
 """Simulated years of one board in minutes (MicroPython, CPython): run by host_tests/fuzz/soak.py.
 
-Arguments: days, seconds between messages, seed, mode (broker, collector). A board with a flash outbox of 16 blocks measures and
-sends; the server in RAM answers at once. About every third day the link is gone for up to four hours (the outbox may fill: then
-it refuses), once a week the board loses its power, once a day the connection breaks. Ticks wrap every 12 days.
+Arguments: days, seconds between messages, seed, mode (broker, collector). A board with a flash
+outbox of 16 blocks measures and sends; the server in RAM answers at once. About every third day the
+link is gone for up to four hours (the outbox may fill: then it refuses), once a week the board
+loses its power, once a day the connection breaks. Ticks wrap every 12 days.
 
-Held at every message: the server gets the numbers in order and none is missing. Each day: the heap is not fuller than on the
-first day, and no message took any, gross (where the interpreter tells) but for reconnecting; the blocks are erased alike; the
-counters agree. Prints a line of JSON every 30 days, and one at the end. AssertionError: what does not hold.
+Held at every message: the server gets the numbers in order and none is missing. Each day: the heap
+is not fuller than on the first day, and no message took any, gross (where the interpreter tells)
+but for reconnecting; the blocks are erased alike; the counters agree. Prints a line of JSON every
+30 days, and one at the end. AssertionError: what does not hold.
 """
 
 import gc
@@ -45,7 +47,9 @@ class Chip(RamChip):
 
 
 class Server:
-    """The stream and the broker behind it, without heap: it answers what a write() holds, which is one whole packet."""
+    """The stream and the broker behind it, without heap: it answers what a write() holds, which is
+    one whole packet.
+    """
 
     def __init__(self, confirms):
         self.confirms = confirms
@@ -56,13 +60,15 @@ class Server:
         body = b"\x00" + bytes([len(WORD)]) + WORD
         self._word = bytearray(b"\x31" + bytes([len(body) + 17]) + body + b"3fa9c1d2 00000000")
 
-    # Small functions: a frame of more than 11 words would come from the heap, and be taken for the firmware's.
+    # Small functions: a frame of more than 11 words would come from the heap, and be taken for the
+    # firmware's.
 
     def write(self, buf, offset, length):
         if not self.is_up:
             raise OSError(104)
         if buf[offset] & 0xF0 == 0x30:
-            self._publish(buf, 4 + len(TOPIC))  # always from the start of the buffer, and below 128 bytes
+            # always from the start of the buffer, and below 128 bytes
+            self._publish(buf, 4 + len(TOPIC))
         else:
             self._other(buf[offset] & 0xF0, buf)
         return length
@@ -205,7 +211,7 @@ class Board:
         self.refused -= status
 
     def work(self, interval_s):
-        """From one message to the next: what is due now, then time passes, and a look every 30 s."""
+        """From one message to the next: what is due now, then time passes; a look every 30 s."""
         self.measure()
         while self.client.poll(self.now_ms):
             pass
@@ -269,10 +275,16 @@ class Soak:
         self.heap = gc.mem_alloc() if hasattr(gc, "mem_alloc") else 0
         if day == 7:  # behind the first restart
             self.first_heap = self.heap
-        assert day < 8 or self.heap <= self.first_heap + 256, "the heap grows: %d, %d" % (self.first_heap, self.heap)
+        assert day < 8 or self.heap <= self.first_heap + 256, "the heap grows: %d, %d" % (
+            self.first_heap,
+            self.heap,
+        )
         assert self.most_gross == 0, "%d bytes of heap for a message" % self.most_gross
-        # What was erased ahead is forgotten with the power, and erased again: one block a start, whichever it is.
-        assert max(board.chip.erases) - min(board.chip.erases) <= 4 + board.boots // 4, board.chip.erases
+        # What was erased ahead is forgotten with the power, and erased again: one block a start,
+        # whichever it is.
+        assert max(board.chip.erases) - min(board.chip.erases) <= 4 + board.boots // 4, (
+            board.chip.erases
+        )
         outbox = client.session.outbox
         assert board.appended + outbox.appended == outbox.next_seq
         assert outbox.next_seq >= board.server.expected >= outbox.oldest_seq, "freed before it came"

@@ -1,5 +1,7 @@
 # cpython-only: the fuzzer's engine and model
-"""The short form of `fuzz_client.py`: its seeds, property tests, some thousand inputs, and the proof that it can fail."""
+"""The short form of `fuzz_client.py`: its seeds, property tests, some thousand inputs, and the
+proof that it can fail.
+"""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,9 +22,17 @@ SEEDS = [(target, name, text) for target in SHARES for name, text in seeds_of(ta
 def operations(target):
     """Any words, the numbers worth trying, bytes that begin as packets do or not."""
     packets = st.sampled_from(
-        (b"\x20\x02\x00\x00", b"\x40\x02\x00\x01", b"\x32\x06\x00\x01a\x00\x07x", b"\x62\x02\x00\x07", b"\xd0\x00")
+        (
+            b"\x20\x02\x00\x00",
+            b"\x40\x02\x00\x01",
+            b"\x32\x06\x00\x01a\x00\x07x",
+            b"\x62\x02\x00\x07",
+            b"\xd0\x00",
+        )
     )
-    data = st.one_of(packets, st.binary(max_size=40), st.tuples(packets, st.binary(max_size=6)).map(b"".join))
+    data = st.one_of(
+        packets, st.binary(max_size=40), st.tuples(packets, st.binary(max_size=6)).map(b"".join)
+    )
 
     def one(word):
         numbers = st.sampled_from(WORDS[word])
@@ -31,7 +41,9 @@ def operations(target):
     return st.sampled_from(words_of(target)).flatmap(one)
 
 
-@pytest.mark.parametrize(("target", "name", "text"), SEEDS, ids=[f"{target}-{name}" for target, name, _ in SEEDS])
+@pytest.mark.parametrize(
+    ("target", "name", "text"), SEEDS, ids=[f"{target}-{name}" for target, name, _ in SEEDS]
+)
 def test_seed(target, name, text):
     execute(FIRMWARE, target, program_of(text))
 
@@ -69,14 +81,20 @@ def test_each_mutant_is_found(capsys):
 def test_a_failure_is_saved_small_and_can_be_repeated(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(fuzz_client, "OUT", tmp_path / "build" / "fuzz")
     monkeypatch.setattr(fuzz_client, "ROOT", tmp_path)
-    _, target, module, old, new = next(mutant for mutant in MUTANTS if "handler raised" in mutant[0])
+    _, target, module, old, new = next(
+        mutant for mutant in MUTANTS if "handler raised" in mutant[0]
+    )
     broken = Firmware({module: (old, new)})
     fuzzer = Fuzzer(broken, [target], 1, FIRMWARE)
     fuzzer.fuzz(5000, 30)
     assert fuzz_client.report(fuzzer, 1.0) == 1
     (path,) = (tmp_path / "build" / "fuzz").iterdir()
     program = program_of(path.read_text())
-    assert len(program) <= 4 and failure_of(broken, target, program) and not failure_of(FIRMWARE, target, program)
+    assert (
+        len(program) <= 4
+        and failure_of(broken, target, program)
+        and not failure_of(FIRMWARE, target, program)
+    )
     assert f"--target {target} --replay build/fuzz/{path.name}" in capsys.readouterr().out
 
 
@@ -96,7 +114,9 @@ def test_text_and_program_are_the_same():
 
 def test_minimised_keeps_what_fails():
     program = program_of("poll=1 say.0102ff04 time=5 poll=2")
-    assert minimised(program, lambda found: any(b"\xff" in data for _, _, data in found)) == [("say", 0, b"\xff")]
+    assert minimised(program, lambda found: any(b"\xff" in data for _, _, data in found)) == [
+        ("say", 0, b"\xff")
+    ]
 
 
 def test_a_mutant_whose_text_is_gone_is_an_error():

@@ -1,8 +1,11 @@
 # micropython-only: CPython has no heap_lock
-"""Random bytes from the server under heap_lock: no outcome but an event or a closed connection, and the heap stays flat.
+"""Random bytes from the server under heap_lock: no outcome but an event or a closed connection, and
+the heap stays flat.
 
-The short form of `fuzz_client.py` where the heap is: inputs are made beforehand, connecting may allocate, what the server says
-then may not. The one exception: SUBACK and UNSUBACK, and what nobody should send, on its way to a closed connection."""
+The short form of `fuzz_client.py` where the heap is: inputs are made beforehand, connecting may
+allocate, what the server says then may not. The one exception: SUBACK and UNSUBACK, and what nobody
+should send, on its way to a closed connection.
+"""
 
 import gc
 import random
@@ -33,7 +36,9 @@ def mutated(chance):
         found += _SEEDS[chance.randrange(len(_SEEDS))]
     for _ in range(chance.getrandbits(2)):
         at = chance.randrange(len(found))
-        found[at] = chance.choice((found[at] ^ 1 << chance.getrandbits(3), 0, 2, 255, chance.getrandbits(8)))
+        found[at] = chance.choice(
+            (found[at] ^ 1 << chance.getrandbits(3), 0, 2, 255, chance.getrandbits(8))
+        )
     return bytes(found)
 
 
@@ -49,7 +54,8 @@ class Heap:
     def connect(self):
         """May allocate: a new stream, and what the board's link takes."""
         bench = self.bench
-        if not bench.session.is_between:  # the rest of a long packet would swallow the inputs to come
+        # the rest of a long packet would swallow the inputs to come
+        if not bench.session.is_between:
             bench.drop()
         if not bench.client.is_connected():
             self.errors += 1
@@ -115,7 +121,8 @@ class TestFuzz(unittest.TestCase):
         grown = gc.mem_alloc() - after
         client = heap.bench.client
         print(
-            "%s: %d inputs, %d closed connections, %d B written, heap %+d B" % (mode, _INPUTS, heap.errors, heap.answers, grown)
+            "%s: %d inputs, %d closed connections, %d B written, heap %+d B"
+            % (mode, _INPUTS, heap.errors, heap.answers, grown)
         )
         self.assertEqual((len(client.session.tx), len(client.session.buffer)), sizes)
         self.assertTrue(grown < 512, grown)

@@ -40,8 +40,18 @@ def test_two_months(micropython, mode):
 @pytest.mark.parametrize(
     ("module", "old", "new", "complaint"),
     [
-        ("outbox", "self.oldest_seq = seq + 1", "self.oldest_seq = seq + 2", "missing|freed|AssertionError"),
-        ("session", "        self.sent += 1", "        self.sent += 1\n        bytes(20)", "bytes of heap"),
+        (
+            "outbox",
+            "self.oldest_seq = seq + 1",
+            "self.oldest_seq = seq + 2",
+            "missing|freed|AssertionError",
+        ),
+        (
+            "session",
+            "        self.sent += 1",
+            "        self.sent += 1\n        bytes(20)",
+            "bytes of heap",
+        ),
         (
             "outbox",
             "block = (block + 1) % self.blocks\n            if not",

@@ -1,5 +1,7 @@
 # cpython-only: parses sources with ast
-"""The house's rules that no interpreter checks: dependencies one way, imports without side effects, lists that agree."""
+"""The house's rules that no interpreter checks: dependencies one way, imports without side effects,
+lists that agree.
+"""
 
 import ast
 import json
@@ -14,11 +16,20 @@ from outpost import __version__
 from paths import REPOSITORY
 
 FIRMWARE = REPOSITORY / "firmware"
-ROOMS = {"outpost": FIRMWARE / "outpost", "station": FIRMWARE / "station", "support": REPOSITORY / "boards" / "support"}
-FILES = {f"{room}.{path.stem}": path for room, folder in ROOMS.items() for path in sorted(folder.glob("*.py"))}
+ROOMS = {
+    "outpost": FIRMWARE / "outpost",
+    "station": FIRMWARE / "station",
+    "support": REPOSITORY / "boards" / "support",
+}
+FILES = {
+    f"{room}.{path.stem}": path
+    for room, folder in ROOMS.items()
+    for path in sorted(folder.glob("*.py"))
+}
 MODULES = {name: path for name, path in FILES.items() if path.stem != "__init__"}
 
-# The doors: who may import whom. `main` puts the program together; `board` is the board's own module.
+# The doors: who may import whom. `main` puts the program together; `board` is the board's own
+# module.
 DOORS = {
     "outpost": set(),
     "station": {"outpost"},
@@ -69,7 +80,8 @@ ALLOWED = {
     "support.tls_link": {"outpost.session"},
     "support.wifi": {"outpost.session"},
     "support.wifi_board": {
-        "chip_sensors", "crash_log", "dns", "ntp", "outpost.session", "pinned", "pinning", "tls_link", "wifi", "wifi_link",
+        "chip_sensors", "crash_log", "dns", "ntp", "outpost.session", "pinned", "pinning",
+        "tls_link", "wifi", "wifi_link",
     },
     "support.wifi_link": {"outpost.session"},
 }  # fmt: skip
@@ -81,7 +93,9 @@ SANS_IO = (
 
 
 def imports(path: Path) -> set[str]:
-    """The modules that a file imports, in its functions too: `from package import module` is package.module."""
+    """The modules that a file imports, in its functions too: `from package import module` is
+    package.module.
+    """
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -110,16 +124,30 @@ def test_dependencies_point_one_way(module):
 def test_the_list_of_dependencies_names_every_module_and_no_other():
     assert ALLOWED.keys() == MODULES.keys()
     known = {name.rpartition(".")[2] for name in MODULES}
-    assert len(known) == len(MODULES), "a module has one name in all rooms: tables and tracebacks are read without the folder"
+    assert len(known) == len(MODULES), (
+        "a module has one name in all rooms: tables and tracebacks are read without the folder"
+    )
 
 
-BOARDS = sorted(path for path in (REPOSITORY / "boards").glob("*/*.py") if path.parent.name != "support")
+BOARDS = sorted(
+    path for path in (REPOSITORY / "boards").glob("*/*.py") if path.parent.name != "support"
+)
 
 
-@pytest.mark.parametrize("path", [*FILES.values(), FIRMWARE / "main.py", *BOARDS], ids=lambda path: "/".join(path.parts[-2:]))
+@pytest.mark.parametrize(
+    "path",
+    [*FILES.values(), FIRMWARE / "main.py", *BOARDS],
+    ids=lambda path: "/".join(path.parts[-2:]),
+)
 def test_the_doors_between_the_rooms_are_one_way(path):
     """Library, program and boards' support: the last two know the first, and not each other."""
-    room = path.parent.name if path.parent.name in ROOMS else "main" if path.name == "main.py" else "board"
+    room = (
+        path.parent.name
+        if path.parent.name in ROOMS
+        else "main"
+        if path.name == "main.py"
+        else "board"
+    )
     behind = {room_of(name) for name in ours(path)} - {room}
     assert behind <= DOORS[room], f"{room} may go to {sorted(DOORS[room])} only"
 
@@ -130,7 +158,8 @@ def test_sans_io_modules_know_no_stream_clock_or_flash(module):
     assert others <= {"micropython", "array"}, f"{module} must not import {others}"
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if ".native" not in name])  # which are MicroPython's alone
+# which are MicroPython's alone
+@pytest.mark.parametrize("module", [name for name in MODULES if ".native" not in name])
 def test_import_has_no_side_effects(module):
     """With sockets and files refused; the interpreter's own reading of modules goes on."""
     program = (
@@ -141,7 +170,13 @@ def test_import_has_no_side_effects(module):
     )
     paths = [str(FIRMWARE), str(REPOSITORY / "boards"), str(REPOSITORY / "tools" / "cpython_stubs")]
     program = f"import sys; sys.path[:0] = {paths!r}\n" + program
-    done = subprocess.run([sys.executable, "-I", "-c", program], check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -152,8 +187,15 @@ def test_the_library_alone_is_enough_for_each_of_its_modules():
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "outpost").symlink_to(ROOMS["outpost"])
         program = f"import sys; sys.path[:0] = {[folder, *paths]!r}\nimport {', '.join(names)}\n"
-        program += "print(*[name for name in sys.modules if name.partition('.')[0] in ('station', 'support')])"
-        done = subprocess.run([sys.executable, "-I", "-c", program], check=False, capture_output=True, text=True, timeout=60)
+        program += "print(*[name for name in sys.modules "
+        program += "if name.partition('.')[0] in ('station', 'support')])"
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", program],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
 
 
@@ -161,7 +203,12 @@ def test_the_library_alone_is_enough_for_each_of_its_modules():
 
 MIP = {  # package: the modules that a program imports of it; None: all there are
     FIRMWARE / "client.json": ("outpost.client", "outpost.ram_outbox", "outpost.status"),
-    FIRMWARE / "client_outbox.json": ("outpost.client", "outpost.outbox", "outpost.ram_outbox", "outpost.status"),
+    FIRMWARE / "client_outbox.json": (
+        "outpost.client",
+        "outpost.outbox",
+        "outpost.ram_outbox",
+        "outpost.status",
+    ),
     REPOSITORY / "package.json": None,
 }
 
@@ -180,7 +227,9 @@ def closed(names) -> set[str]:
 @pytest.mark.parametrize("package", MIP, ids=lambda path: path.name)
 def test_a_mip_package_holds_what_its_modules_import_and_nothing_else(package):
     wanted = MODULES.keys() if MIP[package] is None else closed(MIP[package])
-    files = {f"{name.replace('.', '/')}.py" for name in wanted} | {f"{room_of(name)}/__init__.py" for name in wanted}
+    files = {f"{name.replace('.', '/')}.py" for name in wanted} | {
+        f"{room_of(name)}/__init__.py" for name in wanted
+    }
     urls = json.loads(package.read_text())["urls"]
     assert sorted(target for target, _ in urls) == sorted(files)
     for target, url in urls:
@@ -206,7 +255,11 @@ def test_the_freeze_list_takes_every_room_whole():
 @pytest.mark.parametrize("room", ["station", "support"])
 def test_a_rooms_page_names_every_module(room):
     page = (ROOMS[room] / "README.md").read_text()
-    assert not [name for name in MODULES if room_of(name) == room and f"`{name.partition('.')[2]}`" not in page]
+    assert not [
+        name
+        for name in MODULES
+        if room_of(name) == room and f"`{name.partition('.')[2]}`" not in page
+    ]
 
 
 @pytest.mark.parametrize("path", FILES.values(), ids=lambda path: path.name)
@@ -220,7 +273,11 @@ def methods(tree: ast.Module) -> dict[str, tuple[list[str], dict[str, list[str]]
     return {
         node.name: (
             [base.id for base in node.bases if isinstance(base, ast.Name)],
-            {part.name: [a.arg for a in part.args.args] for part in node.body if isinstance(part, ast.FunctionDef)},
+            {
+                part.name: [a.arg for a in part.args.args]
+                for part in node.body
+                if isinstance(part, ast.FunctionDef)
+            },
         )
         for node in tree.body
         if isinstance(node, ast.ClassDef)
@@ -228,7 +285,9 @@ def methods(tree: ast.Module) -> dict[str, tuple[list[str], dict[str, list[str]]
 
 
 def test_no_method_replaces_one_of_a_base_class_by_accident():
-    """A subclass may replace a method only with the same arguments: a private name used twice would break the base unseen."""
+    """A subclass may replace a method only with the same arguments: a private name used twice would
+    break the base unseen.
+    """
     classes = {}
     for path in MODULES.values():
         classes |= methods(ast.parse(path.read_text()))
@@ -240,6 +299,8 @@ def test_no_method_replaces_one_of_a_base_class_by_accident():
             todo += more
             for method, arguments in own.items():
                 if method in inherited and method != "__init__":
-                    assert arguments == inherited[method], f"{name}.{method} replaces a method of a base class"
+                    assert arguments == inherited[method], (
+                        f"{name}.{method} replaces a method of a base class"
+                    )
                     checked += 1
     assert checked > 20

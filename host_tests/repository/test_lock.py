@@ -18,20 +18,29 @@ from paths import REPOSITORY
 
 TEXT = lock.LOCK.read_text(encoding="utf-8")
 ENTRY = re.compile(
-    r"^([a-z0-9.-]+)==(\S+)(?: ; ([^\\\n]+?))? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)((?:    # .*\n)*)", re.M
+    r"^([a-z0-9.-]+)==(\S+)(?: ; ([^\\\n]+?))? \\\n"
+    r"((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)((?:    # .*\n)*)",
+    re.M,
 )
 
 
 def locked():
     """{package: (version, marker or None)}"""
-    return {name: (version, Marker(marker) if marker else None) for name, version, marker, _, _ in ENTRY.findall(TEXT)}
+    return {
+        name: (version, Marker(marker) if marker else None)
+        for name, version, marker, _, _ in ENTRY.findall(TEXT)
+    }
 
 
 def pinned():
     """Every requirement of pyproject.toml, the build backend too."""
     content = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
     project = content["project"]
-    lists = [content["build-system"]["requires"], project["dependencies"], *project["optional-dependencies"].values()]
+    lists = [
+        content["build-system"]["requires"],
+        project["dependencies"],
+        *project["optional-dependencies"].values(),
+    ]
     assert set(project["optional-dependencies"]) == set(lock.EXTRAS)
     return [Requirement(text) for one in lists for text in one]
 
@@ -54,12 +63,16 @@ def test_each_pin_of_the_project_is_in_the_file(requirement):
 
 
 def test_what_is_installed_here_is_what_the_file_says_and_nothing_is_missing():
-    """Each package, and what each needs in turn; a package for another system stands with its marker."""
+    """Each package, and what each needs in turn; a package for another system stands with its
+    marker.
+    """
     listed, todo, seen = locked(), [(one, ("",)) for one in pinned()], set()
     while todo:
         requirement, wanted = todo.pop()  # wanted: the extras of what needs it
         name = canonicalize_name(requirement.name)
-        if requirement.marker and not any(requirement.marker.evaluate({"extra": extra}) for extra in wanted):
+        if requirement.marker and not any(
+            requirement.marker.evaluate({"extra": extra}) for extra in wanted
+        ):
             continue
         assert name in listed, f"{name} is needed and not in the lock file: run `make lock`"
         assert metadata.version(name) == listed[name][0], f"{name}: run `make setup`"
@@ -94,4 +107,6 @@ def test_this_python_is_one_of_those_that_were_checked():
 def test_the_data_files_that_the_package_names_are_there():
     content = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
     patterns = content["tool"]["setuptools"]["package-data"]["outpost_tools"]
-    assert all(list((REPOSITORY / "tools" / "outpost_tools").glob(pattern)) for pattern in patterns), patterns
+    assert all(
+        list((REPOSITORY / "tools" / "outpost_tools").glob(pattern)) for pattern in patterns
+    ), patterns

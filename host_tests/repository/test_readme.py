@@ -1,5 +1,5 @@
 # cpython-only: reads a page
-"""What the README says about the files is so. Its program is run by system/test_readme_program.py."""
+"""What the README says about the files is so. system/test_readme_program.py runs its program."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,9 @@ import pytest
 from paths import REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text()
-PAGES = [path for path in sorted(REPOSITORY.rglob("*.md")) if not {"build", ".venv"} & set(path.parts)]
+PAGES = [
+    path for path in sorted(REPOSITORY.rglob("*.md")) if not {"build", ".venv"} & set(path.parts)
+]
 
 
 def program() -> str:

@@ -1,5 +1,7 @@
 # cpython-only: README and the baselines are the repository's
-"""Every table of figures in README is what the baselines say (or the function that makes it), line for line."""
+"""Every table of figures in README is what the baselines say (or the function that makes it), line
+for line.
+"""
 
 import re
 
@@ -19,7 +21,11 @@ def differences(name: str, text: str) -> list[str]:
     wanted += [""] * (len(stands) - len(wanted))
     pairs = enumerate(zip(stands, wanted, strict=True), first)
     where = page.name
-    return [f"{where}:{at}: {is_!r}, the baseline says {to_be!r}" for at, (is_, to_be) in pairs if is_ != to_be]
+    return [
+        f"{where}:{at}: {is_!r}, the baseline says {to_be!r}"
+        for at, (is_, to_be) in pairs
+        if is_ != to_be
+    ]
 
 
 @pytest.mark.parametrize("name", bench_readme.TABLES)
@@ -44,9 +50,16 @@ def test_a_missing_mark_is_reported():
         bench_readme.shown("sizes", TEXTS["sizes"].replace("<!-- figures: sizes -->", ""))
 
 
-@pytest.mark.parametrize("page", sorted({page for page, _ in bench_readme.TABLES.values()}), ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", sorted({page for page, _ in bench_readme.TABLES.values()}), ids=lambda page: page.name
+)
 def test_no_table_of_figures_stands_outside_of_the_marks(page):
     text = page.read_text(encoding="utf-8")
     outside = re.sub(r"<!-- figures: \w+ -->.*?<!-- /figures -->", "", text, flags=re.DOTALL)
-    cells = [cell.strip() for line in outside.splitlines() if line.startswith("|") for cell in line.strip("|").split("|")]
+    cells = [
+        cell.strip()
+        for line in outside.splitlines()
+        if line.startswith("|")
+        for cell in line.strip("|").split("|")
+    ]
     assert [cell for cell in cells if re.fullmatch(r"[\d.,]+( ?(B|%|s|MiB))?", cell)] == []

@@ -1,5 +1,7 @@
 # cpython-only: it tests the machinery that starts the interpreters
-"""The interpreters run and are what they claim to be; the MicroPython runner cannot pass by running nothing."""
+"""The interpreters run and are what they claim to be; the MicroPython runner cannot pass by running
+nothing.
+"""
 
 import os
 import subprocess
@@ -53,7 +55,10 @@ class Imported(unittest.TestCase):
         from outpost import client, native
         self.assertEqual([module.__file__[-3:] for module in (board, client, native, main)], %r)
 """
-PASSING_TEST_FILE = "import unittest\nclass A(unittest.TestCase):\n    def test_a(self):\n        self.assertTrue(1)\n"
+PASSING_TEST_FILE = (
+    "import unittest\nclass A(unittest.TestCase):\n"
+    "    def test_a(self):\n        self.assertTrue(1)\n"
+)
 
 
 def required_micropython(architecture):
@@ -64,20 +69,33 @@ def required_micropython(architecture):
 
 
 def run_folder(folder, *options, architecture="amd64", **environment):
-    """The runner over a forged test folder, in a process of its own. architecture "": all that it has."""
+    """The runner over a forged test folder, in a process of its own. architecture "": all that it
+    has.
+    """
     chosen = ("--arch", architecture) if architecture else ()
     return subprocess.run(
-        [sys.executable, str(HOST_TESTS / "run_micropython.py"), "--folder", str(folder), *chosen, *options],
+        [sys.executable, str(HOST_TESTS / "run_micropython.py"),
+         "--folder", str(folder), *chosen, *options],
         capture_output=True, text=True, check=False, timeout=60, env=os.environ | environment,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("architecture", interpreters.ARCHITECTURES)
 def test_interpreter_runs_and_has_the_word_size_of_its_architecture(architecture):
-    if architecture not in interpreters.REQUIRED_ARCHITECTURES and not interpreters.find_micropython(architecture):
-        pytest.skip(f"optional: MicroPython for {architecture} was not asked for (python3 tools/setup.py --arm)")
+    if (
+        architecture not in interpreters.REQUIRED_ARCHITECTURES
+        and not interpreters.find_micropython(architecture)
+    ):
+        pytest.skip(
+            f"optional: MicroPython for {architecture} was not asked for "
+            "(python3 tools/setup.py --arm)"
+        )
     found = interpreters.probe(required_micropython(architecture))
-    assert (found.name, found.architecture, found.word_bits) == ("micropython", architecture, WORD_BITS[architecture])
+    assert (found.name, found.architecture, found.word_bits) == (
+        "micropython",
+        architecture,
+        WORD_BITS[architecture],
+    )
     assert found.version[:2] >= interpreters.OLDEST_MICROPYTHON
     assert interpreters.describe(required_micropython(architecture)).endswith(f"({architecture})")
 
@@ -91,7 +109,9 @@ def test_mosquitto_is_found_and_runs():
 
 
 def test_cpython_says_what_it_is():
-    assert interpreters.describe([sys.executable]).startswith(f"CPython {sys.version.split()[0]} 64-bit")
+    assert interpreters.describe([sys.executable]).startswith(
+        f"CPython {sys.version.split()[0]} 64-bit"
+    )
 
 
 def test_a_micropython_of_the_wrong_architecture_is_not_taken(monkeypatch, tmp_path):
@@ -139,27 +159,40 @@ def test_runner_leaves_out_cpython_only_files_and_runs_micropython_only_files(tm
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 passed, 0 failed, 0 skipped")
 
 
-@pytest.mark.parametrize(("options", "ends"), [((), [".py"] * 4), (("--shipped",), ["mpy", "mpy", "mpy", ".py"])])
+@pytest.mark.parametrize(
+    ("options", "ends"), [((), [".py"] * 4), (("--shipped",), ["mpy", "mpy", "mpy", ".py"])]
+)
 def test_runner_runs_the_sources_or_what_ships(tmp_path, options, ends):
     """main.py is copied as it is."""
     required_micropython("amd64")
     (tmp_path / "test_a.py").write_text(WHAT_IS_IMPORTED % ends)
     done = run_folder(tmp_path, *options)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 passed, 0 failed, 0 skipped"), done.stdout
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (
+        0,
+        "1 passed, 0 failed, 0 skipped",
+    ), done.stdout
 
 
 def test_what_ships_is_run_by_default_on_32_bit_and_long_files_once_per_word_size(tmp_path):
     (tmp_path / "test_a.py").write_text("# long: a minute\n" + PASSING_TEST_FILE)
-    (tmp_path / "test_b.py").write_text("# micropython-only: a reason\n# long: a minute\n" + PASSING_TEST_FILE)
+    (tmp_path / "test_b.py").write_text(
+        "# micropython-only: a reason\n# long: a minute\n" + PASSING_TEST_FILE
+    )
     (tmp_path / "test_c.py").write_text(PASSING_TEST_FILE)
     for architecture in interpreters.REQUIRED_ARCHITECTURES:
         required_micropython(architecture)
     done = run_folder(tmp_path, architecture="")
-    ran = [line[5 : line.index(":")].split() for line in done.stdout.splitlines() if line.startswith("ok ")]
+    ran = [
+        line[5 : line.index(":")].split()
+        for line in done.stdout.splitlines()
+        if line.startswith("ok ")
+    ]
     names = ["test_a.py", "test_b.py", "test_c.py"]
     assert [words[-1] for words in ran if words[0] == "amd64"] == names
     assert [words[-1] for words in ran if words[:2] == ["i386", "shipped"]] == names
-    assert [words for words in ran if words[0] == "i386" and words[1] != "shipped"] == [["i386", "test_c.py"]]
+    assert [words for words in ran if words[0] == "i386" and words[1] != "shipped"] == [
+        ["i386", "test_c.py"]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +201,10 @@ def test_what_ships_is_run_by_default_on_32_bit_and_long_files_once_per_word_siz
         ("import no_such_module\n", "without a result"),
         ("import sys\nsys.exit(0)\n", "without a result"),
         ("import unittest\n", "holds no test"),
-        (PASSING_TEST_FILE.replace("self.assertTrue(1)", "\n            while 1: pass"), "ran longer than 2.0 s"),
+        (
+            PASSING_TEST_FILE.replace("self.assertTrue(1)", "\n            while 1: pass"),
+            "ran longer than 2.0 s",
+        ),
     ],
     ids=["import error", "early exit", "no test", "endless"],
 )
@@ -184,7 +220,9 @@ def test_runner_fails_on_a_file_without_a_result(tmp_path, source, says):
 @pytest.mark.parametrize(("ci", "status"), [("true", 1), ("", 0)])
 def test_runner_takes_a_skip_for_want_of_something_as_a_failure_under_ci_only(tmp_path, ci, status):
     required_micropython("amd64")
-    skipping = PASSING_TEST_FILE.replace("self.assertTrue(1)", "self.skipTest('missing broker: run `make setup`')")
+    skipping = PASSING_TEST_FILE.replace(
+        "self.assertTrue(1)", "self.skipTest('missing broker: run `make setup`')"
+    )
     (tmp_path / "test_a.py").write_text(skipping + "    def test_b(self):\n        pass\n")
     assert run_folder(tmp_path, CI=ci).returncode == status
 
@@ -200,12 +238,16 @@ def test_runner_fails_when_a_file_on_disk_was_not_run(tmp_path, monkeypatch, cap
 
 
 def test_runner_fails_when_it_ran_a_file_that_is_not_on_disk():
-    assert run_micropython.unreported(["test_a.py"], ["test_a.py", "test_b.py"]) == ["test_b.py was run and is not on disk"]
+    assert run_micropython.unreported(["test_a.py"], ["test_a.py", "test_b.py"]) == [
+        "test_b.py was run and is not on disk"
+    ]
 
 
 def test_discovery_finds_every_dual_file_of_every_folder():
     on_disk = {str(path.relative_to(HOST_TESTS)) for path in HOST_TESTS.rglob("test_*.py")}
-    kept_out = {name for name in on_disk if (HOST_TESTS / name).read_text().startswith("# cpython-only:")}
+    kept_out = {
+        name for name in on_disk if (HOST_TESTS / name).read_text().startswith("# cpython-only:")
+    }
     assert set(run_micropython.discover(HOST_TESTS)) == on_disk - kept_out
 
 
@@ -213,7 +255,9 @@ def test_a_file_in_a_subfolder_finds_its_neighbours(tmp_path):
     required_micropython("amd64")
     (tmp_path / "deep" / "deeper").mkdir(parents=True)
     (tmp_path / "deep" / "deeper" / "neighbour.py").write_text("")
-    (tmp_path / "deep" / "deeper" / "test_a.py").write_text("import neighbour\n" + PASSING_TEST_FILE)
+    (tmp_path / "deep" / "deeper" / "test_a.py").write_text(
+        "import neighbour\n" + PASSING_TEST_FILE
+    )
     done = run_folder(tmp_path)
     assert done.returncode == 0 and "deep/deeper/test_a.py: 1 passed" in done.stdout, done.stdout
 

@@ -1,5 +1,7 @@
 # cpython-only: compiles with mpy-cross and measures under 32-bit MicroPython
-"""The firmware stays within the budget of bytes that DESIGN names, and within 2 % of the last figures."""
+"""The firmware stays within the budget of bytes that DESIGN names, and within 2 % of the last
+figures.
+"""
 
 import csv
 import os
@@ -24,7 +26,9 @@ def interpreter():
 def report(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     env = os.environ | environment
     command = [sys.executable, str(REPORT), *words]
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(
+        command, env=env, capture_output=True, text=True, check=False, timeout=120
+    )
 
 
 def figures(text: str, first_word: str) -> list[int]:
@@ -34,9 +38,13 @@ def figures(text: str, first_word: str) -> list[int]:
 
 
 def baseline(first_word: str) -> dict[str, str]:
-    """The line of a configuration; its frozen figures are `make size`'s, which builds an interpreter for them."""
+    """The line of a configuration; its frozen figures are `make size`'s, which builds an
+    interpreter for them.
+    """
     with (HOST_TESTS / "baselines" / "size.csv").open() as file:
-        return next(line for line in csv.DictReader(file) if line["name"].startswith(f"= {first_word}"))
+        return next(
+            line for line in csv.DictReader(file) if line["name"].startswith(f"= {first_word}")
+        )
 
 
 def test_within_budget_and_baseline_and_as_the_page_says():
@@ -64,7 +72,10 @@ def test_a_module_that_grows_is_told(tmp_path):
     firmware = tmp_path / "firmware"
     subprocess.run(["cp", "-r", str(REPOSITORY / "firmware"), str(firmware)], check=True)
     with (firmware / "outpost" / "session.py").open("a") as file:
-        file.writelines(f"\n\ndef more_{n}(buf, at):\n    return buf[at] + buf[at + 1] * {n} + len(buf)\n" for n in range(40))
+        file.writelines(
+            f"\n\ndef more_{n}(buf, at):\n    return buf[at] + buf[at + 1] * {n} + len(buf)\n"
+            for n in range(40)
+        )
     done = report("--firmware", str(firmware))
     assert done.returncode != 0
     assert "budget" in done.stderr

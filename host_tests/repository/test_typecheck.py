@@ -10,12 +10,20 @@ TYPECHECK = REPOSITORY / "tools" / "typecheck.py"
 
 
 def typecheck(*arguments):
-    return subprocess.run([sys.executable, str(TYPECHECK), *arguments], capture_output=True, text=True, check=False, timeout=200)
+    return subprocess.run(
+        [sys.executable, str(TYPECHECK), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
 
 
 def test_a_wrong_name_and_a_wrong_type_are_errors_on_every_port(tmp_path):
     source = tmp_path / "scratch.py"
-    source.write_text("import time\n\n\ndef f():\n    time.sleep_ms('a')\n    return time.ticks_mss()\n")
+    source.write_text(
+        "import time\n\n\ndef f():\n    time.sleep_ms('a')\n    return time.ticks_mss()\n"
+    )
     done = typecheck(str(source))
     assert done.returncode == 1
     assert done.stdout.count(" 2 errors") == 3, done.stdout
@@ -31,7 +39,8 @@ def test_a_module_that_only_cpython_has_is_an_error(tmp_path):
 def test_right_code_passes_with_viper_pointers(tmp_path):
     source = tmp_path / "scratch.py"
     source.write_text(
-        "import micropython\n\n\n@micropython.viper\ndef f(buf: ptr8, at: int) -> int:\n    return int(buf[at])\n\n\n"
+        "import micropython\n\n\n@micropython.viper\n"
+        "def f(buf: ptr8, at: int) -> int:\n    return int(buf[at])\n\n\n"
         "f(bytearray(3), 1)\n"
     )
     done = typecheck(str(source))

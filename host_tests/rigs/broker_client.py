@@ -1,7 +1,9 @@
-"""Run under MicroPython by test_real_broker.py and test_tls.py: a client that does the steps it is given, against a real broker.
+"""Run under MicroPython by test_real_broker.py and test_tls.py: a client that does the steps it is
+given, against a real broker.
 
-Argument: a file with JSON: settings (as settings.json), client (options of ExactlyOnceSession), steps (a list of [name, ...];
-see the functions below). The outbox is the UNIX board's flash.img in the current folder. Prints one JSON object a step.
+Argument: a file with JSON: settings (as settings.json), client (options of ExactlyOnceSession),
+steps (a list of [name, ...]; see the functions below). The outbox is the UNIX board's flash.img in
+the current folder. Prints one JSON object a step.
 """
 
 import gc
@@ -111,7 +113,9 @@ def subscribe(client, filters):
     """filters: [[topic filter, QoS]]; QoS -1 unsubscribes."""
     for topic_filter, qos in filters:
         client.session.subscribe(topic_filter.encode(), qos)
-    until(client, lambda: not [entry for entry in client.session.filters if entry[2] == -1], _CODES_MS)
+    until(
+        client, lambda: not [entry for entry in client.session.filters if entry[2] == -1], _CODES_MS
+    )
     say(filters=[[entry[0].decode(), entry[2]] for entry in client.session.filters])
 
 
@@ -130,7 +134,9 @@ def publish(client, topic, count, qos, retain=False, wait=True):
 
 
 def flood(client, topic):
-    """QoS 0 until the stream has taken nothing for 300 ms, the broker being stopped; then on, when it takes again."""
+    """QoS 0 until the stream has taken nothing for 300 ms, the broker being stopped; then on, when
+    it takes again.
+    """
     topic, payload, number = topic.encode(), bytes(400), 0
     moved_ms = board.ticks_ms()
     while elapsed_ms(board.ticks_ms(), moved_ms) < 300:
@@ -142,7 +148,9 @@ def flood(client, topic):
 
 
 def take(client, count):
-    """Until so many messages came in since the start, and a moment longer: there might be one too many."""
+    """Until so many messages came in since the start, and a moment longer: there might be one too
+    many.
+    """
     until(client, lambda: len(messages) >= count)
     start = board.ticks_ms()
     until(client, lambda: elapsed_ms(board.ticks_ms(), start) > 200)
@@ -170,7 +178,9 @@ def run_locked(client, topic, payload, count):
 
 
 def heap(client, count):
-    """QoS 1 publishes, each acknowledged, the heap locked: what they leave behind and what they ask for."""
+    """QoS 1 publishes, each acknowledged, the heap locked: what they leave behind and what they ask
+    for.
+    """
     topic, payload = b"outpost/heap/data", bytes(64)
     run_locked(client, topic, payload, 10)
     gc.collect()
@@ -186,7 +196,9 @@ def heap(client, count):
 
 
 def reconnect(client, times):
-    """What a connection costs on the heap: what it holds after a collection, and what it asks for in all."""
+    """What a connection costs on the heap: what it holds after a collection, and what it asks for
+    in all.
+    """
     held, asked = [0] * (times + 1), [0] * times  # made beforehand: they would grow the heap
     gc.collect()
     held[0] = gc.mem_alloc()
@@ -201,8 +213,8 @@ def reconnect(client, times):
 
 
 STEPS = {
-    "connect": connect, "fail": fail, "subscribe": subscribe, "publish": publish, "take": take, "flood": flood, "idle": idle,
-    "close": close, "heap": heap, "reconnect": reconnect,
+    "connect": connect, "fail": fail, "subscribe": subscribe, "publish": publish, "take": take,
+    "flood": flood, "idle": idle, "close": close, "heap": heap, "reconnect": reconnect,
 }  # fmt: skip
 
 

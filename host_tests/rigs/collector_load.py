@@ -1,6 +1,8 @@
-"""Load for the collector: variable-length SenML of many devices, and a raw-socket publisher of pre-encoded QoS 1 packets.
+"""Load for the collector: variable-length SenML of many devices, and a raw-socket publisher of
+pre-encoded QoS 1 packets.
 
-paho as a generator would eat the CPU that is being measured: here a PUBLISH is bytes made beforehand, sent many at a time.
+paho as a generator would eat the CPU that is being measured: here a PUBLISH is bytes made
+beforehand, sent many at a time.
 """
 
 from __future__ import annotations
@@ -29,9 +31,14 @@ def stream_of(device: str) -> str:
     return f"{random.Random(device).getrandbits(32):08x}"
 
 
-def payload(device: str, seq: int, rng: random.Random, *, held: int = 0, stream: str | None = None) -> bytes:
-    """What `station.telemetry.Pack` writes, 120 to some 350 bytes; test_collect_load.py holds it against message.decode()."""
-    head = f'{{"bn":"{device}/","ver":1,"sid":"{stream or stream_of(device)}","seq":{seq},"held":{held},"boot":{1 + seq // 5000}'
+def payload(
+    device: str, seq: int, rng: random.Random, *, held: int = 0, stream: str | None = None
+) -> bytes:
+    """What `station.telemetry.Pack` writes, 120 to some 350 bytes; test_collect_load.py holds it
+    against message.decode().
+    """
+    head = f'{{"bn":"{device}/","ver":1,"sid":"{stream or stream_of(device)}"'
+    head += f',"seq":{seq},"held":{held},"boot":{1 + seq // 5000}'
     head += f',"bt":{1763694000 + seq}.{rng.randrange(1000):03d}'
     records = []
     for name, unit, decimals in rng.sample(_READINGS, rng.randint(1, 5)):
@@ -40,8 +47,12 @@ def payload(device: str, seq: int, rng: random.Random, *, held: int = 0, stream:
     return ("[" + head + "," + "},{".join(records) + "}]").encode()
 
 
-def fleet(devices: int, messages: int, *, seed: int = 1, duplicates: float = 0.05) -> Iterator[tuple[str, int, bytes]]:
-    """(device, seq, payload): devices in turn, each in order, and a share of messages that came a little earlier once more."""
+def fleet(
+    devices: int, messages: int, *, seed: int = 1, duplicates: float = 0.05
+) -> Iterator[tuple[str, int, bytes]]:
+    """(device, seq, payload): devices in turn, each in order, and a share of messages that came a
+    little earlier once more.
+    """
     rng = random.Random(seed)
     recent: list[tuple[str, int, bytes]] = []
     names = [f"device-{n:05d}" for n in range(devices)]
@@ -68,7 +79,9 @@ def encode_publish(topic: bytes, packet_id: int, data: bytes) -> bytes:
 
 
 class Publisher:
-    """One MQTT 3.1.1 connection, clean session, QoS 1, up to WINDOW unacknowledged. `acked` counts PUBACKs, in order."""
+    """One MQTT 3.1.1 connection, clean session, QoS 1, up to WINDOW unacknowledged. `acked` counts
+    PUBACKs, in order.
+    """
 
     def __init__(self, port: int, client_id: str = "load") -> None:
         self._link = socket.create_connection(("127.0.0.1", port), timeout=60)
@@ -81,7 +94,9 @@ class Publisher:
         self._rest = b""
 
     def publish(self, packets: list[tuple[bytes, bytes]]) -> None:
-        """(topic, payload) of each; returns when the broker has acknowledged them all. Raises OSError."""
+        """(topic, payload) of each; returns when the broker has acknowledged them all. Raises
+        OSError.
+        """
         encoded, length = [], 0
         for topic, data in packets:
             encoded.append(encode_publish(topic, 1 + self.sent % 65535, data))
@@ -114,7 +129,9 @@ def topic_of(device: str, prefix: str = "outpost") -> bytes:
 
 
 def main() -> int:
-    """As a process of its own: publish a file of JSON lines [device, seq, payload], print "acked N" after each part."""
+    """As a process of its own: publish a file of JSON lines [device, seq, payload], print "acked N"
+    after each part.
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("port", type=int)
     parser.add_argument("file", type=Path)

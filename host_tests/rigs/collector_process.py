@@ -1,4 +1,6 @@
-"""For tests of `outpost collect` as a process: the process itself, a scripted broker, who watches the confirmations."""
+"""For tests of `outpost collect` as a process: the process itself, a scripted broker, who watches
+the confirmations.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,22 @@ sys.exit(main())
 """
 
 # The collector, on a disk that is full while the file $GATE does not exist.
-FULL = GATED.replace("while not", "if not").replace("time.sleep(0.005)", "raise OSError(28, 'No space left on device')")
+FULL = GATED.replace("while not", "if not").replace(
+    "time.sleep(0.005)", "raise OSError(28, 'No space left on device')"
+)
 
 
 def payload(seq, *, held=0, device="b1"):
-    record = {"bn": f"{device}/", "sid": STREAM, "seq": seq, "boot": 1, "held": held, "ver": 1, "n": "x", "v": seq}
+    record = {
+        "bn": f"{device}/",
+        "sid": STREAM,
+        "seq": seq,
+        "boot": 1,
+        "held": held,
+        "ver": 1,
+        "n": "x",
+        "v": seq,
+    }
     return json.dumps([record]).encode()
 
 
@@ -49,7 +62,11 @@ class Process:
         self.directory = self.log / name
         self.gate = tmp_path / "gate"
         self.output = tmp_path / f"{name}.txt"
-        start = [sys.executable, "-m", "outpost_tools.cli"] if program is None else [sys.executable, "-c", program]
+        start = (
+            [sys.executable, "-m", "outpost_tools.cli"]
+            if program is None
+            else [sys.executable, "-c", program]
+        )
         self.command = [
             *start,
             "collect",
@@ -71,7 +88,9 @@ class Process:
         children.kill(self._process)
 
     def start(self):
-        self._process = children.start(self.command, log=self.output, env=children.tools_environment(GATE=str(self.gate)))
+        self._process = children.start(
+            self.command, log=self.output, env=children.tools_environment(GATE=str(self.gate))
+        )
 
     def kill(self):
         children.kill(self._process)
@@ -105,9 +124,16 @@ class Process:
     def frames(self):
         """All that is stored, sealed or not; also while the collector seals."""
         while True:
-            files = segments.sealed_segments(self.directory) + segments.open_segments(self.directory)
+            files = segments.sealed_segments(self.directory) + segments.open_segments(
+                self.directory
+            )
             try:
-                return [frame for path in files if path.stat().st_size for frame in segments.read_segment(path)]
+                return [
+                    frame
+                    for path in files
+                    if path.stat().st_size
+                    for frame in segments.read_segment(path)
+                ]
             except FileNotFoundError:
                 continue
 
@@ -123,7 +149,9 @@ def wait_until(condition, seconds=15.0):
 
 
 class ScriptedBroker:
-    """Accepts one collector and speaks exactly as much MQTT as is needed; counts the PUBACK bytes that come."""
+    """Accepts one collector and speaks exactly as much MQTT as is needed; counts the PUBACK bytes
+    that come.
+    """
 
     def __init__(self):
         self._server = socket.create_server(("127.0.0.1", 0))
@@ -228,7 +256,9 @@ class Watcher:
 
     def __init__(self, broker):
         self.seen = []
-        self.client = connect(broker, "watcher", lambda _c, _u, m: self.seen.append((m.topic, m.payload)))
+        self.client = connect(
+            broker, "watcher", lambda _c, _u, m: self.seen.append((m.topic, m.payload))
+        )
         self.client.subscribe("outpost/+/durable", qos=1)
 
     def numbers(self, device):

@@ -1,4 +1,5 @@
-"""A board to flash: real MicroPython behind a pseudo-terminal, its `/` a littlefs on a NOR image file. For test_flash.py.
+"""A board to flash: real MicroPython behind a pseudo-terminal, its `/` a littlefs on a NOR image
+file. For test_flash.py.
 
 with Rig(folder) as rig: rig.outpost("flash"); rig.hashes()
 """
@@ -50,7 +51,9 @@ walk("")
 def source_tree(folder: Path) -> Path:
     """A copy of what is flashed, to be changed by a test."""
     for name in ("firmware", "boards"):
-        shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
+        )
     shutil.copy(REPOSITORY / "package.json", folder)
     shutil.copytree(RIGS / "rig_board", folder / "boards" / "RIG")
     return folder
@@ -67,16 +70,29 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class Rig(PtyBoard):
     """folder: of the image and the host's files. `tree`: see the fixture of that name."""
 
-    def __init__(self, folder: Path, tree: Path, architecture: str = "i386", blocks: int = BLOCKS) -> None:
+    def __init__(
+        self, folder: Path, tree: Path, architecture: str = "i386", blocks: int = BLOCKS
+    ) -> None:
         command = find_micropython(architecture)
         if command is None:
             pytest.skip(f"missing MicroPython {architecture}: run make setup")
         folder.mkdir(parents=True, exist_ok=True)
-        self.folder, self.tree, self.architecture, self.image = folder, tree, architecture, folder / "board.img"
+        self.folder, self.tree, self.architecture, self.image = (
+            folder,
+            tree,
+            architecture,
+            folder / "board.img",
+        )
         if not self.image.exists():
             self.image.write_bytes(b"\xff" * 4096 * blocks)
         path = joined(RIGS, FAKES, UNIX_BOARD)
-        super().__init__([*command, "-X", "heapsize=8m"], folder, path, "/main.py", console=RIGS / "rig_console.py")
+        super().__init__(
+            [*command, "-X", "heapsize=8m"],
+            folder,
+            path,
+            "/main.py",
+            console=RIGS / "rig_console.py",
+        )
         self.out = self.err = ""
 
     @property
@@ -92,7 +108,8 @@ class Rig(PtyBoard):
         while len(self.starts) > before and self.starts[-1] != "main" and time.monotonic() < until:
             time.sleep(0.01)  # its program starts again
         self.out, self.err = out.getvalue(), err.getvalue()
-        print(word, *more, status, self.out, self.err, sep="\n", end="")  # pytest shows it where a test fails
+        # pytest shows it where a test fails
+        print(word, *more, status, self.out, self.err, sep="\n", end="")
         return status
 
     def row(self, name: str) -> str:
@@ -102,17 +119,28 @@ class Rig(PtyBoard):
         return lines[0].removeprefix(name).strip()
 
     def mpremote(self, *words: object) -> str:
-        """What it prints. A board that is just starting may swallow its Ctrl-C; then mpremote waits for ever: one tries again."""
+        """What it prints. A board that is just starting may swallow its Ctrl-C; then mpremote waits
+        for ever: one tries again.
+        """
         command = [*MPREMOTE, "connect", self.port, *map(str, words)]
         for limit_s in _MPREMOTE_LIMITS_S:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False, cwd=self.tree)
+                done = subprocess.run(
+                    command,
+                    capture_output=True,
+                    text=True,
+                    timeout=limit_s,
+                    check=False,
+                    cwd=self.tree,
+                )
                 assert done.returncode == 0, f"{words}: {done.stdout} {done.stderr}"
                 return done.stdout
         raise AssertionError(f"mpremote {words}: no answer in {_MPREMOTE_LIMITS_S} s")
 
     def hashes(self) -> dict[str, bytes]:
-        """SHA-256 of every file on the board, asked for without the tool under test. The program is stopped, and stays so."""
+        """SHA-256 of every file on the board, asked for without the tool under test. The program is
+        stopped, and stays so.
+        """
         return dict(ast.literal_eval(line) for line in self.mpremote("exec", _HASHES).splitlines())
 
     def wanted(self) -> dict[str, bytes]:
@@ -124,7 +152,9 @@ class Rig(PtyBoard):
     def is_whole(self) -> bool:
         """Every file of the firmware as it should be, and nothing unfinished beside it."""
         found = self.hashes()
-        return self.wanted().items() <= found.items() and not [path for path in found if path.endswith((".new", ".old"))]
+        return self.wanted().items() <= found.items() and not [
+            path for path in found if path.endswith((".new", ".old"))
+        ]
 
     @contextlib.contextmanager
     def flashing(self, *more: object) -> Iterator[subprocess.Popen]:
@@ -132,8 +162,18 @@ class Rig(PtyBoard):
         kind = kinds.load(self.tree, "RIG")
         files = self.folder / "built.pickle"
         files.write_bytes(pickle.dumps(payload.build(self.tree, kind, MPY[self.architecture])))
-        command = [sys.executable, RIGS / "flash_prebuilt.py", files, self.tree, "flash", *self.arguments, *more]
-        process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        command = [
+            sys.executable,
+            RIGS / "flash_prebuilt.py",
+            files,
+            self.tree,
+            "flash",
+            *self.arguments,
+            *more,
+        ]
+        process = subprocess.Popen(
+            [*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
         try:
             yield process
         finally:

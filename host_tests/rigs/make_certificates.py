@@ -1,6 +1,8 @@
-"""Certificates for test_tls.py, made with the `openssl` command in a temporary folder: a CA, servers good and bad, a client.
+"""Certificates for test_tls.py, made with the `openssl` command in a temporary folder: a CA,
+servers good and bad, a client.
 
-Valid from yesterday, because a machine under test may be a little behind; short-lived, because nobody should trust them.
+Valid from yesterday, because a machine under test may be a little behind; short-lived, because
+nobody should trust them.
 """
 
 from __future__ import annotations
@@ -31,28 +33,68 @@ def openssl() -> str | None:
 
 
 def _run(folder: Path, *words: str) -> None:
-    done = subprocess.run([openssl() or "openssl", *words], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [openssl() or "openssl", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
 
 
 def _time(days: float) -> str:
-    return (datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)).strftime("%y%m%d%H%M%SZ")
+    return (datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)).strftime(
+        "%y%m%d%H%M%SZ"
+    )
 
 
 def key(folder: Path, name: str) -> None:
-    _run(folder, "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", f"{name}.key")
+    _run(
+        folder,
+        "genpkey",
+        "-algorithm",
+        "EC",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-out",
+        f"{name}.key",
+    )
     _run(folder, "pkey", "-in", f"{name}.key", "-outform", "DER", "-out", f"{name}.key.der")
 
 
-def certificate(folder: Path, name: str, ca: str, *, names: str = NAMES, start: float = -1, end: float = 2) -> None:
-    """name.pem, name.der, name.key and name.key.der, signed by `ca` (itself, if that is its name). start, end: days from now."""
+def certificate(
+    folder: Path, name: str, ca: str, *, names: str = NAMES, start: float = -1, end: float = 2
+) -> None:
+    """name.pem, name.der, name.key and name.key.der, signed by `ca` (itself, if that is its name).
+    start, end: days from now.
+    """
     key(folder, name)
     subject = name if name != "server" else "localhost"
-    _run(folder, "req", "-new", "-key", f"{name}.key", "-subj", f"/CN={subject}", "-out", f"{name}.csr")
+    _run(
+        folder,
+        "req",
+        "-new",
+        "-key",
+        f"{name}.key",
+        "-subj",
+        f"/CN={subject}",
+        "-out",
+        f"{name}.csr",
+    )
     is_ca = names == ""
-    extension = "basicConstraints=critical,CA:TRUE" if is_ca else f"basicConstraints=CA:FALSE\nsubjectAltName={names}"
+    extension = (
+        "basicConstraints=critical,CA:TRUE"
+        if is_ca
+        else f"basicConstraints=CA:FALSE\nsubjectAltName={names}"
+    )
     (folder / f"{name}.ext").write_text(extension + "\n")
-    signer = ["-selfsign", "-keyfile", f"{name}.key"] if ca == name else ["-cert", f"{ca}.pem", "-keyfile", f"{ca}.key"]
+    signer = (
+        ["-selfsign", "-keyfile", f"{name}.key"]
+        if ca == name
+        else ["-cert", f"{ca}.pem", "-keyfile", f"{ca}.key"]
+    )
     _run(
         folder, "ca", "-batch", "-config", "ca.cnf", "-rand_serial", "-notext", *signer,
         "-in", f"{name}.csr", "-out", f"{name}.pem", "-extfile", f"{name}.ext",
@@ -62,7 +104,9 @@ def certificate(folder: Path, name: str, ca: str, *, names: str = NAMES, start: 
 
 
 def make_all(folder: Path) -> None:
-    """ca, other-ca; server, wrong-name, expired, not-yet, self-signed, unknown-ca; client, other-client."""
+    """ca, other-ca; server, wrong-name, expired, not-yet, self-signed, unknown-ca; client,
+    other-client.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "ca.cnf").write_text(_CONFIG)
     (folder / "index.txt").write_text("")

@@ -1,6 +1,8 @@
-"""A pseudo-terminal as a board's serial port, with real MicroPython behind it (`raw_repl.py`). CPython only.
+"""A pseudo-terminal as a board's serial port, with real MicroPython behind it (`raw_repl.py`).
+CPython only.
 
-With no board behind it (`command` empty) the port is there and silent. What the board sends passes `spoil`, which may damage it.
+With no board behind it (`command` empty) the port is there and silent. What the board sends passes
+`spoil`, which may damage it.
 """
 
 import contextlib
@@ -22,7 +24,9 @@ _UNREAD_S = 0.5  # as a USB port does that nobody reads: what does not fit is dr
 
 
 class PtyBoard:
-    """A context manager. `port`: its name; `starts`: how the board was started, one word a (soft) reset."""
+    """A context manager. `port`: its name; `starts`: how the board was started, one word a (soft)
+    reset.
+    """
 
     def __init__(self, command, folder, path, program, spoil=lambda data: data, console=CONSOLE):
         self._command, self._folder, self._program, self.spoil = command, folder, program, spoil
@@ -35,7 +39,8 @@ class PtyBoard:
         self._pump_thread = threading.Thread(target=self._pump, daemon=True)
 
     def __enter__(self):
-        self._master, self._slave = pty.openpty()  # the slave stays open: its last close would end the master
+        # the slave stays open: its last close would end the master
+        self._master, self._slave = pty.openpty()
         tty.setraw(self._slave)
         os.set_blocking(self._master, False)
         self.port = os.ttyname(self._slave)
@@ -70,7 +75,8 @@ class PtyBoard:
             stderr=subprocess.PIPE,
             bufsize=0,
         )
-        self.starts.append(how)  # now: until the new process runs it may hold the port that somebody here has open
+        # now: until the new process runs it may hold the port that somebody here has open
+        self.starts.append(how)
 
     def _end(self):
         self._child.kill()

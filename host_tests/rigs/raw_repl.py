@@ -1,8 +1,10 @@
-"""A board's serial console, run by MicroPython on a desktop: friendly REPL (which evaluates nothing), raw REPL, raw paste.
+"""A board's serial console, run by MicroPython on a desktop: friendly REPL (which evaluates
+nothing), raw REPL, raw paste.
 
-Arguments: how it was reset (`main` runs the program first, `raw` answers in the raw REPL), and the program. Ends with status
-RAW_RESET or FRIENDLY_RESET at a soft reset: `pty_board.py` starts it again, so that no module or global is left over. It tells
-on stderr `run` and `idle`, because Ctrl-C must be a signal while a program runs, and a byte at other times.
+Arguments: how it was reset (`main` runs the program first, `raw` answers in the raw REPL), and the
+program. Ends with status RAW_RESET or FRIENDLY_RESET at a soft reset: `pty_board.py` starts it
+again, so that no module or global is left over. It tells on stderr `run` and `idle`, because Ctrl-C
+must be a signal while a program runs, and a byte at other times.
 """
 
 import gc
@@ -27,7 +29,9 @@ def _get():
 
 
 def _reset(status, names):
-    """As on a board, what the program left is collected: a file that it had open is closed, however little is in it."""
+    """As on a board, what the program left is collected: a file that it had open is closed, however
+    little is in it.
+    """
     names.clear()
     gc.collect()
     _say("\nMPY: soft reboot\n")

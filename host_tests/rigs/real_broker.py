@@ -1,4 +1,6 @@
-"""For tests against a real broker: MicroPython as a client (broker_client.py), paho as the other end, a link that can be cut."""
+"""For tests against a real broker: MicroPython as a client (broker_client.py), paho as the other
+end, a link that can be cut.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,12 @@ import paho.mqtt.client as mqtt
 import pytest
 
 from outpost_tools.common import children
-from outpost_tools.common.interpreters import ARCHITECTURES, REQUIRED_ARCHITECTURES, find_micropython, find_mosquitto
+from outpost_tools.common.interpreters import (
+    ARCHITECTURES,
+    REQUIRED_ARCHITECTURES,
+    find_micropython,
+    find_mosquitto,
+)
 from outpost_tools.simulate.proxy import Proxy
 from paths import PRODUCT, RIGS, STUBS, joined
 
@@ -30,7 +37,9 @@ every_architecture = pytest.mark.parametrize("architecture", ARCHITECTURES)
 
 
 def micropython(architecture: str) -> list[str]:
-    """The command, or a skip. ARM is for those who asked for it, so its absence is no fault under CI. CPython is always there."""
+    """The command, or a skip. ARM is for those who asked for it, so its absence is no fault under
+    CI. CPython is always there.
+    """
     if architecture == "cpython":
         return [sys.executable]
     command = find_micropython(architecture)
@@ -50,7 +59,10 @@ def password_line(user: str, password: str) -> str:
     """A line of mosquitto's password file: PBKDF2 with SHA-512."""
     salt, rounds = os.urandom(12), 101
     digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, rounds)
-    return f"{user}:$7${rounds}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}\n"
+    return (
+        f"{user}:$7${rounds}${base64.b64encode(salt).decode()}"
+        f"${base64.b64encode(digest).decode()}\n"
+    )
 
 
 def wait_for(is_done: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
@@ -67,10 +79,19 @@ def environment() -> dict[str, str]:
 class Device:
     """broker_client.py as a process in a folder of its own; the lines it prints."""
 
-    def __init__(self, architecture: str, folder: Path, settings: dict, steps: list, **client: object) -> None:
+    def __init__(
+        self, architecture: str, folder: Path, settings: dict, steps: list, **client: object
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        settings = {"device_id": folder.name[-32:], "broker_host": "127.0.0.1", "outbox_blocks": 32, **settings}
-        (folder / "orders.json").write_text(json.dumps({"settings": settings, "steps": steps, "client": client}))
+        settings = {
+            "device_id": folder.name[-32:],
+            "broker_host": "127.0.0.1",
+            "outbox_blocks": 32,
+            **settings,
+        }
+        (folder / "orders.json").write_text(
+            json.dumps({"settings": settings, "steps": steps, "client": client})
+        )
         self._log = folder / "device.log"
         self._log.unlink(missing_ok=True)
         command = [*micropython(architecture), str(RIGS / "broker_client.py"), "orders.json"]
@@ -84,7 +105,11 @@ class Device:
 
     def wait_line(self, key: str, timeout_s: float = TIMEOUT_S) -> dict:
         """The first line that has the key."""
-        wait_for(lambda: any(key in line for line in self.lines()), f"{key} in {self._log.read_text()}", timeout_s)
+        wait_for(
+            lambda: any(key in line for line in self.lines()),
+            f"{key} in {self._log.read_text()}",
+            timeout_s,
+        )
         return next(line for line in self.lines() if key in line)
 
     def finish(self, timeout_s: float = TIMEOUT_S) -> list[dict]:
@@ -92,7 +117,9 @@ class Device:
         try:
             status = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"still running after {timeout_s} s: {self._log.read_text()}") from None
+            raise AssertionError(
+                f"still running after {timeout_s} s: {self._log.read_text()}"
+            ) from None
         lines = self.lines()
         assert status == 0, self._log.read_text()
         return lines
@@ -127,11 +154,15 @@ class Message:
 class Observer:
     """paho as the other end: subscribes, also after a reconnect, and keeps what comes."""
 
-    def __init__(self, port: int, client_id: str, *filters: tuple[str, int], clean: bool = True) -> None:
+    def __init__(
+        self, port: int, client_id: str, *filters: tuple[str, int], clean: bool = True
+    ) -> None:
         self.messages: list[Message] = []
         self._filters = list(filters)
         self._ready = threading.Event()
-        self._client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=clean)
+        self._client = mqtt.Client(
+            mqtt.CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=clean
+        )
         self._client.reconnect_delay_set(0.1, 0.1)
         self._client.max_inflight_messages_set(0)
         self._client.on_connect = self._connected
@@ -156,13 +187,19 @@ class Observer:
             self._ready.set()
 
     def _keep(self, _client: mqtt.Client, _data: object, message: mqtt.MQTTMessage) -> None:
-        self.messages.append(Message(message.topic, message.payload.decode(), message.qos, message.retain))
+        self.messages.append(
+            Message(message.topic, message.payload.decode(), message.qos, message.retain)
+        )
 
     def wait_ready(self) -> None:
         assert self._ready.wait(20), "the observer is not connected"
 
     def wait(self, count: int, timeout_s: float = TIMEOUT_S) -> None:
-        wait_for(lambda: len(self.messages) >= count, f"{len(self.messages)} of {count} messages", timeout_s)
+        wait_for(
+            lambda: len(self.messages) >= count,
+            f"{len(self.messages)} of {count} messages",
+            timeout_s,
+        )
 
     def numbers(self) -> list[int]:
         return [int(message.payload) for message in self.messages]

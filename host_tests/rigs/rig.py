@@ -1,4 +1,5 @@
-"""A board's flash for `rig_console.py`: littlefs at `/` on a NOR image file, which outlives the process.
+"""A board's flash for `rig_console.py`: littlefs at `/` on a NOR image file, which outlives the
+process.
 
 The chip is `pinned_nor.Chip` in RAM, written through to the file operation by operation.
 `orders.json` beside the image may order a power cut: {"cut_at": operation counted from the next
@@ -68,7 +69,9 @@ def _ordered(chip):
 
 
 def mount(image, reset_status, is_obedient):
-    """littlefs at `/`, made where the image is erased; the outbox's way to the same chip: `state["flash"]`."""
+    """littlefs at `/`, made where the image is erased; the outbox's way to the same chip:
+    `state["flash"]`.
+    """
     chip = FileChip(open(image, "r+b"))
     if is_obedient:
         _ordered(chip)

@@ -1,4 +1,5 @@
-"""`raw_repl.py` for a board with a filesystem of its own: `/` is littlefs on `board.img` (`rig.py`), the program is its /main.py.
+"""`raw_repl.py` for a board with a filesystem of its own: `/` is littlefs on `board.img`
+(`rig.py`), the program is its /main.py.
 
 Arguments as there: how it was reset, and the program.
 """

@@ -12,7 +12,9 @@ import random
 import pytest
 
 core = pytest.importorskip("rp2040.core", reason="missing: rp2040py; run `make setup`")
-native = pytest.importorskip("rp2040py.native._rp2040", reason="optional: rp2040py has no compiled core on this machine")
+native = pytest.importorskip(
+    "rp2040py.native._rp2040", reason="optional: rp2040py has no compiled core on this machine"
+)
 
 RAM = 0x20000000
 CODE, DATA = RAM + 0x1000, RAM + 0x8000
@@ -28,7 +30,12 @@ def processor():
     except core.NoCompiler as error:
         pytest.skip(f"missing: {error}")
     made.ram = bytearray(264 * 1024)
-    memories = {"rom": bytearray(0x4000), "flash": bytearray(0x10000), "ram": made.ram, "dpram": bytearray(0x1000)}
+    memories = {
+        "rom": bytearray(0x4000),
+        "flash": bytearray(0x10000),
+        "ram": made.ram,
+        "dpram": bytearray(0x1000),
+    }
     made.wire(memories, lambda address: 0, lambda address, value, length: None)
     return made
 
@@ -67,11 +74,15 @@ def seen(processor) -> tuple:
 
 
 def seen_there(reference) -> tuple:
-    return [int(value) for value in reference.core.registers], [int(getattr(reference.core, name)) for name in FLAGS]
+    return [int(value) for value in reference.core.registers], [
+        int(getattr(reference.core, name)) for name in FLAGS
+    ]
 
 
 def is_compared(op: int, registers: list[int], flags: list[int]) -> bool:
-    """What both can do and do alike: no break, no supervisor call, no wait; not the corners tested below."""
+    """What both can do and do alike: no break, no supervisor call, no wait; not the corners tested
+    below.
+    """
     kind, count = op >> 6, registers[op >> 3 & 7] & 0xFF
     if op >> 8 in (0xBE, 0xDE, 0xDF, 0xB1, 0xB3, 0xB7, 0xB8, 0xB9, 0xBB) or op >> 6 == 0b1011101010:
         return False
@@ -81,7 +92,8 @@ def is_compared(op: int, registers: list[int], flags: list[int]) -> bool:
         return False
     if kind in (0b0100000010, 0b0100000011, 0b0100000100, 0b0100000111):  # shifts by a register
         return 0 < count < 32
-    if kind in (0b0100000101, 0b0100000110):  # with carry: rp2040py adds it to the second operand before it looks at the sign
+    # with carry: rp2040py adds it to the second operand before it looks at the sign
+    if kind in (0b0100000101, 0b0100000110):
         return False
     if op >> 11 == 0b11000:  # STM with its base in the list: the manual writes the address back
         return not op >> (op >> 8 & 7) & 1
@@ -96,12 +108,20 @@ def test_instructions_do_what_they_do_in_rp2040py(processor, reference):
     done = 0
     while done < STEPS:
         op = rng.getrandbits(16)
-        registers = [rng.choice((rng.getrandbits(32), rng.getrandbits(4), DATA + 4 * rng.getrandbits(8))) for _ in range(8)]
-        registers += [rng.getrandbits(32) for _ in range(5)] + [DATA + 0x1000 + 4 * rng.getrandbits(6), 0x1001, CODE]
+        registers = [
+            rng.choice((rng.getrandbits(32), rng.getrandbits(4), DATA + 4 * rng.getrandbits(8)))
+            for _ in range(8)
+        ]
+        registers += [rng.getrandbits(32) for _ in range(5)] + [
+            DATA + 0x1000 + 4 * rng.getrandbits(6),
+            0x1001,
+            CODE,
+        ]
         flags = [rng.getrandbits(1) for _ in range(4)]
         if not is_compared(op, registers, flags):
             continue
-        if 0b01010 <= op >> 11 <= 0b10001 or op >> 12 == 0b1100:  # loads and stores reach RAM only, aligned
+        # loads and stores reach RAM only, aligned
+        if 0b01010 <= op >> 11 <= 0b10001 or op >> 12 == 0b1100:
             for number in range(8):
                 registers[number] = DATA + 4 * rng.getrandbits(9)
             if op >> 12 == 0b0101:
@@ -112,7 +132,9 @@ def test_instructions_do_what_they_do_in_rp2040py(processor, reference):
             memory[WINDOW] = image
         load(processor, reference, registers, flags, [op, 0xBF00])
         cycles, expected = step(processor), reference.core.execute_instruction()
-        context = f"{op:016b} {op:#06x} registers {[hex(value) for value in registers]} flags {flags}"
+        context = (
+            f"{op:016b} {op:#06x} registers {[hex(value) for value in registers]} flags {flags}"
+        )
         assert seen(processor) == seen_there(reference), context
         assert cycles == expected, context
         assert processor.ram[WINDOW] == reference.sram[WINDOW], context
@@ -122,7 +144,9 @@ def test_instructions_do_what_they_do_in_rp2040py(processor, reference):
 def run_one(processor, op, registers, flags=(0, 0, 0, 0)) -> tuple:
     state = processor.state
     processor.reset()
-    processor.ram[CODE - RAM : CODE - RAM + 4] = op.to_bytes(4, "little") if op > 0xFFFF else op.to_bytes(2, "little") + b"\0\xbf"
+    processor.ram[CODE - RAM : CODE - RAM + 4] = (
+        op.to_bytes(4, "little") if op > 0xFFFF else op.to_bytes(2, "little") + b"\0\xbf"
+    )
     for number, value in registers.items():
         state.r[number] = value
     state.r[15] = CODE
@@ -135,20 +159,23 @@ def run_one(processor, op, registers, flags=(0, 0, 0, 0)) -> tuple:
 @pytest.mark.parametrize(
     ("op", "first", "second", "flags", "result", "after"),
     [
-        (0x4148, 0x7FFFFFFF, 0, (0, 0, 1, 0), 0x80000000, (1, 0, 0, 1)),  # ADCS r0, r1: the carry alone overflows
+        # ADCS r0, r1: the carry alone overflows
+        (0x4148, 0x7FFFFFFF, 0, (0, 0, 1, 0), 0x80000000, (1, 0, 0, 1)),
         (0x4148, 0xFFFFFFFF, 0, (0, 0, 1, 0), 0, (0, 1, 1, 0)),
         (0x4148, 0x80000000, 0x80000000, (0, 0, 1, 0), 1, (0, 0, 1, 1)),
         (0x4188, 0, 0, (0, 0, 0, 0), 0xFFFFFFFF, (1, 0, 0, 0)),  # SBCS with a borrow
         (0x4188, 0x80000000, 0, (0, 0, 0, 0), 0x7FFFFFFF, (0, 0, 1, 1)),
         (0x4188, 5, 5, (0, 0, 1, 0), 0, (0, 1, 1, 0)),
-        (0x4088, 1, 32, (0, 0, 0, 0), 0, (0, 1, 1, 0)),  # LSLS by 32: the last bit shifted out is bit 0
+        # LSLS by 32: the last bit shifted out is bit 0
+        (0x4088, 1, 32, (0, 0, 0, 0), 0, (0, 1, 1, 0)),
         (0x4088, 1, 33, (0, 0, 1, 0), 0, (0, 1, 0, 0)),
         (0x4088, 0x80000000, 0, (0, 0, 1, 0), 0x80000000, (1, 0, 1, 0)),  # by 0: the carry stays
         (0x40C8, 0x80000000, 32, (0, 0, 0, 0), 0, (0, 1, 1, 0)),  # LSRS
         (0x40C8, 0x80000000, 33, (0, 0, 1, 0), 0, (0, 1, 0, 0)),
         (0x4108, 0x80000000, 40, (0, 0, 0, 0), 0xFFFFFFFF, (1, 0, 1, 0)),  # ASRS
         (0x4108, 0x80000001, 0, (0, 0, 0, 0), 0x80000001, (1, 0, 0, 0)),
-        (0x41C8, 0x00000001, 32, (0, 0, 1, 0), 1, (0, 0, 0, 0)),  # RORS by 32: the word stays, the carry is its top bit
+        # RORS by 32: the word stays, the carry is its top bit
+        (0x41C8, 0x00000001, 32, (0, 0, 1, 0), 1, (0, 0, 0, 0)),
         (0x41C8, 0x00000001, 1, (0, 0, 0, 0), 0x80000000, (1, 0, 1, 0)),
         (0x41C8, 0x00000001, 0, (0, 0, 1, 0), 1, (0, 0, 1, 0)),
     ],
@@ -158,7 +185,9 @@ def test_corners_follow_the_manual(processor, op, first, second, flags, result, 
 
 
 def test_a_masked_interrupt_ends_the_wait_and_runs_no_handler(processor):
-    """WFI with PRIMASK set, as the SDK sleeps in a critical section: rp2040py enters the handler there."""
+    """WFI with PRIMASK set, as the SDK sleeps in a critical section: rp2040py enters the handler
+    there.
+    """
     run_one(processor, 0xBF30, {13: DATA})
     state = processor.state
     assert processor.is_waiting
@@ -184,7 +213,8 @@ def test_the_lowest_line_of_the_highest_priority_runs_first_and_returns(processo
         processor.set_interrupt(line, True)
     before = [*state.r]
     step(processor)
-    assert (state.ipsr, state.r[13] % 8) == (0, 0)  # entered and left again: BX LR is its only instruction
+    # entered and left again: BX LR is its only instruction
+    assert (state.ipsr, state.r[13] % 8) == (0, 0)
     processor.set_interrupt(7, False)
     assert [*state.r] == before
     step(processor)

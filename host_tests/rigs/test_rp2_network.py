@@ -68,7 +68,9 @@ def answers(line):
             for byte in parts:
                 plain.append(next(parts) ^ 0x20 if byte == 0x7D else byte)
             assert fcs(bytes(plain)) == 0xF0B8
-            found.append((int.from_bytes(plain[2:4], "big"), plain[4], plain[5], bytes(plain[8:-2])))
+            found.append(
+                (int.from_bytes(plain[2:4], "big"), plain[4], plain[5], bytes(plain[8:-2]))
+            )
     return found
 
 
@@ -302,7 +304,9 @@ def full_send_queue(**constants):
     if folder is None:
         pytest.skip("optional: no image pico-ppp: python3 tools/setup.py --rp2")
     case = "".join(f"{name} = {value!r}\n" for name, value in constants.items()).encode()
-    files = {f"/{name}.py": (ON_CHIP / f"{name}.py").read_bytes() for name in ("console", "ppp_wlan")}
+    files = {
+        f"/{name}.py": (ON_CHIP / f"{name}.py").read_bytes() for name in ("console", "ppp_wlan")
+    }
     files["/boot.py"] = files.pop("/console.py")
     files |= {"/case.py": case, "/main.py": (ON_CHIP / "full_send_queue.py").read_bytes()}
     chip = Chip(littlefs.with_files((folder / "firmware.bin").read_bytes(), files))
@@ -348,9 +352,11 @@ def test_small_packets_block_by_their_number():
 
 
 def test_no_write_waits_where_unacknowledged_bytes_and_packets_are_bounded():
-    """Each packet takes 100 bytes of lwIP's heap of 8,000 beside its own; 16 are in flight at most."""
+    """Each packet takes 100 bytes of lwIP's heap of 8,000 beside its own; at most 16 in flight."""
     sizes = (20, 388, 1200)
     results = full_send_queue(SIZES=sizes, BOUND_BYTES=6500, OVERHEAD_BYTES=100, MOST_PACKETS=16)
-    assert {size: row["arrived"] for size, row in results.items()} == {size: row["bytes"] for size, row in results.items()}
+    assert {size: row["arrived"] for size, row in results.items()} == {
+        size: row["bytes"] for size, row in results.items()
+    }
     assert max(row["longest_ms"] for row in results.values()) < 20
     assert [results[size]["packets"] for size in sizes] == [16, 13, 5]

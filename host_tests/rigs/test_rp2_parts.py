@@ -68,7 +68,9 @@ def test_a_busy_chip_takes_its_time_and_says_so(nor):
     assert not command(nor, flash.STATUS, 0)[1] & flash.BUSY_BIT
 
 
-@pytest.mark.parametrize(("done", "left"), [(0, b"\xff\xff\xff"), (2, b"\x11\x22\xff"), (None, b"\x11\x22\x33")])
+@pytest.mark.parametrize(
+    ("done", "left"), [(0, b"\xff\xff\xff"), (2, b"\x11\x22\xff"), (None, b"\x11\x22\x33")]
+)
 def test_a_cut_leaves_the_beginning_of_a_program(nor, done, left):
     nor.cut = flash.Cut(2, done)
     program(nor, 0, b"\0")

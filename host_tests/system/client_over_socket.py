@@ -1,7 +1,10 @@
-"""Run by test_real_sockets.py under MicroPython and CPython: a client on a real socket, through the UNIX board's link.
+"""Run by test_real_sockets.py under MicroPython and CPython: a client on a real socket, through the
+UNIX board's link.
 
-Argument: a JSON object of orders, see ORDERS. Runs until all that `until` names has come about, or for limit_ms; then prints one
-JSON object: the counters, the errors in their order, the longest time that one poll() took."""
+Argument: a JSON object of orders, see ORDERS. Runs until all that `until` names has come about, or
+for limit_ms; then prints one JSON object: the counters, the errors in their order, the longest time
+that one poll() took.
+"""
 
 import io
 import json

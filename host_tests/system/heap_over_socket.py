@@ -1,6 +1,8 @@
-"""Run by test_heap_broker.py under MicroPython: QoS 1 publishes through a real socket to a real broker, the heap locked.
+"""Run by test_heap_broker.py under MicroPython: QoS 1 publishes through a real socket to a real
+broker, the heap locked.
 
-Arguments: port, number of messages. Prints "net gross acknowledged"."""
+Arguments: port, number of messages. Prints "net gross acknowledged".
+"""
 
 import gc
 import io

@@ -1,7 +1,9 @@
-"""A program of one's own on a board over the fakes of its port, several times: the flash stays. MicroPython only.
+"""A program of one's own on a board over the fakes of its port, several times: the flash stays.
+MicroPython only.
 
-    micropython program_over_fakes.py KIND FOLDER RUNS     FOLDER: the payload's files, settings.json, hello.py
+    micropython program_over_fakes.py KIND FOLDER RUNS
 
+FOLDER holds the payload's files, settings.json and hello.py.
 Prints what each run sent, as JSON.
 """
 

@@ -1,10 +1,12 @@
-"""A board as `outpost flash` leaves it, over the fakes of its port: main.py's own loop, with the watchdog fed. MicroPython only.
+"""A board as `outpost flash` leaves it, over the fakes of its port: main.py's own loop, with the
+watchdog fed. MicroPython only.
 
-    micropython shipped_board.py KIND FOLDER TURNS [break]     FOLDER: the files of the payload, and settings.json
+    micropython shipped_board.py KIND FOLDER TURNS [break]
 
-The loop turns until a reading is acknowledged and TURNS turns of 5 ms have passed. Prints what the board did as JSON; what leaves
-main() ends this with its traceback, where the board's own handler would reset. break: after the first reading the stream raises
-what no stream should.
+FOLDER holds the files of the payload, and settings.json.
+The loop turns until a reading is acknowledged and TURNS turns of 5 ms have passed. Prints what the
+board did as JSON; what leaves main() ends this with its traceback, where the board's own handler
+would reset. break: after the first reading the stream raises what no stream should.
 """
 
 import json

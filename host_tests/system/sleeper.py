@@ -1,4 +1,6 @@
-"""A board that sleeps: firmware/main.py on the UNIX board, a process a wake, with power cuts between and in the wakes."""
+"""A board that sleeps: firmware/main.py on the UNIX board, a process a wake, with power cuts
+between and in the wakes.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,15 @@ from outpost_tools.simulate import interpreter
 from outpost_tools.simulate.board import ASLEEP_STATUS, POWER_CUT_STATUS
 from outpost_tools.simulate.orders import CUT_MODES
 
-_WAKE_S = 120  # a wake has its own limit, `wake_limit_ms`; this one is for a machine that stands still
+# a wake has its own limit, `wake_limit_ms`; this one is for a machine that stands still
+_WAKE_S = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """How a wake ended (exit status), and what it says that it did: counters.json; {} where the power went."""
+    """How a wake ended (exit status), and what it says that it did: counters.json; {} where the
+    power went.
+    """
 
     status: int
     counters: dict
@@ -43,20 +48,38 @@ class Sleeper:
         self.wakes: list[Wake] = []
         self._rng = random.Random(seed)
         root = source_tree.repository()
-        self._command, self._env = [*command, str(root / "firmware" / "main.py")], interpreter.environment(root)
-        always = {"device_id": "sleeper", "broker_host": "127.0.0.1", "deep_sleep": True, "sensors": ["load", "memory"]}
+        self._command, self._env = (
+            [*command, str(root / "firmware" / "main.py")],
+            interpreter.environment(root),
+        )
+        always = {
+            "device_id": "sleeper",
+            "broker_host": "127.0.0.1",
+            "deep_sleep": True,
+            "sensors": ["load", "memory"],
+        }
         (folder / "settings.json").write_text(json.dumps(always | settings))
 
     def wake(self, cut_at: int = 0) -> Wake:
         """One wake; the power goes in flash operation cut_at of it, if it comes to that one."""
         counters = self.folder / "counters.json"
         counters.unlink(missing_ok=True)
-        orders = {"cut_at_operation": cut_at, "cut_mode": self._rng.choice(CUT_MODES), "seed": self._rng.randrange(1, 1 << 30)}
+        orders = {
+            "cut_at_operation": cut_at,
+            "cut_mode": self._rng.choice(CUT_MODES),
+            "seed": self._rng.randrange(1, 1 << 30),
+        }
         orders |= {"sleeps": False, "stop_file": "stop"}
         (self.folder / "simulation.json").write_text(json.dumps(orders))
         start = time.monotonic()
         done = subprocess.run(
-            self._command, cwd=self.folder, env=self._env, check=False, capture_output=True, text=True, timeout=_WAKE_S
+            self._command,
+            cwd=self.folder,
+            env=self._env,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=_WAKE_S,
         )
         process_ms = (time.monotonic() - start) * 1000
         assert done.returncode in (0, ASLEEP_STATUS, POWER_CUT_STATUS), done.stderr
@@ -76,6 +99,10 @@ def cost_of(wakes: list[Wake]) -> str:
         return "none"
     keys = ("programs", "erases", "bytes_programmed", "reads", "awake_ms")
     mean = [sum(wake.counters[key] for wake in wakes) / len(wakes) for key in keys]
-    text = "{:.3f} programs, {:.4f} erases, {:.0f} bytes programmed, {:.1f} reads, {:.1f} ms".format(*mean)
+    text = (
+        "{:.3f} programs, {:.4f} erases, {:.0f} bytes programmed, {:.1f} reads, {:.1f} ms".format(
+            *mean
+        )
+    )
     middle = sorted(wake.counters["awake_ms"] for wake in wakes)[len(wakes) // 2]
     return f"{len(wakes)}, each: {text} awake (median {middle} ms)"

@@ -1,5 +1,7 @@
 # cpython-only: runs desktop tools as processes, boards under MicroPython, against real mosquitto
-"""A broker killed with SIGKILL: collector mode loses nothing, plain mode loses, and the loss is seen as gaps."""
+"""A broker killed with SIGKILL: collector mode loses nothing, plain mode loses, and the loss is
+seen as gaps.
+"""
 
 import argparse
 import asyncio

@@ -1,8 +1,9 @@
-# cpython-only: starts boards as processes of MicroPython, against real mosquitto and a real collector
-"""Deep sleep: a board that lives for a moment at a time, connects every k-th, and is cut off at random, loses nothing.
+# cpython-only: starts boards as processes of MicroPython, against mosquitto and a real collector
+"""Deep sleep: a board that lives for a moment at a time, connects every k-th, and is cut off at
+random, loses nothing.
 
-OUTPOST_WAKES=1000 OUTPOST_CONNECT_EVERY=20 gives the long form (three minutes); OUTPOST_SEED its cuts;
-OUTPOST_MODE=broker without the collector's word; -s shows what a wake cost.
+OUTPOST_WAKES=1000 OUTPOST_CONNECT_EVERY=20 gives the long form (three minutes); OUTPOST_SEED its
+cuts; OUTPOST_MODE=broker without the collector's word; -s shows what a wake cost.
 """
 
 import asyncio
@@ -38,7 +39,9 @@ def drain(board):
 
 
 def compare(board, frames):
-    """Nothing whose publish() returned OK is lost or changed, and the first copies stand in order. How many came twice."""
+    """Nothing whose publish() returned OK is lost or changed, and the first copies stand in order.
+    How many came twice.
+    """
     entries = read_journal(board.folder / "journal.txt")
     told = {(entry.stream, entry.seq): entry.payload for entry in entries if entry.kind == "ok"}
     stored = {}
@@ -48,7 +51,8 @@ def compare(board, frames):
     lost = [key for key in told if stored.get(key) != told[key]]
     assert not lost, f"lost: {lost[:5]}; OUTPOST_SEED={SEED}"
     cuts = sum(wake.was_cut for wake in board.wakes)
-    assert len(stored) - len(told) <= cuts  # whole on flash, but the power went before publish() could say so
+    # whole on flash, but the power went before publish() could say so
+    assert len(stored) - len(told) <= cuts
     numbers = [seq for _, seq in stored]
     assert numbers == sorted(numbers), f"order; OUTPOST_SEED={SEED}"
     return len(told), len(frames) - len(stored)
@@ -61,7 +65,12 @@ def whole_wakes(board):
 
 
 def test_nothing_is_lost_over_sleep_and_power_cuts(tmp_path, mosquitto):
-    settings = {"broker_port": mosquitto.port, "connect_every": EVERY, "outbox_blocks": 8, "mode": MODE}
+    settings = {
+        "broker_port": mosquitto.port,
+        "connect_every": EVERY,
+        "outbox_blocks": 8,
+        "mode": MODE,
+    }
     board = Sleeper(tmp_path / "board", micropython("i386"), SEED, **settings)
     with Process(tmp_path, mosquitto.port) as collector:
         for _ in range(WAKES):
@@ -82,21 +91,32 @@ def test_nothing_is_lost_over_sleep_and_power_cuts(tmp_path, mosquitto):
 
 def test_a_full_outbox_connects_out_of_turn_and_stores_what_was_refused(tmp_path, mosquitto):
     """Two blocks hold some 25 long messages; every 1,000th connects."""
-    settings = {"mode": "broker", "broker_port": mosquitto.port, "connect_every": 1000, "outbox_blocks": 2}
+    settings = {
+        "mode": "broker",
+        "broker_port": mosquitto.port,
+        "connect_every": 1000,
+        "outbox_blocks": 2,
+    }
     settings |= {"device_id": "d" * 32, "topic_prefix": "p" * 64}
     board = Sleeper(tmp_path / "board", micropython("i386"), SEED, **settings)
     for _ in range(100):
         if board.wake().counters["refused"]:
             break
     last = board.wakes[-1].counters
-    assert [wake.did_connect for wake in board.wakes] == [True, *[False] * (len(board.wakes) - 2), True]
+    assert [wake.did_connect for wake in board.wakes] == [
+        True,
+        *[False] * (len(board.wakes) - 2),
+        True,
+    ]
     assert (last["refused"], last["appended"], last["next_seq"] - last["held"]) == (1, 1, 1)
     assert last["acknowledged"] == last["next_seq"] - 2
 
 
 def test_without_a_broker_a_wake_has_its_end_and_nothing_is_lost(tmp_path, mosquitto):
     settings = {"mode": "broker", "connect_every": 1, "wake_limit_ms": 1000, "interval_ms": 20_000}
-    board = Sleeper(tmp_path / "board", micropython("i386"), SEED, broker_port=mosquitto.port, **settings)
+    board = Sleeper(
+        tmp_path / "board", micropython("i386"), SEED, broker_port=mosquitto.port, **settings
+    )
     mosquitto.stop()
     one = board.wake().counters
     assert (one["connects"], one["held"], one["next_seq"]) == (0, 0, 1)
@@ -106,7 +126,8 @@ def test_without_a_broker_a_wake_has_its_end_and_nothing_is_lost(tmp_path, mosqu
     mosquitto.start()
     two = board.wake().counters
     assert (two["connects"], two["held"], two["acknowledged"]) == (1, 2, 2)
-    assert board.wake().counters["acknowledged"] == 1  # what was acknowledged was kept over the sleep
+    # what was acknowledged was kept over the sleep
+    assert board.wake().counters["acknowledged"] == 1
 
 
 def test_the_simulators_fleet_wakes_its_sleepers_and_drains_them(tmp_path, mosquitto):
@@ -115,7 +136,9 @@ def test_the_simulators_fleet_wakes_its_sleepers_and_drains_them(tmp_path, mosqu
     plan = {"count": 1, "seconds": 60, "interval_ms": 100, "cuts": 0}
 
     async def run():
-        async with Fleet(tmp_path / "fleet", broker=("127.0.0.1", mosquitto.port), settings=settings, **plan) as fleet:
+        async with Fleet(
+            tmp_path / "fleet", broker=("127.0.0.1", mosquitto.port), settings=settings, **plan
+        ) as fleet:
             while fleet.published < 4 and not fleet.failures:
                 await asyncio.sleep(0.05)
             return await fleet.drain(60), fleet.failures, fleet.boards[0].boots

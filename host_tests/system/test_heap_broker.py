@@ -1,5 +1,7 @@
 # cpython-only: starts mosquitto and lets MicroPython talk to it
-"""The heap promise over the real thing: a real socket, a real broker, both word sizes of real MicroPython."""
+"""The heap promise over the real thing: a real socket, a real broker, both word sizes of real
+MicroPython.
+"""
 
 import os
 import subprocess
@@ -21,7 +23,12 @@ def test_publishing_through_a_real_broker_takes_no_heap(architecture, tmp_path):
         pytest.skip(f"missing: MicroPython for {architecture}; run `make setup`")
     with Broker("mosquitto", tmp_path) as broker:
         done = subprocess.run(
-            [*command, Path(__file__).with_name("heap_over_socket.py"), str(broker.port), str(MESSAGES)],
+            [
+                *command,
+                Path(__file__).with_name("heap_over_socket.py"),
+                str(broker.port),
+                str(MESSAGES),
+            ],
             env={**os.environ, "MICROPYPATH": joined(*PRODUCT)},
             check=False,
             capture_output=True,

@@ -1,5 +1,6 @@
 # cpython-only: starts a broker, interpreters and an emulated chip
-"""The README's program as printed, run twice: on the desktop, over the fakes of each board, on the emulated RP2040.
+"""The README's program as printed, run twice: on the desktop, over the fakes of each board, on the
+emulated RP2040.
 
 The first run starts from erased flash, the second from what the first left. Each run sends its one
 message, and nothing of the run before it.
@@ -33,7 +34,7 @@ CHIP_LIMIT_S = 60  # of the chip's time: the first start pins the blocks
 
 
 class Listener:
-    """What the broker delivered. A message to END is the last: what was sent before it has arrived."""
+    """What the broker delivered. A message to END is the last: what was sent before has arrived."""
 
     END = "home/end"
 
@@ -70,7 +71,15 @@ class Listener:
 
 def by_make(folder: Path) -> None:
     """As the page says: CPython, in the folder that one is in."""
-    command = ["make", "-s", "-C", REPOSITORY, "run", "PROGRAM=hello.py", f"PYTHON={sys.executable}"]
+    command = [
+        "make",
+        "-s",
+        "-C",
+        REPOSITORY,
+        "run",
+        "PROGRAM=hello.py",
+        f"PYTHON={sys.executable}",
+    ]
     environment = {**os.environ, "PWD": str(folder)}
     subprocess.run(command, cwd=folder, env=environment, check=True, timeout=60)
 

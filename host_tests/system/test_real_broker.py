@@ -1,5 +1,7 @@
 # cpython-only: starts mosquitto and lets MicroPython talk to it, with paho as the other end
-"""What no scripted server can vouch for: a real broker, a real other end, and real MicroPython on each processor."""
+"""What no scripted server can vouch for: a real broker, a real other end, and real MicroPython on
+each processor.
+"""
 
 import time
 import uuid
@@ -10,7 +12,16 @@ import pytest
 
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.children import free_port
-from real_broker import Link, Message, Observer, device, every_architecture, need_mosquitto, password_line, run
+from real_broker import (
+    Link,
+    Message,
+    Observer,
+    device,
+    every_architecture,
+    need_mosquitto,
+    password_line,
+    run,
+)
 
 EACH_WAY = 500
 THROUGH_RESTARTS = 2000
@@ -29,7 +40,9 @@ def broker(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def password_port(tmp_path_factory):
-    """A broker of its own: with settings for each listener, mosquitto 2.0 queues nothing for a client that is away."""
+    """A broker of its own: with settings for each listener, mosquitto 2.0 queues nothing for a
+    client that is away.
+    """
     need_mosquitto()
     folder = tmp_path_factory.mktemp("passwords")
     (folder / "passwords").write_text(password_line("board", "right"))
@@ -81,7 +94,9 @@ def test_both_protocol_levels_connect_and_deliver(architecture, broker, name, tm
 )
 def test_user_name_and_password(architecture, password_port, name, tmp_path, level, given, code):
     steps = [["connect"]] if code == 0 else [["fail"]]
-    said = run(architecture, tmp_path / name, settings(password_port), steps, level=level, **given)[0]
+    said = run(architecture, tmp_path / name, settings(password_port), steps, level=level, **given)[
+        0
+    ]
     if code == 0:
         assert said == {"connected": True, "session_present": False}
     else:
@@ -93,10 +108,18 @@ def test_user_name_and_password(architecture, password_port, name, tmp_path, lev
 
 
 @pytest.mark.parametrize(("qos", "retain"), [(0, False), (1, True), (2, True)])
-def test_the_will_comes_when_the_process_is_killed(architecture, broker, name, tmp_path, qos, retain):
+def test_the_will_comes_when_the_process_is_killed(
+    architecture, broker, name, tmp_path, qos, retain
+):
     with Observer(broker.port, f"{name}-o", (name, 2)) as observer:
         steps = [["connect"], ["idle", 60_000]]
-        with device(architecture, tmp_path / name, settings(broker.port), steps, will=[name, "gone", qos, retain]) as one:
+        with device(
+            architecture,
+            tmp_path / name,
+            settings(broker.port),
+            steps,
+            will=[name, "gone", qos, retain],
+        ) as one:
             one.wait_line("connected")
             assert observer.messages == []
             one.kill()
@@ -112,20 +135,37 @@ def test_the_will_comes_when_the_process_is_killed(architecture, broker, name, t
 def test_the_will_does_not_come_after_close(architecture, broker, name, tmp_path):
     with Observer(broker.port, f"{name}-o", (name, 2)) as observer:
         steps = [["connect"], ["publish", name, 1, 1], ["close"]]
-        run(architecture, tmp_path / name, settings(broker.port), steps, will=[name, "gone", 1, False])
+        run(
+            architecture,
+            tmp_path / name,
+            settings(broker.port),
+            steps,
+            will=[name, "gone", 1, False],
+        )
         time.sleep(0.3)
     assert [message.payload for message in observer.messages] == ["0"]
 
 
-def test_retained_messages_come_on_subscribe_and_the_handler_sees_retain(architecture, broker, name, tmp_path):
+def test_retained_messages_come_on_subscribe_and_the_handler_sees_retain(
+    architecture, broker, name, tmp_path
+):
     with Observer(broker.port, f"{name}-o") as other:
         other.publish(f"{name}/kept", ["old"], 1, retain=True)
-        steps = [["connect"], ["subscribe", [[f"{name}/#", 1]]], ["take", 2], ["publish", f"{name}/mine", 1, 1, True], ["close"]]
+        steps = [
+            ["connect"],
+            ["subscribe", [[f"{name}/#", 1]]],
+            ["take", 2],
+            ["publish", f"{name}/mine", 1, 1, True],
+            ["close"],
+        ]
         with device(architecture, tmp_path / name, settings(broker.port), steps) as one:
             one.wait_line("filters")
             other.publish(f"{name}/kept", ["new"], 1)
             lines = one.finish()
-        assert lines[2]["messages"] == [[f"{name}/kept", "old", 1, 1], [f"{name}/kept", "new", 1, 0]]
+        assert lines[2]["messages"] == [
+            [f"{name}/kept", "old", 1, 1],
+            [f"{name}/kept", "new", 1, 0],
+        ]
     with Observer(broker.port, f"{name}-p", (f"{name}/#", 1)) as late:
         late.wait(2)
         assert Message(f"{name}/mine", "0", 1, True) in late.messages
@@ -139,7 +179,10 @@ def test_several_filters_their_codes_and_unsubscribe(architecture, broker, name,
         ["connect"], ["subscribe", wanted], ["take", 3],
         ["subscribe", [[f"{name}/c", -1], [f"{name}/a/#", -1]]], ["take", 4],
     ]  # fmt: skip
-    with device(architecture, tmp_path / name, settings(broker.port), steps) as one, Observer(broker.port, f"{name}-o") as other:
+    with (
+        device(architecture, tmp_path / name, settings(broker.port), steps) as one,
+        Observer(broker.port, f"{name}-o") as other,
+    ):
         one.wait_line("filters")
         for topic in ("a/x", "y/b", "c"):
             other.publish(f"{name}/{topic}", ["1"], 2)
@@ -149,7 +192,11 @@ def test_several_filters_their_codes_and_unsubscribe(architecture, broker, name,
             other.publish(f"{name}/{topic}", ["2"], 2)
         lines = one.finish()
     assert lines[1]["filters"] == wanted
-    assert [message[0::2] for message in lines[2]["messages"]] == [[f"{name}/a/x", 0], [f"{name}/y/b", 1], [f"{name}/c", 2]]
+    assert [message[0::2] for message in lines[2]["messages"]] == [
+        [f"{name}/a/x", 0],
+        [f"{name}/y/b", 1],
+        [f"{name}/c", 2],
+    ]
     assert lines[3]["filters"] == [wanted[1]]
     assert lines[4]["messages"][3:] == [[f"{name}/z/b", "2", 1, 0]]
 
@@ -160,8 +207,8 @@ def test_several_filters_their_codes_and_unsubscribe(architecture, broker, name,
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_messages_of_each_qos_both_ways(architecture, broker, name, tmp_path, qos):
     steps = [
-        ["connect"], ["subscribe", [[f"{name}/down", qos]]], ["publish", f"{name}/up", EACH_WAY, qos], ["take", EACH_WAY],
-        ["close"],
+        ["connect"], ["subscribe", [[f"{name}/down", qos]]],
+        ["publish", f"{name}/up", EACH_WAY, qos], ["take", EACH_WAY], ["close"],
     ]  # fmt: skip
     with Observer(broker.port, f"{name}-o", (f"{name}/up", 2)) as other:
         with device(architecture, tmp_path / name, settings(broker.port), steps) as one:
@@ -169,8 +216,12 @@ def test_messages_of_each_qos_both_ways(architecture, broker, name, tmp_path, qo
             other.publish(f"{name}/down", [str(number) for number in range(EACH_WAY)], qos)
             lines = one.finish()
         other.wait(EACH_WAY)
-    assert lines[3]["messages"] == [[f"{name}/down", str(number), qos, 0] for number in range(EACH_WAY)]
-    assert other.messages == [Message(f"{name}/up", str(number), qos, False) for number in range(EACH_WAY)]
+    assert lines[3]["messages"] == [
+        [f"{name}/down", str(number), qos, 0] for number in range(EACH_WAY)
+    ]
+    assert other.messages == [
+        Message(f"{name}/up", str(number), qos, False) for number in range(EACH_WAY)
+    ]
     assert lines[-1]["ignored"] == 0
 
 
@@ -178,7 +229,9 @@ def test_messages_of_each_qos_both_ways(architecture, broker, name, tmp_path, qo
 
 
 @pytest.mark.parametrize("clean", [False, True])
-def test_a_persistent_session_keeps_messages_and_a_clean_one_does_not(architecture, broker, name, tmp_path, clean):
+def test_a_persistent_session_keeps_messages_and_a_clean_one_does_not(
+    architecture, broker, name, tmp_path, clean
+):
     first = run(
         architecture, tmp_path / name, settings(broker.port),
         [["connect"], ["subscribe", [[name, 1]]], ["close"]], clean=clean,
@@ -210,7 +263,9 @@ def test_it_subscribes_again_after_the_broker_lost_its_session(architecture, nam
     assert lines[-1]["connects"] == 2
 
 
-def test_an_idle_connection_stands_for_three_times_the_keep_alive(architecture, broker, name, tmp_path):
+def test_an_idle_connection_stands_for_three_times_the_keep_alive(
+    architecture, broker, name, tmp_path
+):
     """The broker drops who is silent for 1.5 times that."""
     steps = [["connect"], ["idle", 3300], ["close"]]
     lines = run(architecture, tmp_path / name, settings(broker.port), steps, keep_alive_s=1)
@@ -220,11 +275,15 @@ def test_an_idle_connection_stands_for_three_times_the_keep_alive(architecture, 
 # --- A broker that is restarted, a link that is cut ---
 
 
-def through_restarts(architecture: str, folder: Path, qos: int, restart: Callable[[Broker], None]) -> tuple[list[int], dict]:
-    """2,000 messages, two cuts of the link, two restarts of the broker; what the observer got, and the client's counters.
+def through_restarts(
+    architecture: str, folder: Path, qos: int, restart: Callable[[Broker], None]
+) -> tuple[list[int], dict]:
+    """2,000 messages, two cuts of the link, two restarts of the broker; what the observer got, and
+    the client's counters.
 
-    The observer asks for QoS 0: it gets what the broker hands on, when it does. With QoS 2 mosquitto 2.0 repeats a PUBLISH after
-    a restart that it had sent PUBREL for. The link stays cut until the observer is back, so that it misses nothing.
+    The observer asks for QoS 0: it gets what the broker hands on, when it does. With QoS 2
+    mosquitto 2.0 repeats a PUBLISH after a restart that it had sent PUBREL for. The link stays cut
+    until the observer is back, so that it misses nothing.
     """
     need_mosquitto()
     with Broker("mosquitto", folder / "broker") as broker, Link(broker.port) as link:
@@ -259,17 +318,31 @@ def kill_and_lose_everything(broker: Broker) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_restarts_of_a_broker_that_keeps_its_sessions(architecture, tmp_path, qos):
-    """All arrive, in order; with QoS 1 what was in flight at a break may come twice, with QoS 2 nothing does."""
+    """All arrive, in order; with QoS 1 what was in flight at a break may come twice, with QoS 2
+    nothing does.
+    """
     got, counters = through_restarts(architecture, tmp_path, qos, restart_in_order)
     assert list(dict.fromkeys(got)) == list(range(THROUGH_RESTARTS))
     assert len(got) - THROUGH_RESTARTS <= (counters["redelivered"] if qos == 1 else 0)
-    assert (counters["held"], counters["acknowledged"], counters["connects"]) == (0, THROUGH_RESTARTS, 5)
+    assert (counters["held"], counters["acknowledged"], counters["connects"]) == (
+        0,
+        THROUGH_RESTARTS,
+        5,
+    )
 
 
 @pytest.mark.parametrize("qos", [1, 2])
-def test_a_killed_broker_without_its_sessions_loses_nothing_but_repeats(architecture, tmp_path, qos):
-    """Killed, its sessions gone: what was in flight goes again, QoS 2 too ("rather twice than never")."""
+def test_a_killed_broker_without_its_sessions_loses_nothing_but_repeats(
+    architecture, tmp_path, qos
+):
+    """Killed, its sessions gone: what was in flight goes again, QoS 2 too ("rather twice than
+    never").
+    """
     got, counters = through_restarts(architecture, tmp_path, qos, kill_and_lose_everything)
     assert list(dict.fromkeys(got)) == list(range(THROUGH_RESTARTS))
     assert len(got) - THROUGH_RESTARTS <= 4 * IN_FLIGHT
-    assert (counters["held"], counters["acknowledged"], counters["connects"]) == (0, THROUGH_RESTARTS, 5)
+    assert (counters["held"], counters["acknowledged"], counters["connects"]) == (
+        0,
+        THROUGH_RESTARTS,
+        5,
+    )

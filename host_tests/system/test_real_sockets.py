@@ -1,6 +1,8 @@
 # cpython-only: threads, sockets and processes
-"""The client on real sockets against the scripted server, on each interpreter: cut, half-closed, reset, silent, never reading,
-in single bytes and in lumps. What test_scripted_server.py shows with a fake stream, the socket layers are in between here."""
+"""The client on real sockets against the scripted server, on each interpreter: cut, half-closed,
+reset, silent, never reading, in single bytes and in lumps. What test_scripted_server.py shows with
+a fake stream, the socket layers are in between here.
+"""
 
 import json
 import os
@@ -17,7 +19,8 @@ from outpost_tools.common.interpreters import REQUIRED_ARCHITECTURES, find_micro
 from paths import PRODUCT, STUBS, joined
 from scripted_server import Connection, ScriptedServer, answer, encode
 
-LONGEST_POLL_MS = 1000  # a busy machine's share; a client that waits for an answer takes response_ms or for ever
+# a busy machine's share; a client that waits for an answer takes response_ms or for ever
+LONGEST_POLL_MS = 1000
 
 
 @pytest.fixture(params=["cpython", *REQUIRED_ARCHITECTURES])
@@ -124,7 +127,9 @@ def test_suback_cut_at_every_byte(run_client):
     data = encode("SUBACK", packet_id=32768, codes=[1, 0])
     cuts = [(count, by_reset) for count in range(len(data)) for by_reset in (False, True)]
     with ScriptedServer(*[cut_after(data, *cut, ("SUBSCRIBE",)) for cut in cuts], serve) as server:
-        report = run_client(server, subscribe=2, publish=1, until={"connects": len(cuts) + 1, "is_drained": 1})
+        report = run_client(
+            server, subscribe=2, publish=1, until={"connects": len(cuts) + 1, "is_drained": 1}
+        )
     assert len(report["errors"]) == len(cuts)
     for number in range(len(cuts) + 1):
         assert "SUBSCRIBE" in server.kinds(number), number
@@ -144,7 +149,9 @@ def test_qos_2_cut_in_each_phase_reaches_the_server_once(run_client):
         connection.expect("PUBREL")
 
     scripts = [cut_after(pubrec, count, False, ("PUBLISH",)) for count in range(4)]
-    with ScriptedServer(*scripts, take_and_release, *[released(count) for count in range(4)], serve) as server:
+    with ScriptedServer(
+        *scripts, take_and_release, *[released(count) for count in range(4)], serve
+    ) as server:
         report = run_client(server, publish=1, qos=2, until={"is_drained": 1})
     assert (report["acknowledged"], report["ignored"]) == (1, 0)
     for number in range(5, 10):  # after the PUBREC never the message again
@@ -158,7 +165,14 @@ def test_a_server_that_never_reads_is_given_up_after_response_ms(run_client):
         server.wait_for_next()  # the client has given this connection up
 
     with ScriptedServer(never_reads, serve, receive_bytes=4096) as server:
-        report = run_client(server, flood=True, response_ms=700, keep_alive_s=0, until={"connects": 2}, limit_ms=20_000)
+        report = run_client(
+            server,
+            flood=True,
+            response_ms=700,
+            keep_alive_s=0,
+            until={"connects": 2},
+            limit_ms=20_000,
+        )
     assert report["errors"][0] == status.TIMED_OUT
 
 
@@ -213,14 +227,25 @@ def test_one_byte_per_segment(run_client):
 
     with ScriptedServer(drip) as server:
         report = run_client(server, publish=3, subscribe=1, until={"is_drained": 1, "received": 2})
-    assert (report["codes"], report["acknowledged"], report["told"], report["errors"]) == ([1], 3, [40, 40], [])
+    assert (report["codes"], report["acknowledged"], report["told"], report["errors"]) == (
+        [1],
+        3,
+        [40, 40],
+        [],
+    )
 
 
 def test_glued_packets(run_client):
     def lump(connection):
         connection.expect("CONNECT")
-        connection.send(encode("CONNACK") + b"".join([inbound(n, n) for n in range(1, 101)]) + encode("PINGRESP"))
-        acknowledged = [fields["packet_id"] for kind, fields in (connection.receive() for _ in range(100))]
+        connection.send(
+            encode("CONNACK")
+            + b"".join([inbound(n, n) for n in range(1, 101)])
+            + encode("PINGRESP")
+        )
+        acknowledged = [
+            fields["packet_id"] for kind, fields in (connection.receive() for _ in range(100))
+        ]
         assert acknowledged == list(range(1, 101))
         connection.serve()
 
@@ -230,7 +255,9 @@ def test_glued_packets(run_client):
 
 
 def test_reset_in_the_middle_of_anything(run_client):
-    """RST after n received packets, unread data and all: each message arrives, none unsent is marked DUP."""
+    """RST after n received packets, unread data and all: each message arrives, none unsent is
+    marked DUP.
+    """
 
     def reset_after(count):
         def script(connection):
@@ -245,7 +272,9 @@ def test_reset_in_the_middle_of_anything(run_client):
         report = run_client(server, publish=40, until={"is_drained": 1})
     assert report["acknowledged"] == 40
     heard = {}
-    for packet_id, dup, payload in [found for number in range(6) for found in server.published(number)]:
+    for packet_id, dup, payload in [
+        found for number in range(6) for found in server.published(number)
+    ]:
         assert dup or packet_id not in heard  # what the server has seen before says so
         assert heard.setdefault(packet_id, payload) == payload
     assert sorted(heard) == list(range(1, 41))
@@ -261,7 +290,13 @@ def test_garbage_closes_and_the_next_connection_works(run_client):
 
         return script
 
-    faults = (b"\xf0\x00", b"\x30\xff\xff\xff\xff\x01", b"\x36" + inbound(3, 1)[1:], b"\x20\x02\x00\x00", b"\x41\x02\x00\x01")
+    faults = (
+        b"\xf0\x00",
+        b"\x30\xff\xff\xff\xff\x01",
+        b"\x36" + inbound(3, 1)[1:],
+        b"\x20\x02\x00\x00",
+        b"\x41\x02\x00\x01",
+    )
     with ScriptedServer(*[garbage(data) for data in faults], serve) as server:
         report = run_client(server, publish=1, until={"is_drained": 1, "connects": len(faults) + 1})
     assert report["errors"] == [status.PROTOCOL_ERROR] * len(faults)

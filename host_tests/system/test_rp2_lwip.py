@@ -84,7 +84,9 @@ def servers(certificates, tmp_path_factory):
 class Run:
     """A board of its own name, run until told otherwise."""
 
-    def __init__(self, firmware: bytes, servers, name: str, files: dict[str, bytes], more: dict) -> None:
+    def __init__(
+        self, firmware: bytes, servers, name: str, files: dict[str, bytes], more: dict
+    ) -> None:
         ports, self._collector, self._watcher = servers
         self._name = name
         installed = payload.build(REPOSITORY, kinds.load(REPOSITORY, "RPI_PICO_W"), "armv6m")
@@ -98,7 +100,9 @@ class Run:
 
     def until_confirmed(self, number: int) -> None:
         self.board.run_for(90, lambda: self.confirmed() >= number)
-        assert self.confirmed() >= number, f"{self.board.seconds:.0f} s of the chip:\n{self.board.text}"
+        assert self.confirmed() >= number, (
+            f"{self.board.seconds:.0f} s of the chip:\n{self.board.text}"
+        )
 
     def numbers(self) -> list[int]:
         frames = self._collector.frames()

@@ -1,5 +1,7 @@
 # cpython-only: compiles what `outpost flash` copies and runs it under 32-bit MicroPython
-"""What `outpost flash` copies, run as it is: the very files of the payload, over fakes with the ports' names and no others."""
+"""What `outpost flash` copies, run as it is: the very files of the payload, over fakes with the
+ports' names and no others.
+"""
 
 import ast
 import itertools
@@ -18,7 +20,13 @@ from paths import FAKES, REPOSITORY, UNIX_BOARD
 PROGRAM = Path(__file__).with_name("shipped_board.py")
 KINDS = ("ESP32_GENERIC", "ESP32_GENERIC_C3", "ESP32_GENERIC_S3", "RPI_PICO2_W", "RPI_PICO_W")
 FRAME = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
-SETTINGS = {"device_id": "board-1", "broker_host": "broker.test", "mode": "broker", "wifi_ssid": "home", "outbox_blocks": 4}
+SETTINGS = {
+    "device_id": "board-1",
+    "broker_host": "broker.test",
+    "mode": "broker",
+    "wifi_ssid": "home",
+    "outbox_blocks": 4,
+}
 TURNS = 2000  # of 5 ms: longer than the watchdog's 8 s
 
 
@@ -32,8 +40,9 @@ def micropython():
 
     def run(*words: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*command, "-X", "heapsize=4M", *map(str, words)], env=os.environ | {"MICROPYPATH": path},
-            capture_output=True, text=True, check=False, timeout=120,
+            [*command, "-X", "heapsize=4M", *map(str, words)],
+            env=os.environ | {"MICROPYPATH": path}, capture_output=True, text=True, check=False,
+            timeout=120,
         )  # fmt: skip
 
     return run
@@ -70,7 +79,9 @@ def test_what_flash_copies_publishes_and_feeds_the_watchdog(tmp_path, micropytho
 
 
 def source_of(file: str, kind: str) -> Path | None:
-    """The file in the repository that a traceback of such a board names; None for one of the test's own."""
+    """The file in the repository that a traceback of such a board names; None for one of the test's
+    own.
+    """
     places = (REPOSITORY / place / file for place in ("firmware", "boards", f"boards/{kind}"))
     found = [path for path in places if path.is_file()]
     return found[0] if found and not Path(file).is_absolute() else None
@@ -78,15 +89,23 @@ def source_of(file: str, kind: str) -> Path | None:
 
 def function_at(path: Path, line: int) -> str:
     """The innermost function that has the line."""
-    functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+    functions = [
+        node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)
+    ]
     around = [node for node in functions if node.lineno <= line <= (node.end_lineno or 0)]
     return max(around, key=lambda node: node.lineno).name
 
 
 def is_call_of(path: Path, line: int, name: str) -> bool:
-    """True where a statement on that line calls something of that name, or a callable that is held under another one."""
+    """True where a statement on that line calls something of that name, or a callable that is held
+    under another one.
+    """
     calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
-    here = {getattr(call.func, "attr", getattr(call.func, "id", "")) for call in calls if call.lineno == line}
+    here = {
+        getattr(call.func, "attr", getattr(call.func, "id", ""))
+        for call in calls
+        if call.lineno == line
+    }
     return name in here
 
 
@@ -95,11 +114,17 @@ def test_a_traceback_names_file_line_and_function_of_the_source(tmp_path, microp
     put(tmp_path, kind)
     (tmp_path / "settings.json").write_text(json.dumps(SETTINGS | {"interval_ms": 1000}))
     done = micropython(PROGRAM, kind, tmp_path, TURNS, "break")
-    assert done.returncode == 1 and "ValueError: as an example" in done.stderr, done.stdout + done.stderr
+    assert done.returncode == 1 and "ValueError: as an example" in done.stderr, (
+        done.stdout + done.stderr
+    )
     frames = [(file, int(line), name) for file, line, name in FRAME.findall(done.stderr)]
     ours = [(path, line, name) for file, line, name in frames if (path := source_of(file, kind))]
     assert [path.name for path, _, _ in ours][:3] == ["main.py", "main.py", "client.py"]
     assert [function_at(path, line) for path, line, _ in ours] == [name for _, _, name in ours]
     calls = itertools.pairwise(ours)
-    assert [(path.name, line) for (path, line, _), (_, _, called) in calls if not is_call_of(path, line, called)] == []
+    assert [
+        (path.name, line)
+        for (path, line, _), (_, _, called) in calls
+        if not is_call_of(path, line, called)
+    ] == []
     assert is_call_of(ours[-1][0], ours[-1][1], "write")

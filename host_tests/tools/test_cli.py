@@ -1,5 +1,5 @@
 # cpython-only: it tests the desktop command
-"""`outpost` names its subcommands, loads only the chosen one and turns errors into exit statuses."""
+"""`outpost` names its subcommands, loads the chosen one alone, makes errors exit statuses."""
 
 import ast
 import subprocess
@@ -73,7 +73,11 @@ def arguments_of(folder):
     """Paths of the files that hold a subcommand's arguments, by module name."""
     files = [*folder.glob("*/arguments.py"), *folder.glob("*/arguments/*.py")]
     names = {path: ".".join(path.relative_to(folder).with_suffix("").parts) for path in files}
-    return {name.removesuffix(".__init__"): path for path, name in names.items() if path.stem != "options"}
+    return {
+        name.removesuffix(".__init__"): path
+        for path, name in names.items()
+        if path.stem != "options"
+    }
 
 
 ARGUMENTS = arguments_of(Path(cli.__file__).parent)
@@ -81,18 +85,25 @@ DEVICE = "device.arguments"  # a folder of subcommands, itself none
 
 
 def test_the_help_imports_no_library_of_a_subcommand():
-    """Neither other people's nor ours: the files with the arguments, and what reads a command line."""
+    """Neither other people's nor ours: the files with arguments, and what reads a command line."""
     code = (
         "import sys; from outpost_tools import cli; cli.main([]); sys.stdout.flush()\n"
         "names = [n for n in sys.modules if n.startswith('outpost_tools.')]\n"
-        "print([n for n in names if n not in {n for n in names if any(m.startswith(n + '.') for m in names)}])\n"
-        "sys.exit(any(m in sys.modules for m in ['pyspark', 'pyarrow', 'plotly', 'paho', 'serial', 'tqdm']))"
+        "print([n for n in names if n not in "
+        "{n for n in names if any(m.startswith(n + '.') for m in names)}])\n"
+        "sys.exit(any(m in sys.modules for m in "
+        "['pyspark', 'pyarrow', 'plotly', 'paho', 'serial', 'tqdm']))"
     )
-    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0
     loaded = set(ast.literal_eval(done.stdout.splitlines()[-1]))
     modules = {f"outpost_tools.{name}" for name in ARGUMENTS}
-    allowed = {f"outpost_tools.{name}" for name in ("cli", "common.command_line", "common.errors", "device.arguments.options")}
+    allowed = {
+        f"outpost_tools.{name}"
+        for name in ("cli", "common.command_line", "common.errors", "device.arguments.options")
+    }
     assert loaded <= modules | allowed and len(loaded & modules) == len(cli.SUBCOMMANDS)
 
 
@@ -100,8 +111,14 @@ def test_every_file_of_arguments_is_reached_from_the_command():
     reached = set(cli.SUBCOMMANDS.values()) | {DEVICE}
     for name in cli.SUBCOMMANDS:
         tree = ast.parse(ARGUMENTS[cli.SUBCOMMANDS[name]].read_text())
-        members = [node.value for node in ast.walk(tree) if isinstance(node, ast.Assign) and names(node) == {"members"}]
-        reached |= {f"{cli.SUBCOMMANDS[name]}.{one}" for node in members for one in ast.literal_eval(node)}
+        members = [
+            node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Assign) and names(node) == {"members"}
+        ]
+        reached |= {
+            f"{cli.SUBCOMMANDS[name]}.{one}" for node in members for one in ast.literal_eval(node)
+        }
     assert reached == set(ARGUMENTS)
 
 
@@ -111,16 +128,26 @@ def names(node):
 
 @pytest.mark.parametrize("module", sorted(set(ARGUMENTS) - {DEVICE}))
 def test_subcommands_are_written_in_one_way(module):
-    """SUMMARY, add_parser(subparsers), run(args); the rest private; the job is imported inside of functions."""
+    """SUMMARY, add_parser(subparsers), run(args); the rest private; the job is imported inside of
+    functions.
+    """
     tree = ast.parse(ARGUMENTS[module].read_text())
-    functions = {node.name: [a.arg for a in node.args.args] for node in tree.body if isinstance(node, ast.FunctionDef)}
+    functions = {
+        node.name: [a.arg for a in node.args.args]
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+    }
     is_group = ARGUMENTS[module].stem == "__init__"
     wanted = {"add_parser": ["subparsers"]} | ({} if is_group else {"run": ["args"]})
     assert {name: args for name, args in functions.items() if not name.startswith("_")} == wanted
     constants = set().union(*(names(node) for node in tree.body if isinstance(node, ast.Assign)))
     assert "SUMMARY" in constants
     assert not [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    ours = {node.module for node in tree.body if isinstance(node, ast.ImportFrom) and "outpost_tools" in node.module}
+    ours = {
+        node.module
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and "outpost_tools" in node.module
+    }
     job = f"outpost_tools.{module.split('.')[0]}.arguments"
     assert ours <= {"outpost_tools.common.command_line", "outpost_tools.common.errors", job}
 

@@ -1,5 +1,7 @@
 # cpython-only: it tests the desktop command
-"""`outpost build`, and what it compiles: the sources as they are, names and line numbers kept. test_shipped.py runs it."""
+"""`outpost build`, and what it compiles: the sources as they are, names and line numbers kept.
+test_shipped.py runs it.
+"""
 
 import json
 import os
@@ -23,16 +25,26 @@ def test_every_module_is_compiled_under_its_own_name(tmp_path, capsys):
     assert cli.main(["build", "--arch", "armv6m", "--out", str(tmp_path)]) == 0
     for room in (FIRMWARE / "outpost", FIRMWARE / "station", REPOSITORY / "boards" / "support"):
         sources = {f"{path.stem}.mpy" for path in room.glob("*.py")}
-        assert {path.name for path in (tmp_path / room.name).iterdir()} == sources and len(sources) > 5
+        assert {path.name for path in (tmp_path / room.name).iterdir()} == sources and len(
+            sources
+        ) > 5
     client = (tmp_path / "outpost" / "client.mpy").read_bytes()
     assert b"on_acknowledged" in client and b"outpost/client.py" in client
     printed = capsys.readouterr().out
-    assert f"outpost/client.py{(FIRMWARE / 'outpost' / 'client.py').stat().st_size:>23}{len(client):>10}" in printed
+    size = (FIRMWARE / "outpost" / "client.py").stat().st_size
+    assert f"outpost/client.py{size:>23}{len(client):>10}" in printed
 
 
 def test_build_writes_what_flash_copies(tmp_path):
-    assert cli.main(["build", "--arch", "armv6m", "--board", "RPI_PICO_W", "--out", str(tmp_path)]) == 0
-    built = {f"/{path.relative_to(tmp_path)}": path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert (
+        cli.main(["build", "--arch", "armv6m", "--board", "RPI_PICO_W", "--out", str(tmp_path)])
+        == 0
+    )
+    built = {
+        f"/{path.relative_to(tmp_path)}": path.read_bytes()
+        for path in tmp_path.rglob("*")
+        if path.is_file()
+    }
     assert built == payload.build(REPOSITORY, kinds.load(REPOSITORY, "RPI_PICO_W"), "armv6m")
     assert built["/main.py"] == (FIRMWARE / "main.py").read_bytes() and "/board.mpy" in built
 
@@ -74,21 +86,32 @@ def test_faults_are_one_line_and_status_2(tmp_path, capsys, arguments, fault):
 
 @pytest.mark.parametrize(("architecture", "mpy_architecture"), [("i386", "x86"), ("amd64", "x64")])
 def test_main_publishes_with_the_built_firmware(tmp_path, architecture, mpy_architecture):
-    """The UNIX board on real MicroPython against a real broker: readings arrive, it drains and exits."""
+    """The UNIX board on real MicroPython against a real broker: readings arrive, it drains and
+    exits.
+    """
     command = find_micropython(architecture)
     if command is None:
         pytest.skip(f"missing: MicroPython for {architecture}; run `make setup`")
     built, board = tmp_path / "built", tmp_path / "board"
-    assert cli.main(["build", "--arch", mpy_architecture, "--out", str(built), "--board", "UNIX"]) == 0
+    assert (
+        cli.main(["build", "--arch", mpy_architecture, "--out", str(built), "--board", "UNIX"]) == 0
+    )
     board.mkdir()
-    settings = {"device_id": "board-1", "broker_host": "127.0.0.1", "outbox_blocks": 4, "mode": "broker"}
+    settings = {
+        "device_id": "board-1",
+        "broker_host": "127.0.0.1",
+        "outbox_blocks": 4,
+        "mode": "broker",
+    }
     settings |= {"interval_ms": 20, "sensors": ["load"]}
     (board / "simulation.json").write_text(json.dumps({"stop_file": "stop"}))
     with Broker("mosquitto", tmp_path / "broker") as broker:
         (board / "settings.json").write_text(json.dumps({**settings, "broker_port": broker.port}))
         env = {**os.environ, "MICROPYPATH": f"{built}:.frozen"}
         words = [*command, built / "main.py"]
-        process = subprocess.Popen(words, cwd=board, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        process = subprocess.Popen(
+            words, cwd=board, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
         wait_for_readings(board / "journal.txt", process)
         (board / "stop").touch()
         printed, _ = process.communicate(timeout=60)

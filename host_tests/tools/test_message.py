@@ -19,7 +19,13 @@ def reason(payload: bytes, topic: str = TOPIC, **arguments: object) -> str:
 
 def test_a_pack_gives_its_readings():
     found = message.decode(TOPIC, pack({"n": "memory", "u": "KiB", "v": 123456, "t": -1.5}))
-    assert (found.device, found.stream, found.seq, found.boot, found.held) == ("board-1", "3fa9c1d2", 1234, 3, 1200)
+    assert (found.device, found.stream, found.seq, found.boot, found.held) == (
+        "board-1",
+        "3fa9c1d2",
+        1234,
+        3,
+        1200,
+    )
     assert found.readings == [
         message.Reading(0, "load", None, 0.42, 1763694000.123),
         message.Reading(1, "memory", "KiB", 123456.0, 1763693998.623, -1.5),
@@ -36,7 +42,9 @@ def test_a_bad_label_is_named(changes, expected):
     assert reason(pack(**changes)) == expected
 
 
-@pytest.mark.parametrize(("payload", "expected"), BAD_BYTES, ids=[expected for _, expected in BAD_BYTES])
+@pytest.mark.parametrize(
+    ("payload", "expected"), BAD_BYTES, ids=[expected for _, expected in BAD_BYTES]
+)
 def test_bytes_that_are_no_message_have_a_reason(payload, expected):
     assert reason(payload) == expected
 

@@ -35,14 +35,18 @@ def test_a_decimal_fraction_is_its_number():
 
 def test_a_decimal_fraction_beyond_a_float_is_refused():
     good = cbor2.loads(GOOD)
-    body = b"\x81" + cbor2.dumps(good[0]).replace(cbor2.dumps(0.42), b"\xc4\x82\x1a\x3f\xff\xff\xff\x01")
+    body = b"\x81" + cbor2.dumps(good[0]).replace(
+        cbor2.dumps(0.42), b"\xc4\x82\x1a\x3f\xff\xff\xff\x01"
+    )
     with pytest.raises(message.Malformed, match="bad label v"):
         message.decode(TOPIC, body)
 
 
 @given(
     st.binary(max_size=200).map(lambda tail: b"\x81" + tail)
-    | st.integers(0, len(GOOD) * 256 - 1).map(lambda n: GOOD[: n // 256] + bytes([n % 256]) + GOOD[n // 256 + 1 :])
+    | st.integers(0, len(GOOD) * 256 - 1).map(
+        lambda n: GOOD[: n // 256] + bytes([n % 256]) + GOOD[n // 256 + 1 :]
+    )
 )
 def test_any_bytes_are_a_message_or_malformed(payload):
     try:

@@ -1,5 +1,7 @@
 # cpython-only: tests a desktop tool
-"""The connection that collector and bridge share: what paho's private names must do, limits, back-pressure, an orderly end."""
+"""The connection that collector and bridge share: what paho's private names must do, limits,
+back-pressure, an orderly end.
+"""
 
 import socket
 import threading
@@ -132,7 +134,9 @@ def test_pubacks_go_in_one_write_for_what_was_given():
         time.sleep(0.1)
         connection.take(1)
         connection.ack()
-        assert server.link.recv(1000) == b"".join(b"\x40\2" + n.to_bytes(2, "big") for n in range(65531, 65536))
+        assert server.link.recv(1000) == b"".join(
+            b"\x40\2" + n.to_bytes(2, "big") for n in range(65531, 65536)
+        )
 
 
 def test_what_was_read_ahead_dies_with_its_connection():
@@ -140,11 +144,13 @@ def test_what_was_read_ahead_dies_with_its_connection():
         server.link.sendall(b"".join(packets(15)) + packets(1)[0][:5])  # the last one in part
         time.sleep(0.1)
         assert len(connection.take(1)) == 10
-        connection._drop()  # as after a keep alive that was missed while the disk was full: five are still read ahead
+        # as after a keep alive that was missed while the disk was full: five are still read ahead
+        connection._drop()
         server.accept(connection)
         server.link.sendall(packets(1, first=77)[0])
         take_until(connection, lambda: connection.ids[-1:] == [77])
-        assert connection.ids == [*range(1, 11), 77]  # the broker sends the five again, under this connection's ids
+        # the broker sends the five again, under this connection's ids
+        assert connection.ids == [*range(1, 11), 77]
 
 
 def test_who_does_not_take_reads_nothing():
@@ -164,7 +170,8 @@ def test_close_says_disconnect_behind_the_last_pubacks_and_reads_the_rest_away()
         server.link.sendall(b"".join(packets(10)))
         time.sleep(0.1)
         connection.take(1)
-        server.link.sendall(b"".join(packets(1000, size=100)))  # unread: closing now would reset the connection
+        # unread: closing now would reset the connection
+        server.link.sendall(b"".join(packets(1000, size=100)))
         connection.ack()
         closing = threading.Thread(target=connection.close)
         closing.start()

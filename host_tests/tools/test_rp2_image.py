@@ -1,5 +1,7 @@
 # cpython-only: it tests the set-up of the emulated RP2040
-"""The image for the emulated RP2040: its recipe, its parts, and what is said where it cannot be built."""
+"""The image for the emulated RP2040: its recipe, its parts, and what is said where it cannot be
+built.
+"""
 
 import dataclasses
 import io
@@ -54,7 +56,9 @@ def parts(tmp_path):
 
 
 def test_the_recipe_key_is_the_same_for_the_same_recipe(parts):
-    keys = {rp2_image.recipe_key(image, parts) for image in rp2_image.IMAGES.values() for _ in range(2)}
+    keys = {
+        rp2_image.recipe_key(image, parts) for image in rp2_image.IMAGES.values() for _ in range(2)
+    }
     assert len(keys) == len(rp2_image.IMAGES)
 
 
@@ -113,7 +117,12 @@ def test_a_program_starts_through_the_unpacked_loader(tmp_path):
     shutil.copy("/bin/echo", program)
     arm_toolchain._start_by_loader(program, tmp_path)
     (tmp_path / "usr" / "bin" / "other-name").symlink_to("tool")
-    done = subprocess.run([tmp_path / "usr" / "bin" / "other-name", "a b", "c"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [tmp_path / "usr" / "bin" / "other-name", "a b", "c"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout == "a b c\n"
 
 
@@ -140,7 +149,10 @@ def test_a_failed_part_leaves_nothing_and_a_killed_one_is_cleared_away(tmp_path)
     assert list(tmp_path.iterdir()) == []
     with whole(tmp_path / "part") as work:
         (work / "file").write_text("whole")
-    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["part", "part/file"]
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == [
+        "part",
+        "part/file",
+    ]
 
 
 def test_of_older_recipes_only_what_is_long_unused_goes(tmp_path):
@@ -160,7 +172,10 @@ def a_source_package(folder):
     patch = b"--- a/hello.c\n+++ b/hello.c\n@@ -1 +1 @@\n-old\n+new\n"
     archives = {
         "thing_1.orig.tar.gz": {"thing-1/hello.c": b"old\n"},
-        "thing_1-1.debian.tar.gz": {"debian/patches/series": b"# ours\nfix.patch\n", "debian/patches/fix.patch": patch},
+        "thing_1-1.debian.tar.gz": {
+            "debian/patches/series": b"# ours\nfix.patch\n",
+            "debian/patches/fix.patch": patch,
+        },
     }
     for archive_name, contents in archives.items():
         with tarfile.open(folder / archive_name, "w:gz") as archive:
@@ -171,7 +186,9 @@ def a_source_package(folder):
     return sorted(folder.glob("thing_*"))
 
 
-@pytest.mark.parametrize("in_work_tree", [False, True], ids=["outside", "inside of a git work tree"])
+@pytest.mark.parametrize(
+    "in_work_tree", [False, True], ids=["outside", "inside of a git work tree"]
+)
 def test_a_source_package_is_unpacked_with_its_patches(tmp_path, in_work_tree):
     if in_work_tree:
         subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
@@ -195,7 +212,10 @@ def test_a_machine_without_git_is_told_so(tmp_path):
     path = a_path_with(tmp_path / "bin", "apt-get", "dpkg-deb")
     done = run_program(tmp_path / "cache", PATH=path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "image pico: not on this machine: git (they fetch and unpack Debian's packages)\n"
+    assert (
+        done.stderr
+        == "image pico: not on this machine: git (they fetch and unpack Debian's packages)\n"
+    )
     assert left_in(tmp_path / "cache") == []
 
 
@@ -210,7 +230,10 @@ def test_an_archive_out_of_reach_is_one_line_and_leaves_nothing_half_made(tmp_pa
     address = "http://127.0.0.1:1/debian"  # nothing listens there
     done = run_program(tmp_path / "cache", OUTPOST_DEBIAN_ARCHIVE=address)
     assert done.returncode == 1
-    assert done.stderr.startswith("image pico: apt-get: E: Failed to fetch") and done.stderr.count("\n") == 1
+    assert (
+        done.stderr.startswith("image pico: apt-get: E: Failed to fetch")
+        and done.stderr.count("\n") == 1
+    )
     assert left_in(tmp_path / "cache") == ["lock"]
 
 
@@ -222,7 +245,9 @@ def test_an_unknown_image_is_named_with_the_known_ones(tmp_path):
 
 @pytest.mark.parametrize("name", sorted(rp2_image.IMAGES))
 def test_a_built_image_holds_what_its_name_says(name):
-    folder = rp2_image.find(name) or pytest.skip(f"optional: no image {name}: .venv/bin/python tools/rp2_image.py {name}")
+    folder = rp2_image.find(name) or pytest.skip(
+        f"optional: no image {name}: .venv/bin/python tools/rp2_image.py {name}"
+    )
     image = (folder / "firmware.bin").read_bytes()
     assert b"1.25.0" in image and b"asyncio/core.py" in image
     assert (b"outpost/client.py" in image) is (name == "pico-outpost")

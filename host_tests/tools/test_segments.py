@@ -8,7 +8,9 @@ import pytest
 from outpost_tools.common import segments
 
 FRAMES = [
-    segments.encode_frame(1_763_694_000_000 + n, f"outpost/board-{n}/data".encode(), bytes(range(n * 7)), dup=n == 2)
+    segments.encode_frame(
+        1_763_694_000_000 + n, f"outpost/board-{n}/data".encode(), bytes(range(n * 7)), dup=n == 2
+    )
     for n in range(5)
 ]
 WHOLE = segments.MAGIC + b"".join(FRAMES)
@@ -78,7 +80,11 @@ def test_a_segment_is_sealed_when_it_has_reached_its_size(tmp_path):
         writer.append(frame)
         writer.commit()
     writer.seal()
-    found = [f.payload for path in segments.sealed_segments(tmp_path) for f in segments.read_segment(path)]
+    found = [
+        f.payload
+        for path in segments.sealed_segments(tmp_path)
+        for f in segments.read_segment(path)
+    ]
     assert len(segments.sealed_segments(tmp_path)) > 1
     assert found == [bytes(range(n * 7)) for n in range(5)]
 

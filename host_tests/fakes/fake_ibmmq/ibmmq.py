@@ -1,7 +1,9 @@
-"""As much of IBM's `ibmmq` 2.1 as outpost_tools.mq.live uses, over a queue manager that lives in this module.
+"""As much of IBM's `ibmmq` 2.1 as outpost_tools.mq.live uses, over a queue manager that lives in
+this module.
 
-`server` holds what was put and committed, and a list of failures to come. With OUTPOST_FAKE_MQ=FILE in the environment
-each committed message is also a JSON line in FILE, fsynced, so that another process can see it.
+`server` holds what was put and committed, and a list of failures to come. With OUTPOST_FAKE_MQ=FILE
+in the environment each committed message is also a JSON line in FILE, fsynced, so that another
+process can see it.
 """
 
 import json
@@ -21,7 +23,9 @@ CMQC = SimpleNamespace(
 
 
 class Server:
-    """One queue manager with one connection. A unit of work is open between the first put and MQCMIT, MQBACK or MQDISC."""
+    """One queue manager with one connection. A unit of work is open between the first put and
+    MQCMIT, MQBACK or MQDISC.
+    """
 
     def __init__(self):
         self.reset()
@@ -30,7 +34,7 @@ class Server:
         self.committed, self.pending, self.calls, self.failures = [], [], [], []
 
     def fail(self, verb, comp, reason, *, after=False):
-        """The next `verb` gives this; `after`: it is done all the same, and only the answer is bad."""
+        """The next `verb` gives this; `after`: it is done all the same, only the answer is bad."""
         self.failures.append((verb, comp, reason, after))
 
     def call(self, verb, action=lambda: None):
@@ -50,7 +54,11 @@ class Server:
         path = os.environ.get("OUTPOST_FAKE_MQ")
         if path and self.pending:
             with open(path, "a") as file:
-                file.write("".join(json.dumps([queue, data.hex()]) + "\n" for queue, _, data in self.pending))
+                file.write(
+                    "".join(
+                        json.dumps([queue, data.hex()]) + "\n" for queue, _, data in self.pending
+                    )
+                )
                 file.flush()
                 os.fsync(file.fileno())
         self.pending = []
@@ -98,8 +106,27 @@ class _Structure:
 
 class MD(_Structure):
     FIELDS = (
-        *("Report", "MsgType", "Expiry", "Feedback", "Encoding", "CodedCharSetId", "Format", "Priority", "Persistence"),
-        *("MsgId", "CorrelId", "BackoutCount", "ReplyToQ", "ReplyToQMgr", "UserIdentifier", "PutApplType", "GroupId"),
+        *(
+            "Report",
+            "MsgType",
+            "Expiry",
+            "Feedback",
+            "Encoding",
+            "CodedCharSetId",
+            "Format",
+            "Priority",
+            "Persistence",
+        ),
+        *(
+            "MsgId",
+            "CorrelId",
+            "BackoutCount",
+            "ReplyToQ",
+            "ReplyToQMgr",
+            "UserIdentifier",
+            "PutApplType",
+            "GroupId",
+        ),
     )
 
 

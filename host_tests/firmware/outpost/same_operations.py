@@ -1,4 +1,6 @@
-"""A fixed run of every operation of the outbox; test_outbox_images.py compares the chips that the interpreters leave."""
+"""A fixed run of every operation of the outbox; test_outbox_images.py compares the chips that the
+interpreters leave.
+"""
 
 import hashlib
 

@@ -62,7 +62,9 @@ class TestAio(unittest.TestCase):
             await asyncio.gather(*[one(client, number) for number in range(5)])
 
         bench = run(work)
-        self.assertEqual(sorted(bench.got), sorted([b"%d %d" % (n, i) for n in range(5) for i in range(20)]))
+        self.assertEqual(
+            sorted(bench.got), sorted([b"%d %d" % (n, i) for n in range(5) for i in range(20)])
+        )
         for number in range(5):
             mine = [payload for payload in bench.got if payload.startswith(b"%d " % number)]
             self.assertEqual(mine, [b"%d %d" % (number, i) for i in range(20)])

@@ -1,4 +1,6 @@
-"""native.py and native_checksum.py do what portable.py does; which of them is used must not matter to a byte on flash."""
+"""native.py and native_checksum.py do what portable.py does; which of them is used must not matter
+to a byte on flash.
+"""
 
 import random
 import sys
@@ -74,18 +76,29 @@ class TestBytes(unittest.TestCase):
                 for length in (0, 1, 3, 4, 7, 113, 114, 115, 120, 150):
                     for packet_id in (0, 1, 0x1234, 65535):
                         tx = bytearray(220)
-                        end = module.put_publish(tx, 0x3A | packet_id << 8, source, 7, topic, length)
+                        end = module.put_publish(
+                            tx, 0x3A | packet_id << 8, source, 7, topic, length
+                        )
                         rest = 2 + topic + length + (2 if packet_id else 0)
-                        header = bytes((0x3A, rest)) if rest < 128 else bytes((0x3A, rest & 127 | 128, rest >> 7))
+                        header = (
+                            bytes((0x3A, rest))
+                            if rest < 128
+                            else bytes((0x3A, rest & 127 | 128, rest >> 7))
+                        )
                         expected = header + bytes((0, topic)) + source[7 : 7 + topic]
                         if packet_id:
-                            expected += bytes((packet_id >> 8, packet_id & 255)) + source[7 + topic : 7 + topic + length]
+                            expected += (
+                                bytes((packet_id >> 8, packet_id & 255))
+                                + source[7 + topic : 7 + topic + length]
+                            )
                         self.assertEqual(bytes(tx[:end]), expected)
 
     def test_puback_only_when_it_is_there_as_a_whole(self):
         rx = b"\x40\x02\x12\x34\x40\x02\x00"
         for module in IMPLEMENTATIONS:
-            self.assertEqual([module.puback_id(rx, at, 7) for at in range(7)], [0x1234, 0, 0, 0, 0, 0, 0])
+            self.assertEqual(
+                [module.puback_id(rx, at, 7) for at in range(7)], [0x1234, 0, 0, 0, 0, 0, 0]
+            )
             self.assertEqual(module.puback_id(b"\x40\x03\x00\x01\x00", 0, 5), 0)
 
     def test_numbers_and_the_head_of_a_record(self):
@@ -123,7 +136,11 @@ class TestBytes(unittest.TestCase):
     def test_records_are_skipped_by_their_lengths(self):
         def record(kind, topic, length, align):
             size = 16 + topic + length
-            return bytes((kind, topic, length & 255, length >> 8)) + b"r" * (size - 4) + b"\xff" * (-size % align)
+            return (
+                bytes((kind, topic, length & 255, length >> 8))
+                + b"r" * (size - 4)
+                + b"\xff" * (-size % align)
+            )
 
         for module in IMPLEMENTATIONS:
             for align in (4, 32):
@@ -138,7 +155,10 @@ class TestBytes(unittest.TestCase):
                     found = module.skip_records(buf, 0, len(buf), align, count)
                     size = sum([len(part) for part in parts[:passed]])
                     self.assertEqual(found, min(count, 3) << 13 | size)
-                self.assertEqual(module.skip_records(buf, 0, len(parts[0]) + 5, align, 9), 1 << 13 | len(parts[0]))
+                self.assertEqual(
+                    module.skip_records(buf, 0, len(parts[0]) + 5, align, 9),
+                    1 << 13 | len(parts[0]),
+                )
                 self.assertEqual(module.skip_records(b"\x05" + buf[1:], 0, len(buf), align, 9), 0)
 
     def test_copy_and_blank(self):

@@ -161,7 +161,8 @@ class TestLink(unittest.TestCase):
 
         bench.client._link = no_link
         bench.poll(4000)
-        gaps = [after - before for before, after in zip(times, times[1:])]  # noqa: RUF007 - MicroPython has no pairwise
+        # MicroPython has no pairwise.
+        gaps = [after - before for before, after in zip(times, times[1:])]  # noqa: RUF007
         self.assertEqual(gaps[:4], [250, 500, 1000, 2000])
         self.assertEqual((bench.client.last_error, bench.client.failures), (111, len(times)))
 

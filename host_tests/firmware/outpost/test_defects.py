@@ -1,7 +1,9 @@
-"""Defects of other MQTT clients for small devices, and what their users ask for, each as a test of this one.
+"""Defects of other MQTT clients for small devices, and what their users ask for, each as a test of
+this one.
 
-The first class has a test for each defect shown in a run or by reading, the second one for each of fifteen issue threads. The
-stream is a fake one and the time simulated; test_real_sockets.py repeats with sockets what depends on them.
+The first class has a test for each defect shown in a run or by reading, the second one for each of
+fifteen issue threads. The stream is a fake one and the time simulated; test_real_sockets.py repeats
+with sockets what depends on them.
 """
 
 import unittest
@@ -50,7 +52,9 @@ def logged_writes(bench):
 
 
 class TestDefectsOfOthers(unittest.TestCase):
-    def test_umqtt_robust_link_drops_before_puback_and_the_publish_goes_again_with_same_id_and_dup(self):
+    def test_umqtt_robust_link_drops_before_puback_and_the_publish_goes_again_with_same_id_and_dup(
+        self,
+    ):
         bench = connected().publish(b"reading")
         self.assertEqual(bench.sent(), [(1, False, b"reading")])
         bench.stream.ended = True
@@ -58,7 +62,10 @@ class TestDefectsOfOthers(unittest.TestCase):
         self.assertEqual(bench.client.last_error, status.LINK_LOST)
         self.assertEqual(reconnected(bench).sent(), [(1, True, b"reading")])
         bench.say(puback(1))
-        self.assertEqual((bench.client.is_drained(), bench.session.redelivered, bench.client.failures), (True, 1, 1))
+        self.assertEqual(
+            (bench.client.is_drained(), bench.session.redelivered, bench.client.failures),
+            (True, 1, 1),
+        )
 
     def test_umqtt_simple_identifier_wraps_from_65535_to_1_and_each_is_acknowledged(self):
         bench, ids = near_the_wrap().connect(), []
@@ -68,11 +75,16 @@ class TestDefectsOfOthers(unittest.TestCase):
             ids.append(packet_id)
             bench.say(puback(packet_id), 2)
         self.assertEqual(ids, [65531, 65532, 65533, 65534, 65535, 1, 2, 3, 4, 5, 6, 7])
-        self.assertEqual((bench.session.acknowledged, bench.session.ignored, bench.client.is_drained()), (12, 0, True))
+        self.assertEqual(
+            (bench.session.acknowledged, bench.session.ignored, bench.client.is_drained()),
+            (12, 0, True),
+        )
         self.assertTrue(bench.client.is_connected())
 
     def test_umqtt_simple_timeout_survives_the_first_packet(self):
-        """Silence ends each connection in the same time, whatever came before: no CONNACK, no PINGRESP, a stuck write."""
+        """Silence ends each connection in the same time, whatever came before: no CONNACK, no
+        PINGRESP, a stuck write.
+        """
         for round_number in range(3):
             bench = connected(keep_alive_s=20)
             for _ in range(5):
@@ -103,7 +115,8 @@ class TestDefectsOfOthers(unittest.TestCase):
 
     def test_mqtt_as_broker_closes_and_the_client_is_back_within_half_a_second(self):
         bench = connected()
-        for _ in range(6):  # each time: a connection that stood makes the next wait a short one again
+        # each time: a connection that stood makes the next wait a short one again
+        for _ in range(6):
             bench.stream.ended = True
             start, links = bench.now_ms, bench.links
             while bench.links == links:
@@ -113,7 +126,9 @@ class TestDefectsOfOthers(unittest.TestCase):
             bench.say(encode("CONNACK", session_present=1))
             self.assertTrue(bench.client.is_connected())
 
-    def test_all_of_them_no_half_packet_is_ever_left_on_the_wire_because_a_packet_is_one_write(self):
+    def test_all_of_them_no_half_packet_is_ever_left_on_the_wire_because_a_packet_is_one_write(
+        self,
+    ):
         bench = Bench("exactly once")
         bench.poll(2)
         self.assertEqual((bench.stream.writes, kinds(bench)), (1, ["CONNECT"]))
@@ -135,14 +150,27 @@ class TestDefectsOfOthers(unittest.TestCase):
         bench.client.close()
         found = [decode_all(data)[0][0] for offset, data in calls if offset == 0]
         self.assertEqual(len(found), len(calls))
-        wanted = ["SUBSCRIBE", "PUBLISH", "PUBLISH", "PUBLISH", "PUBREL", "PUBACK", "PUBREC", "PUBCOMP", "UNSUBSCRIBE", "PINGREQ"]
+        wanted = [
+            "SUBSCRIBE",
+            "PUBLISH",
+            "PUBLISH",
+            "PUBLISH",
+            "PUBREL",
+            "PUBACK",
+            "PUBREC",
+            "PUBCOMP",
+            "UNSUBSCRIBE",
+            "PINGREQ",
+        ]
         for kind in wanted + ["DISCONNECT"]:
             self.assertIn(kind, found)
         for _, data in calls:
             self.assertEqual(len(decode_all(data)), 1)
 
     def test_all_of_them_a_memory_error_of_the_application_leaves_the_stream_sound(self):
-        """The handler runs out of memory while a publish waits: nothing half, nothing lost, the message not acknowledged."""
+        """The handler runs out of memory while a publish waits: nothing half, nothing lost, the
+        message not acknowledged.
+        """
         bench = connected().publish(b"kept")
 
         def hungry(message):
@@ -187,8 +215,12 @@ class TestWhatUsersAskFor(unittest.TestCase):
             bench.connect(word=None).poll(200 if mode == "collector" else 1)
             self.assertEqual([packet_id for packet_id, _, _ in bench.sent()], [65534, 65535, 1, 2])
             bench.boot()
-            bench.connect(encode("CONNACK", session_present=1)).poll(200 if mode == "collector" else 1)
-            self.assertEqual([p[:2] for p in bench.sent()], [(65534, True), (65535, True), (1, True), (2, True)])
+            bench.connect(encode("CONNACK", session_present=1)).poll(
+                200 if mode == "collector" else 1
+            )
+            self.assertEqual(
+                [p[:2] for p in bench.sent()], [(65534, True), (65535, True), (1, True), (2, True)]
+            )
 
     def test_02_identifier_of_subscribe_keeps_away_from_those_in_flight_at_the_wrap(self):
         """micropython-lib#94"""
@@ -206,7 +238,10 @@ class TestWhatUsersAskFor(unittest.TestCase):
             bench.boot()
             bench.publish(b"wake %d" % wake)
         bench.boot()
-        self.assertEqual([payload for _, _, payload in bench.connect().sent()], [b"wake %d" % wake for wake in range(10)])
+        self.assertEqual(
+            [payload for _, _, payload in bench.connect().sent()],
+            [b"wake %d" % wake for wake in range(10)],
+        )
 
     def test_04_power_down_right_after_publish_loses_nothing(self):
         """esp-mqtt#274"""
@@ -224,8 +259,12 @@ class TestWhatUsersAskFor(unittest.TestCase):
             stored += bench.client.publish(TOPIC, bytes(64), 64) == status.OK
             bench.now_ms += 60_000
             bench.client.poll(bench.now_ms)
-            sizes.append(len(bench.session.tx) + len(bench.session.buffer) + len(bench.outbox.buffer))
-        self.assertEqual((min(sizes), bench.outbox.refused, bench.outbox.dropped), (max(sizes), 420 - stored, 0))
+            sizes.append(
+                len(bench.session.tx) + len(bench.session.buffer) + len(bench.outbox.buffer)
+            )
+        self.assertEqual(
+            (min(sizes), bench.outbox.refused, bench.outbox.dropped), (max(sizes), 420 - stored, 0)
+        )
         bench.connect()
         delivered = 0
         for _ in range(1000):
@@ -239,7 +278,9 @@ class TestWhatUsersAskFor(unittest.TestCase):
         bench = Bench(blocks=8, outbox_class=NewestPerTopic)
         for number in range(300):
             topic = b"rare" if number == 7 else b"often"
-            self.assertEqual(bench.client.publish(topic, b"%04d" % number + bytes(96), 100), status.OK)
+            self.assertEqual(
+                bench.client.publish(topic, b"%04d" % number + bytes(96), 100), status.OK
+            )
         bench.poll(2).stream.take()
         bench.stream.say(encode("CONNACK"))
         seen = {}
@@ -268,7 +309,9 @@ class TestWhatUsersAskFor(unittest.TestCase):
             if bench.poll().stream.length:
                 self.assertEqual(kinds(bench), ["PINGREQ"])
                 bench.stream.say(encode("PINGRESP"))
-        self.assertEqual((bench.session.sent, bench.session.redelivered, bench.session.connects), (16, 0, 1))
+        self.assertEqual(
+            (bench.session.sent, bench.session.redelivered, bench.session.connects), (16, 0, 1)
+        )
         bench.say(b"".join([puback(1 + seq) for seq in range(16)]), 40)
         self.assertEqual((bench.client.is_drained(), bench.session.ignored), (True, 0))
 
@@ -276,7 +319,10 @@ class TestWhatUsersAskFor(unittest.TestCase):
         """micropython-mqtt#151"""
         bench = connected()
         bench.say(encode("PUBLISH", topic=b"a/b", payload=bytes(20_000), qos=1, packet_id=5), 1500)
-        self.assertEqual((bench.session.skipped, bench.client.is_connected(), kinds(bench)), (1, True, ["PUBACK"]))
+        self.assertEqual(
+            (bench.session.skipped, bench.client.is_connected(), kinds(bench)),
+            (1, True, ["PUBACK"]),
+        )
         bench.say(encode("PUBLISH", topic=b"a/b", payload=b"x"))
         self.assertEqual((bench.session.received, len(bench.session.buffer)), (1, 256))
 
@@ -285,14 +331,18 @@ class TestWhatUsersAskFor(unittest.TestCase):
         bench, heard = connected().publish(*[b"%d" % number for number in range(8)]), {}
         for _ in range(5):
             for packet_id, dup, payload in bench.sent():
-                self.assertEqual((dup, heard.get(packet_id, payload)), (packet_id in heard, payload))
+                self.assertEqual(
+                    (dup, heard.get(packet_id, payload)), (packet_id in heard, payload)
+                )
                 heard[packet_id] = payload
             bench.drop()
             reconnected(bench)
         self.assertEqual(heard, {1 + number: b"%d" % number for number in range(8)})
 
     def test_11_blocking_is_never_switched_and_nothing_now_is_no_error(self):
-        """micropython-lib#363: what TLS sockets do not stand. The stream needs write, readinto and close, and no more."""
+        """micropython-lib#363: what TLS sockets do not stand. The stream needs write, readinto and
+        close, and no more.
+        """
         bench = Bench()
         link = bench.client._link
         used = []
@@ -312,7 +362,9 @@ class TestWhatUsersAskFor(unittest.TestCase):
         bench.sent()
         bench.say(puback(1)).poll(1000)
         bench.client.close()
-        self.assertEqual((sorted(set(used)), bench.client.is_drained()), (["close", "readinto", "write"], True))
+        self.assertEqual(
+            (sorted(set(used)), bench.client.is_drained()), (["close", "readinto", "write"], True)
+        )
         self.assertEqual((bench.client.failures, bench.session.connects), (0, 1))
 
     def test_12_keep_alive_is_pinged_by_itself_before_it_is_over(self):
@@ -333,7 +385,9 @@ class TestWhatUsersAskFor(unittest.TestCase):
         for first in range(0x20, 0xE0, 0x10):
             bench = connected(keep_alive_s=0)
             sizes = (len(bench.session.buffer), len(bench.session.tx))
-            bench.say(bytes([first, 0xFF, 0xFF, 0xFF, 0x7F]) + bytes([0, 3]) + b"a/b" + bytes(300), 10)
+            bench.say(
+                bytes([first, 0xFF, 0xFF, 0xFF, 0x7F]) + bytes([0, 3]) + b"a/b" + bytes(300), 10
+            )
             self.assertEqual((len(bench.session.buffer), len(bench.session.tx)), sizes)
 
     def test_13_a_partial_send_is_noticed_and_goes_on(self):
@@ -345,7 +399,9 @@ class TestWhatUsersAskFor(unittest.TestCase):
             self.assertEqual([fields["payload"] for _, fields in heard], [b"y", b"x" * 100])
 
     def test_14_disconnect_and_ping_on_a_dead_link_return_at_once(self):
-        """micropython-lib#716: one try each, then close() closes and the ping is given up after response_ms."""
+        """micropython-lib#716: one try each, then close() closes and the ping is given up after
+        response_ms.
+        """
         bench = connected(keep_alive_s=20)
         bench.stream.room = 0
         calls = logged_writes(bench)
@@ -386,7 +442,8 @@ class TestWhatUsersAskFor(unittest.TestCase):
                 bench.boot()
                 delivered = [payload for _, _, payload in bench.connect().sent(80)]
                 self.assertEqual(delivered[: len(stored)], stored[:16], (mode, operation))
-                self.assertTrue(len(delivered) - len(stored) <= 1, (mode, operation))  # the one in hand: whole or absent
+                # the one in hand: whole or absent
+                self.assertTrue(len(delivered) - len(stored) <= 1, (mode, operation))
 
     def test_15_flash_wear_is_one_program_a_message_and_an_erase_a_sector(self):
         """esp_mqtt#123"""
@@ -435,7 +492,10 @@ class TestNextInLine(unittest.TestCase):
         bench.drop()
         bench.poll(60).stream.take()
         bench.say(encode("CONNACK", session_present=0))
-        self.assertEqual(decode_all(bench.stream.take())[0], ("SUBSCRIBE", {"packet_id": 32768, "filters": [(b"a/#", 1)]}))
+        self.assertEqual(
+            decode_all(bench.stream.take())[0],
+            ("SUBSCRIBE", {"packet_id": 32768, "filters": [(b"a/#", 1)]}),
+        )
 
     def test_a_broker_restart_is_survived_however_long_it_takes(self):
         """micropython-lib#102"""
@@ -463,7 +523,10 @@ class TestNextInLine(unittest.TestCase):
             bench.say(puback(packet_id))
         self.assertFalse(bench.client.is_drained())
         bench.say(confirmation(1))
-        self.assertEqual((bench.session.through, bench.outbox.oldest_seq, bench.client.is_drained()), (1, 2, False))
+        self.assertEqual(
+            (bench.session.through, bench.outbox.oldest_seq, bench.client.is_drained()),
+            (1, 2, False),
+        )
         bench.say(confirmation(2))
         self.assertTrue(bench.client.is_drained())
 

@@ -18,8 +18,9 @@ def acknowledged(bench, *payloads):
 class TestParse(unittest.TestCase):
     def test_sound_and_garbled_words(self):
         for word, expected in (
-            (b"3fa9c1d2 0", 0), (b"3fa9c1d2 1073741823", 1073741823), (b"3fa9c1d2 1073741824", -1), (b"3fa9c1d2 9999999999", -1),
-            (b"00000000 5", -1), (b"3fa9c1d2", -1), (b"3fa9c1d2 ", -1), (b"3fa9c1d2 -1", -1), (b"3fa9c1d2 5x", -1), (b"", -1),
+            (b"3fa9c1d2 0", 0), (b"3fa9c1d2 1073741823", 1073741823), (b"3fa9c1d2 1073741824", -1),
+            (b"3fa9c1d2 9999999999", -1), (b"00000000 5", -1), (b"3fa9c1d2", -1),
+            (b"3fa9c1d2 ", -1), (b"3fa9c1d2 -1", -1), (b"3fa9c1d2 5x", -1), (b"", -1),
             (b"3fa9c1d2_55", -1), (b"3fa9c1d2 00000000001", -1),
         ):  # fmt: skip
             self.assertEqual(parse_confirmation(word, 0, len(word), STREAM), expected, word)
@@ -48,7 +49,8 @@ class TestCollectorMode(unittest.TestCase):
         bench = acknowledged(Bench("collector").connect(word=0), b"a", b"b", b"c", b"d")
         bench.drop()
         bench.connect(word=1)
-        self.assertEqual(bench.sent(), [(3, False, b"c"), (4, False, b"d")])  # a new exchange: no DUP
+        # a new exchange: no DUP
+        self.assertEqual(bench.sent(), [(3, False, b"c"), (4, False, b"d")])
 
     def test_unacknowledged_ones_go_first_with_dup_then_the_unconfirmed(self):
         bench = acknowledged(Bench("collector").connect(word=0), b"a", b"b").publish(b"c")
@@ -100,12 +102,15 @@ class TestCollectorMode(unittest.TestCase):
         bench.drop()
         bench.connect()
         bench.publish(b"c")
-        self.assertEqual([payload for _, _, payload in bench.sent(10)], [b"b"])  # its exchange is open
+        # its exchange is open
+        self.assertEqual([payload for _, _, payload in bench.sent(10)], [b"b"])
         bench.say(puback(2))
         self.assertEqual([payload for _, _, payload in bench.sent(40)], [b"a", b"b", b"c"])
 
     def test_a_replay_that_the_word_makes_needless_holds_no_new_message_back(self):
-        """The path was silent for longer than the timeout, with messages in flight; then it delivers all that waited."""
+        """The path was silent for longer than the timeout, with messages in flight; then it
+        delivers all that waited.
+        """
         bench = acknowledged(Bench("collector").connect(word=0), b"a", b"b").publish(b"c")
         self.assertEqual(bench.sent(), [(3, False, b"c")])
         bench.poll(150)  # a replay is due, once c is acknowledged
@@ -124,7 +129,8 @@ class TestCollectorMode(unittest.TestCase):
                     times.append(bench.now_ms)
                 self.assertFalse(dup)
                 bench.stream.say(puback(packet_id))
-        gaps = [after - before for before, after in zip(times, times[1:])]  # noqa: RUF007 - MicroPython has no pairwise
+        # MicroPython has no pairwise.
+        gaps = [after - before for before, after in zip(times, times[1:])]  # noqa: RUF007
         self.assertEqual([gap // 200 for gap in gaps], [10, 20, 40], gaps)  # 2, 4, 8 seconds
         self.assertEqual(bench.session.replays, 4)
 
@@ -139,7 +145,13 @@ class TestCollectorMode(unittest.TestCase):
         bench = acknowledged(Bench("collector").connect(word=0), b"a", b"b", b"c")
         bench.say(confirmation(1))
         ignored = bench.session.ignored
-        for word in (confirmation(0), confirmation(1), confirmation(3), confirmation(2, b"ffffffff"), confirmation("x")):
+        for word in (
+            confirmation(0),
+            confirmation(1),
+            confirmation(3),
+            confirmation(2, b"ffffffff"),
+            confirmation("x"),
+        ):
             bench.say(word)
         self.assertEqual((bench.outbox.oldest_seq, bench.session.ignored - ignored), (2, 5))
         self.assertTrue(bench.client.is_connected())

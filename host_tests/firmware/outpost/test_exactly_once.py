@@ -1,4 +1,6 @@
-"""QoS 2 both ways: each message once, whatever breaks: the link at any packet, the power at any program of the flash."""
+"""QoS 2 both ways: each message once, whatever breaks: the link at any packet, the power at any
+program of the flash.
+"""
 
 import random
 import unittest
@@ -57,7 +59,9 @@ class TestOut(unittest.TestCase):
         one.stream.take()
         one.say(b"\x20\x02\x01\x00", 8)
         packets = split(one.stream.take())
-        self.assertEqual([(first, body[:2]) for first, body in packets if first == 0x62], [(0x62, b"\x00\x01")])
+        self.assertEqual(
+            [(first, body[:2]) for first, body in packets if first == 0x62], [(0x62, b"\x00\x01")]
+        )
         self.assertEqual([first for first, _ in packets], [0x62, 0x3C])
 
     def test_one_note_for_all_that_came_together(self):
@@ -66,7 +70,9 @@ class TestOut(unittest.TestCase):
         programs = one.flash.programs
         one.say(b"".join([acknowledgement(0x50, packet_id) for packet_id in range(1, 11)]), 30)
         self.assertEqual(one.flash.programs - programs, 1)
-        self.assertEqual(one.stream.take()[-40:], b"".join([acknowledgement(0x62, i) for i in range(1, 11)]))
+        self.assertEqual(
+            one.stream.take()[-40:], b"".join([acknowledgement(0x62, i) for i in range(1, 11)])
+        )
 
     def test_what_does_not_fit_the_exchange_only_counts(self):
         one = put(bench(), b"two")
@@ -75,7 +81,9 @@ class TestOut(unittest.TestCase):
         one.stream.take()
         for first, packet_id in ((0x40, 1), (0x70, 1), (0x50, 2), (0x70, 2), (0x50, 9), (0x70, 0)):
             one.say(acknowledgement(first, packet_id))
-        self.assertEqual((one.session.ignored, one.session.acknowledged, one.stream.take()), (6, 0, b""))
+        self.assertEqual(
+            (one.session.ignored, one.session.acknowledged, one.stream.take()), (6, 0, b"")
+        )
         self.assertTrue(one.client.is_connected())
 
     def test_server_that_lost_the_session_gets_the_message_again(self):
@@ -108,7 +116,9 @@ class TestOut(unittest.TestCase):
                 one.poll()
                 if one.stream and not one.stream.closed:
                     for first, body in split(one.stream.take()):
-                        one.stream.say(server.hello() if first == 0x10 else server.answer(first, body))
+                        one.stream.say(
+                            server.hello() if first == 0x10 else server.answer(first, body)
+                        )
                 if one.client.is_drained():
                     break
             self.assertTrue(one.client.is_drained(), (blocks, size))
@@ -120,7 +130,9 @@ class TestOut(unittest.TestCase):
         one.outbox.set_note = lambda data, length: status.FULL
         one.stream.take()
         one.say(acknowledgement(0x50, 1))
-        self.assertEqual((one.stream.take(), one.session.unnoted > 0), (acknowledgement(0x62, 1), True))
+        self.assertEqual(
+            (one.stream.take(), one.session.unnoted > 0), (acknowledgement(0x62, 1), True)
+        )
 
     def test_needs_a_record_that_holds_the_note(self):
         small = Bench("exactly once").outbox
@@ -132,7 +144,9 @@ class TestOut(unittest.TestCase):
 class TestIn(unittest.TestCase):
     def receiver(self):
         one, got = bench(), []
-        one.session.on_message = lambda m: got.append(bytes(m.buffer[m.payload_at : m.payload_at + m.payload_length]))
+        one.session.on_message = lambda m: got.append(
+            bytes(m.buffer[m.payload_at : m.payload_at + m.payload_length])
+        )
         return one, got
 
     def test_delivered_once_however_often_it_comes(self):
@@ -202,7 +216,9 @@ class TestIn(unittest.TestCase):
 
 
 class Server:
-    """The other end, with a session that lasts: takes messages as a QoS 2 receiver, sends its own as a QoS 2 sender."""
+    """The other end, with a session that lasts: takes messages as a QoS 2 receiver, sends its own
+    as a QoS 2 sender.
+    """
 
     def __init__(self):
         self.open_ids = set()  # received, PUBREL awaited
@@ -218,7 +234,11 @@ class Server:
         if not self.to_send:
             return b""
         packet_id, payload = self.to_send[0]
-        return publish_2(packet_id, payload, dup) if self.state == "publish" else acknowledgement(0x62, packet_id)
+        return (
+            publish_2(packet_id, payload, dup)
+            if self.state == "publish"
+            else acknowledgement(0x62, packet_id)
+        )
 
     def answer(self, first, body):
         """What it says to a packet."""
@@ -232,10 +252,20 @@ class Server:
         if first == 0x62:
             self.open_ids.discard(packet_id)
             return acknowledgement(0x70, packet_id)
-        if first == 0x50 and self.to_send and packet_id == self.to_send[0][0] and self.state == "publish":
+        if (
+            first == 0x50
+            and self.to_send
+            and packet_id == self.to_send[0][0]
+            and self.state == "publish"
+        ):
             self.state = "release"
             return self.current()
-        if first == 0x70 and self.to_send and packet_id == self.to_send[0][0] and self.state == "release":
+        if (
+            first == 0x70
+            and self.to_send
+            and packet_id == self.to_send[0][0]
+            and self.state == "release"
+        ):
             self.to_send.pop(0)
             self.state = "publish"
             return self.current()
@@ -243,7 +273,7 @@ class Server:
 
 
 class Trial:
-    """One run: 40 readings out, 30 commands in, while the link drops and the power goes at random."""
+    """One run: 40 readings out, 30 commands in; the link drops and the power goes at random."""
 
     READINGS = 40
 
@@ -251,7 +281,8 @@ class Trial:
         random.seed(seed)
         self.bench, self.server = Bench("exactly once", blocks=6), Server()
         self.published, self.handled = [], []
-        self.cuts = self.drops = self.window = 0  # window: cuts between the handler's return and the note
+        # window: cuts between the handler's return and the note
+        self.cuts = self.drops = self.window = 0
 
     def boot(self):
         self.bench.boot()
@@ -261,7 +292,9 @@ class Trial:
         flash.cut_mode = random.choice(("nothing", "all", "first", "last", "random"))
 
     def handle(self, message):
-        self.handled.append(bytes(message.buffer[message.payload_at : message.payload_at + message.payload_length]))
+        self.handled.append(
+            bytes(message.buffer[message.payload_at : message.payload_at + message.payload_length])
+        )
 
     def run(self):
         self.boot()
@@ -273,7 +306,11 @@ class Trial:
                 self.serve()
             except PowerCut:
                 self.cut(before)
-            if len(self.published) == self.READINGS and self.bench.client.is_drained() and not self.server.to_send:
+            if (
+                len(self.published) == self.READINGS
+                and self.bench.client.is_drained()
+                and not self.server.to_send
+            ):
                 break
         return self
 
@@ -287,7 +324,8 @@ class Trial:
         self.cuts += 1
         self.window += len(self.handled) > before
         self.boot()
-        if self.bench.outbox.next_seq > len(self.published):  # inside publish(), and the message came out whole
+        # inside publish(), and the message came out whole
+        if self.bench.outbox.next_seq > len(self.published):
             self.published.append(b"reading %d" % len(self.published))
 
     def serve(self):
@@ -312,7 +350,9 @@ class TestWhateverBreaks(unittest.TestCase):
                 if payload not in unique:
                     unique.append(payload)
             self.assertEqual(unique, [b"command %d" % n for n in range(30)], seed)
-            self.assertTrue(len(trial.handled) - 30 <= trial.window, (seed, len(trial.handled), trial.window))
+            self.assertTrue(
+                len(trial.handled) - 30 <= trial.window, (seed, len(trial.handled), trial.window)
+            )
             cuts += trial.cuts
             drops += trial.drops
         print("QoS 2: %d power cuts, %d drops of the link" % (cuts, drops))

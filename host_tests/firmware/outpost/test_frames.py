@@ -1,8 +1,10 @@
 # cpython-only: reads what MicroPython prints of the code that it compiles
-"""A call whose frame needs more than 11 words takes it from the heap: no function of the steady state may.
+"""A call whose frame needs more than 11 words takes it from the heap: no function of the steady
+state may.
 
 The interpreter says how many words a function needs: names and stack (N_STATE), and 3 for each
-`try` inside another (N_EXC_STACK). The limit is VM_MAX_STATE_ON_STACK in MicroPython's py/vm.c and py/objfun.c.
+`try` inside another (N_EXC_STACK). The limit is VM_MAX_STATE_ON_STACK in MicroPython's py/vm.c and
+py/objfun.c.
 """
 
 import re
@@ -19,21 +21,23 @@ WORDS_OF_A_TRY = 3
 MODULES = (
     "outpost.in_flight outpost.aio outpost.checksum "
     "outpost.client outpost.durable outpost.exactly_once outpost.memory outpost.outbox "
-    "outpost.packets outpost.policies outpost.portable outpost.ram_outbox outpost.reader outpost.sectors outpost.session "
-    "outpost.state_note outpost.streaming outpost.subscribing "
-    "station.clock station.flash_wear station.station "
-    "station.telemetry support.esp32_board support.rp2_board support.tls_link support.wifi support.wifi_board "
+    "outpost.packets outpost.policies outpost.portable outpost.ram_outbox outpost.reader "
+    "outpost.sectors outpost.session outpost.state_note outpost.streaming outpost.subscribing "
+    "station.clock station.flash_wear station.station station.telemetry "
+    "support.esp32_board support.rp2_board support.tls_link support.wifi support.wifi_board "
     "support.wifi_link support.dns support.ntp"
 ).split()
 MAY = {  # set-up, and what a page says allocates
     "__init__", "<module>", "<listcomp>", "<genexpr>",
-    "aio.py run", "aio.py publish", "aio.py delivered", "aio.py connected",  # coroutines allocate in any case
+    # coroutines allocate in any case
+    "aio.py run", "aio.py publish", "aio.py delivered", "aio.py connected",
     "outbox.py format", "state_note.py _take_note", "exactly_once.py _take_note",  # once a boot
     "subscribing.py encode_filters", "subscribing.py subscribe",  # SUBSCRIBE does
     "tls_link.py client_context", "tls_link.py read", "wifi_board.py _pinned_blocks",  # set-up
     "wifi_board.py _open_link", "wifi_board.py _open_wifi",  # set-up
     "chip_sensors.py _one",  # set-up
-    "dns.py _question", "dns.py begin", "dns.py _address", "wifi_board.py _set_rtc",  # once a question or answer
+    # once a question or answer
+    "dns.py _question", "dns.py begin", "dns.py _address", "wifi_board.py _set_rtc",
     "wifi_link.py _connect", "wifi_link.py _give", "tls_link.py _begin",  # once a connection
     "main.py find_built_in", "main.py build", "main.py main",  # set-up
     "crash_log.py text_of", "crash_log.py keep",  # the end
@@ -41,7 +45,9 @@ MAY = {  # set-up, and what a page says allocates
 
 
 def frames(module: str) -> dict[str, int]:
-    """Words of the frame of each function of the modules that importing this one brings along, by "file function"."""
+    """Words of the frame of each function of the modules that importing this one brings along, by
+    "file function".
+    """
     command = interpreters.find_micropython("i386")
     if command is None:
         pytest.skip("missing MicroPython for i386: run make setup")
@@ -50,19 +56,32 @@ def frames(module: str) -> dict[str, int]:
         env={"MICROPYPATH": PATH}, capture_output=True, check=False,
     )  # fmt: skip
     text = done.stdout.decode(errors="replace")
-    found = re.findall(r"File \S*?([^/\s]+), code block '(\S+)'.*?\(N_STATE (\d+)\)\n\(N_EXC_STACK (\d+)\)", text, re.DOTALL)
-    return {f"{file} {name}": int(state) + WORDS_OF_A_TRY * int(tries) for file, name, state, tries in found}
+    found = re.findall(
+        r"File \S*?([^/\s]+), code block '(\S+)'.*?\(N_STATE (\d+)\)\n\(N_EXC_STACK (\d+)\)",
+        text,
+        re.DOTALL,
+    )
+    return {
+        f"{file} {name}": int(state) + WORDS_OF_A_TRY * int(tries)
+        for file, name, state, tries in found
+    }
 
 
 def too_large(found: dict[str, int]) -> dict[str, int]:
     large = {name: words for name, words in found.items() if words > MOST_WORDS}
-    return {name: words for name, words in large.items() if name not in MAY and name.split()[1] not in MAY}
+    return {
+        name: words
+        for name, words in large.items()
+        if name not in MAY and name.split()[1] not in MAY
+    }
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_no_frame_of_the_steady_state_comes_from_the_heap(module):
     found = frames(module)
-    assert any(name.startswith(f"{module.split('.')[1]}.py ") for name in found), "the interpreter printed nothing of it"
+    assert any(name.startswith(f"{module.split('.')[1]}.py ") for name in found), (
+        "the interpreter printed nothing of it"
+    )
     assert not too_large(found), f"words of these frames; at most {MOST_WORDS}"
 
 

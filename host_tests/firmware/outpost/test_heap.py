@@ -1,7 +1,10 @@
 # micropython-only: CPython has no heap_lock
-"""No heap in the steady state: the promise holds on a 32-bit build, where integers of 2^30 and above would show.
+"""No heap in the steady state: the promise holds on a 32-bit build, where integers of 2^30 and
+above would show.
 
-net: garbage left per call (gc.mem_alloc). gross: every byte asked of the heap, given back at once or not (mem_total)."""
+net: garbage left per call (gc.mem_alloc). gross: every byte asked of the heap, given back at once
+or not (mem_total).
+"""
 
 import gc
 import sys
@@ -82,7 +85,10 @@ class TestHeap(unittest.TestCase):
     def check(self, name, function, times=MESSAGES):
         net, gross, good = measure(function, times)
         bits = 32 if sys.maxsize < 1 << 32 else 64
-        print("%s: %d times, net %d B, gross %.1f B each, %d-bit" % (name, times, net, gross / times, bits))
+        print(
+            "%s: %d times, net %d B, gross %.1f B each, %d-bit"
+            % (name, times, net, gross / times, bits)
+        )
         self.assertEqual((net, gross, good), (0, 0, times))
 
     def test_qos_1_publish_with_outbox_and_puback_broker_mode(self):
@@ -207,7 +213,12 @@ class TestHeap(unittest.TestCase):
         self.inbound("inbound QoS 1", b"\x32\x0b\x00\x03a/b\x00\x0atext", 4)
 
     def test_inbound_qos_2(self):
-        self.inbound("inbound QoS 2", b"\x34\x0b\x00\x03a/b\x00\x0atext" + b"\x62\x02\x00\x0a", 8, "exactly once")
+        self.inbound(
+            "inbound QoS 2",
+            b"\x34\x0b\x00\x03a/b\x00\x0atext" + b"\x62\x02\x00\x0a",
+            8,
+            "exactly once",
+        )
 
     def test_inbound_too_long_skipped_and_streamed(self):
         message = b"\x32\xe8\x07\x00\x03a/b\x00\x0b" + bytes(993)

@@ -1,5 +1,7 @@
-"""What is sent without proof of arrival is bounded: on a path that goes silent no write waits for the network stack, and on one
-that works nothing stalls. The stack is a model of lwIP (fakes/lwip_model.py); test_rp2_lwip.py has the real one."""
+"""What is sent without proof of arrival is bounded: on a path that goes silent no write waits for
+the network stack, and on one that works nothing stalls. The stack is a model of lwIP
+(fakes/lwip_model.py); test_rp2_lwip.py has the real one.
+"""
 
 import unittest
 
@@ -34,7 +36,9 @@ def backlog(client, size, count=40):
 class World:
     """A client over the model. kind: of its session, with its arguments and options."""
 
-    def __init__(self, kind=Session, outbox=None, bound=BOUND, record_bytes=0, arguments=(), **options):
+    def __init__(
+        self, kind=Session, outbox=None, bound=BOUND, record_bytes=0, arguments=(), **options
+    ):
         self.stack = Stack(record_bytes)
         self.longest_poll_ms = 0
         self.every_step = None
@@ -90,7 +94,9 @@ def collector_backlog(size, bound):
 
 
 def two_silent_links(size, bound, record_bytes=0):
-    """The second connection stands when the path goes silent again; the first one's memory is not free yet."""
+    """The second connection stands when the path goes silent again; the first one's memory is not
+    free yet.
+    """
     world = World(bound=bound, record_bytes=record_bytes).connect().silent()
     client, stack = world.client, world.stack
     backlog(client, size)
@@ -113,11 +119,13 @@ def publisher_of_qos_0(size, bound):
 
 def inbound(count, qos=1):
     """Messages that the server sends: each wants an answer."""
-    return b"".join(bytes((0x30 | qos << 1, 6, 0, 1, 0x61, 0, number + 1, 0x78)) for number in range(count))
+    return b"".join(
+        bytes((0x30 | qos << 1, 6, 0, 1, 0x61, 0, number + 1, 0x78)) for number in range(count)
+    )
 
 
 def answering(bound, count=60, size=300):
-    """The server's messages are here already when the path goes silent, while a backlog goes out."""
+    """The server's messages are here when the path goes silent, while a backlog goes out."""
     world = World(SubscribingSession, bound=bound).connect()
     world.stack.broker.to_say = inbound(count)
     world.stack.move()
@@ -164,7 +172,9 @@ class TestSilentPath(unittest.TestCase):
         """For the connection that comes next."""
         for size in SIZES:
             stack = silent_backlog(size, BOUND, record_bytes=TLS_RECORD_BYTES).stack
-            self.assertTrue(stack.most_segments <= 16 and stack.most_bytes <= BOUND + cost_of(2), size)
+            self.assertTrue(
+                stack.most_segments <= 16 and stack.most_bytes <= BOUND + cost_of(2), size
+            )
             self.assertTrue(stack.most_bytes > BOUND // 2 or size < 300, size)
 
 
@@ -183,15 +193,22 @@ class TestWorkingPath(unittest.TestCase):
         world = World(keep_alive_s=0).connect()
         for number in range(50):
             payload = b"%03d" % number + bytes(300)
-            world.run(1, lambda payload=payload: world.client.publish(b"t", payload, len(payload), 0) == 0)
+            world.run(
+                1, lambda payload=payload: world.client.publish(b"t", payload, len(payload), 0) == 0
+            )
         world.run(1)
-        self.assertEqual([payload[:3] for payload in world.stack.broker.payloads], [b"%03d" % number for number in range(50)])
+        self.assertEqual(
+            [payload[:3] for payload in world.stack.broker.payloads],
+            [b"%03d" % number for number in range(50)],
+        )
         self.assertEqual(world.client.failures, 0)
         pings = world.stack.broker.came[PINGREQ]
         self.assertTrue(50 // 7 <= pings <= 50 // 3, pings)
 
     def test_a_message_longer_than_what_is_left_of_the_bound_waits_for_a_ping_alone(self):
-        """Less than half of the bound is taken, so nothing but the message itself asks for the proof."""
+        """Less than half of the bound is taken, so nothing but the message itself asks for the
+        proof.
+        """
         world = World(outbox=RamOutbox(4, 2900), keep_alive_s=0).connect()
         world.client.publish(b"t", b"small", 5, 0)
         world.run(1)
@@ -225,12 +242,19 @@ class TestWorkingPath(unittest.TestCase):
             world.run(1)  # the bound is used up
             world.stack.has_path = True
             world.stack.streams[-1].incoming = inbound(100)
-            world.run(20, lambda world=world: world.client.is_drained() and world.stack.broker.came.get(PUBACK, 0) == 100)
-            self.assertEqual((world.session.received, world.stack.broker.came[PUBACK]), (100, 100), size)
+            world.run(
+                20,
+                lambda world=world: (
+                    world.client.is_drained() and world.stack.broker.came.get(PUBACK, 0) == 100
+                ),
+            )
+            self.assertEqual(
+                (world.session.received, world.stack.broker.came[PUBACK]), (100, 100), size
+            )
             self.assertTrue(world.client.is_drained() and not world.client.failures)
 
     def test_qos_2_goes_through_both_ways(self):
-        """PUBREL has to go out before the window moves, and waits for room that the window takes."""
+        """PUBREL must go out before the window moves, and waits for room that the window takes."""
         for size in (20, 300, 450):
             world = World(ExactlyOnceSession, flash_outbox(NotedOutbox, 512)).connect()
             payload = bytes(size)
@@ -241,12 +265,20 @@ class TestWorkingPath(unittest.TestCase):
             self.assertTrue(world.client.is_drained(), size)
             self.assertEqual(world.stack.broker.came[lwip_model.PUBREL], 40)
             self.assertEqual(world.stack.broker.came[PUBLISH], 40)
-            self.assertEqual((world.session.received, world.client.failures, world.stack.lost_bytes), (20, 0, 0))
+            self.assertEqual(
+                (world.session.received, world.client.failures, world.stack.lost_bytes), (20, 0, 0)
+            )
 
     def test_a_collectors_board_replays_within_the_bound(self):
         outbox = flash_outbox()
         arguments = (b"durable", 1000)
-        world = World(DurableSession, outbox, keep_alive_s=0, arguments=arguments, record_bytes=TLS_RECORD_BYTES).connect()
+        world = World(
+            DurableSession,
+            outbox,
+            keep_alive_s=0,
+            arguments=arguments,
+            record_bytes=TLS_RECORD_BYTES,
+        ).connect()
         backlog(world.client, 450, 20)
         world.run(20, lambda: world.stack.broker.came.get(PUBLISH, 0) >= 60)
         self.assertTrue(world.session.replays >= 2 and not world.client.failures)

@@ -38,7 +38,9 @@ def everything(outbox):
 
 def fill(outbox, count, length=64):
     for _ in range(count):
-        assert outbox.append(TOPIC, b"%08d" % outbox.next_seq + bytes(length - 8), length) == status.OK
+        assert (
+            outbox.append(TOPIC, b"%08d" % outbox.next_seq + bytes(length - 8), length) == status.OK
+        )
 
 
 class TestFifo(unittest.TestCase):
@@ -47,7 +49,9 @@ class TestFifo(unittest.TestCase):
         fill(outbox, 100)
         found = everything(again(flash))
         self.assertEqual([seq for seq, _ in found], list(range(100)))
-        self.assertEqual([payload[:8] for _, payload in found], [b"%08d" % seq for seq in range(100)])
+        self.assertEqual(
+            [payload[:8] for _, payload in found], [b"%08d" % seq for seq in range(100)]
+        )
 
     def test_topic_and_flags_are_kept(self):
         flash, outbox = fresh()
@@ -77,7 +81,8 @@ class TestFifo(unittest.TestCase):
         for _ in range(500):
             fill(outbox, 1, 300)
             self.assertTrue(outbox.discard(outbox.next_seq - 1))
-        self.assertEqual([seq for seq, _ in everything(again(flash))], [499])  # its acknowledgement was in RAM only
+        # its acknowledgement was in RAM only
+        self.assertEqual([seq for seq, _ in everything(again(flash))], [499])
         outbox.save_state()
         self.assertEqual((everything(again(flash)), outbox.refused), ([], 0))
 
@@ -130,7 +135,9 @@ class TestFifo(unittest.TestCase):
         outbox.load(7)
         for seq in range(8, 30):
             flash.reads = 0
-            self.assertEqual((outbox.load(seq), outbox.loaded_seq, flash.reads), (status.OK, seq, 1))
+            self.assertEqual(
+                (outbox.load(seq), outbox.loaded_seq, flash.reads), (status.OK, seq, 1)
+            )
         self.assertEqual((outbox.load(30), flash.reads), (status.EMPTY, 1))
 
     def test_a_number_that_was_freed_gives_the_next_one_held(self):
@@ -142,7 +149,9 @@ class TestFifo(unittest.TestCase):
         self.assertEqual(outbox.unreadable, 0)
 
     def test_the_head_comes_round_to_the_block_that_was_read_last(self):
-        """All of it freed, what follows unread: the place where reading stopped is in a sector of another number now."""
+        """All of it freed, what follows unread: the place where reading stopped is in a sector of
+        another number now.
+        """
         for blocks in (2, 3, 5):
             _, outbox = fresh(blocks)
             while outbox._head == 0:
@@ -153,13 +162,17 @@ class TestFifo(unittest.TestCase):
             outbox.discard_through(first - 1)
             while outbox.append(TOPIC, bytes(300), 300) == status.OK:
                 pass
-            self.assertEqual((outbox._head, outbox.load(first), outbox.loaded_seq), (0, status.OK, first))
+            self.assertEqual(
+                (outbox._head, outbox.load(first), outbox.loaded_seq), (0, status.OK, first)
+            )
 
     def test_nothing_is_stored_before_mount_found_the_region_good(self):
         flash = flash_in_ram(4, image=b"littlefs" * 2048)
         outbox = Outbox(flash)
         for _ in range(2):
-            self.assertEqual((outbox.append(TOPIC, b"x", 1), outbox.reserve(1)), (status.BUSY, status.BUSY))
+            self.assertEqual(
+                (outbox.append(TOPIC, b"x", 1), outbox.reserve(1)), (status.BUSY, status.BUSY)
+            )
             self.assertEqual((outbox.load(0), outbox.erase_ahead()), (status.EMPTY, False))
             self.assertEqual(outbox.mount(), status.FOREIGN)
         self.assertEqual(flash.erases + flash.programs, 0)
@@ -173,7 +186,9 @@ class TestFifo(unittest.TestCase):
 
 
 class SparseFile:
-    """16 MiB of erased flash, of which only what was written takes RAM. Calls stay within a block, as the chip's do."""
+    """16 MiB of erased flash, of which only what was written takes RAM. Calls stay within a block,
+    as the chip's do.
+    """
 
     def __init__(self):
         self._blocks, self._at = {}, 0
@@ -245,9 +260,16 @@ class TestFlashUse(unittest.TestCase):
             for record_bytes in (64, 100, 128, 200, 256, 300, 509, 512):
                 flash, outbox = fresh(align=align, page_bytes=page_bytes, record_bytes=record_bytes)
                 sent = []
-                while len(sent) < 40:  # a short one before each, so that it begins at another place of a page
-                    sent += [bytes([len(sent)]) * (len(sent) % 7), bytes([len(sent)]) * (record_bytes - 16)]
-                    self.assertEqual([outbox.append(b"", payload, len(payload)) for payload in sent[-2:]], [status.OK] * 2)
+                # a short one before each, so that it begins at another place of a page
+                while len(sent) < 40:
+                    sent += [
+                        bytes([len(sent)]) * (len(sent) % 7),
+                        bytes([len(sent)]) * (record_bytes - 16),
+                    ]
+                    self.assertEqual(
+                        [outbox.append(b"", payload, len(payload)) for payload in sent[-2:]],
+                        [status.OK] * 2,
+                    )
                     self.assertEqual(outbox.load(outbox.next_seq - 1), status.OK)
                     self.assertEqual(loaded_payload(outbox), sent[-1])
                     outbox.discard_through(outbox.next_seq - 5)
@@ -255,7 +277,9 @@ class TestFlashUse(unittest.TestCase):
                 self.assertEqual([payload for _, payload in found][-4:], sent[-4:])
 
     def test_the_largest_region(self):
-        """4,096 blocks, the head just before the region's end: it goes round, and an erase outside would stop the test."""
+        """4,096 blocks, the head just before the region's end: it goes round, and an erase outside
+        would stop the test.
+        """
         flash = NorFlash(SparseFile(), 4096, 256)
         outbox = Outbox(flash)
         outbox.format(b"01234567")
@@ -265,7 +289,13 @@ class TestFlashUse(unittest.TestCase):
         self.assertEqual((outbox._head, len(everything(again(flash)))), (1, 30))
 
     def test_impossible_geometry_is_refused(self):
-        faulty = {"align": 3}, {"align": 512}, {"page_bytes": 100}, {"align": 64, "page_bytes": 32}, {"record_bytes": 9000}
+        faulty = (
+            {"align": 3},
+            {"align": 512},
+            {"page_bytes": 100},
+            {"align": 64, "page_bytes": 32},
+            {"record_bytes": 9000},
+        )
         for geometry in faulty:
             with self.assertRaises(ValueError):
                 Outbox(flash_in_ram(4), **geometry)
@@ -356,7 +386,9 @@ class TestFaults(unittest.TestCase):
                 fill(outbox, 1, 400)
         flash._file.seek(32)
         flash._file.write(bytes(4000))
-        self.assertEqual((outbox.load(0), outbox.oldest_seq, outbox.unreadable), (status.EMPTY, count, count))
+        self.assertEqual(
+            (outbox.load(0), outbox.oldest_seq, outbox.unreadable), (status.EMPTY, count, count)
+        )
         for seq in range(count, count + 20):  # and their block is used again
             fill(outbox, 1, 400)
             self.assertEqual((outbox.load(seq), outbox.loaded_seq), (status.OK, seq))
@@ -380,7 +412,10 @@ class TestFaults(unittest.TestCase):
         with self.assertRaises(KeyboardInterrupt):
             outbox.append(TOPIC, b"interrupted", 11)
         fill(outbox, 3)
-        self.assertEqual([payload[:8] for _, payload in everything(again(flash))], [b"%08d" % seq for seq in range(4)])
+        self.assertEqual(
+            [payload[:8] for _, payload in everything(again(flash))],
+            [b"%08d" % seq for seq in range(4)],
+        )
 
     def test_call_from_inside_a_call_is_refused(self):
         flash = flash_in_ram(3)
@@ -400,7 +435,9 @@ class TestFaults(unittest.TestCase):
 
 
 class TestLongRead(unittest.TestCase):
-    """One outbox, never mounted again, read at the next number and at any number while all else goes on."""
+    """One outbox, never mounted again, read at the next number and at any number while all else
+    goes on.
+    """
 
     def _step(self, outbox, seq):
         dice = random.getrandbits(4)
@@ -431,7 +468,9 @@ class TestLongRead(unittest.TestCase):
         return expected + 1
 
     def test_what_is_read_is_what_was_stored(self):
-        for seed, (blocks, align, page_bytes) in enumerate(((2, 4, 256), (3, 32, 32), (4, 256, 256), (7, 4, 4096))):
+        for seed, (blocks, align, page_bytes) in enumerate(
+            ((2, 4, 256), (3, 32, 32), (4, 256, 256), (7, 4, 4096))
+        ):
             random.seed(seed)
             flash = flash_in_ram(blocks, page_bytes)
             for fails in (-1, 40):  # with a program now and then that does not take
@@ -465,7 +504,9 @@ class TestForeignRegions(unittest.TestCase):
             image[28 + i] = crc >> 8 * i & 0xFF
         newer = flash_in_ram(4, image=bytes(image))
         outbox = Outbox(newer)
-        self.assertEqual((outbox.mount(), outbox.format(b"01234567")), (status.NEWER, status.FOREIGN))
+        self.assertEqual(
+            (outbox.mount(), outbox.format(b"01234567")), (status.NEWER, status.FOREIGN)
+        )
         self.assertEqual(newer.erases + newer.programs, 0)
 
     def test_format_refuses_what_is_not_blank_unless_forced(self):

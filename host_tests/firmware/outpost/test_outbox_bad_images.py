@@ -1,4 +1,6 @@
-"""Bad images: a clear status, never a crash, a hang or an invented message; what can be read is read."""
+"""Bad images: a clear status, never a crash, a hang or an invented message; what can be read is
+read.
+"""
 
 import random
 import unittest
@@ -25,7 +27,9 @@ def good_image(blocks, messages, length=20, freed=0):
 
 
 def read(image, blocks):
-    """(status, what is held) of an image; then the outbox must still take a message, or say why not."""
+    """(status, what is held) of an image; then the outbox must still take a message, or say why
+    not.
+    """
     outbox = Outbox(flash_in_ram(blocks, image=bytes(image)))
     result = outbox.mount()
     if result != status.OK:
@@ -37,7 +41,9 @@ def read(image, blocks):
 
 class TestBadImages(unittest.TestCase):
     def test_every_flipped_bit_of_a_small_image(self):
-        """One bit costs at most the message it is in; in the only header, the whole region is refused rather than guessed at."""
+        """One bit costs at most the message it is in; in the only header, the whole region is
+        refused rather than guessed at.
+        """
         image, good = good_image(2, 4)
         end = 32 + 4 * 40
         for bit in range(8 * (end + 8)):
@@ -59,7 +65,10 @@ class TestBadImages(unittest.TestCase):
                     damaged[i] ^= 0xA5
                 result, found = read(damaged, 3)
                 self.assertEqual(result, status.OK)
-                self.assertTrue(len(found) >= len(good) - 2, "%d at %d: %d of %d" % (length, start, len(found), len(good)))
+                self.assertTrue(
+                    len(found) >= len(good) - 2,
+                    "%d at %d: %d of %d" % (length, start, len(found), len(good)),
+                )
 
     def test_a_damaged_header_costs_its_sector_and_no_other(self):
         image, good = good_image(6, 180, 100)
@@ -68,7 +77,9 @@ class TestBadImages(unittest.TestCase):
             damaged[block * 4096 + 17] ^= 0x10
             result, found = read(damaged, 6)
             self.assertEqual(result, status.OK)
-            self.assertTrue(len(found) >= len(good) - 33, "block %d: %d of %d" % (block, len(found), len(good)))
+            self.assertTrue(
+                len(found) >= len(good) - 33, "block %d: %d of %d" % (block, len(found), len(good))
+            )
             for seq, payload in found.items():
                 self.assertEqual(good[seq], payload)
 
@@ -102,7 +113,9 @@ class TestBadImages(unittest.TestCase):
                 self.assertEqual(good[seq], payload)
 
     def test_records_of_an_earlier_life_of_the_block_are_not_taken(self):
-        """The CRC is bound to the sector: a valid record of another sector, at the right place, is none."""
+        """The CRC is bound to the sector: a valid record of another sector, at the right place, is
+        none.
+        """
         image, _ = good_image(2, 3)
         stale = bytearray(image)
         flash = flash_in_ram(2)

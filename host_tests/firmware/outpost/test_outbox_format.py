@@ -1,4 +1,6 @@
-"""`firmware/OUTBOX_FORMAT.md` and the code, held together: the page's example is what the code writes, and the code reads it."""
+"""`firmware/OUTBOX_FORMAT.md` and the code, held together: the page's example is what the code
+writes, and the code reads it.
+"""
 
 import unittest
 
@@ -37,7 +39,10 @@ class TestFormat(unittest.TestCase):
         for page_bytes in (4, 256):
             outbox = Outbox(flash_in_ram(_BLOCKS, image=example()), page_bytes=page_bytes)
             self.assertEqual(outbox.mount(), 0)
-            self.assertEqual((outbox.stream, outbox.oldest_seq, outbox.next_seq, outbox.boot), (b"3fa9c1d2", 1, 2, 2))
+            self.assertEqual(
+                (outbox.stream, outbox.oldest_seq, outbox.next_seq, outbox.boot),
+                (b"3fa9c1d2", 1, 2, 2),
+            )
             self.assertEqual(outbox.load(1), 0)
             at = outbox.topic_at
             self.assertEqual(bytes(outbox.buffer[at : at + 5]), b"a/b43")

@@ -1,5 +1,7 @@
 # cpython-only: compares interpreters
-"""The same operations leave byte-identical chips under CPython and under MicroPython, 64- and 32-bit."""
+"""The same operations leave byte-identical chips under CPython and under MicroPython, 64- and
+32-bit.
+"""
 
 import os
 import subprocess
@@ -18,7 +20,9 @@ PATHS = (*PRODUCT, FAKES)
 def run(command: list[str], variable: str, paths: Iterable[Path]) -> str:
     script = Path(__file__).with_name("same_operations.py")
     env = {**os.environ, variable: joined(*paths)}
-    return subprocess.run([*command, script], env=env, check=True, capture_output=True, text=True, timeout=120).stdout
+    return subprocess.run(
+        [*command, script], env=env, check=True, capture_output=True, text=True, timeout=120
+    ).stdout
 
 
 def test_images_are_identical():

@@ -15,7 +15,9 @@ class NoCrc(Outbox):
     """Mutant: believes any record whose length fits."""
 
     def _fits(self, at, salt):
-        return Outbox._fits(self, at, salt) or (self.buffer[at] < 0x80 and at + self._record_size <= self._filled)
+        return Outbox._fits(self, at, salt) or (
+            self.buffer[at] < 0x80 and at + self._record_size <= self._filled
+        )
 
 
 class NoSeal(Outbox):
@@ -26,7 +28,7 @@ class NoSeal(Outbox):
 
 
 class ErasesEarly(Outbox):
-    """Mutant: takes the eight oldest messages for acknowledged when it looks for a block to erase."""
+    """Mutant: takes the eight oldest messages for acknowledged when it needs a block to erase."""
 
     def _is_free(self, block):
         oldest = self.oldest_seq
@@ -101,7 +103,9 @@ class DeadBlock(NorFlash):
 
 
 def lost_over_a_dead_block(outbox_class):
-    """Messages that append() returned OK for, and a reset at once after it does not find. All of one length and content."""
+    """Messages that append() returned OK for, and a reset at once after it does not find. All of
+    one length and content.
+    """
     flash = DeadBlock(flash_in_ram(3)._file, 3)
     outbox = outbox_class(flash)
     outbox.format(b"01234567")
@@ -118,7 +122,10 @@ def lost_over_a_dead_block(outbox_class):
 class TestPowerLoss(unittest.TestCase):
     def test_nothing_promised_is_lost_and_nothing_is_invented(self):
         cuts, second_cuts, duplicates = power_loss.hunt(STEPS, seed=1)
-        print("%d cuts, %d second cuts, at most %d duplicates after one" % (cuts, second_cuts, duplicates))
+        print(
+            "%d cuts, %d second cuts, at most %d duplicates after one"
+            % (cuts, second_cuts, duplicates)
+        )
         self.assertTrue(cuts > 1000 and second_cuts > 100)
 
     def test_each_mutant_is_caught(self):

@@ -21,13 +21,21 @@ class TestWear(unittest.TestCase):
         for _ in range(MESSAGES):
             outbox.append(TOPIC, PAYLOAD, 64)
             outbox.discard(outbox.next_seq - 1)
-        programs, erases = (flash.programs - programs) / MESSAGES, (flash.erases - erases) / MESSAGES
+        programs, erases = (
+            (flash.programs - programs) / MESSAGES,
+            (flash.erases - erases) / MESSAGES,
+        )
         spread = max(flash.block_erases) - min(flash.block_erases)
-        print("%.4f erases, %.4f programs a message; erases of blocks differ by %d" % (erases, programs, spread))
+        print(
+            "%.4f erases, %.4f programs a message; erases of blocks differ by %d"
+            % (erases, programs, spread)
+        )
         self.assertTrue(erases <= 0.026 and programs <= 1.02 and spread <= 1)
 
     def test_mount_reads_by_fill(self):
-        """64 headers, and one sector: its header, 39 records, the end, and the rest that must be blank in pieces of 768 bytes."""
+        """64 headers, and one sector: its header, 39 records, the end, and the rest that must be
+        blank in pieces of 768 bytes.
+        """
         flash = flash_in_ram(64, 256)
         outbox = Outbox(flash)
         outbox.format(b"01234567")

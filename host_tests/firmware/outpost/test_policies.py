@@ -24,7 +24,9 @@ def everything(outbox):
         middle = outbox.topic_at + outbox.topic_length
         topic = bytes(outbox.buffer[outbox.topic_at : middle])
         seq = outbox.loaded_seq + 1
-        found.append((seq - 1, topic, bytes(outbox.buffer[middle : middle + outbox.payload_length])))
+        found.append(
+            (seq - 1, topic, bytes(outbox.buffer[middle : middle + outbox.payload_length]))
+        )
     return found
 
 
@@ -34,7 +36,10 @@ class TestDropOldest(unittest.TestCase):
         for seq in range(200):
             self.assertEqual(outbox.append(b"t", b"%03d" % seq + bytes(300), 303), status.OK)
         held = everything(outbox)
-        self.assertEqual([payload[:3] for _, _, payload in held], [b"%03d" % seq for seq in range(200 - len(held), 200)])
+        self.assertEqual(
+            [payload[:3] for _, _, payload in held],
+            [b"%03d" % seq for seq in range(200 - len(held), 200)],
+        )
         self.assertEqual((outbox.dropped, outbox.refused), (200 - len(held), 0))
         self.assertTrue(len(held) >= 2 * 12)
         again = Outbox(flash)
@@ -54,7 +59,10 @@ class TestDropOldest(unittest.TestCase):
         station = Station(bench.client, Pack(b"board-1"), Clock(0), [Sensor()], b"t", 10, 0)
         for now_ms in range(10, 1000, 10):
             self.assertTrue(station.step(now_ms))
-            self.assertTrue(b'"held":%d,' % bench.outbox.oldest_seq in bytes(station.pack.buffer[: station.pack.length]))
+            self.assertTrue(
+                b'"held":%d,' % bench.outbox.oldest_seq
+                in bytes(station.pack.buffer[: station.pack.length])
+            )
         self.assertTrue(bench.outbox.dropped > 50)
 
     def test_messages_dropped_in_flight_do_not_stop_the_client(self):
@@ -89,7 +97,9 @@ class TestNewestPerTopic(unittest.TestCase):
             outbox.append(b"often", bytes(300), 300)
         flags, seq = {}, 0
         while outbox.load(seq) == status.OK:
-            flags[bytes(outbox.buffer[outbox.topic_at : outbox.topic_at + outbox.topic_length])] = outbox.flags
+            flags[bytes(outbox.buffer[outbox.topic_at : outbox.topic_at + outbox.topic_length])] = (
+                outbox.flags
+            )
             seq = outbox.loaded_seq + 1
         self.assertEqual(flags[b"rare"], 0x50)
 

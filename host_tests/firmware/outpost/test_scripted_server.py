@@ -1,6 +1,7 @@
-"""The scripted server's own codec against the standard's bytes, then the client against a server that misbehaves: for each
-fault the status, the counter, and whether the connection stays. The stream is a fake one, the time simulated; what needs real
-sockets is in test_real_sockets.py."""
+"""The scripted server's own codec against the standard's bytes, then the client against a server
+that misbehaves: for each fault the status, the counter, and whether the connection stays. The
+stream is a fake one, the time simulated; what needs real sockets is in test_real_sockets.py.
+"""
 
 import unittest
 
@@ -12,28 +13,55 @@ from outpost.outbox import Outbox
 from outpost.subscribing import encode_filters
 from scripted_server import Malformed, answer, decode, decode_all, encode
 
-# kind, fields, bytes: by hand from chapter 3 of the standard, one row or more for each of the 14 packet types
+# kind, fields, bytes: by hand from chapter 3 of the standard, one row or more for each of the 14
+# packet types
 GOLDEN = (
-    ("CONNECT", {"client_id": b"d", "keep_alive": 60}, b"\x10\x0d\x00\x04MQTT\x04\x00\x00\x3c\x00\x01d"),
     (
         "CONNECT",
-        {"client_id": b"d", "clean": True, "will": (b"w", b"gone", 1, True), "user": b"me", "password": b"p"},
+        {"client_id": b"d", "keep_alive": 60},
+        b"\x10\x0d\x00\x04MQTT\x04\x00\x00\x3c\x00\x01d",
+    ),
+    (
+        "CONNECT",
+        {
+            "client_id": b"d",
+            "clean": True,
+            "will": (b"w", b"gone", 1, True),
+            "user": b"me",
+            "password": b"p",
+        },
         b"\x10\x1d\x00\x04MQTT\x04\xee\x00\x00\x00\x01d\x00\x01w\x00\x04gone\x00\x02me\x00\x01p",
     ),
-    ("CONNECT", {"client_id": b"d", "name": b"MQIsdp", "level": 3}, b"\x10\x0f\x00\x06MQIsdp\x03\x00\x00\x00\x00\x01d"),
+    (
+        "CONNECT",
+        {"client_id": b"d", "name": b"MQIsdp", "level": 3},
+        b"\x10\x0f\x00\x06MQIsdp\x03\x00\x00\x00\x00\x01d",
+    ),
     ("CONNACK", {"session_present": 1, "code": 0}, b"\x20\x02\x01\x00"),
     ("CONNACK", {"session_present": 0, "code": 5}, b"\x20\x02\x00\x05"),
     ("PUBLISH", {"topic": b"a/b", "qos": 1, "packet_id": 10}, b"\x32\x07\x00\x03a/b\x00\x0a"),
     ("PUBLISH", {"topic": b"t", "payload": b"x", "retain": True}, b"\x31\x04\x00\x01tx"),
     ("PUBLISH", {"topic": b"t", "payload": bytes(318)}, b"\x30\xc1\x02\x00\x01t" + bytes(318)),
-    ("PUBLISH", {"topic": b"t", "qos": 2, "packet_id": 0x1234, "dup": True}, b"\x3c\x05\x00\x01t\x12\x34"),
+    (
+        "PUBLISH",
+        {"topic": b"t", "qos": 2, "packet_id": 0x1234, "dup": True},
+        b"\x3c\x05\x00\x01t\x12\x34",
+    ),
     ("PUBACK", {"packet_id": 10}, b"\x40\x02\x00\x0a"),
     ("PUBREC", {"packet_id": 256}, b"\x50\x02\x01\x00"),
     ("PUBREL", {"packet_id": 65535}, b"\x62\x02\xff\xff"),
     ("PUBCOMP", {"packet_id": 1}, b"\x70\x02\x00\x01"),
-    ("SUBSCRIBE", {"packet_id": 10, "filters": [(b"a/b", 1), (b"c/#", 2)]}, b"\x82\x0e\x00\x0a\x00\x03a/b\x01\x00\x03c/#\x02"),
+    (
+        "SUBSCRIBE",
+        {"packet_id": 10, "filters": [(b"a/b", 1), (b"c/#", 2)]},
+        b"\x82\x0e\x00\x0a\x00\x03a/b\x01\x00\x03c/#\x02",
+    ),
     ("SUBACK", {"packet_id": 10, "codes": [0, 2, 128]}, b"\x90\x05\x00\x0a\x00\x02\x80"),
-    ("UNSUBSCRIBE", {"packet_id": 10, "filters": [b"a/b", b"+"]}, b"\xa2\x0a\x00\x0a\x00\x03a/b\x00\x01+"),
+    (
+        "UNSUBSCRIBE",
+        {"packet_id": 10, "filters": [b"a/b", b"+"]},
+        b"\xa2\x0a\x00\x0a\x00\x03a/b\x00\x01+",
+    ),
     ("UNSUBACK", {"packet_id": 10}, b"\xb0\x02\x00\x0a"),
     ("PINGREQ", {}, b"\xc0\x00"),
     ("PINGRESP", {}, b"\xd0\x00"),
@@ -41,15 +69,19 @@ GOLDEN = (
 )
 MALFORMED = (
     b"\x00\x00", b"\xf0\x00", b"\x30\xff\xff\xff\xff\x01", b"\x41\x02\x00\x01", b"\x60\x02\x00\x01",
-    b"\x80\x06\x00\x01\x00\x01a\x00",
-    b"\x40\x02\x00\x00", b"\x40\x03\x00\x01\x00", b"\x40\x01\x00", b"\x36\x07\x00\x03a/b\x00\x0a", b"\x38\x04\x00\x01tx",
-    b"\x30\x04\x00\x01#x", b"\x30\x04\x00\x01+x", b"\x30\x02\x00\x00", b"\x30\x04\x00\x09ab", b"\x30\x05\x00\x03a\x00b",
-    b"\x30\x04\x00\x02\xc0\x80", b"\x32\x05\x00\x01t\x00\x00", b"\x82\x02\x00\x01", b"\x82\x06\x00\x01\x00\x01a\x03",
-    b"\x82\x07\x00\x01\x00\x02#a\x00", b"\x82\x09\x00\x01\x00\x04a/#b\x00", b"\xa2\x02\x00\x01", b"\xa2\x06\x00\x01\x00\x02a+",
-    b"\x90\x03\x00\x01\x03", b"\x90\x02\x00\x01", b"\x20\x02\x02\x00", b"\x20\x02\x01\x01", b"\x20\x02\x00\x06", b"\xc0\x01\x00",
-    b"\x10\x0d\x00\x04MQTT\x04\x01\x00\x00\x00\x01d", b"\x10\x0d\x00\x04MQTT\x05\x00\x00\x00\x00\x01d",
-    b"\x10\x0c\x00\x04MQTT\x04\x00\x00\x00\x00\x00", b"\x10\x0d\x00\x04MQTT\x04\x08\x00\x00\x00\x01d",
-    b"\x10\x10\x00\x04MQTT\x04\x42\x00\x00\x00\x01d\x00\x01p", b"\x10\x13\x00\x04MQTT\x04\x1e\x00\x00\x00\x01d\x00\x01w\x00\x01m",
+    b"\x80\x06\x00\x01\x00\x01a\x00", b"\x40\x02\x00\x00", b"\x40\x03\x00\x01\x00", b"\x40\x01\x00",
+    b"\x36\x07\x00\x03a/b\x00\x0a", b"\x38\x04\x00\x01tx", b"\x30\x04\x00\x01#x",
+    b"\x30\x04\x00\x01+x", b"\x30\x02\x00\x00", b"\x30\x04\x00\x09ab", b"\x30\x05\x00\x03a\x00b",
+    b"\x30\x04\x00\x02\xc0\x80", b"\x32\x05\x00\x01t\x00\x00", b"\x82\x02\x00\x01",
+    b"\x82\x06\x00\x01\x00\x01a\x03", b"\x82\x07\x00\x01\x00\x02#a\x00",
+    b"\x82\x09\x00\x01\x00\x04a/#b\x00", b"\xa2\x02\x00\x01", b"\xa2\x06\x00\x01\x00\x02a+",
+    b"\x90\x03\x00\x01\x03", b"\x90\x02\x00\x01", b"\x20\x02\x02\x00", b"\x20\x02\x01\x01",
+    b"\x20\x02\x00\x06", b"\xc0\x01\x00", b"\x10\x0d\x00\x04MQTT\x04\x01\x00\x00\x00\x01d",
+    b"\x10\x0d\x00\x04MQTT\x05\x00\x00\x00\x00\x01d",
+    b"\x10\x0c\x00\x04MQTT\x04\x00\x00\x00\x00\x00",
+    b"\x10\x0d\x00\x04MQTT\x04\x08\x00\x00\x00\x01d",
+    b"\x10\x10\x00\x04MQTT\x04\x42\x00\x00\x00\x01d\x00\x01p",
+    b"\x10\x13\x00\x04MQTT\x04\x1e\x00\x00\x00\x01d\x00\x01w\x00\x01m",
 )  # fmt: skip
 
 
@@ -80,17 +112,29 @@ class TestCodec(unittest.TestCase):
 
     def test_takes_the_clients_own_packets(self):
         will = (b"w", b"gone", 2, True)
-        for options in ({}, {"clean": True}, {"user": b"me"}, {"user": b"me", "password": b"pw"}, {"will": will}, {"level": 3}):
+        for options in (
+            {},
+            {"clean": True},
+            {"user": b"me"},
+            {"user": b"me", "password": b"pw"},
+            {"will": will},
+            {"level": 3},
+        ):
             decoded = decode_all(encode_connect(b"dev", 300, **options))[0][1]
             self.assertEqual((decoded["client_id"], decoded["keep_alive"]), (b"dev", 300))
             for name, value in options.items():
                 self.assertEqual(decoded[name], value)
         entries = [[b"a/+", 1, -1], [b"#", 2, -1]]
-        self.assertEqual(decode_all(encode_filters(7, entries))[0][1], {"packet_id": 7, "filters": [(b"a/+", 1), (b"#", 2)]})
+        self.assertEqual(
+            decode_all(encode_filters(7, entries))[0][1],
+            {"packet_id": 7, "filters": [(b"a/+", 1), (b"#", 2)]},
+        )
 
 
 def said(bench):
-    """What the client wrote since the last look. Raises Malformed where a server would close the connection."""
+    """What the client wrote since the last look. Raises Malformed where a server would close the
+    connection.
+    """
     return decode_all(bench.stream.take())
 
 
@@ -136,7 +180,10 @@ class TestConnack(unittest.TestCase):
             first = bench.stream
             bench.say(encode("CONNACK", code=code), 2)
             self.assertEqual(outcome(bench, first), (False, status.REFUSED))
-            self.assertEqual((bench.session.return_code, bench.client.failures, bench.session.connects), (code, 1, 0))
+            self.assertEqual(
+                (bench.session.return_code, bench.client.failures, bench.session.connects),
+                (code, 1, 0),
+            )
             reconnected(bench, 0)
             self.assertEqual((bench.sent(), bench.session.return_code), ([(1, False, b"kept")], 0))
 
@@ -145,10 +192,18 @@ class TestConnack(unittest.TestCase):
             bench = Bench().poll(3)
             first = bench.stream
             bench.say(b"\x20\x02\x00" + bytes([code]), 2)
-            self.assertEqual((outcome(bench, first), bench.session.return_code), ((False, status.REFUSED), code))
+            self.assertEqual(
+                (outcome(bench, first), bench.session.return_code), ((False, status.REFUSED), code)
+            )
 
     def test_reserved_flags_and_session_present_with_a_refusal_are_protocol_errors(self):
-        for data in (b"\x20\x02\x02\x00", b"\x20\x02\xff\x00", b"\x20\x02\x01\x05", b"\x21\x02\x00\x00", b"\x20\x03\x00\x00\x00"):
+        for data in (
+            b"\x20\x02\x02\x00",
+            b"\x20\x02\xff\x00",
+            b"\x20\x02\x01\x05",
+            b"\x21\x02\x00\x00",
+            b"\x20\x03\x00\x00\x00",
+        ):
             bench = Bench().poll(3)
             first = bench.stream
             bench.say(data, 2)
@@ -178,7 +233,9 @@ class TestConnack(unittest.TestCase):
 
 
 class TestCutAtEveryByte(unittest.TestCase):
-    """The server's packet stops after n bytes and the connection ends. The next one carries on where it must."""
+    """The server's packet stops after n bytes and the connection ends. The next one carries on
+    where it must.
+    """
 
     def cut(self, bench, data, count, by_reset):
         bench.say(data[:count], 2)
@@ -200,7 +257,8 @@ class TestCutAtEveryByte(unittest.TestCase):
             bench.poll(3)
             self.cut(bench, data, count, by_reset)
             self.assertEqual(bench.session.connects, 0)
-            self.assertEqual(reconnected(bench).sent(), [(1, False, b"kept")])  # it never went out, so no DUP
+            # it never went out, so no DUP
+            self.assertEqual(reconnected(bench).sent(), [(1, False, b"kept")])
 
     def test_puback(self):
         for count, by_reset in self.each(puback(1)):
@@ -269,13 +327,20 @@ class TestCutAtEveryByte(unittest.TestCase):
 class TestHostileBytes(unittest.TestCase):
     def test_five_byte_remaining_length_closes_whole_at_its_fourth_byte_and_byte_by_byte(self):
         for first in (0x20, 0x30, 0x32, 0x40, 0x90, 0xD0):
-            for rest in (b"\x80\x80\x80\x80", b"\xff\xff\xff\xff\x01", b"\x80\x80\x80\x80\x00", b"\x82\x80\x80\x80\x00\x00\x01"):
+            for rest in (
+                b"\x80\x80\x80\x80",
+                b"\xff\xff\xff\xff\x01",
+                b"\x80\x80\x80\x80\x00",
+                b"\x82\x80\x80\x80\x00\x00\x01",
+            ):
                 for chunk in (None, 1, 2, 3):
                     for connack in (b"", encode("CONNACK")):
                         bench = Bench(chunk=chunk).poll(3).say(connack, 5)
                         stream = bench.stream
                         bench.say(bytes([first]) + rest, 9)
-                        self.assertEqual(outcome(bench, stream), DOWN, (first, rest, chunk, connack))
+                        self.assertEqual(
+                            outcome(bench, stream), DOWN, (first, rest, chunk, connack)
+                        )
 
     def test_a_length_of_256_mib_grows_nothing_and_is_skipped(self):
         bench = connected(keep_alive_s=0)
@@ -285,17 +350,26 @@ class TestHostileBytes(unittest.TestCase):
     def test_an_overlong_length_is_taken_for_what_it_says(self):
         bench = connected()
         bench.say(b"\x32\x88\x80\x00" + MESSAGE[2:])
-        self.assertEqual((bench.session.received, kinds(bench), outcome(bench, bench.stream)), (1, ["PUBACK"], UP))
+        self.assertEqual(
+            (bench.session.received, kinds(bench), outcome(bench, bench.stream)),
+            (1, ["PUBACK"], UP),
+        )
 
     def test_every_first_byte_with_a_body_of_an_identifier(self):
-        """What nobody asked for counts and the connection stays; every other type, and every wrong flag, closes it."""
+        """What nobody asked for counts and the connection stays; every other type, and every wrong
+        flag, closes it.
+        """
         for mode, counts in (("broker", (0x40,)), ("exactly once", (0x40, 0x50, 0x62, 0x70))):
             for first in range(256):
                 bench = connected(mode)
                 stream = bench.stream
                 bench.say(bytes([first]) + b"\x02\x00\x09", 3)
-                self.assertEqual(outcome(bench, stream), UP if first in counts else DOWN, (mode, first))
-                self.assertEqual(bench.session.ignored, 1 if first in counts and first != 0x62 else 0)
+                self.assertEqual(
+                    outcome(bench, stream), UP if first in counts else DOWN, (mode, first)
+                )
+                self.assertEqual(
+                    bench.session.ignored, 1 if first in counts and first != 0x62 else 0
+                )
 
     def test_every_first_byte_without_a_body(self):
         for first in range(256):
@@ -332,7 +406,14 @@ class TestHostileBytes(unittest.TestCase):
             self.assertEqual((bench.session.ignored, outcome(bench, bench.stream)), (1, UP))
 
     def test_topic_that_is_no_utf_8(self):
-        for topic in (b"\xff", b"a\x80", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82"):
+        for topic in (
+            b"\xff",
+            b"a\x80",
+            b"\xc0\xaf",
+            b"\xed\xa0\x80",
+            b"\xf4\x90\x80\x80",
+            b"\xe2\x82",
+        ):
             self.closes(encode("PUBLISH", topic=topic, payload=b"x"))
 
     def test_topic_with_nul(self):
@@ -374,7 +455,9 @@ class TestAcknowledgements(unittest.TestCase):
         bench.sent()
         for packet_id in (3, 17, 65535, 1, 1):
             bench.say(puback(packet_id))
-        self.assertEqual((bench.session.ignored, bench.session.acknowledged, bench.outbox.oldest_seq), (4, 1, 1))
+        self.assertEqual(
+            (bench.session.ignored, bench.session.acknowledged, bench.outbox.oldest_seq), (4, 1, 1)
+        )
         self.assertEqual((outcome(bench, bench.stream), said(bench)), (UP, []))
 
     def test_a_puback_repeated_while_an_older_one_is_missing_only_counts(self):
@@ -400,7 +483,10 @@ class TestAcknowledgements(unittest.TestCase):
     def test_puback_before_anything_was_sent_only_counts(self):
         bench = connected().say(puback(1))
         bench.publish(b"a")
-        self.assertEqual((bench.sent(), bench.session.ignored, bench.client.is_drained()), ([(1, False, b"a")], 1, False))
+        self.assertEqual(
+            (bench.sent(), bench.session.ignored, bench.client.is_drained()),
+            ([(1, False, b"a")], 1, False),
+        )
 
     def test_out_of_order_pubacks_free_each_message_once(self):
         bench, told = connected().publish(*[b"%d" % n for n in range(16)]), []
@@ -410,14 +496,20 @@ class TestAcknowledgements(unittest.TestCase):
         for packet_id in order:
             bench.say(puback(packet_id), 1)
         self.assertEqual(told, [packet_id - 1 for packet_id in order])
-        self.assertEqual((bench.session.ignored, bench.client.is_drained(), outcome(bench, bench.stream)), (0, True, UP))
+        self.assertEqual(
+            (bench.session.ignored, bench.client.is_drained(), outcome(bench, bench.stream)),
+            (0, True, UP),
+        )
 
     def test_a_puback_for_a_qos_2_message_frees_nothing(self):
         bench = connected("exactly once")
         bench.client.publish(TOPIC, b"x", 1, 2)
         bench.poll(4)
         bench.say(puback(1))
-        self.assertEqual((bench.session.ignored, bench.client.is_drained(), outcome(bench, bench.stream)), (1, False, UP))
+        self.assertEqual(
+            (bench.session.ignored, bench.client.is_drained(), outcome(bench, bench.stream)),
+            (1, False, UP),
+        )
 
     def test_repeated_pubrec_gets_pubrel_again_and_repeated_pubcomp_counts(self):
         bench = connected("exactly once")
@@ -432,7 +524,10 @@ class TestAcknowledgements(unittest.TestCase):
             self.assertEqual((found, outcome(bench, bench.stream)), ((True, ignored), UP))
 
     def test_suback_and_unsuback_that_nobody_asked_for_close(self):
-        for data in (encode("SUBACK", packet_id=32768, codes=[0]), encode("UNSUBACK", packet_id=32768)):
+        for data in (
+            encode("SUBACK", packet_id=32768, codes=[0]),
+            encode("UNSUBACK", packet_id=32768),
+        ):
             bench = connected()
             first = bench.stream
             bench.say(data, 3)
@@ -440,7 +535,8 @@ class TestAcknowledgements(unittest.TestCase):
 
     def test_suback_that_does_not_fit_the_request_closes_and_the_request_goes_again(self):
         unfit = (
-            encode("SUBACK", packet_id=32769, codes=[0, 1]), encode("SUBACK", packet_id=32768, codes=[0]),
+            encode("SUBACK", packet_id=32769, codes=[0, 1]),
+            encode("SUBACK", packet_id=32768, codes=[0]),
             encode("SUBACK", packet_id=32768, codes=[0, 1, 2]), encode("UNSUBACK", packet_id=32768),
         )  # fmt: skip
         for data in unfit:
@@ -493,7 +589,8 @@ class TestSilence(unittest.TestCase):
         while not first.closed:
             bench.poll()
         self.assertEqual(outcome(bench, first), (False, status.TIMED_OUT))
-        self.assertTrue(24_900 <= bench.now_ms - start + 400 <= 25_500, bench.now_ms - start)  # 15 s of rest, 10 s of waiting
+        # 15 s of rest, 10 s of waiting
+        self.assertTrue(24_900 <= bench.now_ms - start + 400 <= 25_500, bench.now_ms - start)
         self.assertEqual(reconnected(bench).sent(), [(1, True, b"kept")])
 
     def test_without_keep_alive_a_quiet_connection_stays(self):
@@ -501,7 +598,9 @@ class TestSilence(unittest.TestCase):
         self.assertEqual((outcome(bench, bench.stream), said(bench)), (UP, []))
 
     def test_a_server_that_says_no_more_but_reads_on(self):
-        """Half-closed: the end of its stream is the end of the connection; what was in flight goes again with DUP."""
+        """Half-closed: the end of its stream is the end of the connection; what was in flight goes
+        again with DUP.
+        """
         bench = connected().publish(b"kept")
         bench.sent()
         first = bench.stream
@@ -542,17 +641,32 @@ class TestSegments(unittest.TestCase):
     def conversation(self, chunk):
         """Everything that a server may say, at once: what the client made of it."""
         bench, told = Bench("exactly once", chunk=chunk, keep_alive_s=0), []
-        bench.session.on_message = lambda m: told.append(bytes(m.buffer[m.payload_at : m.payload_at + m.payload_length]))
+        bench.session.on_message = lambda m: told.append(
+            bytes(m.buffer[m.payload_at : m.payload_at + m.payload_length])
+        )
         bench.session.subscribe(b"a/b", 2)
         bench.publish(b"one")
         bench.client.publish(TOPIC, b"two", 3, 2)
         bench.connect().poll(30).stream.take()
-        data = encode("SUBACK", packet_id=32768, codes=[2]) + puback(1) + encode("PUBREC", packet_id=2) + encode("PINGRESP")
+        data = (
+            encode("SUBACK", packet_id=32768, codes=[2])
+            + puback(1)
+            + encode("PUBREC", packet_id=2)
+            + encode("PINGRESP")
+        )
         for number in range(3):
-            data += encode("PUBLISH", topic=b"a/b", payload=b"%d" % number, qos=number, packet_id=number + 1)
+            data += encode(
+                "PUBLISH", topic=b"a/b", payload=b"%d" % number, qos=number, packet_id=number + 1
+            )
         bench.say(data + encode("PUBREL", packet_id=3), 200)
         bench.say(encode("PUBCOMP", packet_id=2), 10)  # not before the PUBREL went out
-        return told, bench.session.filters[0][2], bench.client.is_drained(), bench.session.acknowledged, kinds(bench)
+        return (
+            told,
+            bench.session.filters[0][2],
+            bench.client.is_drained(),
+            bench.session.acknowledged,
+            kinds(bench),
+        )
 
     def test_one_byte_per_segment_glued_and_all_between_are_the_same(self):
         expected = ([b"0", b"1", b"2"], 2, True, 2, ["PUBREL", "PUBACK", "PUBREC", "PUBCOMP"])
@@ -563,7 +677,12 @@ class TestSegments(unittest.TestCase):
 
     def test_100_glued_messages_are_acknowledged_in_their_order(self):
         bench = connected()
-        data = b"".join([encode("PUBLISH", topic=b"a/b", payload=b"x", qos=1, packet_id=1 + n) for n in range(100)])
+        data = b"".join(
+            [
+                encode("PUBLISH", topic=b"a/b", payload=b"x", qos=1, packet_id=1 + n)
+                for n in range(100)
+            ]
+        )
         say_all(bench, data)
         self.assertEqual([fields["packet_id"] for _, fields in said(bench)], list(range(1, 101)))
         self.assertEqual(bench.session.received, 100)
@@ -572,18 +691,27 @@ class TestSegments(unittest.TestCase):
         bench = connected(keep_alive_s=0)
         data = encode("PUBLISH", topic=b"a/b", payload=bytes(65_536), qos=1, packet_id=7)
         say_all(bench, data)
-        self.assertEqual((bench.session.skipped, bench.session.received, outcome(bench, bench.stream)), (1, 0, UP))
-        self.assertEqual((said(bench), len(bench.session.buffer)), ([("PUBACK", {"packet_id": 7})], 256))
+        self.assertEqual(
+            (bench.session.skipped, bench.session.received, outcome(bench, bench.stream)),
+            (1, 0, UP),
+        )
+        self.assertEqual(
+            (said(bench), len(bench.session.buffer)), ([("PUBACK", {"packet_id": 7})], 256)
+        )
         bench.say(MESSAGE)
         self.assertEqual(bench.session.received, 1)
 
     def test_a_sound_topic_that_the_buffer_does_not_hold_is_skipped(self):
-        """It cannot be acknowledged, its identifier being behind the buffer. Closed, it would come again for ever."""
+        """It cannot be acknowledged, its identifier being behind the buffer. Closed, it would come
+        again for ever.
+        """
         for qos in (0, 1):
             bench = connected(keep_alive_s=0)
             first = bench.stream
             say_all(bench, encode("PUBLISH", topic=b"t" * 300, payload=b"x", qos=qos, packet_id=7))
-            self.assertEqual((bench.session.skipped, outcome(bench, first), said(bench)), (1, UP, []))
+            self.assertEqual(
+                (bench.session.skipped, outcome(bench, first), said(bench)), (1, UP, [])
+            )
 
 
 class TestOrdinaryServer(unittest.TestCase):
@@ -602,11 +730,17 @@ class TestOrdinaryServer(unittest.TestCase):
                 bench.stream.say(answer(kind, fields))
             if turn in (50, 60, 70):
                 number = turn // 10 - 5
-                bench.stream.say(encode("PUBLISH", topic=b"c/d", payload=b"y", qos=number, packet_id=9 * number))
+                bench.stream.say(
+                    encode("PUBLISH", topic=b"c/d", payload=b"y", qos=number, packet_id=9 * number)
+                )
         bench.client.close()
-        self.assertEqual((bench.client.is_drained(), bench.session.acknowledged, told), (True, 4, [0, 1, 2]))
+        self.assertEqual(
+            (bench.client.is_drained(), bench.session.acknowledged, told), (True, 4, [0, 1, 2])
+        )
         self.assertEqual((bench.session.ignored, bench.session.connects), (0, 1))
-        self.assertEqual((heard.count("PUBLISH"), heard.count("PUBREL"), heard[0]), (4, 2, "CONNECT"))
+        self.assertEqual(
+            (heard.count("PUBLISH"), heard.count("PUBREL"), heard[0]), (4, 2, "CONNECT")
+        )
         self.assertEqual(kinds(bench), ["DISCONNECT"])
 
 

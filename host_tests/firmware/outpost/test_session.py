@@ -209,7 +209,7 @@ class TestWindow(unittest.TestCase):
         publish(one, 2)
         written(one)
         strange = b"\x40\x02\x00\x00", b"\x40\x02\x00\x09", b"\x40\x02\xff\xff"
-        for data in (*strange, puback(1), puback(1)):
+        for data in strange + (puback(1), puback(1)):
             self.assertEqual(say(one, data), status.OK)
         self.assertEqual((one.ignored, one.base, one.told), (4, 0, [1]))
 

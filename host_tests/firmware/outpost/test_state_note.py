@@ -61,7 +61,9 @@ class TestEndOfNumbers(unittest.TestCase):
         for one in (outbox, Outbox(flash)):
             if one is not outbox:
                 self.assertEqual(one.mount(), status.OK)
-            self.assertEqual((one.load(0), one.loaded_seq, one.next_seq, one.oldest_seq), (status.OK, 0, 1, 0))
+            self.assertEqual(
+                (one.load(0), one.loaded_seq, one.next_seq, one.oldest_seq), (status.OK, 0, 1, 0)
+            )
             self.assertTrue(one.stream != b"01234567" and len(one.stream) == 8)
 
 

@@ -10,7 +10,9 @@ MESSAGE = b"\x32\x08\x00\x03a/b\x00\x0ax"
 def answers(bench):
     """(SUBSCRIBE and UNSUBSCRIBE packets, everything else) that went out since the last look."""
     packets = split(bench.poll(4).stream.take())
-    return [p for p in packets if p[0] in (0x82, 0xA2)], [p for p in packets if p[0] not in (0x82, 0xA2)]
+    return [p for p in packets if p[0] in (0x82, 0xA2)], [
+        p for p in packets if p[0] not in (0x82, 0xA2)
+    ]
 
 
 class TestSubscriptions(unittest.TestCase):
@@ -29,7 +31,9 @@ class TestSubscriptions(unittest.TestCase):
         bench.session.subscribe(b"b/#", 1)
         bench.poll(2).stream.say(b"\x20\x02\x00\x00")
         subscribes, _ = answers(bench)
-        self.assertEqual(subscribes, [(0x82, b"\x80\x00" + b"\x00\x03a/+\x00" + b"\x00\x03b/#\x01")])
+        self.assertEqual(
+            subscribes, [(0x82, b"\x80\x00" + b"\x00\x03a/+\x00" + b"\x00\x03b/#\x01")]
+        )
         bench.say(b"\x90\x04\x80\x00\x00\x80")
         self.assertEqual(bench.session.filters, [[b"a/+", 0, 0], [b"b/#", 1, 128]])
         self.assertEqual((bench.session.refused, bench.client.is_connected()), (1, True))
@@ -71,15 +75,21 @@ class TestSubscriptions(unittest.TestCase):
 
     def test_unasked_and_broken_answers_are_protocol_errors(self):
         for answer in (
-            b"\x90\x03\x80\x00\x00", b"\x90\x05\x80\x01\x00\x01\x00", b"\x90\x05\x80\x00\x00\x03\x00", b"\x90\x02\x80\x00",
-            b"\xb0\x02\x80\x00", b"\x90\x06\x80\x00\x00\x00\x00\x00", b"\x90\xac\x02" + bytes(300), b"\xb0\x03\x80\x00\x00",
+            b"\x90\x03\x80\x00\x00", b"\x90\x05\x80\x01\x00\x01\x00",
+            b"\x90\x05\x80\x00\x00\x03\x00", b"\x90\x02\x80\x00", b"\xb0\x02\x80\x00",
+            b"\x90\x06\x80\x00\x00\x00\x00\x00", b"\x90\xac\x02" + bytes(300),
+            b"\xb0\x03\x80\x00\x00",
         ):  # fmt: skip
             bench = Bench()
             for name in (b"1", b"2", b"3"):
                 bench.session.subscribe(name, 1)
             bench.connect()
             bench.say(answer)
-            self.assertEqual((bench.client.is_connected(), bench.client.last_error), (False, status.PROTOCOL_ERROR), answer)
+            self.assertEqual(
+                (bench.client.is_connected(), bench.client.last_error),
+                (False, status.PROTOCOL_ERROR),
+                answer,
+            )
         bench = Bench().connect()
         bench.say(b"\x90\x03\x80\x00\x00")
         self.assertEqual(bench.client.last_error, status.PROTOCOL_ERROR)
@@ -88,7 +98,9 @@ class TestSubscriptions(unittest.TestCase):
 class TestMessages(unittest.TestCase):
     def test_acknowledged_after_the_handler_returned(self):
         bench, seen = Bench().connect(), []
-        bench.session.on_message = lambda message: seen.append((message.payload_length, bench.stream.length))
+        bench.session.on_message = lambda message: seen.append(
+            (message.payload_length, bench.stream.length)
+        )
         bench.say(MESSAGE)
         self.assertEqual((seen, bench.stream.take()), ([(1, 0)], puback(10)))
 
@@ -97,12 +109,31 @@ class TestMessages(unittest.TestCase):
 
         def keep(m):
             payload = bytes(m.buffer[m.payload_at : m.payload_at + m.payload_length])
-            seen.append((bytes(m.buffer[2 : 2 + m.topic_length]), payload, m.first & 15, m.is_on(b"a/b"), m.is_on(b"a/c")))
+            seen.append(
+                (
+                    bytes(m.buffer[2 : 2 + m.topic_length]),
+                    payload,
+                    m.first & 15,
+                    m.is_on(b"a/b"),
+                    m.is_on(b"a/c"),
+                )
+            )
 
         bench.session.on_message = keep
-        for first, body in ((0x31, b"\x00\x03a/bxy"), (0x3A, b"\x00\x03a/b\x00\x07"), (0x30, b"\x00\x03a/b")):
+        for first, body in (
+            (0x31, b"\x00\x03a/bxy"),
+            (0x3A, b"\x00\x03a/b\x00\x07"),
+            (0x30, b"\x00\x03a/b"),
+        ):
             bench.say(bytes([first, len(body)]) + body)
-        self.assertEqual(seen, [(b"a/b", b"xy", 1, True, False), (b"a/b", b"", 10, True, False), (b"a/b", b"", 0, True, False)])
+        self.assertEqual(
+            seen,
+            [
+                (b"a/b", b"xy", 1, True, False),
+                (b"a/b", b"", 10, True, False),
+                (b"a/b", b"", 0, True, False),
+            ],
+        )
 
     def test_a_handler_that_raises_does_not_acknowledge(self):
         bench = Bench().connect()
@@ -112,7 +143,10 @@ class TestMessages(unittest.TestCase):
 
         bench.session.on_message = broken
         bench.say(MESSAGE)
-        self.assertEqual((bench.stream.take(), bench.session.handler_errors, bench.client.is_connected()), (b"", 1, True))
+        self.assertEqual(
+            (bench.stream.take(), bench.session.handler_errors, bench.client.is_connected()),
+            (b"", 1, True),
+        )
 
     def test_glued_and_dripping_packets(self):
         for chunk in (1, 2, 5, 128):
@@ -130,8 +164,9 @@ class TestMessages(unittest.TestCase):
 
     def test_broken_publishes_are_protocol_errors(self):
         broken = (
-            b"\x36\x07\x00\x03a/b\x00\x0a", b"\x34\x07\x00\x03a/b\x00\x0a", b"\x32\x07\x00\x03a/b\x00\x00", b"\x30\x02\x00\x00",
-            b"\x30\x04\x00\x09ab", b"\x30\x01\x00", b"\x30\x05\x00\x03a\x00b", b"\x30\x05\x00\x03a\xc0\x80", b"\x30\x00",
+            b"\x36\x07\x00\x03a/b\x00\x0a", b"\x34\x07\x00\x03a/b\x00\x0a",
+            b"\x32\x07\x00\x03a/b\x00\x00", b"\x30\x02\x00\x00", b"\x30\x04\x00\x09ab",
+            b"\x30\x01\x00", b"\x30\x05\x00\x03a\x00b", b"\x30\x05\x00\x03a\xc0\x80", b"\x30\x00",
         )  # fmt: skip
         for data in broken:
             bench = Bench().connect()
@@ -149,9 +184,10 @@ class TestUtf8(unittest.TestCase):
 
     def test_ill_formed(self):
         for data in (
-            b"\x00", b"\x80", b"\xbf", b"\xc0\x80", b"\xc1\xbf", b"\xe0\x80\x80", b"\xe0\x9f\xbf", b"\xed\xa0\x80",
-            b"\xed\xbf\xbf", b"\xf0\x80\x80\x80", b"\xf0\x8f\xbf\xbf", b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xff",
-            b"\xc3a", b"\xe2\x82a", b"\xc3\xc3", b"\xfe", b"\xf8\x88\x80\x80\x80",
+            b"\x00", b"\x80", b"\xbf", b"\xc0\x80", b"\xc1\xbf", b"\xe0\x80\x80", b"\xe0\x9f\xbf",
+            b"\xed\xa0\x80", b"\xed\xbf\xbf", b"\xf0\x80\x80\x80", b"\xf0\x8f\xbf\xbf",
+            b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xff", b"\xc3a", b"\xe2\x82a", b"\xc3\xc3",
+            b"\xfe", b"\xf8\x88\x80\x80\x80",
         ):  # fmt: skip
             self.assertFalse(is_topic(data, 0, len(data)), data)
 

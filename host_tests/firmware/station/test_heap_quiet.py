@@ -40,7 +40,13 @@ WORD_BYTES = 4 if sys.maxsize < 1 << 32 else 8
 BYTES_PER_S = 100 * WORD_BYTES  # of garbage at most, questions and connections included
 FRAME_BYTES = 0  # a turn that connects: no frame of the client is longer than 11 words
 CLIENT_ID = b"board-" + binascii.hexlify(os.urandom(4))
-GIVEN = {"device_id": "board-1", "broker_host": "broker.test", "mode": "broker", "wifi_ssid": "home", "interval_ms": 86_400_000}
+GIVEN = {
+    "device_id": "board-1",
+    "broker_host": "broker.test",
+    "mode": "broker",
+    "wifi_ssid": "home",
+    "interval_ms": 86_400_000,
+}
 CONNACK, PUBACK = b"\x20\x02\0\0", b"\x40\x02\0\1"
 SECURE = {"broker_host": "10.0.0.7", "tls": True, "ca_file": "ca.der", "broker_port": 1883}
 BY_ADDRESS = {"ntp_host": "10.0.0.8", "broker_host": "10.0.0.7"}  # no question to a name server
@@ -174,9 +180,15 @@ class Checks(unittest.TestCase):
         world.turn_ms = LONG_TURN_MS
         garbage = world.measured(LONG_TURNS)[1]
         where = "%s, %s, %d-bit" % (world.name, what, 8 * WORD_BYTES)
-        print("%s: %d turns, gross %d B, net %d B; 60 s, net %d B" % (where, TURNS, gross, net, garbage))
+        print(
+            "%s: %d turns, gross %d B, net %d B; 60 s, net %d B"
+            % (where, TURNS, gross, net, garbage)
+        )
         self.assertEqual(net, 0, where)
-        self.assertTrue(gross == 0 or (connects and gross <= FRAME_BYTES * TURNS), where + ": gross %d B" % gross)
+        self.assertTrue(
+            gross == 0 or (connects and gross <= FRAME_BYTES * TURNS),
+            where + ": gross %d B" % gross,
+        )
         self.assertTrue(garbage < 60 * BYTES_PER_S, where + ": %d B in 60 s" % garbage)
 
     def settle(self, world, sent):

@@ -1,5 +1,7 @@
 # cpython-only: starts boards as processes of MicroPython
-"""firmware/main.py on the UNIX board, as a process: what it says when it cannot work, and that it works."""
+"""firmware/main.py on the UNIX board, as a process: what it says when it cannot work, and that it
+works.
+"""
 
 import json
 import os
@@ -20,11 +22,24 @@ def run_board(folder: Path, settings: object, **simulation: object) -> subproces
     if command is None:
         pytest.skip("missing: MicroPython for i386; run `make setup`")
     if settings is not None:
-        (folder / "settings.json").write_text(settings if isinstance(settings, str) else json.dumps(settings))
+        (folder / "settings.json").write_text(
+            settings if isinstance(settings, str) else json.dumps(settings)
+        )
     (folder / "simulation.json").write_text(json.dumps({"stop_file": "stop", **simulation}))
-    env = {**os.environ, "MICROPYPATH": f"{REPOSITORY}/firmware:{REPOSITORY}/boards:{REPOSITORY}/boards/UNIX"}
+    env = {
+        **os.environ,
+        "MICROPYPATH": f"{REPOSITORY}/firmware:{REPOSITORY}/boards:{REPOSITORY}/boards/UNIX",
+    }
     main = REPOSITORY / "firmware" / "main.py"
-    return subprocess.run([*command, main], cwd=folder, env=env, check=False, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [*command, main],
+        cwd=folder,
+        env=env,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,8 +78,16 @@ def test_an_image_of_another_size_is_refused(tmp_path):
 
 
 def test_a_board_stores_loses_power_and_delivers_after_the_boot(tmp_path):
-    """Broker mode. First without a broker, until the power goes in the 20th flash operation; then with one."""
-    settings = {**SETTINGS, "mode": "broker", "interval_ms": 5, "broker_port": 1, "sensors": ["load"]}
+    """Broker mode. First without a broker, until the power goes in the 20th flash operation; then
+    with one.
+    """
+    settings = {
+        **SETTINGS,
+        "mode": "broker",
+        "interval_ms": 5,
+        "broker_port": 1,
+        "sensors": ["load"],
+    }
     done = run_board(tmp_path, settings, cut_at_operation=20, cut_mode="first")
     assert done.returncode == 137
     journal = (tmp_path / "journal.txt").read_text().splitlines()
@@ -80,7 +103,13 @@ def test_a_board_stores_loses_power_and_delivers_after_the_boot(tmp_path):
 
 
 def test_a_crash_is_kept_in_a_file_and_the_outbox_stays_as_it_was(tmp_path):
-    settings = {**SETTINGS, "mode": "broker", "interval_ms": 5, "broker_port": 1, "sensors": ["load"]}
+    settings = {
+        **SETTINGS,
+        "mode": "broker",
+        "interval_ms": 5,
+        "broker_port": 1,
+        "sensors": ["load"],
+    }
     (tmp_path / "counters.new").mkdir()  # the board wants to write a file there
     done = run_board(tmp_path, settings)
     assert (done.returncode, done.stdout) == (1, "")

@@ -8,15 +8,22 @@ GOOD = {"device_id": "board-1", "broker_host": "127.0.0.1"}
 class TestSettings(unittest.TestCase):
     def test_defaults_are_filled_in(self):
         settings = check(GOOD)
-        self.assertEqual((settings["broker_port"], settings["mode"], settings["sensors"]), (1883, "collector", None))
+        self.assertEqual(
+            (settings["broker_port"], settings["mode"], settings["sensors"]),
+            (1883, "collector", None),
+        )
 
     def test_tls_changes_the_port_and_the_name_is_the_hosts_if_not_given(self):
         self.assertEqual((check(GOOD)["tls"], check(GOOD)["broker_port"]), (False, 1883))
         given = dict(GOOD)
         given.update({"tls": True, "ca_file": "ca.der"})
-        self.assertEqual((check(given)["broker_port"], check(given)["server_name"]), (8883, "127.0.0.1"))
+        self.assertEqual(
+            (check(given)["broker_port"], check(given)["server_name"]), (8883, "127.0.0.1")
+        )
         given.update({"broker_port": 1, "server_name": "broker.example"})
-        self.assertEqual((check(given)["broker_port"], check(given)["server_name"]), (1, "broker.example"))
+        self.assertEqual(
+            (check(given)["broker_port"], check(given)["server_name"]), (1, "broker.example")
+        )
 
     def test_each_fault_gives_one_line_that_names_the_key(self):
         for change, key in (
@@ -49,7 +56,10 @@ class TestSettings(unittest.TestCase):
 
     def test_keys_of_wifi_are_optional_and_a_password_is_never_shown(self):
         settings = check(GOOD)
-        self.assertEqual((settings["wifi_ssid"], settings["wifi_country"], settings["ntp_host"]), ("", "", "pool.ntp.org"))
+        self.assertEqual(
+            (settings["wifi_ssid"], settings["wifi_country"], settings["ntp_host"]),
+            ("", "", "pool.ntp.org"),
+        )
         for key in ("wifi_password", "password"):
             for wrong in (31415926, "31415926" * 20):
                 given = dict(GOOD)
@@ -60,7 +70,10 @@ class TestSettings(unittest.TestCase):
                 self.assertTrue("'" + key + "'" in message and "31415926" not in message, message)
 
     def test_missing_key_and_missing_file_are_named(self):
-        for given, missing in (({"device_id": "a"}, "broker_host"), ({"broker_host": "a"}, "device_id")):
+        for given, missing in (
+            ({"device_id": "a"}, "broker_host"),
+            ({"broker_host": "a"}, "device_id"),
+        ):
             with self.assertRaises(SettingsError) as caught:
                 check(given)
             self.assertTrue("'" + missing + "' is missing" in str(caught.exception))

@@ -19,7 +19,9 @@ class Sensor:
 
 def station(interval_ms=100, sensors=None):
     bench = Bench()
-    found = Station(bench.client, Pack(b"board-1"), Clock(0), sensors or [Sensor()], b"t", interval_ms, 0)
+    found = Station(
+        bench.client, Pack(b"board-1"), Clock(0), sensors or [Sensor()], b"t", interval_ms, 0
+    )
     return bench, found
 
 
@@ -71,7 +73,8 @@ class TestWear(unittest.TestCase):
         self.assertEqual([number for number, _, _ in told], list(range(0, 1000, 64)))
         self.assertEqual({blocks for _, _, blocks in told}, {8})
         self.assertTrue(flash.erases - formatted > 20)
-        differences = [difference for _, difference, _ in told[4:]]  # after the first round, which needs no erase
+        # after the first round, which needs no erase
+        differences = [difference for _, difference, _ in told[4:]]
         self.assertTrue(max(differences) - min(differences) <= 1, str(differences))
 
 

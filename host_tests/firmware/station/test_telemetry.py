@@ -20,14 +20,16 @@ class TestNumbers(unittest.TestCase):
 
     def test_decimals(self):
         for value, exponent, expected in (
-            (42, -2, "0.42"), (-5, -1, "-0.5"), (12345, -3, "12.345"), (7, 0, "7"), (42, 3, "42e3"), (0, -2, "0.00"),
-            (100, -2, "1.00"), (-1, -9, "-0.000000001"),
+            (42, -2, "0.42"), (-5, -1, "-0.5"), (12345, -3, "12.345"), (7, 0, "7"), (42, 3, "42e3"),
+            (0, -2, "0.00"), (100, -2, "1.00"), (-1, -9, "-0.000000001"),
         ):  # fmt: skip
             self.assertEqual(text(telemetry.put_decimal, value, exponent), expected)
             json.loads(expected)
 
     def test_times(self):
-        self.assertEqual(text(telemetry.put_time, 20_413, 45_296_007), str(20_413 * 86400 + 45296) + ".007")
+        self.assertEqual(
+            text(telemetry.put_time, 20_413, 45_296_007), str(20_413 * 86400 + 45296) + ".007"
+        )
         self.assertEqual(text(telemetry.put_time, 0, 5_123), "5.123")
         self.assertEqual(text(telemetry.put_time, 0, 105_004), "105.004")
         self.assertEqual(text(telemetry.put_time, 30_000, 0), "2592000000.000")

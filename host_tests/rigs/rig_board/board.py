@@ -1,4 +1,5 @@
-"""The board of `rig_console.py`: outbox in pinned blocks of its own littlefs, a counter as its sensor.
+"""The board of `rig_console.py`: outbox in pinned blocks of its own littlefs, a counter as its
+sensor.
 
 Prints a line when it is connected, as a board's program may.
 """

@@ -28,13 +28,18 @@ STAND_INS = ("network", "rig_link", "socket")
 
 @functools.cache
 def stand_ins() -> dict[str, bytes]:
-    """Compiled: a board has network and socket built in, so a start should not pay for a compiler."""
-    return {f"/lib/{name}.mpy": compile_one(ON_CHIP / f"{name}.py", f"{name}.py") for name in STAND_INS}
+    """Compiled: a board has network and socket built in; a start should not pay for a compiler."""
+    return {
+        f"/lib/{name}.mpy": compile_one(ON_CHIP / f"{name}.py", f"{name}.py") for name in STAND_INS
+    }
 
 
 def ppp_stand_in() -> dict[str, bytes]:
     """For an interpreter with lwIP: only the radio is not the port's."""
-    return {"/lib/ppp_wlan.py": (ON_CHIP / "ppp_wlan.py").read_bytes(), "/boot.py": b"import ppp_wlan\n"}
+    return {
+        "/lib/ppp_wlan.py": (ON_CHIP / "ppp_wlan.py").read_bytes(),
+        "/boot.py": b"import ppp_wlan\n",
+    }
 
 
 def flash_image(

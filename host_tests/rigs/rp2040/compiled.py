@@ -41,7 +41,9 @@ def compile_one(source: Path, title: str, optimize: int = OPTIMIZE) -> bytes:
 
 
 def packages(checkout: Path, optimize: int = OPTIMIZE) -> dict[str, bytes]:
-    """/lib/<package>/<module>.mpy for every package in firmware/ and boards/support. Raises ToolError."""
+    """/lib/<package>/<module>.mpy for every package in firmware/ and boards/support. Raises
+    ToolError.
+    """
     firmware = checkout / "firmware"
     sources = sorted(path for path in firmware.glob("*/**/*.py") if "__pycache__" not in path.parts)
     sources += sorted((checkout / "boards" / "support").glob("*.py"))

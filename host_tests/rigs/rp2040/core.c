@@ -6,7 +6,8 @@
  * any other peripheral. Every other address goes to Python through two callbacks, so that
  * rp2040py's peripherals answer. Counts cycles as rp2040py does: 2 for a load or store, 4 and 5 on
  * the peripheral bus, 2 for a taken branch; no cost for a miss of the XIP cache.
- * host_tests/rigs/test_rp2_core.py holds it against rp2040py's own core, instruction by instruction.
+ * host_tests/rigs/test_rp2_core.py holds it against rp2040py's own core, one instruction after the
+ * other.
  */
 #include <stdint.h>
 #include <string.h>

@@ -53,10 +53,28 @@ class State(ctypes.Structure):
             )
         ]
         + [("pending", _WORD), ("enabled", _WORD), ("priority", _WORD * 4)]
-        + [(name, _WORD) for name in ("pending_nmi", "pending_pendsv", "pending_svcall", "pending_systick")]
-        + [(name, _WORD) for name in ("vtor", "shpr2", "shpr3", "event", "attention", "unknown_opcode")]
-        + [(name, _WORD) for name in ("dividend", "divisor", "quotient", "remainder", "divider_csr", "spinlocks")]
-        + [(name, _WORD) for name in ("time_high_latch", "flash_bytes", "watched", "watched_calls", "stops_at_watched")]
+        + [
+            (name, _WORD)
+            for name in ("pending_nmi", "pending_pendsv", "pending_svcall", "pending_systick")
+        ]
+        + [
+            (name, _WORD)
+            for name in ("vtor", "shpr2", "shpr3", "event", "attention", "unknown_opcode")
+        ]
+        + [
+            (name, _WORD)
+            for name in ("dividend", "divisor", "quotient", "remainder", "divider_csr", "spinlocks")
+        ]
+        + [
+            (name, _WORD)
+            for name in (
+                "time_high_latch",
+                "flash_bytes",
+                "watched",
+                "watched_calls",
+                "stops_at_watched",
+            )
+        ]
         + [(name, _WORD) for name in ("is_page_sent", "page_bytes", "page_unread")]
         + [("page", ctypes.c_uint8 * 512)]
         + [(name, _LONG) for name in ("cycles", "limit", "timer_epoch")]
@@ -66,18 +84,25 @@ class State(ctypes.Structure):
 
 
 def _compiler() -> list[str]:
-    command = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    command = (
+        os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    )
     if command:
         return [command]
     if importlib.util.find_spec("ziglang"):
         return [sys.executable, "-m", "ziglang", "cc"]
-    raise NoCompiler("no C compiler; on Debian: apt install gcc; without root: .venv/bin/pip install ziglang (411 MB)")
+    raise NoCompiler(
+        "no C compiler; on Debian: apt install gcc; "
+        "without root: .venv/bin/pip install ziglang (411 MB)"
+    )
 
 
 @functools.cache
 def library() -> ctypes.CDLL:
     """core.c as a library, from the cache or compiled now (a second). Raises NoCompiler."""
-    name = hashlib.sha256(SOURCE.read_bytes() + INSTRUCTIONS.read_bytes() + " ".join(OPTIONS).encode()).hexdigest()[:16]
+    name = hashlib.sha256(
+        SOURCE.read_bytes() + INSTRUCTIONS.read_bytes() + " ".join(OPTIONS).encode()
+    ).hexdigest()[:16]
     built = cache_folder() / "rp2040" / f"core-{name}.so"
     if not built.exists():
         built.parent.mkdir(parents=True, exist_ok=True)
@@ -156,7 +181,9 @@ class Core:
 
     @interrupts_updated.setter
     def interrupts_updated(self, value: bool) -> None:
-        self.state.attention = self.state.attention & ~ATTENTION_INTERRUPTS | (ATTENTION_INTERRUPTS if value else 0)
+        self.state.attention = self.state.attention & ~ATTENTION_INTERRUPTS | (
+            ATTENTION_INTERRUPTS if value else 0
+        )
 
     @property
     def interrupt_priorities(self) -> ctypes.Array:

@@ -62,7 +62,9 @@ class Counter:
             self._skipped += now - self._skip_start
             self._skips += 1
         elif value == END:
-            busy, programs, erases = (a - b for a, b in zip(self._flash(), self._before, strict=True))
+            busy, programs, erases = (
+                a - b for a, b in zip(self._flash(), self._before, strict=True)
+            )
             cycles = now - self._start - self._skipped - busy
             self.spans.append(Span(self._name, cycles, busy, programs, erases, self._skips))
 
@@ -86,12 +88,18 @@ class Counter:
             self._chip.stop()
 
 
-def run(firmware: bytes, files: dict[str, bytes], script: bytes, limit_s: float = 120, echo=None) -> Counter:
+def run(
+    firmware: bytes, files: dict[str, bytes], script: bytes, limit_s: float = 120, echo=None
+) -> Counter:
     """firmware: the interpreter. files: on the board, beside the script. limit_s: of the chip."""
     board = {**files, "/boot.py": (ON_CHIP / "console.py").read_bytes(), "/main.py": script}
     chip = Chip(littlefs.with_files(firmware, board))
     counter = Counter(chip, echo)
     chip.run(until=int(limit_s * HZ))
     if LAST_LINE not in counter.lines:
-        raise NotFinished("\n".join([*counter.lines, f"... after {chip.clock.cycles / HZ:.1f} s of the chip's time"]))
+        raise NotFinished(
+            "\n".join(
+                [*counter.lines, f"... after {chip.clock.cycles / HZ:.1f} s of the chip's time"]
+            )
+        )
     return counter

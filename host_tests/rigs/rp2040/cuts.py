@@ -1,14 +1,16 @@
 """Power cuts at flash operations of the running main.py, one after another on the same board.
 
-Each turn starts the board from the flash as the last cut left it, chooses an operation by a seeded random
-(any, an erase, one of the file system; before it, in it or after it), lets the power go there, and holds:
+Each turn starts the board from the flash as the last cut left it, chooses an operation by a seeded
+random (any, an erase, one of the file system; before it, in it or after it), lets the power go
+there, and holds:
 
 - it comes up: the loop runs, within START_S of the chip's time;
 - the file system is whole, and what was installed is what was installed;
-- a message that stood whole in the outbox before the operation arrives, once more often perhaps, with the
-  same contents and in its order; nothing arrives that was never programmed.
+- a message that stood whole in the outbox before the operation arrives, once more often perhaps,
+  with the same contents and in its order; nothing arrives that was never programmed.
 
-Three kinds of turn: the loop (outbox), a crash (crash.txt in the file system), a first start (pinning).
+Three kinds of turn: the loop (outbox), a crash (crash.txt in the file system), a first start
+(pinning).
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ class Score:
 class Trap:
     """Lets the power go at the count-th operation that fits; keeps the flash as it was before."""
 
-    def __init__(self, board: Board, rng: random.Random, pinned: list[int], kind: str, count: int) -> None:
+    def __init__(
+        self, board: Board, rng: random.Random, pinned: list[int], kind: str, count: int
+    ) -> None:
         self._flash, self._rng = board.chip.flash, rng
         self._pinned = {littlefs.OFFSET + number * 4096 for number in pinned}
         self._kind, self._left = kind, count
@@ -115,7 +119,9 @@ class Chain:
         self._collector.moods = self._rng.choice(MOODS)
         board = self._power_on(self._image, self._collector, network)
         kind = "files" if is_crash else self._rng.choice(("any", "any", "outbox", "erase"))
-        trap = Trap(board, self._rng, self._pinned, kind, self._rng.randrange(1, 7 if is_crash else 16))
+        trap = Trap(
+            board, self._rng, self._pinned, kind, self._rng.randrange(1, 7 if is_crash else 16)
+        )
         is_cut = self._until_cut(board, trap, lambda: self._work(board, is_crash))
         if is_cut:
             self._count(trap.place)
@@ -127,7 +133,9 @@ class Chain:
 
     def _work(self, board: Board, is_crash: bool) -> None:
         if not board.run_for(START_S, lambda: board.feeds > 0):
-            raise Violation(f"main.py does not run {START_S} s after power on:\n{board.text[-1500:]}")
+            raise Violation(
+                f"main.py does not run {START_S} s after power on:\n{board.text[-1500:]}"
+            )
         board.run_for(self._rng.random() * 2)
         if is_crash:
             board.link.provoke(CRASH, self._rng.getrandbits(8))
@@ -139,7 +147,9 @@ class Chain:
         for _ in range(self._rng.choice((1, 1, 2))):
             board = self._power_on(image, Collector(random.Random(1)), Network())
             trap = Trap(board, self._rng, [], "any", self._rng.randrange(1, 330))
-            if self._until_cut(board, trap, lambda board=board: board.run_for(START_S, lambda: board.feeds > 400)):
+            if self._until_cut(
+                board, trap, lambda board=board: board.run_for(START_S, lambda: board.feeds > 400)
+            ):
                 self._count("pinning " + trap.place.partition(" ")[2])
             image = board.image
             self._check_files(image, has_outbox=False)
@@ -203,7 +213,9 @@ class Chain:
         for (stream, number), payload in self._promised.items():
             kept = self._collector.messages.get(stream, [])
             if number < len(kept) and kept[number] != payload:
-                raise Violation(f"{stream} {number} arrived with other contents than it was stored with")
+                raise Violation(
+                    f"{stream} {number} arrived with other contents than it was stored with"
+                )
         arrived = [payload for kept in self._collector.messages.values() for payload in kept]
         known = {*self._promised.values()}
         for payload in arrived[self._seen :]:

@@ -2,9 +2,9 @@
 """Cycles of the RP2040 (125 MHz) that Outpost's calls take, beside umqtt.simple, on the emulated
 chip with the real interpreter.
 
-    .venv/bin/python host_tests/rigs/rp2040/cycles.py                     this checkout
+    .venv/bin/python host_tests/rigs/rp2040/cycles.py                       this checkout
     .venv/bin/python host_tests/rigs/rp2040/cycles.py --firmware CHECKOUT   another one
-    .venv/bin/python host_tests/rigs/rp2040/cycles.py --script my.py     a script like on_chip/cycles.py
+    .venv/bin/python host_tests/rigs/rp2040/cycles.py --script my.py        like on_chip/cycles.py
 
 Writes build/cycles.json. A span's figure is the median of its repetitions, without the empty pair
 of markers, without what runs in the stand-in for the stream, and without the time the flash chip is
@@ -44,7 +44,9 @@ def files(checkout: Path, optimize: int) -> dict[str, bytes]:
         print(f"cycles: without umqtt.simple: {peer.reason}", file=sys.stderr)
         return board
     for source in sorted(peer.folder.glob("**/umqtt/*.py")):
-        board[f"/lib/umqtt/{source.stem}.mpy"] = compiled.compile_one(source, f"umqtt/{source.name}", optimize)
+        board[f"/lib/umqtt/{source.stem}.mpy"] = compiled.compile_one(
+            source, f"umqtt/{source.name}", optimize
+        )
     board["/lib/usocket.py"] = b"# its connect() is not called\n"
     return board
 
@@ -70,13 +72,19 @@ def summary(spans: list[counter.Span]) -> dict[str, dict]:
             "least": min(cycles),
             "most": max(cycles),
             "times": len(found),
-            "flash_ms": round(statistics.median(span.flash_cycles for span in found) / CYCLES_PER_MS, 2),
+            "flash_ms": round(
+                statistics.median(span.flash_cycles for span in found) / CYCLES_PER_MS, 2
+            ),
             "programs": statistics.median(span.programs for span in found),
             "erases": statistics.median(span.erases for span in found),
         }
     for name, parts in SUMS.items():
         if all(part in rows for part in parts):
-            rows[name] = {key: round(sum(rows[part][key] for part in parts), 2) for key in rows[parts[0]] if key != "times"}
+            rows[name] = {
+                key: round(sum(rows[part][key] for part in parts), 2)
+                for key in rows[parts[0]]
+                if key != "times"
+            }
     return rows
 
 
@@ -86,12 +94,16 @@ def table(rows: dict[str, dict], pattern: str) -> str:
     for name, row in rows.items():
         if pattern in name:
             figures = f"{row['cycles']:>12,}{row['least']:>12,}{row['most']:>12,}"
-            lines.append(f"{name:<38}{figures}{row['flash_ms']:>10,}{row['programs']:>9g}{row['erases']:>7g}")
+            lines.append(
+                f"{name:<38}{figures}{row['flash_ms']:>10,}{row['programs']:>9g}{row['erases']:>7g}"
+            )
     return "\n".join(lines)
 
 
 def parse(words: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
         "--firmware",
         type=Path,
@@ -105,9 +117,15 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
         default=counter.ON_CHIP / "cycles.py",
         help="runs on the chip as main.py",
     )
-    parser.add_argument("--image", type=Path, help="the interpreter (.bin or .uf2) in place of the cache's")
-    parser.add_argument("--optimize", type=int, default=compiled.OPTIMIZE, help="mpy-cross -O (2: as it ships)")
-    parser.add_argument("-k", dest="pattern", default="", help="show the rows with this in their name")
+    parser.add_argument(
+        "--image", type=Path, help="the interpreter (.bin or .uf2) in place of the cache's"
+    )
+    parser.add_argument(
+        "--optimize", type=int, default=compiled.OPTIMIZE, help="mpy-cross -O (2: as it ships)"
+    )
+    parser.add_argument(
+        "-k", dest="pattern", default="", help="show the rows with this in their name"
+    )
     parser.add_argument("--json", type=Path, default=paths.REPOSITORY / "build" / "cycles.json")
     parser.add_argument("--verbose", action="store_true", help="show what the script prints")
     return parser.parse_args(words)
@@ -125,7 +143,9 @@ def report(options: argparse.Namespace) -> int:
     began = time.monotonic()
     rows, said = measure(options)
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps({"firmware": options.firmware.name, "rows": rows, "said": said}, indent=1) + "\n")
+    options.json.write_text(
+        json.dumps({"firmware": options.firmware.name, "rows": rows, "said": said}, indent=1) + "\n"
+    )
     print(table(rows, options.pattern))
     print("\n".join(said))
     print(f"{time.monotonic() - began:.1f} s; all of it in {options.json}")

@@ -1,6 +1,7 @@
 """`outpost flash` and mpremote, as users run them, at the emulated board's USB port.
 
-The chip's time keeps to real time meanwhile: the tools wait in real seconds for what the board does.
+The chip's time keeps to real time meanwhile: the tools wait in real seconds for what the board
+does.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class Port:
     """A board with stock MicroPython behind a pseudo-terminal, and a broker that it can reach."""
 
     def __init__(self, folder: Path, broker: Broker) -> None:
-        self.board = Board(littlefs.with_files(image.load(), stand_ins()), has_terminal=True, speed=1.0)
+        self.board = Board(
+            littlefs.with_files(image.load(), stand_ins()), has_terminal=True, speed=1.0
+        )
         self.settings = folder / "board.toml"
         self.settings.write_text(SETTINGS.format(port=broker.port))
         self.board.run_for(1)
@@ -50,7 +53,11 @@ class Port:
         """A program that talks to the port; the board runs until it has ended."""
         began, chip_s = time.monotonic(), self.board.seconds
         process = subprocess.Popen(
-            [sys.executable, "-m", *words], cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            [sys.executable, "-m", *words],
+            cwd=REPOSITORY,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
 
         def is_over() -> bool:
@@ -61,7 +68,9 @@ class Port:
         finally:
             process.kill()
         output = process.communicate()[0]
-        return Done(process.returncode, output, time.monotonic() - began, self.board.seconds - chip_s)
+        return Done(
+            process.returncode, output, time.monotonic() - began, self.board.seconds - chip_s
+        )
 
     def flash(self) -> Done:
         where = ("--board", KIND, "--port", self.board.terminal.path)
@@ -87,6 +96,9 @@ def check(folder: Path, say: Callable[[str], None]) -> list[str]:
             faults.append(f"mpremote fs ls: status {listed.status}\n{listed.output}")
         reset = port.mpremote("reset")
         if reset.status or not port.board.run_for(30, lambda: port.board.feeds > 100):
-            faults.append(f"the program does not run after mpremote reset: status {reset.status}\n{reset.output}")
+            faults.append(
+                f"the program does not run after mpremote reset: status {reset.status}\n"
+                f"{reset.output}"
+            )
         port.board.close()
     return faults

@@ -53,7 +53,9 @@ def install(interval_ms: int, blocks: int, interpreter: str = "pico") -> Install
     collector = Collector(random.Random(1))
     board = Board(fresh, link=MemoryLink.to(collector))
     if not board.run_for(FIRST_START_S, lambda: bool(collector.messages)):
-        raise ToolError(f"nothing arrived in {FIRST_START_S} s of the chip's time:\n{board.text[-2000:]}")
+        raise ToolError(
+            f"nothing arrived in {FIRST_START_S} s of the chip's time:\n{board.text[-2000:]}"
+        )
     board.close()
     all_files = {**files, **stand_ins(), "/settings.json": json.dumps(settings).encode()}
     return Installed(all_files, fresh, board.image, board.seconds)

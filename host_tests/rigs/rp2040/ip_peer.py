@@ -108,7 +108,9 @@ class IpPeer:
     # --- TCP --------------------------------------------------------------------------------------
 
     def _segment(self, addresses: tuple[bytes, bytes], body: bytes) -> None:
-        source, target, number, acknowledged, offset, flags, window = struct.unpack_from(">HHIIBBH", body)
+        source, target, number, acknowledged, offset, flags, window = struct.unpack_from(
+            ">HHIIBBH", body
+        )
         options, payload = body[20 : offset >> 2], body[offset >> 2 :]
         self.segments += 1
         self.payload_bytes += len(payload)
@@ -202,7 +204,9 @@ class IpPeer:
     def _answer(self, connection: _Connection, flags: int) -> None:
         self._send_segment(connection.key, connection.nxt, connection.received, flags)
 
-    def _send_segment(self, key: tuple, number: int, received: int, flags: int, payload=b"", options=b"") -> None:
+    def _send_segment(
+        self, key: tuple, number: int, received: int, flags: int, payload=b"", options=b""
+    ) -> None:
         chip, host, chip_port, port = key
         header = struct.pack(
             ">HHIIBBHHH", port, chip_port, number & 0xFFFFFFFF, received & 0xFFFFFFFF,
@@ -220,12 +224,16 @@ class IpPeer:
             header = struct.pack(">HHHH", target, source, 8 + len(answer), 0)
             self._send_ip(host, chip, _UDP, header + answer, 6)
 
-    def _send_ip(self, source: bytes, target: bytes, protocol: int, body: bytes, checksum_at: int) -> None:
+    def _send_ip(
+        self, source: bytes, target: bytes, protocol: int, body: bytes, checksum_at: int
+    ) -> None:
         pseudo = source + target + struct.pack(">BBH", 0, protocol, len(body))
         value = checksum(pseudo + body)
         body = body[:checksum_at] + value.to_bytes(2, "big") + body[checksum_at + 2 :]
         self._identification = self._identification + 1 & 0xFFFF
-        head = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(body), self._identification, 0, 64, protocol, 0)
+        head = struct.pack(
+            ">BBHHHBBH", 0x45, 0, 20 + len(body), self._identification, 0, 64, protocol, 0
+        )
         head += source + target
         self._send_packet(head[:10] + checksum(head).to_bytes(2, "big") + head[12:] + body)
 

@@ -62,11 +62,15 @@ def read(image: bytes) -> dict[str, bytes]:
         done = _run("read", path, manifest)
         if done.returncode:
             raise Damaged((done.stderr or done.stdout).strip())
-        return {entry: Path(source).read_bytes() for entry, source in json.loads(manifest.read_text())}
+        return {
+            entry: Path(source).read_bytes() for entry, source in json.loads(manifest.read_text())
+        }
 
 
 def with_files(firmware: bytes, files: dict[str, bytes]) -> bytes:
     """A flash image: the interpreter at its start, a file system with these files at its end."""
     if len(firmware) > OFFSET:
-        raise ToolError(f"the interpreter has {len(firmware)} bytes; the file system begins at {OFFSET}")
+        raise ToolError(
+            f"the interpreter has {len(firmware)} bytes; the file system begins at {OFFSET}"
+        )
     return firmware.ljust(OFFSET, b"\xff") + make(files)

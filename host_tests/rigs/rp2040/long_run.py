@@ -4,8 +4,9 @@
     .venv/bin/python host_tests/rigs/rp2040/long_run.py                 all of it
     .venv/bin/python host_tests/rigs/rp2040/long_run.py --only cuts --cuts 20 --seed 7
 
-`outpost flash` and mpremote over the board's USB port; power cuts at flash operations of the running main.py; cycles.
-Status 1 at the first thing that is wrong. A chain of cuts repeats by its seed.
+`outpost flash` and mpremote over the board's USB port; power cuts at flash operations of the
+running main.py; cycles. Status 1 at the first thing that is wrong. A chain of cuts repeats by its
+seed.
 """
 
 from __future__ import annotations
@@ -48,23 +49,34 @@ def chain(seed: int, wanted: int, board: installed.Installed) -> cuts.Score:
             life.turn()
         life.finish()
     except Violation as fault:
-        command = f"{Path(__file__).relative_to(paths.REPOSITORY)} --only cuts --cuts {wanted} --seed {seed}"
-        raise Violation(f"{fault}\nafter {life.score.cuts} cuts; repeat it with: .venv/bin/python {command}") from None
+        script = Path(__file__).relative_to(paths.REPOSITORY)
+        command = f"{script} --only cuts --cuts {wanted} --seed {seed}"
+        raise Violation(
+            f"{fault}\nafter {life.score.cuts} cuts; repeat it with: .venv/bin/python {command}"
+        ) from None
     return life.score
 
 
 def run_cuts(wanted: int, seed: int) -> list[str]:
     board = installed.install(INTERVAL_MS, BLOCKS)
-    say(f"first start to the first message: {board.first_start_s:.1f} s of the chip's time, {BLOCKS} blocks pinned")
+    say(
+        f"first start to the first message: {board.first_start_s:.1f} s of the chip's time, "
+        f"{BLOCKS} blocks pinned"
+    )
     total, began = cuts.Score(), time.monotonic()
-    sizes = [CUTS_A_CHAIN] * (wanted // CUTS_A_CHAIN) + ([wanted % CUTS_A_CHAIN] if wanted % CUTS_A_CHAIN else [])
+    sizes = [CUTS_A_CHAIN] * (wanted // CUTS_A_CHAIN) + (
+        [wanted % CUTS_A_CHAIN] if wanted % CUTS_A_CHAIN else []
+    )
     with ProcessPoolExecutor(WORKERS) as pool:
         jobs = [pool.submit(chain, seed + number, size, board) for number, size in enumerate(sizes)]
         try:
             for job in as_completed(jobs):
                 total.add(job.result())
-                figures = f"{total.starts} starts, {total.promised} messages promised, {total.arrived} arrived"
-                say(f"{total.cuts} of {wanted} cuts, {figures}, {total.repeated} repeated, {time.monotonic() - began:.0f} s")
+                say(
+                    f"{total.cuts} of {wanted} cuts, {total.starts} starts, "
+                    f"{total.promised} messages promised, {total.arrived} arrived, "
+                    f"{total.repeated} repeated, {time.monotonic() - began:.0f} s"
+                )
         except Violation as fault:
             pool.shutdown(cancel_futures=True)
             return [str(fault)]
@@ -84,13 +96,19 @@ def run_cycles() -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", choices=("flash", "cuts", "cycles"))
     parser.add_argument("--cuts", type=int, default=CUTS)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     core.library()
-    parts = {"flash": run_flash, "cuts": lambda: run_cuts(options.cuts, options.seed), "cycles": run_cycles}
+    parts = {
+        "flash": run_flash,
+        "cuts": lambda: run_cuts(options.cuts, options.seed),
+        "cycles": run_cycles,
+    }
     faults = []
     for name, part in parts.items():
         if options.only in (None, name):

@@ -1,8 +1,8 @@
 """Broker and collector in one object, for runs without real servers: repeatable, no waiting.
 
-`receive(bytes)` takes what the board sent and returns what goes back. Keeps each first appearance of a
-message. With chances of its moods (a seeded random) it holds back confirmations and acknowledgements or
-ends the connection, so that the board's outbox fills and messages come again.
+`receive(bytes)` takes what the board sent and returns what goes back. Keeps each first appearance
+of a message. With chances of its moods (a seeded random) it holds back confirmations and
+acknowledgements or ends the connection, so that the board's outbox fills and messages come again.
 Must not know: the chip, the link, flash.
 """
 
@@ -111,7 +111,9 @@ class Collector:
         kept = self.messages.setdefault(stream, [])
         self._latest = stream
         if number > len(kept):
-            raise Violation(f"{stream} {number} came, {len(kept)} was not here yet: lost or out of order")
+            raise Violation(
+                f"{stream} {number} came, {len(kept)} was not here yet: lost or out of order"
+            )
         if number == len(kept):
             kept.append(payload)
         elif payload != kept[number]:

@@ -1,8 +1,8 @@
 """The far end of a PPP line: frames, link and address negotiation (RFC 1661, 1662, 1332). I/O-free.
 
-`receive()` takes what came over the line; IP packets go to `on_packet`, and what goes back to `output`.
-The chip gets the address 10.0.0.2, with 10.0.0.1 as its gateway and DNS server. This
-end only answers, so it needs no timer. Must not know: what is in the packets.
+`receive()` takes what came over the line; IP packets go to `on_packet`, and what goes back to
+`output`. The chip gets the address 10.0.0.2, with 10.0.0.1 as its gateway and DNS server. This end
+only answers, so it needs no timer. Must not know: what is in the packets.
 """
 
 from __future__ import annotations
@@ -110,7 +110,9 @@ class Ppp:
         elif protocol in (LCP, IPCP):
             self._control(protocol, data)
         else:
-            self._reply(LCP, _PROTOCOL_REJECT, self._next_identifier(), protocol.to_bytes(2, "big") + data)
+            self._reply(
+                LCP, _PROTOCOL_REJECT, self._next_identifier(), protocol.to_bytes(2, "big") + data
+            )
 
     def _control(self, protocol: int, data: bytes) -> None:
         code, identifier, length = data[0], data[1], int.from_bytes(data[2:4], "big")

@@ -30,8 +30,16 @@ def misplaced(frame: Frame, roots: list[Path]) -> str:
         return f"{frame}: no such file"
     tree = ast.parse(paths[0].read_text(encoding="utf-8"))
     if frame.function == "<module>":
-        return "" if frame.line <= len(paths[0].read_text(encoding="utf-8").splitlines()) else f"{frame}: no such line"
+        return (
+            ""
+            if frame.line <= len(paths[0].read_text(encoding="utf-8").splitlines())
+            else f"{frame}: no such line"
+        )
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == frame.function and node.lineno <= frame.line <= node.end_lineno:
+        if (
+            isinstance(node, ast.FunctionDef)
+            and node.name == frame.function
+            and node.lineno <= frame.line <= node.end_lineno
+        ):
             return ""
     return f"{frame}: {paths[0]} has no such function there"

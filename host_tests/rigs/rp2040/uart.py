@@ -136,7 +136,9 @@ class Uart(BasePeripheral):
 
     def _flags(self) -> int:
         flags = (BUSY if self._tx else TX_EMPTY) | (0 if self._rx else RX_EMPTY)
-        full = (TX_FULL if len(self._tx) >= FIFO_BYTES else 0) | (RX_FULL if len(self._rx) >= FIFO_BYTES else 0)
+        full = (TX_FULL if len(self._tx) >= FIFO_BYTES else 0) | (
+            RX_FULL if len(self._rx) >= FIFO_BYTES else 0
+        )
         return flags | full
 
     def write_uint32(self, offset: int, value: int) -> None:

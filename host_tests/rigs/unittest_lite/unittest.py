@@ -1,11 +1,13 @@
-"""The part of CPython's `unittest` that Outpost's dual tests use, for MicroPython, whose unix build has none.
+"""The part of CPython's `unittest` that Outpost's dual tests use, for MicroPython, whose unix build
+has none.
 
-The tests themselves know nothing of it: they import `unittest` and get CPython's there, this one here. The version on
-PyPI (`micropython-unittest`) cannot be installed by pip and is too old to have subTest and skip reasons.
+The tests themselves know nothing of it: they import `unittest` and get CPython's there, this one
+here. The version on PyPI (`micropython-unittest`) cannot be installed by pip and is too old to have
+subTest and skip reasons.
 
-`run_module(name)` prints a traceback per failure, `SKIP <test>: <reason>` per skip, and at the end the one line
-`RESULT <passed> <failed> <skipped>` for host_tests/run_micropython.py. A test that fails
-in several subTests counts once.
+`run_module(name)` prints a traceback per failure, `SKIP <test>: <reason>` per skip, and at the end
+the one line `RESULT <passed> <failed> <skipped>` for host_tests/run_micropython.py. A test that
+fails in several subTests counts once.
 """
 
 import gc
@@ -46,7 +48,9 @@ class _SubTest:
 
     def __init__(self, case, message, parameters):
         self.case = case
-        self.text = " ".join([str(message)] * (message is not None) + ["%s=%r" % item for item in parameters.items()])
+        self.text = " ".join(
+            [str(message)] * (message is not None) + ["%s=%r" % item for item in parameters.items()]
+        )
 
     def __enter__(self):
         return self
@@ -144,7 +148,9 @@ class TestCase:
     def assertNotEqual(self, first, second, msg=None):
         self._check(first != second, "%r == %r" % (first, second), msg)
 
-    assertListEqual = assertTupleEqual = assertDictEqual = assertSetEqual = assertSequenceEqual = assertEqual
+    assertListEqual = assertTupleEqual = assertDictEqual = assertSetEqual = assertSequenceEqual = (
+        assertEqual
+    )
     assertMultiLineEqual = assertEqual
 
     def assertCountEqual(self, first, second, msg=None):
@@ -198,10 +204,18 @@ class TestCase:
         return round(abs(first - second), 7 if places is None else places) == 0
 
     def assertAlmostEqual(self, first, second, places=None, msg=None, delta=None):
-        self._check(self._is_close(first, second, places, delta), "%r is not close to %r" % (first, second), msg)
+        self._check(
+            self._is_close(first, second, places, delta),
+            "%r is not close to %r" % (first, second),
+            msg,
+        )
 
     def assertNotAlmostEqual(self, first, second, places=None, msg=None, delta=None):
-        self._check(not self._is_close(first, second, places, delta), "%r is close to %r" % (first, second), msg)
+        self._check(
+            not self._is_close(first, second, places, delta),
+            "%r is close to %r" % (first, second),
+            msg,
+        )
 
     def assertRaises(self, expected, function=None, *arguments, **keywords):
         context = _RaisesContext(expected)

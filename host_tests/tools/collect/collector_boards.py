@@ -1,7 +1,9 @@
-"""Many boards in collector mode, cheaply: a thread that publishes on one raw connection, hears the words, and sends again.
+"""Many boards in collector mode, cheaply: a thread that publishes on one raw connection, hears the
+words, and sends again.
 
-What a board does (firmware/outpost/durable.py), without its flash: numbers are kept until a word confirms them; what stays
-unconfirmed for RESEND_S is sent again from the first such number on. Every message carries the oldest number held.
+What a board does (firmware/outpost/durable.py), without its flash: numbers are kept until a word
+confirms them; what stays unconfirmed for RESEND_S is sent again from the first such number on.
+Every message carries the oldest number held.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ _PART = 200
 
 
 class Boards:
-    """`count` devices, `messages` in all, a share of them twice. `allowed`: so many may be published by now.
+    """`count` devices, `messages` in all, a share of them twice. `allowed`: so many may be
+    published by now.
 
     `sent[device]`: the payloads, by number.
     """
@@ -40,7 +43,8 @@ class Boards:
         self._publishing, self._ending = threading.Event(), threading.Event()
         self._publishing.set()
         self._publisher: load.Publisher | None = None
-        self._open: list[tuple[bytes, bytes]] = []  # sent, and not acknowledged: a part goes again as a whole
+        # sent, and not acknowledged: a part goes again as a whole
+        self._open: list[tuple[bytes, bytes]] = []
         self._threads = [threading.Thread(target=self._run, daemon=True)]
         self._client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=f"words-{seed}")
         self._client.reconnect_delay_set(1, 1)
@@ -94,7 +98,8 @@ class Boards:
         while not self._ending.is_set():
             try:
                 self._step()
-            except OSError:  # the broker was killed; what it had not acknowledged goes again, as from a board
+            # the broker was killed; what it had not acknowledged goes again, as from a board
+            except OSError:
                 self._publisher = None
                 time.sleep(0.1)
             except BaseException as error:
@@ -133,7 +138,9 @@ class Boards:
         if seq == len(sent):
             held = min(self._words[device] + 1, seq)
             sent.append(load.payload(device, seq, self._rng, held=held))
-            self._progress_at[device] = self._progress_at[device] if held < seq else time.monotonic()
+            self._progress_at[device] = (
+                self._progress_at[device] if held < seq else time.monotonic()
+            )
         return load.topic_of(device), sent[seq]
 
     def _overdue(self) -> list[tuple[bytes, bytes]]:

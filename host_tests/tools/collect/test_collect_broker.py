@@ -1,19 +1,33 @@
 # cpython-only: runs a desktop tool as a process, against real mosquitto
-"""`outpost collect` with mosquitto: kills, confirmations given again, foreign payloads, a broker that comes back."""
+"""`outpost collect` with mosquitto: kills, confirmations given again, foreign payloads, a broker
+that comes back.
+"""
 
 import threading
 import time
 
 import cbor2
 
-from collector_process import STREAM, TOPIC, Process, Watcher, connect, disconnect, mosquitto, payload, wait_until
+from collector_process import (
+    STREAM,
+    TOPIC,
+    Process,
+    Watcher,
+    connect,
+    disconnect,
+    mosquitto,
+    payload,
+    wait_until,
+)
 from outpost_tools.common import segments
 
 _ = mosquitto  # a fixture
 
 
 def publish_all(client, count):
-    """Numbers 0..count-1 from each of two devices at some 2,000 messages/s, with a bad payload now and then."""
+    """Numbers 0..count-1 from each of two devices at some 2,000 messages/s, with a bad payload now
+    and then.
+    """
     for seq in range(count):
         for device in ("b1", "b2"):
             client.publish(f"outpost/{device}/data", payload(seq, device=device), qos=1)
@@ -24,7 +38,9 @@ def publish_all(client, count):
 
 def test_kills_in_the_middle_lose_nothing_and_confirm_only_what_is_stored(tmp_path, mosquitto):
     count = 2500
-    with Process(tmp_path, mosquitto.port, options=["--segment-bytes", "60000", "--segment-seconds", "0.3"]) as collector:
+    with Process(
+        tmp_path, mosquitto.port, options=["--segment-bytes", "60000", "--segment-seconds", "0.3"]
+    ) as collector:
         wait_until(lambda: collector.output.exists() and "connected" in collector.text())
         watcher, board = Watcher(mosquitto), connect(mosquitto, "boards")
         publisher = threading.Thread(target=publish_all, args=(board, count))
@@ -71,7 +87,10 @@ def test_confirmation_is_given_again_for_duplicates_and_after_a_restart(tmp_path
 def test_messages_in_cbor_are_stored_and_confirmed(tmp_path, mosquitto):
     """Also with a bad reading, which goes to quarantine: its board must not send it for ever."""
     head = {-2: "b1/", "sid": STREAM, "boot": 1, "held": 0, "ver": 1, 0: "x"}
-    packs = [cbor2.dumps([head | {"seq": seq, 2: value}]) for seq, value in enumerate((0.5, 1, -2.5, "text"))]
+    packs = [
+        cbor2.dumps([head | {"seq": seq, 2: value}])
+        for seq, value in enumerate((0.5, 1, -2.5, "text"))
+    ]
     with Process(tmp_path, mosquitto.port) as collector:
         watcher, board = Watcher(mosquitto), connect(mosquitto, "boards")
         wait_until(lambda: collector.output.exists() and "connected" in collector.text())
@@ -97,7 +116,9 @@ def test_foreign_payloads_are_stored_and_acknowledged(tmp_path, mosquitto):
         wait_until(lambda: len(collector.frames()) == len(strange) + 1)
         assert collector.terminate() == 0
         frames = collector.frames()
-        assert {f.payload for f in frames if not f.truncated and not f.retained} == {d for d in strange if len(d) < 65536}
+        assert {f.payload for f in frames if not f.truncated and not f.retained} == {
+            d for d in strange if len(d) < 65536
+        }
         assert [f.original_length for f in frames if f.truncated] == [100_000]
         assert [f.payload for f in frames if f.retained] == [b"kept by the broker"]
         disconnect(board)

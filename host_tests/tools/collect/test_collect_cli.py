@@ -23,13 +23,31 @@ def test_sigint_without_a_broker_ends_at_once(tmp_path):
         (["--broker", "127.0.0.1:1", "--id", "../x"], "--id '../x'"),
         (["--broker", "127.0.0.1:1", "--prefix", "a/#"], "--prefix 'a/#'"),
         (["--broker", "127.0.0.1:1", "--password-file", "x"], "--password-file needs --user"),
-        (["--broker", "127.0.0.1:1", "--user", "u", "--password-file", "/nonexistent"], "/nonexistent"),
+        (
+            ["--broker", "127.0.0.1:1", "--user", "u", "--password-file", "/nonexistent"],
+            "/nonexistent",
+        ),
         (["--broker", "127.0.0.1:1", "--segment-bytes", "0"], "'0' is not a number above 0"),
     ],
 )
 def test_bad_arguments(tmp_path, options, complaint):
-    command = [sys.executable, "-m", "outpost_tools.cli", "collect", "--log", str(tmp_path), *options]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=20, env=children.tools_environment())
+    command = [
+        sys.executable,
+        "-m",
+        "outpost_tools.cli",
+        "collect",
+        "--log",
+        str(tmp_path),
+        *options,
+    ]
+    done = subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        env=children.tools_environment(),
+    )
     assert done.returncode == 2
     assert complaint in done.stderr and "Traceback" not in done.stderr
 

@@ -15,12 +15,21 @@ from outpost_tools.common.message import Key, key_of
 
 
 def payload(seq, held=0, stream="0badcafe", device="b1", **more):
-    record = {"bn": device + "/", "sid": stream, "seq": seq, "boot": 1, "held": held, "ver": 1, "n": "x", "v": 1}
+    record = {
+        "bn": device + "/",
+        "sid": stream,
+        "seq": seq,
+        "boot": 1,
+        "held": held,
+        "ver": 1,
+        "n": "x",
+        "v": 1,
+    }
     return json.dumps([{**record, **more}]).encode()
 
 
 class Model:
-    """A set of numbers, with those that `held` says will never come: the definition, written out."""
+    """A set of numbers, with those that `held` says will never come: the definition in full."""
 
     def __init__(self):
         self.covered = set()
@@ -38,7 +47,7 @@ class Model:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_stream_agrees_with_a_set_of_numbers(seed):
-    """Also when words are given in between, and when other collectors have a part of the numbers."""
+    """Also when words are given in between, or other collectors have a part of the numbers."""
     rng = random.Random(seed)
     stream, model = Stream(), Model()
     for _ in range(400):
@@ -56,7 +65,9 @@ def test_stream_agrees_with_a_set_of_numbers(seed):
         covered = {n for ranges in everywhere for a, b in ranges for n in range(a, b + 1)}
         assert covered == {n for n in model.covered if n >= stream.base}
         for ranges in everywhere:
-            assert all(a <= b for a, b in ranges) and all(x[1] + 1 < y[0] for x, y in pairwise(ranges))
+            assert all(a <= b for a, b in ranges) and all(
+                x[1] + 1 < y[0] for x, y in pairwise(ranges)
+            )
 
 
 def test_ranges_stay_apart_and_grow_with_gaps_only():
@@ -97,7 +108,9 @@ def test_durable_survives_json():
     assert again.confirmation("b1") == b"aaaaaaaa 1"
 
 
-@pytest.mark.parametrize("data", [{}, {"streams": {}, "latest": {"b1": "x"}}, {"streams": {"b": {"s": 1}}, "latest": {}}])
+@pytest.mark.parametrize(
+    "data", [{}, {"streams": {}, "latest": {"b1": "x"}}, {"streams": {"b": {"s": 1}}, "latest": {}}]
+)
 def test_damaged_state_is_refused(data):
     with pytest.raises((LookupError, TypeError, ValueError)):
         Durable.from_json(data)
@@ -135,13 +148,24 @@ def test_no_key(bad):
 
 
 def cbor_payload(seq, *, stream="0badcafe", value=1.5, **more):
-    record = {-2: "b1/", "sid": stream, "seq": seq, "boot": 1, "held": 0, "ver": 1, 0: "x", 2: value}
+    record = {
+        -2: "b1/",
+        "sid": stream,
+        "seq": seq,
+        "boot": 1,
+        "held": 0,
+        "ver": 1,
+        0: "x",
+        2: value,
+    }
     return cbor2.dumps([record | more, {0: "y", 1: "KiB", 2: 7}])
 
 
 @pytest.mark.parametrize("value", [1.5, "text", None, True])
 def test_key_of_a_message_in_cbor_also_with_a_bad_reading(value):
-    assert key_of(b"outpost/b1/data", cbor_payload(7, value=value, held=3)) == Key("b1", "0badcafe", 7, 3)
+    assert key_of(b"outpost/b1/data", cbor_payload(7, value=value, held=3)) == Key(
+        "b1", "0badcafe", 7, 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -157,14 +181,17 @@ def test_key_of_a_message_in_cbor_also_with_a_bad_reading(value):
         cbor_payload(1.0),
         cbor_payload(True),
         cbor_payload(1, stream=b"0badcafe"),
-        cbor_payload(1, value=datetime.date(2026, 1, 1)),  # a tag: the pipeline's reader refuses the whole
+        # a tag: the pipeline's reader refuses the whole
+        cbor_payload(1, value=datetime.date(2026, 1, 1)),
     ],
 )
 def test_no_key_in_cbor(bad):
     assert key_of(b"outpost/b1/data", bad) is None
 
 
-@pytest.mark.parametrize("topic", [b"data", b"outpost/../b 1/data", b"outpost/\xff/data", b"o/" + b"x" * 33 + b"/data"])
+@pytest.mark.parametrize(
+    "topic", [b"data", b"outpost/../b 1/data", b"outpost/\xff/data", b"o/" + b"x" * 33 + b"/data"]
+)
 def test_no_key_without_a_device(topic):
     assert key_of(topic, payload(1)) is None
 

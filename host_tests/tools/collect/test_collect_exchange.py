@@ -1,5 +1,7 @@
 # cpython-only: tests a desktop tool
-"""Several collectors and one truth: a word to a board stands on logs, whatever is lost, late, killed, added or restored."""
+"""Several collectors and one truth: a word to a board stands on logs, whatever is lost, late,
+killed, added or restored.
+"""
 
 import json
 import random
@@ -50,7 +52,9 @@ class Node:
 
 
 class Group:
-    """Nodes on one topic, boards that send again what is not confirmed, and the check of every word."""
+    """Nodes on one topic, boards that send again what is not confirmed, and the check of every
+    word.
+    """
 
     def __init__(self, seed, count=3, *, loss=0.0):
         self.rng, self.loss, self.now = random.Random(seed), loss, 0.0
@@ -59,7 +63,8 @@ class Group:
         self.confirmed = dict.fromkeys(DEVICES, -1)
         self.sent = dict.fromkeys(DEVICES, -1)
         self.words = 0
-        self.queue = []  # (when, key): messages that are acknowledged to the board and not yet stored anywhere
+        # (when, key): messages that are acknowledged to the board and not yet stored anywhere
+        self.queue = []
 
     def logs(self):
         return [key for node in (*self.nodes.values(), *self.absent.values()) for key in node.log]
@@ -77,7 +82,11 @@ class Group:
     def tick(self, seconds=0.2):
         self.now += seconds
         self.store_due()
-        said = [(name, data) for name, node in self.nodes.items() for data in node.exchange.due(self.now)]
+        said = [
+            (name, data)
+            for name, node in self.nodes.items()
+            for data in node.exchange.due(self.now)
+        ]
         for name, data in said:
             for other in self.nodes.values():
                 if self.rng.random() >= self.loss:
@@ -128,9 +137,13 @@ def test_every_word_is_true_and_everything_is_confirmed_in_the_end(seed):
             if group.rng.random() < 0.6:
                 group.sent[device] += 1
                 if group.rng.random() < 0.95:  # the rest is lost by the broker
-                    group.publish(device, group.sent[device], delay_s=group.rng.choice((0, 0, 0, 0.5, 3)))
+                    group.publish(
+                        device, group.sent[device], delay_s=group.rng.choice((0, 0, 0, 0.5, 3))
+                    )
             if group.rng.random() < 0.05 and group.sent[device] >= 0:  # a duplicate
-                group.publish(device, group.rng.randint(max(0, group.sent[device] - 9), group.sent[device]))
+                group.publish(
+                    device, group.rng.randint(max(0, group.sent[device] - 9), group.sent[device])
+                )
         group.tick()
         if group.rng.random() < 0.08:
             group.disturb()
@@ -238,7 +251,9 @@ def test_another_one_confirms_when_one_is_silent_or_says_farewell():
         for n, device in enumerate(DEVICES):
             (a if n % 2 else b).store(Key(device, STREAM, 0, 0))
         talk(a, b, now)
-        assert {device for device, _ in a.words(now)} | {device for device, _ in b.words(now)} == set(DEVICES)
+        assert {device for device, _ in a.words(now)} | {
+            device for device, _ in b.words(now)
+        } == set(DEVICES)
         if is_farewell:
             b.hear("a", a.exchange.farewell, now)
         else:
@@ -303,7 +318,14 @@ def test_five_thousand_streams_are_said_in_parts_and_an_old_stream_does_not_come
 )
 def test_rubbish_is_no_statement(change):
     node = Node("a")
-    good = {"life": "1", "number": 0, "begins": True, "fresh": True, "ask": [], "streams": [["b1", STREAM, 7, [7, 9]]]}
+    good = {
+        "life": "1",
+        "number": 0,
+        "begins": True,
+        "fresh": True,
+        "ask": [],
+        "streams": [["b1", STREAM, 7, [7, 9]]],
+    }
     node.hear("x", json.dumps({**good, **change}).encode(), 0.0)
     assert node.exchange.refused == 1 and node.durable.devices() == []
     for data in (b"", b"\xff", b"[]", b"7", b"[" * 100_000, b'{"life":"x"}'):

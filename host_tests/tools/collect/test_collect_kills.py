@@ -1,7 +1,9 @@
 # cpython-only: runs a desktop tool as a process, against real mosquitto
-"""Collectors killed with SIGKILL at random moments: nothing acknowledged is lost, nothing confirmed that is in no log.
+"""Collectors killed with SIGKILL at random moments: nothing acknowledged is lost, nothing confirmed
+that is in no log.
 
-OUTPOST_COLLECT_KILLS=60 OUTPOST_COLLECT_MESSAGES=210000 gives the long form (two minutes); OUTPOST_COLLECT_SEED its moments.
+OUTPOST_COLLECT_KILLS=60 OUTPOST_COLLECT_MESSAGES=210000 gives the long form (two minutes);
+OUTPOST_COLLECT_SEED its moments.
 """
 
 import os
@@ -26,10 +28,14 @@ pytestmark = pytest.mark.timeout(LONG_S)
 
 
 def stored(collectors):
-    """device -> numbers, and highest `held`; all payloads; how many frames. A sealed segment must be readable to its end."""
+    """device -> numbers, and highest `held`; all payloads; how many frames. A sealed segment must
+    be readable to its end.
+    """
     numbers, held, payloads, count = {}, {}, set(), 0
     for collector in collectors:
-        for path in segments.sealed_segments(collector.directory) + segments.open_segments(collector.directory):
+        for path in segments.sealed_segments(collector.directory) + segments.open_segments(
+            collector.directory
+        ):
             end = len(segments.MAGIC)
             for frame in segments.read_segment(path) if path.stat().st_size >= end else ():
                 key, end, count = key_of(frame.topic, frame.payload), frame.end, count + 1
@@ -47,7 +53,9 @@ def check_words(boards, collectors):
     words = boards.words()
     numbers, held, _, _ = stored(collectors)
     for device, word in words.items():
-        missing = [n for n in range(held.get(device, 0), word + 1) if n not in numbers.get(device, ())]
+        missing = [
+            n for n in range(held.get(device, 0), word + 1) if n not in numbers.get(device, ())
+        ]
         assert not missing, f"{device} was told {word}, but {missing[:5]} are in no log"
     return max(words.values())
 
@@ -58,14 +66,19 @@ def restart(collectors, rng):
     for collector in collectors:
         collector.start()
     if rng is None or rng.random() < 0.85:
-        wait_until(lambda: all(c.text().count("subscribed to") > n for c, n in zip(collectors, before)), 60)
+        wait_until(
+            lambda: all(c.text().count("subscribed to") > n for c, n in zip(collectors, before)), 60
+        )
 
 
 def play(boards, collectors, rng):
-    """Kills, one at a time; each third time all at once, to compare words and logs. The highest word."""
+    """Kills, one at a time; each third time all at once, to compare words and logs. The highest
+    word.
+    """
     highest = -1
     for kill in range(KILLS):
-        boards.allowed = MESSAGES * (kill + 1) // KILLS  # so that each kill finds messages on their way
+        # so that each kill finds messages on their way
+        boards.allowed = MESSAGES * (kill + 1) // KILLS
         time.sleep(rng.uniform(0.02, PAUSE_S))
         victim = rng.choice(collectors)
         victim.kill()
@@ -93,8 +106,11 @@ def finish(boards, collectors):
 
 
 def show(boards, count):
-    each = f"{boards.words_seen / len(boards.devices):.0f} words of {boards.word_bytes / max(boards.words_seen, 1):.0f} bytes"
-    print(f"{boards.published} published, {count} stored, {boards.resent} sent again by boards; a device heard {each}")
+    print(
+        f"{boards.published} published, {count} stored, {boards.resent} sent again by boards; "
+        f"a device heard {boards.words_seen / len(boards.devices):.0f} words "
+        f"of {boards.word_bytes / max(boards.words_seen, 1):.0f} bytes"
+    )
 
 
 def test_one_collector_killed_at_random_moments(tmp_path, mosquitto):
@@ -118,10 +134,13 @@ def test_three_collectors_of_a_group_killed_at_random_moments(tmp_path, mosquitt
     c1, c2, c3 = (Process(tmp_path, mosquitto.port, options=options, name=name) for name in names)
     with c1, c2, c3:
         collectors = [c1, c2, c3]
-        wait_until(lambda: all(c.output.exists() and "subscribed to" in c.text() for c in collectors))
+        wait_until(
+            lambda: all(c.output.exists() and "subscribed to" in c.text() for c in collectors)
+        )
         with Boards(mosquitto.port, count=100, messages=MESSAGES, seed=SEED) as boards:
             highest = play(boards, collectors, rng)
             count = finish(boards, collectors)
     assert highest > 0
-    assert all(len(stored([collector])[2]) > MESSAGES / 10 for collector in collectors)  # each had its share
+    # each had its share
+    assert all(len(stored([collector])[2]) > MESSAGES / 10 for collector in collectors)
     show(boards, count)

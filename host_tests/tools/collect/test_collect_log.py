@@ -14,7 +14,9 @@ STREAM = "0badcafe"
 
 
 def frame(seq, *, held=0, retain=False, device="b1"):
-    payload = json.dumps([{"bn": f"{device}/", "sid": STREAM, "seq": seq, "held": held, "ver": 1}]).encode()
+    payload = json.dumps(
+        [{"bn": f"{device}/", "sid": STREAM, "seq": seq, "held": held, "ver": 1}]
+    ).encode()
     return segments.encode_frame(1, f"outpost/{device}/data".encode(), payload, retain=retain)
 
 
@@ -77,7 +79,9 @@ def test_segment_numbers_are_never_given_twice(tmp_path):
     assert [p.name for p in segments.sealed_segments(log.directory)] == ["segment-000000000001.seg"]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 9}', '{"version": 1, "sealed_through": 0, "streams": 3}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"version": 9}', '{"version": 1, "sealed_through": 0, "streams": 3}']
+)
 def test_damaged_snapshot_costs_only_time(tmp_path, text):
     log = open_log(tmp_path)
     log.store([frame(0), frame(1)])
@@ -96,7 +100,9 @@ def test_torn_tail_is_cut_at_every_length(tmp_path):
         log = open_log(tmp_path / str(cut))
         complete = max(0, cut - len(segments.MAGIC)) // len(whole[0])
         assert stored(directory) == list(range(complete))
-        assert log.durable.confirmation("b1") == (b"0badcafe %d" % (complete - 1) if complete else None)
+        assert log.durable.confirmation("b1") == (
+            b"0badcafe %d" % (complete - 1) if complete else None
+        )
         os.close(log._lock)
 
 
@@ -106,7 +112,10 @@ def test_retained_and_keyless_frames_are_stored_but_confirm_nothing(tmp_path):
     kill(log)
     again = open_log(tmp_path)
     assert again.durable.devices() == []
-    assert sum(1 for p in segments.sealed_segments(again.directory) for _ in segments.read_segment(p)) == 2
+    assert (
+        sum(1 for p in segments.sealed_segments(again.directory) for _ in segments.read_segment(p))
+        == 2
+    )
 
 
 @pytest.mark.parametrize("fault", ["write", "fsync"])

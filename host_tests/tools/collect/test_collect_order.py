@@ -1,5 +1,7 @@
 # cpython-only: runs a desktop tool as a process, against a scripted broker
-"""`outpost collect` on the wire: the order fsync -> PUBACK, a full disk, ids of an old connection, foreign topics."""
+"""`outpost collect` on the wire: the order fsync -> PUBACK, a full disk, ids of an old connection,
+foreign topics.
+"""
 
 from contextlib import closing
 
@@ -71,7 +73,9 @@ def test_old_ids_are_not_acknowledged_on_a_new_connection(tmp_path, scripted):
 def test_topics_that_nobody_subscribed_to_are_acknowledged_but_not_stored(tmp_path, scripted):
     with Process(tmp_path, scripted.port) as collector:
         scripted.accept()
-        for mid, topic in enumerate(("outpost/b1/durable", "outpost/b1/x/data", "other/b1/data", "data", TOPIC), start=1):
+        for mid, topic in enumerate(
+            ("outpost/b1/durable", "outpost/b1/x/data", "other/b1/data", "data", TOPIC), start=1
+        ):
             scripted.publish(mid, payload(0), topic=topic)
         assert sorted(scripted.acknowledged(5)) == [1, 2, 3, 4, 5]
         assert [frame.topic for frame in collector.frames()] == [TOPIC.encode()]

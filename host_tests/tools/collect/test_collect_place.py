@@ -1,5 +1,7 @@
 # cpython-only: runs a desktop tool as a process, against real mosquitto
-"""A collector on a restored or new disk under an old id: refused, because the pipeline would skip numbers given twice."""
+"""A collector on a restored or new disk under an old id: refused, because the pipeline would skip
+numbers given twice.
+"""
 
 import shutil
 
@@ -27,7 +29,9 @@ EACH_SEALS = ["--segment-bytes", "1"]
 )
 def test_what_a_memory_means(stored_through, remembered, outcome):
     if outcome == "refused":
-        with pytest.raises(ToolError, match=f"segment {remembered} was written under this id.*new --id"):
+        with pytest.raises(
+            ToolError, match=f"segment {remembered} was written under this id.*new --id"
+        ):
             check("log/c1", stored_through, remembered)
     else:
         assert (check("log/c1", stored_through, remembered) is not None) == (outcome == "warned")
@@ -41,7 +45,9 @@ def send(watcher, numbers):
 
 
 def subscribed(collector, times=1):
-    wait_until(lambda: collector.output.exists() and collector.text().count("subscribed to") == times)
+    wait_until(
+        lambda: collector.output.exists() and collector.text().count("subscribed to") == times
+    )
 
 
 @pytest.fixture
@@ -59,7 +65,9 @@ def board(mosquitto):
     disconnect(watcher.client)
 
 
-def test_an_old_copy_of_the_disk_is_refused_and_a_new_id_goes_on(tmp_path, mosquitto, collector, board):
+def test_an_old_copy_of_the_disk_is_refused_and_a_new_id_goes_on(
+    tmp_path, mosquitto, collector, board
+):
     send(board, range(3))
     shutil.copytree(collector.directory, tmp_path / "backup")
     send(board, range(3, 6))
@@ -73,11 +81,16 @@ def test_an_old_copy_of_the_disk_is_refused_and_a_new_id_goes_on(tmp_path, mosqu
     wait_until(lambda: not collector.alive)
     assert collector.status == 2
     complaint = collector.text().splitlines()[-1]
-    assert "ends at segment 2, but segment 5 was written under this id" in complaint and "new --id" in complaint
-    assert sorted(path.name for path in collector.directory.glob("*.seg")) == before  # nothing was taken
+    assert (
+        "ends at segment 2, but segment 5 was written under this id" in complaint
+        and "new --id" in complaint
+    )
+    # nothing was taken
+    assert sorted(path.name for path in collector.directory.glob("*.seg")) == before
     assert not session_is_present(mosquitto.port, b"c1~place")
 
-    shutil.rmtree(collector.directory)  # the right disk comes back: all is well, and what waited is taken
+    # the right disk comes back: all is well, and what waited is taken
+    shutil.rmtree(collector.directory)
     lost.rename(collector.directory)
     collector.start()
     wait_until(lambda: payload(6) in collector.payloads())
@@ -125,7 +138,9 @@ def test_a_broker_that_remembers_nothing_is_told_of(mosquitto, collector, board)
 
 
 def test_the_open_segment_counts_before_it_is_sealed(tmp_path, mosquitto, board):
-    """It becomes visible to readers without another word from the collector: by the next start's recovery."""
+    """It becomes visible to readers without another word from the collector: by the next start's
+    recovery.
+    """
     with Process(tmp_path, mosquitto.port) as collector:
         subscribed(collector)
         send(board, [0])

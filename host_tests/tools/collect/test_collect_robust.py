@@ -1,5 +1,7 @@
 # cpython-only: runs a desktop tool as a process, against real mosquitto
-"""`outpost collect` where things are short, hostile or watched: a full disk, TLS, names and rights, metrics, SIGTERM, retire."""
+"""`outpost collect` where things are short, hostile or watched: a full disk, TLS, names and rights,
+metrics, SIGTERM, retire.
+"""
 
 import contextlib
 import os
@@ -38,7 +40,9 @@ def rss_mib(pid):
 
 
 def fill_and_free(collector, mosquitto, free):
-    """Messages onto a disk with little room: it stops, says so, stays small; free() makes room, and all is there."""
+    """Messages onto a disk with little room: it stops, says so, stays small; free() makes room, and
+    all is there.
+    """
     packets = load_of(12_000)
     publisher = Publisher(mosquitto.port)
     publisher.publish(packets[:2000])
@@ -46,7 +50,8 @@ def fill_and_free(collector, mosquitto, free):
     before = rss_mib(collector.pid)
     publisher.publish(packets[2000:])
     time.sleep(2.5)
-    assert rss_mib(collector.pid) < before + 8  # what comes meanwhile stays in the socket and at the broker
+    # what comes meanwhile stays in the socket and at the broker
+    assert rss_mib(collector.pid) < before + 8
     assert collector.alive and collector.text().count("acknowledging nothing") == 1
     free()
     wait_until(lambda: "writing again" in collector.text())
@@ -62,7 +67,11 @@ def test_a_kernel_that_refuses_to_write_more(tmp_path, mosquitto):
         subscribed(collector)
         _, hard = resource.prlimit(collector.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(collector.pid, resource.RLIMIT_FSIZE, (100_000, hard))
-        fill_and_free(collector, mosquitto, lambda: resource.prlimit(collector.pid, resource.RLIMIT_FSIZE, (hard, hard)))
+        fill_and_free(
+            collector,
+            mosquitto,
+            lambda: resource.prlimit(collector.pid, resource.RLIMIT_FSIZE, (hard, hard)),
+        )
         assert "File too large" in collector.text()
 
 
@@ -76,7 +85,9 @@ def test_a_full_disk(tmp_path, mosquitto):
     try:
         with Process(tmp_path, mosquitto.port, options=["--segment-bytes", "100000"]) as collector:
             subscribed(collector)
-            fill_and_free(collector, mosquitto, lambda: _run("mount", "-o", "remount,size=64m", str(disk)))
+            fill_and_free(
+                collector, mosquitto, lambda: _run("mount", "-o", "remount,size=64m", str(disk))
+            )
             assert "No space left" in collector.text()
     finally:
         _run("umount", "-l", str(disk))
@@ -87,7 +98,9 @@ def _run(*command):
 
 
 def test_segments_are_sealed_by_size_and_by_time(tmp_path, mosquitto):
-    with Process(tmp_path, mosquitto.port, options=["--segment-bytes", "50000", "--segment-seconds", "1"]) as collector:
+    with Process(
+        tmp_path, mosquitto.port, options=["--segment-bytes", "50000", "--segment-seconds", "1"]
+    ) as collector:
         subscribed(collector)
         publisher = Publisher(mosquitto.port)
         publisher.publish(load_of(2000))
@@ -96,7 +109,10 @@ def test_segments_are_sealed_by_size_and_by_time(tmp_path, mosquitto):
         count = len(sealed(collector))
         time.sleep(1.5)
         publisher.publish([(TOPIC.encode(), payload(0))])
-        wait_until(lambda: len(sealed(collector)) > count and not list(collector.directory.glob("*.open")), 5)
+        wait_until(
+            lambda: len(sealed(collector)) > count and not list(collector.directory.glob("*.open")),
+            5,
+        )
         publisher.close()
 
 
@@ -148,26 +164,53 @@ def test_metrics_in_prometheus_text_format_on_loopback(tmp_path, mosquitto):
         publisher.close()
 
         def metrics():
-            text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
-            return {line.split(" ")[0]: float(line.split(" ")[1]) for line in text.splitlines() if not line.startswith("#")}
+            text = (
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5)
+                .read()
+                .decode()
+            )
+            return {
+                line.split(" ")[0]: float(line.split(" ")[1])
+                for line in text.splitlines()
+                if not line.startswith("#")
+            }
 
         count = len(load_of(500))
         wait_until(lambda: metrics()["outpost_collector_messages_total"] == count)
-        wait_until(lambda: metrics()["outpost_collector_streams"] == 50)  # the gauges are set each 5 s
+        # the gauges are set each 5 s
+        wait_until(lambda: metrics()["outpost_collector_streams"] == 50)
         seen = metrics()
-        assert seen["outpost_collector_fsync_seconds_count"] >= 1 and seen["outpost_collector_fsync_seconds_sum"] > 0
+        assert (
+            seen["outpost_collector_fsync_seconds_count"] >= 1
+            and seen["outpost_collector_fsync_seconds_sum"] > 0
+        )
         assert seen["outpost_collector_confirmations_total"] >= 50
-        assert seen["outpost_collector_connected"] == 1 and seen["outpost_collector_messages_per_second"] > 0
-        assert seen["outpost_collector_backlog_messages"] == 0 and seen['outpost_collector_errors_total{kind="write"}'] == 0
+        assert (
+            seen["outpost_collector_connected"] == 1
+            and seen["outpost_collector_messages_per_second"] > 0
+        )
+        assert (
+            seen["outpost_collector_backlog_messages"] == 0
+            and seen['outpost_collector_errors_total{kind="write"}'] == 0
+        )
         with open("/proc/net/tcp") as table:
-            listening = [line.split()[1] for line in table if line.split()[1].endswith(f":{port:04X}") and " 0A " in line]
+            listening = [
+                line.split()[1]
+                for line in table
+                if line.split()[1].endswith(f":{port:04X}") and " 0A " in line
+            ]
         assert listening == [f"0100007F:{port:04X}"]
 
 
 def test_a_metrics_port_that_is_taken_is_named(tmp_path, mosquitto):
-    with Process(tmp_path, mosquitto.port, options=["--metrics-port", str(mosquitto.port)]) as collector:
+    with Process(
+        tmp_path, mosquitto.port, options=["--metrics-port", str(mosquitto.port)]
+    ) as collector:
         wait_until(lambda: not collector.alive)
-        assert f"--metrics-port {mosquitto.port}" in collector.text() and "Traceback" not in collector.text()
+        assert (
+            f"--metrics-port {mosquitto.port}" in collector.text()
+            and "Traceback" not in collector.text()
+        )
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +224,7 @@ def certificates(tmp_path_factory):
 
 @pytest.fixture
 def secured(tmp_path, certificates):
-    """mosquitto with the recommended file as it is, but for port, paths and user. Gives its port."""
+    """mosquitto with the recommended file, but for port, paths and user. Gives its port."""
     if find_mosquitto() is None:
         pytest.skip("missing: mosquitto; run `make setup`")
     folder, port = tmp_path / "secured", children.free_port()
@@ -198,7 +241,9 @@ def secured(tmp_path, certificates):
     ):
         listeners = listeners.replace(old, str(new))
     (folder / "mosquitto.conf").write_text(configuration(listeners, folder))
-    broker = children.start([*find_mosquitto(), "-c", str(folder / "mosquitto.conf")], log=folder / "log.txt")
+    broker = children.start(
+        [*find_mosquitto(), "-c", str(folder / "mosquitto.conf")], log=folder / "log.txt"
+    )
     wait_until(lambda: can_connect(port, certificates, "collector"))
     yield port
     children.kill(broker)
@@ -209,7 +254,12 @@ USERS = {"collector": "secret", "board-1": "one", "board-2": "two"}
 
 def acl():
     """What the end of the recommended file says."""
-    return RECOMMENDED.read_text().split("# --- /etc/mosquitto/acl\n#\n")[1].replace("#   #", "#").replace("#   ", "")
+    return (
+        RECOMMENDED.read_text()
+        .split("# --- /etc/mosquitto/acl\n#\n")[1]
+        .replace("#   #", "#")
+        .replace("#   ", "")
+    )
 
 
 def client_of(port, certificates, user):
@@ -233,7 +283,14 @@ def can_connect(port, certificates, user):
 
 def secure(tmp_path, port, certificates, *, password="secret", ca="ca", host="localhost", more=()):
     (tmp_path / "password").write_text(password + "\n")
-    options = ["--ca-file", str(certificates / f"{ca}.pem"), "--user", "collector", "--password-file", str(tmp_path / "password")]
+    options = [
+        "--ca-file",
+        str(certificates / f"{ca}.pem"),
+        "--user",
+        "collector",
+        "--password-file",
+        str(tmp_path / "password"),
+    ]
     return Process(tmp_path, port, host=host, options=[*options, *more])
 
 
@@ -262,14 +319,19 @@ def test_tls_password_and_rights_of_the_recommended_configuration(tmp_path, secu
             forge(secured, certificates, f"outpost/{topic}", data)
         wait_until(lambda: words)
         assert collector.terminate() == 0
-        assert words == [("outpost/board-1/durable", b"0badcafe 0")]  # not the forged one, and nobody else's
+        # not the forged one, and nobody else's
+        assert words == [("outpost/board-1/durable", b"0badcafe 0")]
         assert collector.payloads() == [payload(0, device="board-1")]
         disconnect(one)
 
 
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
-    [({"ca": "other-ca"}, "certificate verify failed"), ({"host": "127.0.0.2"}, "mismatch"), ({"password": "x"}, "refused")],
+    [
+        ({"ca": "other-ca"}, "certificate verify failed"),
+        ({"host": "127.0.0.2"}, "mismatch"),
+        ({"password": "x"}, "refused"),
+    ],
 )
 def test_what_does_not_verify_is_no_connection(tmp_path, secured, certificates, wrong, complaint):
     port = secured
@@ -293,7 +355,9 @@ def session_is_present(port, client_id):
 def test_a_retired_collector_leaves_nothing_behind(tmp_path, mosquitto):
     """What the broker held for it is stored; after that the others get everything."""
     options = ["--share", "fleet"]
-    c1, c2 = (Process(tmp_path, mosquitto.port, options=options, name=name) for name in ("c1", "c2"))
+    c1, c2 = (
+        Process(tmp_path, mosquitto.port, options=options, name=name) for name in ("c1", "c2")
+    )
     with c1, c2:
         subscribed(c1)
         subscribed(c2)
@@ -315,4 +379,6 @@ def test_a_retired_collector_leaves_nothing_behind(tmp_path, mosquitto):
         publisher.close()
         wait_until(lambda: {*c1.payloads(), *c2.payloads()} == {data for _, data in packets})
         assert len(c2.payloads()) > 500
-        assert len(set(c1.payloads()) & {data for _, data in packets[2000:]}) == len({data for _, data in packets[2000:]})
+        assert len(set(c1.payloads()) & {data for _, data in packets[2000:]}) == len(
+            {data for _, data in packets[2000:]}
+        )

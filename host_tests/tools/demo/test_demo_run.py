@@ -1,5 +1,5 @@
 # cpython-only: tests a desktop tool
-"""The demo around its judge: the plan of disasters, the folder, bad arguments, copies on the wire."""
+"""The demo around its judge: plan of disasters, folder, bad arguments, copies on the wire."""
 
 import json
 import os
@@ -130,8 +130,19 @@ def test_an_interrupted_demo_leaves_no_process(tmp_path, number):
             pytest.fail(message)
         pytest.skip(message)
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "outpost_tools.cli", "demo", "--broker", "mosquitto", "--out", str(out)]
-    demo = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=children.tools_environment())
+    command = [
+        sys.executable,
+        "-m",
+        "outpost_tools.cli",
+        "demo",
+        "--broker",
+        "mosquitto",
+        "--out",
+        str(out),
+    ]
+    demo = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env=children.tools_environment()
+    )
     try:
         for line in demo.stderr:
             if "  3/30 s" in line:

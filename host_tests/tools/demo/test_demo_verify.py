@@ -17,8 +17,18 @@ TIME_S = 1763694000.5
 
 
 def payload(seq, value=1.5, *, stream=STREAM, device="b1", time_s=TIME_S):
-    first = {"bn": f"{device}/", "ver": 1, "sid": stream, "seq": seq, "held": 0, "boot": 1, "bt": time_s}
-    return json.dumps([{**first, "n": "load", "v": value}, {"n": "memory", "u": "KiB", "v": seq}]).encode()
+    first = {
+        "bn": f"{device}/",
+        "ver": 1,
+        "sid": stream,
+        "seq": seq,
+        "held": 0,
+        "boot": 1,
+        "bt": time_s,
+    }
+    return json.dumps(
+        [{**first, "n": "load", "v": value}, {"n": "memory", "u": "KiB", "v": seq}]
+    ).encode()
 
 
 def ok(seq, **more):
@@ -34,7 +44,9 @@ def rows_of(*entries, device="b1"):
     for entry in entries:
         for r in decode(f"outpost/{device}/data", entry.payload).readings:
             time_ms = None if r.time_s is None else round(r.time_s * 1000)
-            rows.append(Row(device, entry.stream, entry.seq, r.index, r.name, r.unit, r.value, time_ms))
+            rows.append(
+                Row(device, entry.stream, entry.seq, r.index, r.name, r.unit, r.value, time_ms)
+            )
     return rows
 
 
@@ -142,7 +154,13 @@ def test_a_time_that_the_pipeline_placed_is_accepted():
 
 
 def test_two_streams_of_a_device_are_apart():
-    journal = [Entry("boot", STREAM), ok(0), cut(), Entry("boot", "ffffffff"), ok(0, stream="ffffffff", value=2)]
+    journal = [
+        Entry("boot", STREAM),
+        ok(0),
+        cut(),
+        Entry("boot", "ffffffff"),
+        ok(0, stream="ffffffff", value=2),
+    ]
     rows = rows_of(journal[1], journal[4])
     assert judge(rows, journal).exact
     assert figures(judge(rows[:2], journal)) == (1, 0, 0)
@@ -154,14 +172,24 @@ def summary(results):
     run = {"seed": 1, "broker": "mosquitto", "interpreter": "MicroPython", "seconds": 2.0}
     offline = {"b1": 1.26}
     return accounts.summarize(
-        results, redelivered=Counter(b1=3), offline_s=offline, events=events, reasons=Counter(retained=2), run=run
+        results,
+        redelivered=Counter(b1=3),
+        offline_s=offline,
+        events=events,
+        reasons=Counter(retained=2),
+        run=run,
     )
 
 
 def test_accounts_add_up_and_judge():
     good = summary(verify({"b1": JOURNAL}, GOOD))
     assert accounts.is_exact(good)
-    assert (good["published"], good["silver_rows"], good["redelivered"], good["broker_kills"]) == (4, 8, 3, 1)
+    assert (good["published"], good["silver_rows"], good["redelivered"], good["broker_kills"]) == (
+        4,
+        8,
+        3,
+        1,
+    )
     assert good["devices"][0]["longest_offline_s"] == 1.3
     for rows in (GOOD[1:], [*GOOD, GOOD[0]], [*GOOD, GOOD[0]._replace(seq=9)]):
         assert not accounts.is_exact(summary(verify({"b1": JOURNAL}, rows)))

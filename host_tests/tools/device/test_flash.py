@@ -1,7 +1,9 @@
 # cpython-only: tests a desktop tool
-"""`outpost flash`: the real mpremote, real MicroPython over littlefs on a NOR image, a real broker. Killed, cut off, repeated.
+"""`outpost flash`: the real mpremote, real MicroPython over littlefs on a NOR image, a real broker.
+Killed, cut off, repeated.
 
-OUTPOST_FLASH_KILLS=20 is the long form of the kills and of the power cuts, and flashes a 64-bit board, too.
+OUTPOST_FLASH_KILLS=20 is the long form of the kills and of the power cuts, and flashes a 64-bit
+board, too.
 """
 
 import contextlib
@@ -27,7 +29,13 @@ KILLS = int(os.environ.get("OUTPOST_FLASH_KILLS", "2"))
 CUTS = max(2, KILLS // 2)
 SEED = int(os.environ.get("OUTPOST_FLASH_SEED", "0")) or random.randrange(1, 1 << 30)
 OPERATIONS = 130  # programs and erases of an installation, about
-SETTINGS = {"device_id": "rig-1", "broker_host": "127.0.0.1", "broker_port": 1, "mode": "broker", "interval_ms": 20}
+SETTINGS = {
+    "device_id": "rig-1",
+    "broker_host": "127.0.0.1",
+    "broker_port": 1,
+    "mode": "broker",
+    "interval_ms": 20,
+}
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -62,7 +70,12 @@ def tls_broker(folder, certificates):
     """It wants a certificate of the board, too."""
     need_mosquitto()
     port = children.free_port()
-    lines = [f"listener {port} 127.0.0.1", "allow_anonymous true", "require_certificate true", f"cafile {certificates}/ca.pem"]
+    lines = [
+        f"listener {port} 127.0.0.1",
+        "allow_anonymous true",
+        "require_certificate true",
+        f"cafile {certificates}/ca.pem",
+    ]
     lines += [f"certfile {certificates}/server.pem", f"keyfile {certificates}/server.key", ""]
     with Broker("mosquitto", folder, more_listeners="\n".join(lines)) as broker:
         broker.tls_port = port
@@ -86,8 +99,12 @@ def test_a_blank_board_publishes_over_tls(architecture, tmp_path, tree, certific
         tls_broker(tmp_path / "broker", certificates) as broker,
         Observer(broker.port, "observer", ("outpost/rig-1/data", 1)) as observer,
     ):
-        assert rig.outpost("flash", "--settings", tls_settings(rig, broker, certificates)) == 0, rig.err + rig.out
-        assert rig.row("link").startswith("the broker answered") and "pinned now" in rig.row("outbox")
+        assert rig.outpost("flash", "--settings", tls_settings(rig, broker, certificates)) == 0, (
+            rig.err + rig.out
+        )
+        assert rig.row("link").startswith("the broker answered") and "pinned now" in rig.row(
+            "outbox"
+        )
         assert "heap locked" in rig.row("heap")
         observer.wait(20)
         assert rig.outpost("flash") == 0, rig.err + rig.out
@@ -106,7 +123,11 @@ def test_a_blank_board_publishes_over_tls(architecture, tmp_path, tree, certific
         seen = list(dict.fromkeys(numbers(observer)))
         assert seen == list(range(len(seen)))
         tls_files = [path for path in rig.hashes() if path.startswith("/tls/")]
-        assert sorted(re.sub("-.*", "", path) for path in tls_files) == ["/tls/ca", "/tls/client", "/tls/key"]
+        assert sorted(re.sub("-.*", "", path) for path in tls_files) == [
+            "/tls/ca",
+            "/tls/client",
+            "/tls/key",
+        ]
 
 
 def test_an_outbox_with_messages_survives_a_flash(rig, tmp_path):
@@ -149,13 +170,17 @@ def test_a_second_flash_copies_nothing_and_a_changed_file_alone(rig):
     assert rig.outpost("flash", "--no-link") == 0
     assert rig.row("files").startswith("1 copied")
     after = rig.hashes()
-    assert [path for path in after if after[path] != before.get(path)] == ["/support/crash_log.mpy"] and rig.is_whole()
+    assert [path for path in after if after[path] != before.get(path)] == [
+        "/support/crash_log.mpy"
+    ] and rig.is_whole()
 
 
 def test_bytes_that_changed_on_the_board_are_seen(rig):
     """The board's own bytes count, not what was sent some day."""
     assert rig.outpost("flash", "--no-link") == 0
-    rig.mpremote("exec", "f = open('/outpost/client.mpy', 'r+b'); f.seek(100); f.write(b'!'); f.close()")
+    rig.mpremote(
+        "exec", "f = open('/outpost/client.mpy', 'r+b'); f.seek(100); f.write(b'!'); f.close()"
+    )
     assert rig.outpost("flash", "--no-link") == 0 and rig.row("files").startswith("1 copied")
     assert rig.is_whole()
 
@@ -163,8 +188,17 @@ def test_bytes_that_changed_on_the_board_are_seen(rig):
 def test_dry_run_changes_nothing(rig):
     rig.mpremote("exec", "1")
     before = rig.image.read_bytes()
-    assert rig.outpost("flash", "--dry-run", "--settings", settings_file(rig, password="hunter2hunter2")) == 0
-    assert "copy /main.py" in rig.out and "to copy" in rig.row("files") and "settings.json" in rig.row("settings")
+    assert (
+        rig.outpost(
+            "flash", "--dry-run", "--settings", settings_file(rig, password="hunter2hunter2")
+        )
+        == 0
+    )
+    assert (
+        "copy /main.py" in rig.out
+        and "to copy" in rig.row("files")
+        and "settings.json" in rig.row("settings")
+    )
     assert rig.image.read_bytes() == before
     assert "hunter2" not in rig.out + rig.err
     wait_for(lambda: rig.starts[-1] == "main", "its program again")
@@ -190,7 +224,11 @@ def test_a_program_of_the_users_own_is_not_overwritten(name, rig, tmp_path):
     rig.mpremote("cp", tmp_path / name, f":{name}")
     before = rig.hashes()
     assert rig.outpost("flash", "--no-link") == 2
-    assert f"/{name} on the board is not Outpost's" in rig.err and "--replace" in rig.err and rig.err.count("\n") == 1
+    assert (
+        f"/{name} on the board is not Outpost's" in rig.err
+        and "--replace" in rig.err
+        and rig.err.count("\n") == 1
+    )
     assert rig.hashes() == before
     assert rig.outpost("flash", "--no-link", "--replace") == 0, rig.err
     assert rig.hashes()[f"/{name}.kept"] == before[f"/{name}"] and rig.is_whole()
@@ -225,7 +263,7 @@ for room in ("/outpost/", "/station/", "/support/"):
 
 
 def test_a_board_with_the_former_build_is_taken_over(rig):
-    """Which had fewer files, since several modules came into one, and other bytes in all of them."""
+    """Which had fewer files, as several modules came into one, and other bytes in all of them."""
     board = rig.tree / "boards" / "RIG" / "board.py"
     now = board.read_text()
     board.write_text(now + "\n_former = 1\n")
@@ -235,7 +273,9 @@ def test_a_board_with_the_former_build_is_taken_over(rig):
     before = rig.hashes()
     assert rig.outpost("flash", "--settings", settings_file(rig), "--no-link") == 0, rig.err
     modules = len([path for path in rig.wanted() if path.count("/") == 2])
-    assert rig.row("files").startswith(f"{modules + 1} copied") and "1 unchanged, 1 old ones removed" in rig.row("files")
+    assert rig.row("files").startswith(
+        f"{modules + 1} copied"
+    ) and "1 unchanged, 1 old ones removed" in rig.row("files")
     after = rig.hashes()
     assert "/outpost/fused.mpy" in before and "/outpost/fused.mpy" not in after and rig.is_whole()
     assert {f"/outpost/{name}.mpy" for name in MERGED} <= after.keys() - before.keys()
@@ -257,13 +297,23 @@ with open("/outpost/installed.json", "w") as file:
 
 
 def test_modules_that_moved_to_another_room_are_not_left_behind(rig):
-    """A board that was flashed when all modules were in /outpost: a stale one would be imported by whoever still names it."""
+    """A board that was flashed when all modules were in /outpost: a stale one would be imported by
+    whoever still names it.
+    """
     assert rig.outpost("flash", "--no-link") == 0, rig.err
     rig.mpremote("exec", _MAKE_ONE_ROOM)
-    assert {"/outpost/wifi_board.mpy", "/outpost/clock.mpy", "/outpost/crc.mpy"} <= rig.hashes().keys()
+    assert {
+        "/outpost/wifi_board.mpy",
+        "/outpost/clock.mpy",
+        "/outpost/crc.mpy",
+    } <= rig.hashes().keys()
     assert rig.outpost("flash", "--no-link") == 0, rig.err
-    found = {path for path in rig.hashes() if path.count("/") == 2 and not path.startswith("/outbox/")}
-    assert found == {path for path in rig.wanted() if path.count("/") == 2} | {"/outpost/installed.json"}
+    found = {
+        path for path in rig.hashes() if path.count("/") == 2 and not path.startswith("/outbox/")
+    }
+    assert found == {path for path in rig.wanted() if path.count("/") == 2} | {
+        "/outpost/installed.json"
+    }
     assert rig.is_whole()
 
 
@@ -321,7 +371,9 @@ def test_pinning_that_takes_longer_than_an_answer_may_is_waited_for_line_by_line
 
 def test_a_slow_board_is_flashed_with_the_defaults(rig):
     rig.order_slow_flash(5)
-    assert rig.outpost("flash", "--settings", settings_file(rig, outbox_blocks=64), "--no-link") == 0, rig.err
+    assert (
+        rig.outpost("flash", "--settings", settings_file(rig, outbox_blocks=64), "--no-link") == 0
+    ), rig.err
     assert rig.row("outbox") == "64 blocks, pinned now; empty"
 
 
@@ -329,7 +381,9 @@ def test_a_slow_board_is_flashed_with_the_defaults(rig):
 
 
 def test_killed_at_random_and_repeated(rig):
-    """SIGKILL of `outpost flash`, at a random moment from the first byte on; the board is then flashed, and whole."""
+    """SIGKILL of `outpost flash`, at a random moment from the first byte on; the board is then
+    flashed, and whole.
+    """
     chance = random.Random(SEED)
     print(f"OUTPOST_FLASH_SEED={SEED}")
     killed, runs, longest_s = 0, 0, 1.5
@@ -340,18 +394,27 @@ def test_killed_at_random_and_repeated(rig):
             rig.wait_for_change(before)
             time.sleep(chance.uniform(0, longest_s))
             alive = process.poll() is None
-        killed, runs, longest_s = killed + alive, runs + 1, longest_s if alive else longest_s / 2  # a fast machine
-        assert rig.outpost("flash", "--no-link") == 0, f"seed {SEED}, run {runs}: {rig.err}{rig.out}"
+        # a fast machine
+        killed, runs, longest_s = killed + alive, runs + 1, longest_s if alive else longest_s / 2
+        assert rig.outpost("flash", "--no-link") == 0, (
+            f"seed {SEED}, run {runs}: {rig.err}{rig.out}"
+        )
         assert rig.is_whole(), f"seed {SEED}, run {runs}"
         assert runs < KILLS + 12, "every flash is faster than its kill"
 
 
 def change_all(tree, number):  # noqa: F811
-    """Each module gets other bytes (0: those of the repository), and main.py: nothing that is on the board will do."""
+    """Each module gets other bytes (0: those of the repository), and main.py: nothing that is on
+    the board will do.
+    """
     patterns = ("firmware/*/*.py", "boards/support/*.py", "firmware/main.py", "boards/RIG/board.py")
     for path in [path for pattern in patterns for path in tree.glob(pattern)]:
         text = re.sub(r"\n__mark = .*", "", path.read_text().rstrip()).rstrip()
-        path.write_text(f"{text}\n\n__mark = {number + 1000}\n" if number and path.name != "native.py" else text + "\n")
+        path.write_text(
+            f"{text}\n\n__mark = {number + 1000}\n"
+            if number and path.name != "native.py"
+            else text + "\n"
+        )
 
 
 def test_power_cut_at_random_and_repeated(rig):
@@ -363,7 +426,10 @@ def test_power_cut_at_random_and_repeated(rig):
     while cuts < CUTS:
         number += 1
         change_all(rig.tree, number % 2)
-        operation, mode = chance.randrange(1, OPERATIONS), chance.choice(["nothing", "all", "first", "last", "random"])
+        operation, mode = (
+            chance.randrange(1, OPERATIONS),
+            chance.choice(["nothing", "all", "first", "last", "random"]),
+        )
         rig.order_power_cut(operation, mode)
         starts = len(rig.starts)
         first = rig.outpost("flash", "--no-link", "--timeout", 3)
@@ -378,11 +444,15 @@ def test_what_arrived_before_the_cut_is_not_sent_again(rig):
     rig.mpremote("exec", "1")
     before = rig.image.read_bytes()
     rig.order_power_cut(60, "nothing")
-    assert rig.outpost("flash", "--no-link", "--timeout", 4) == 2 and rig.image.read_bytes() != before
+    assert (
+        rig.outpost("flash", "--no-link", "--timeout", 4) == 2 and rig.image.read_bytes() != before
+    )
     assert rig.outpost("flash", "--no-link") == 0, rig.err
     assert rig.is_whole()
     copied = int(re.search(r"\(([\d,]+) bytes", rig.row("files"))[1].replace(",", ""))
-    assert copied < sum(map(len, payload.build(rig.tree, kinds.load(rig.tree, "RIG"), "x86").values()))
+    assert copied < sum(
+        map(len, payload.build(rig.tree, kinds.load(rig.tree, "RIG"), "x86").values())
+    )
 
 
 def test_an_old_version_runs_until_the_new_one_has_arrived(rig):
@@ -400,7 +470,10 @@ def test_bytes_damaged_on_the_way_do_not_come_into_use(rig, monkeypatch):
     old = rig.wanted()
     change(rig.tree / "boards" / "support" / "crash_log.py", "const(1000)", "const(900)")
     write = connection.Board.write
-    spoilt = lambda board, path, data, show: write(board, path, data[:50] + b"?" + data[51:], show)  # noqa: E731
+
+    def spoilt(board, path, data, show):
+        write(board, path, data[:50] + b"?" + data[51:], show)
+
     monkeypatch.setattr(connection.Board, "write", spoilt)
     assert rig.outpost("flash", "--no-link") == 2
     assert "/support/crash_log.mpy.new did not arrive as it was sent" in rig.err
@@ -424,10 +497,22 @@ PICO = ("micropython", (1, 25, 0), "Raspberry Pi Pico W with RP2040", 4 << 10 | 
 @pytest.mark.parametrize(
     ("place", "value", "complaint"),
     [
-        (0, "circuitpython", "install MicroPython from https://micropython.org/download/RPI_PICO_W/"),
+        (
+            0,
+            "circuitpython",
+            "install MicroPython from https://micropython.org/download/RPI_PICO_W/",
+        ),
         (1, (1, 24, 1), "1.25.0 or newer is needed: https://micropython.org/download/RPI_PICO_W/"),
-        (2, "Raspberry Pi Pico 2 W with RP2350", "not RPI_PICO_W (rp2, RP2040); name the right --board"),
-        (3, 4 << 10 | 2 << 8 | 6, "takes .mpy files 6.2 armv6m, this Outpost makes 6.3: update the older of the two"),
+        (
+            2,
+            "Raspberry Pi Pico 2 W with RP2350",
+            "not RPI_PICO_W (rp2, RP2040); name the right --board",
+        ),
+        (
+            3,
+            4 << 10 | 2 << 8 | 6,
+            "takes .mpy files 6.2 armv6m, this Outpost makes 6.3: update the older of the two",
+        ),
         (3, 6 | 3 << 8, "takes .mpy files 6.3 without machine code"),
         (4, "esp32", "name the right --board"),
     ],
@@ -442,7 +527,10 @@ def test_what_the_board_says_of_itself_must_fit(place, value, complaint):
     assert complaint in str(error.value) and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["RPI_PICO_W", "RPI_PICO2_W", "ESP32_GENERIC", "ESP32_GENERIC_S3", "ESP32_GENERIC_C3", "UNIX"])
+@pytest.mark.parametrize(
+    "name",
+    ["RPI_PICO_W", "RPI_PICO2_W", "ESP32_GENERIC", "ESP32_GENERIC_S3", "ESP32_GENERIC_C3", "UNIX"],
+)
 def test_every_board_has_its_facts(name):
     kind = kinds.load(REPOSITORY, name)
     assert (kind.name, kind.micropython) == (name, (1, 25, 0)) and kind.sensors
@@ -458,12 +546,21 @@ def test_no_room(tmp_path, tree):  # noqa: F811
         rig.mpremote("exec", "1")
         before = rig.image.read_bytes()
         assert rig.outpost("flash", "--settings", settings_file(rig)) == 2
-        assert "'outbox_blocks'" in rig.err and "16 of them for the outbox" in rig.err and rig.err.count("\n") == 1
+        assert (
+            "'outbox_blocks'" in rig.err
+            and "16 of them for the outbox" in rig.err
+            and rig.err.count("\n") == 1
+        )
         assert rig.image.read_bytes() == before
 
 
 def test_bad_settings_stop_a_flash_before_the_port_is_opened(rig):
-    assert rig.outpost("flash", "--settings", settings_file(rig, interval_ms=0), "--port", "/dev/nothing") == 2
+    assert (
+        rig.outpost(
+            "flash", "--settings", settings_file(rig, interval_ms=0), "--port", "/dev/nothing"
+        )
+        == 2
+    )
     assert "settings.toml: key 'interval_ms' must be 1 to" in rig.err
 
 

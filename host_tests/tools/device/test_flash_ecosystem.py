@@ -1,5 +1,7 @@
 # cpython-only: tests lists and lines of the documentation with desktop tools
-"""MicroPython's own ways to get Outpost onto a board: mpremote by hand, `mip install`, a frozen build. As the pages tell them."""
+"""MicroPython's own ways to get Outpost onto a board: mpremote by hand, `mip install`, a frozen
+build. As the pages tell them.
+"""
 
 import contextlib
 import functools
@@ -31,20 +33,28 @@ def rig(tmp_path, tree):  # noqa: F811
 
 def lines_with(text, word):
     """The commands of a page that hold the word."""
-    return [line.strip().split("    #")[0].strip() for line in text.splitlines() if line.startswith("    ") and word in line]
+    return [
+        line.strip().split("    #")[0].strip()
+        for line in text.splitlines()
+        if line.startswith("    ") and word in line
+    ]
 
 
 def run_here(rig, line):
     """A line of a page, for this board and from a folder with these sources."""
     words = [
-        name for word in shlex.split(line.replace("/dev/ttyACM0", rig.port)) for name in (globbed(rig.tree, word) or [word])
-    ]  # fmt: skip
+        name
+        for word in shlex.split(line.replace("/dev/ttyACM0", rig.port))
+        for name in (globbed(rig.tree, word) or [word])
+    ]
     assert words[0] == "mpremote"
     return rig.mpremote(*words[1:])
 
 
 def globbed(folder, word):
-    return sorted(str(path.relative_to(folder)) for path in folder.glob(word)) if "*" in word else []
+    return (
+        sorted(str(path.relative_to(folder)) for path in folder.glob(word)) if "*" in word else []
+    )
 
 
 ROOMS = [REPOSITORY / place for place in ("firmware/outpost", "firmware/station", "boards/support")]
@@ -53,18 +63,28 @@ ROOMS = [REPOSITORY / place for place in ("firmware/outpost", "firmware/station"
 def modules_on(rig, folder):
     """Path below the folder -> SHA-256, of the files in the three packages."""
     prefixes = tuple(f"{folder}/{room.name}/" for room in ROOMS)
-    return {path.removeprefix(f"{folder}/"): value.hex() for path, value in rig.hashes().items() if path.startswith(prefixes)}
+    return {
+        path.removeprefix(f"{folder}/"): value.hex()
+        for path, value in rig.hashes().items()
+        if path.startswith(prefixes)
+    }
 
 
 def sources():
-    return {f"{room.name}/{path.name}": digest(path.read_bytes()) for room in ROOMS for path in room.glob("*.py")}
+    return {
+        f"{room.name}/{path.name}": digest(path.read_bytes())
+        for room in ROOMS
+        for path in room.glob("*.py")
+    }
 
 
 def test_mpremote_by_hand_as_the_page_says(rig):
     lines = lines_with(PAGE, "mpremote ")
     by_hand = [line for line in lines if " cp " in line]
     assert len(by_hand) == 4
-    (rig.tree / "settings.json").write_text('{"device_id": "x", "broker_host": "127.0.0.1", "outbox_blocks": 8}')
+    (rig.tree / "settings.json").write_text(
+        '{"device_id": "x", "broker_host": "127.0.0.1", "outbox_blocks": 8}'
+    )
     for line in by_hand:
         run_here(rig, line.replace("RPI_PICO_W", "RIG"))
     assert modules_on(rig, "") == sources()
@@ -85,7 +105,9 @@ def served(folder):
         def log_message(self, *_):
             asked.append(self.path)
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Handler, directory=str(folder))
+    )
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -119,11 +141,15 @@ def test_the_page_names_the_mip_packages():
 @pytest.mark.parametrize("package", MIP)
 @pytest.mark.parametrize("way", ["http", "file"])
 def test_mip_installs_a_package_and_all_of_it_imports(way, package, rig):
-    """The real `mpremote mip install` of each by itself; its modules import with nothing else on the board."""
+    """The real `mpremote mip install` of each by itself; its modules import with nothing else on
+    the board.
+    """
     wanted = [target for target, _ in json.loads((REPOSITORY / package).read_text())["urls"]]
     with served(rig.tree) as (address, asked):
         rig.mpremote("mip", "install", f"{address}/{package}" if way == "http" else package)
-    assert modules_on(rig, "/lib") == {path: value for path, value in sources().items() if path in wanted}
+    assert modules_on(rig, "/lib") == {
+        path: value for path, value in sources().items() if path in wanted
+    }
     assert way == "file" or len(asked) == 1 + len(wanted)
     assert "outpost.client" in rig.mpremote("exec", _IMPORT_ALL)
     assert package != "package.json" or sorted(wanted) == sorted(sources())
@@ -139,7 +165,9 @@ def test_what_mip_installed_does_not_stand_in_the_way_of_flash(rig):
 
 @pytest.mark.parametrize("name", BOARDS)
 def test_a_manifest_names_files_that_are_there(name):
-    """Runs the freeze list as MicroPython's build does; the port's own list is the only thing not here."""
+    """Runs the freeze list as MicroPython's build does; the port's own list is the only thing not
+    here.
+    """
     frozen, foreign = set(), []
 
     def run(path):
@@ -153,13 +181,20 @@ def test_a_manifest_names_files_that_are_there(name):
             frozen.add(file)
 
         def package(folder, base_path="."):
-            frozen.update(f"{folder}/{file.name}" for file in (here / base_path / folder).glob("*.py"))
+            frozen.update(
+                f"{folder}/{file.name}" for file in (here / base_path / folder).glob("*.py")
+            )
 
-        exec(compile(path.read_text(), path, "exec"), {"include": include, "module": module, "package": package})
+        exec(
+            compile(path.read_text(), path, "exec"),
+            {"include": include, "module": module, "package": package},
+        )
 
     run(REPOSITORY / "boards" / name / "manifest.py")
     assert {*sources(), "board.py"} <= frozen
-    assert len(foreign) == (name != "UNIX") and all(one.startswith("$(PORT_DIR)/boards/") for one in foreign)
+    assert len(foreign) == (name != "UNIX") and all(
+        one.startswith("$(PORT_DIR)/boards/") for one in foreign
+    )
     assert name == "UNIX" or "main.py" in frozen
 
 
@@ -175,7 +210,10 @@ def test_a_boards_page_gives_the_one_command_for_it(name):
     assert f"https://micropython.org/download/{name}/" in page
 
 
-@pytest.mark.parametrize("page", [REPOSITORY / "boards" / "README.md", *sorted((REPOSITORY / "boards").glob("*/README.md"))])
+@pytest.mark.parametrize(
+    "page",
+    [REPOSITORY / "boards" / "README.md", *sorted((REPOSITORY / "boards").glob("*/README.md"))],
+)
 def test_every_command_on_a_page_is_one_that_there_is(page):
     """Each `outpost` line parses; each file that it names from here is here."""
     for line in lines_with(page.read_text(), "outpost "):

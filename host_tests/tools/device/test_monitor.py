@@ -1,5 +1,7 @@
 # cpython-only: tests a desktop tool
-"""`outpost monitor` and `outpost devices`: what a board prints, what it holds, its messages; and who is disturbed."""
+"""`outpost monitor` and `outpost devices`: what a board prints, what it holds, its messages; and
+who is disturbed.
+"""
 
 import json
 import threading
@@ -15,7 +17,13 @@ from outpost_tools.common import children
 from outpost_tools.common.broker import Broker
 from real_broker import need_mosquitto, wait_for
 
-SETTINGS = {"device_id": "rig-1", "broker_host": "127.0.0.1", "broker_port": 1, "mode": "broker", "interval_ms": 20}
+SETTINGS = {
+    "device_id": "rig-1",
+    "broker_host": "127.0.0.1",
+    "broker_port": 1,
+    "mode": "broker",
+    "interval_ms": 20,
+}
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -28,7 +36,12 @@ def rig(tmp_path, tree):  # noqa: F811
 
 def flash(rig, **more):
     path = rig.folder / "settings.toml"
-    path.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in {**SETTINGS, "outbox_blocks": 8, **more}.items()))
+    path.write_text(
+        "".join(
+            f"{key} = {json.dumps(value)}\n"
+            for key, value in {**SETTINGS, "outbox_blocks": 8, **more}.items()
+        )
+    )
     assert rig.outpost("flash", "--settings", path, "--no-link") == 0, rig.err
     wait_for(lambda: rig.is_running_its_program, "its program")
     return path
@@ -53,7 +66,9 @@ def test_listening_shows_what_is_printed_and_disturbs_nobody(rig, capsys):
 
 def test_a_crash_is_shown_with_its_reason(rig, capsys):
     flash(rig)
-    rig.mpremote("exec", "f = open('/board.py', 'w'); f.write('import nothing_of_that_name'); f.close()")
+    rig.mpremote(
+        "exec", "f = open('/board.py', 'w'); f.write('import nothing_of_that_name'); f.close()"
+    )
     rig.power_cut()
     _, out, _ = monitor(capsys, "--port", rig.port, "--seconds", 2)
     assert "ImportError: no module named 'nothing_of_that_name'" in out
@@ -61,10 +76,17 @@ def test_a_crash_is_shown_with_its_reason(rig, capsys):
 
 def test_looking_tells_fill_and_crash_and_the_program_goes_on(rig, capsys):
     flash(rig)
-    rig.mpremote("exec", "f = open('/crash.txt', 'w'); f.write('Traceback:\\nValueError: a reason'); f.close()")
+    rig.mpremote(
+        "exec",
+        "f = open('/crash.txt', 'w'); f.write('Traceback:\\nValueError: a reason'); f.close()",
+    )
     status, out, _ = monitor(capsys, "--port", rig.port, "--look")
     assert status == 0, out
-    assert "outpost    0.1.0 for RIG" in out and "ValueError: a reason" in out and "bytes of heap" in out
+    assert (
+        "outpost    0.1.0 for RIG" in out
+        and "ValueError: a reason" in out
+        and "bytes of heap" in out
+    )
     assert int(out.split(" messages held in 8 blocks")[0].split()[-1]) > 0
     wait_for(lambda: rig.is_running_its_program, "its program again")
 
@@ -86,7 +108,9 @@ def test_following_at_the_broker_shows_the_counters(rig, tmp_path, capsys):
 
 
 def test_faults_are_one_line(rig, tmp_path, capsys):
-    (tmp_path / "s.toml").write_text('device_id = "a"\nbroker_host = "127.0.0.1"\nbroker_port = 1\n')
+    (tmp_path / "s.toml").write_text(
+        'device_id = "a"\nbroker_host = "127.0.0.1"\nbroker_port = 1\n'
+    )
     status, _, err = monitor(capsys, "--settings", tmp_path / "s.toml", "--seconds", 1)
     assert status == 2 and "127.0.0.1:1: the broker does not answer" in err and err.count("\n") == 1
     status, _, err = monitor(capsys, "--port", tmp_path / "nothing", "--seconds", 1)
@@ -99,7 +123,10 @@ def test_faults_are_one_line(rig, tmp_path, capsys):
 
 
 def plugged_in(monkeypatch, *ports):
-    found = [types.SimpleNamespace(device=port, vid=vid, pid=5, description="Board in FS mode") for port, vid in ports]
+    found = [
+        types.SimpleNamespace(device=port, vid=vid, pid=5, description="Board in FS mode")
+        for port, vid in ports
+    ]
     monkeypatch.setattr(list_ports, "comports", lambda: found)
 
 
@@ -113,12 +140,20 @@ def test_devices_are_listed_and_probed_when_asked(rig, monkeypatch, capsys):
     plugged_in(monkeypatch, (rig.port, 0x2E8A), ("/dev/ttyS0", None), ("/dev/ttyX", 0x1A86))
     starts = len(rig.starts)
     out = devices(capsys)
-    assert f"{rig.port} " in out and "Raspberry Pi (Pico), Board in FS mode, 2e8a:0005" in out and "CH340" in out
+    assert (
+        f"{rig.port} " in out
+        and "Raspberry Pi (Pico), Board in FS mode, 2e8a:0005" in out
+        and "CH340" in out
+    )
     assert "ttyS0" not in out and len(rig.starts) == starts
     assert "not installed by `outpost flash`" in devices(capsys, "--probe")
     flash(rig)
     out = devices(capsys, "--probe")
-    assert "board: micropython 1.25.0 on linux" in out and "outpost: 0.1.0 for RIG" in out and "/dev/ttyX: no such port" in out
+    assert (
+        "board: micropython 1.25.0 on linux" in out
+        and "outpost: 0.1.0 for RIG" in out
+        and "/dev/ttyX: no such port" in out
+    )
     wait_for(lambda: rig.is_running_its_program, "its program again")
 
 

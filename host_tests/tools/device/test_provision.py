@@ -1,5 +1,7 @@
 # cpython-only: tests a desktop tool
-"""`outpost provision`: bad settings are one line each, before a board is touched; good ones arrive whole; secrets stay unseen."""
+"""`outpost provision`: bad settings are one line each, before a board is touched; good ones arrive
+whole; secrets stay unseen.
+"""
 
 import getpass
 import hashlib
@@ -17,7 +19,12 @@ from outpost_tools import cli
 from outpost_tools.device import certificates as reader
 from outpost_tools.device import plan, settings_file
 
-GOOD = {"device_id": "kitchen", "broker_host": "192.168.1.10", "wifi_ssid": "Home", "wifi_password": "correct horse"}
+GOOD = {
+    "device_id": "kitchen",
+    "broker_host": "192.168.1.10",
+    "wifi_ssid": "Home",
+    "wifi_password": "correct horse",
+}
 TLS = {"tls": True, "ca_file": "ca.pem"}
 CLIENT = {**TLS, "client_cert_file": "client.pem", "client_key_file": "client.key"}
 SECRET = "tr0ub4dor-and-3"
@@ -33,10 +40,31 @@ def certificates(tmp_path_factory):
     folder = tmp_path_factory.mktemp("certificates")
     make_certificates.make_all(folder)
     openssl = make_certificates._run
-    openssl(folder, "pkey", "-in", "client.key", "-aes256", "-passout", f"pass:{SECRET}", "-out", "locked.key")
+    openssl(
+        folder,
+        "pkey",
+        "-in",
+        "client.key",
+        "-aes256",
+        "-passout",
+        f"pass:{SECRET}",
+        "-out",
+        "locked.key",
+    )
     openssl(folder, "genpkey", "-algorithm", "ed25519", "-out", "ed25519.key")
-    openssl(folder, "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", "rsa.key")
-    (folder / "two.pem").write_bytes((folder / "ca.pem").read_bytes() + (folder / "client.pem").read_bytes())
+    openssl(
+        folder,
+        "genpkey",
+        "-algorithm",
+        "RSA",
+        "-pkeyopt",
+        "rsa_keygen_bits:2048",
+        "-out",
+        "rsa.key",
+    )
+    (folder / "two.pem").write_bytes(
+        (folder / "ca.pem").read_bytes() + (folder / "client.pem").read_bytes()
+    )
     (folder / "text.pem").write_text("a shopping list\n")
     (folder / "half.pem").write_bytes((folder / "ca.pem").read_bytes()[:200])
     return folder
@@ -49,7 +77,9 @@ def folder(certificates, monkeypatch):
 
 
 def toml(settings):
-    return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in settings.items())
+    return "".join(
+        f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in settings.items()
+    )
 
 
 def provision(capsys, *words):
@@ -65,7 +95,8 @@ def checked(capsys, folder, text, board="RPI_PICO_W", port=NO_PORT):
 
 BAD = [
     # settings beside the good ones (None: left out), key, what the line says
-    ({"wifi_passwort": SECRET}, "wifi_passwort", "unknown key 'wifi_passwort'; known: broker_host, "),
+    ({"wifi_passwort": SECRET}, "wifi_passwort",
+     "unknown key 'wifi_passwort'; known: broker_host, "),
     ({"device_id": None}, "device_id", "is missing; add it"),
     ({"broker_host": None}, "broker_host", "is missing; add it"),
     ({"wifi_ssid": None}, "wifi_ssid", "is missing; this board reaches the broker by Wi-Fi"),
@@ -78,9 +109,11 @@ BAD = [
     ({"device_id": "k" * 33}, "device_id", "must be of length 1 to 32, not 33"),
     ({"device_id": "kitchen/1"}, "device_id", "may hold A-Z a-z 0-9 _ . - only, not '/'"),
     ({"topic_prefix": "x" * 65}, "topic_prefix", "must be of length 1 to 64, not 65"),
-    ({"topic_prefix": "😀" * 64}, "topic_prefix", "makes a topic of 272 bytes, and 255 is the most; shorten it"),
+    ({"topic_prefix": "😀" * 64}, "topic_prefix",
+     "makes a topic of 272 bytes, and 255 is the most; shorten it"),
     ({"topic_prefix": "home/+"}, "topic_prefix", "must not hold # or +"),
-    ({"wifi_password": SECRET[:7]}, "wifi_password", "must have 8 to 63 characters, or be 64 hex digits, not 7; leave it out"),
+    ({"wifi_password": SECRET[:7]}, "wifi_password",
+     "must have 8 to 63 characters, or be 64 hex digits, not 7; leave it out"),
     ({"wifi_password": 12345678}, "wifi_password", "must be text"),
     ({"wifi_password": SECRET * 5}, "wifi_password", "must be of length 0 to 64, not 75"),
     ({"password": [SECRET]}, "password", "must be text"),
@@ -88,31 +121,46 @@ BAD = [
     ({"wifi_ssid": "é" * 17}, "wifi_ssid", "must be of at most 32 bytes"),
     ({"wifi_country": "de"}, "wifi_country", 'must be two capital letters, as "DE"'),
     ({"broker_host": "mqtt://192.168.1.10"}, "broker_host", "alone, without mqtt:// and path"),
-    ({"broker_host": "192.168.1.10:1883"}, "broker_host", "the port has its own key, 'broker_port'"),
-    ({"broker_host": "broker.local"}, "broker_host", "ends in .local, and the board has no mDNS; give the address"),
+    ({"broker_host": "192.168.1.10:1883"}, "broker_host",
+     "the port has its own key, 'broker_port'"),
+    ({"broker_host": "broker.local"}, "broker_host",
+     "ends in .local, and the board has no mDNS; give the address"),
     ({"broker_host": "fe80::1"}, "broker_host", "is an IPv6 address, and the board has IPv4 alone"),
     ({"sensors": "temperature"}, "sensors", "must be a list"),
-    ({"sensors": ["humidity"]}, "sensors", "names 'humidity', which this board has not; known: temperature, memory"),
-    ({"sensors": ["adc@12"]}, "sensors", "names 'adc@12'; the pins that can measure are 26, 27, 28"),
+    ({"sensors": ["humidity"]}, "sensors",
+     "names 'humidity', which this board has not; known: temperature, memory"),
+    ({"sensors": ["adc@12"]}, "sensors",
+     "names 'adc@12'; the pins that can measure are 26, 27, 28"),
     ({"sensors": [26]}, "sensors", "must hold names in quotes"),
     ({"mode": "fast"}, "mode", "must be one of 'collector', 'broker', not 'fast'"),
     ({"tls": True}, "tls", "is true, but 'ca_file' is missing"),
     ({"ca_file": "ca.pem"}, "ca_file", "needs 'tls': true"),
-    ({**TLS, "ca_file": "nothing.pem"}, "ca_file", "names 'nothing.pem', which cannot be read: No such file or directory"),
-    ({**TLS, "ca_file": "text.pem"}, "ca_file", "names 'text.pem', which is no certificate; give one in PEM or DER"),
+    ({**TLS, "ca_file": "nothing.pem"}, "ca_file",
+     "names 'nothing.pem', which cannot be read: No such file or directory"),
+    ({**TLS, "ca_file": "text.pem"}, "ca_file",
+     "names 'text.pem', which is no certificate; give one in PEM or DER"),
     ({**TLS, "ca_file": "half.pem"}, "ca_file", "names 'half.pem', which is no certificate"),
     ({**TLS, "ca_file": "client.key"}, "ca_file", "which holds a private key, not a certificate"),
     ({**TLS, "ca_file": "two.pem"}, "ca_file", "which holds 2 certificates, and a board takes one"),
     ({**TLS, "ca_file": "expired.pem"}, "ca_file", "which expired on "),
-    ({**TLS, "client_cert_file": "client.pem"}, "client_key_file", "belong together; give both or none"),
-    ({**CLIENT, "client_key_file": "server.key"}, "client_key_file", "is not the one of 'client_cert_file'; give its own"),
-    ({**CLIENT, "client_key_file": "locked.key"}, "client_key_file", "which is encrypted, and a board has nobody to ask"),
-    ({**CLIENT, "client_key_file": "ed25519.key"}, "client_key_file", "neither an RSA nor an EC key"),
-    ({**CLIENT, "client_key_file": "client.pem"}, "client_key_file", "which holds no private key; give the key"),
+    ({**TLS, "client_cert_file": "client.pem"}, "client_key_file",
+     "belong together; give both or none"),
+    ({**CLIENT, "client_key_file": "server.key"}, "client_key_file",
+     "is not the one of 'client_cert_file'; give its own"),
+    ({**CLIENT, "client_key_file": "locked.key"}, "client_key_file",
+     "which is encrypted, and a board has nobody to ask"),
+    ({**CLIENT, "client_key_file": "ed25519.key"}, "client_key_file",
+     "neither an RSA nor an EC key"),
+    ({**CLIENT, "client_key_file": "client.pem"}, "client_key_file",
+     "which holds no private key; give the key"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("more", "key", "complaint"), BAD, ids=[f"{key}-{number}" for number, (_, key, _) in enumerate(BAD)])
+@pytest.mark.parametrize(
+    ("more", "key", "complaint"),
+    BAD,
+    ids=[f"{key}-{number}" for number, (_, key, _) in enumerate(BAD)],
+)
 def test_a_bad_setting_is_one_line_with_key_and_remedy(more, key, complaint, folder, capsys):
     settings = {name: value for name, value in {**GOOD, **more}.items() if value is not None}
     status, out, err = checked(capsys, folder, toml(settings))
@@ -122,23 +170,40 @@ def test_a_bad_setting_is_one_line_with_key_and_remedy(more, key, complaint, fol
     assert SECRET[:7] not in err and "correct horse" not in err and "12345678" not in err
 
 
-@pytest.mark.parametrize("text", ["device_id = kitchen\n", 'user = "a"\nuser = "b"\n', f'password = "{SECRET}\n', "=", "\udcff"])
+@pytest.mark.parametrize(
+    "text",
+    ["device_id = kitchen\n", 'user = "a"\nuser = "b"\n', f'password = "{SECRET}\n', "=", "\udcff"],
+)
 def test_what_is_no_toml(text, folder, capsys):
     (folder / "kitchen.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
     status, out, err = provision(capsys, "--board", "RPI_PICO_W", "--port", NO_PORT, "kitchen.toml")
-    assert (status, out, err.count("\n")) == (2, "", 1) and "kitchen.toml: no TOML" in err and SECRET not in err
+    assert (
+        (status, out, err.count("\n")) == (2, "", 1)
+        and "kitchen.toml: no TOML" in err
+        and SECRET not in err
+    )
 
 
 def test_no_such_file_and_no_board(folder, capsys):
     status, _, err = provision(capsys, "--board", "RPI_PICO_W", "none.toml")
-    assert status == 2 and "none.toml: cannot be read: No such file or directory; `outpost provision --example`" in err
+    assert (
+        status == 2
+        and "none.toml: cannot be read: No such file or directory; `outpost provision --example`"
+        in err
+    )
     status, _, err = provision(capsys, "none.toml")
     assert status == 2 and "--board is missing" in err
 
 
 def test_good_settings_reach_the_port_and_no_further(folder, capsys):
     """So that the table above is not refused for another reason."""
-    for more in ({}, TLS, CLIENT, {**TLS, "ca_file": "ca.der"}, {**CLIENT, "client_key_file": "client.key.der"}):
+    for more in (
+        {},
+        TLS,
+        CLIENT,
+        {**TLS, "ca_file": "ca.der"},
+        {**CLIENT, "client_key_file": "client.key.der"},
+    ):
         status, _, err = checked(capsys, folder, toml({**GOOD, **more}))
         assert status == 2 and f"{NO_PORT}: no such port" in err
 
@@ -148,9 +213,12 @@ def test_the_example_is_good_also_with_all_that_it_holds(folder, capsys):
     assert status == 0
     assert checked(capsys, folder, example)[2].startswith(f"outpost: {NO_PORT}: no such port")
     lines = [
-        line.removeprefix("# ") if " = " in line and not line.startswith("# Keep") else line for line in example.splitlines()
+        line.removeprefix("# ") if " = " in line and not line.startswith("# Keep") else line
+        for line in example.splitlines()
     ]
-    full = "\n".join(lines).replace("kitchen.pem", "client.pem").replace("kitchen.key", "client.key")
+    full = (
+        "\n".join(lines).replace("kitchen.pem", "client.pem").replace("kitchen.key", "client.key")
+    )
     assert checked(capsys, folder, full)[2].startswith(f"outpost: {NO_PORT}: no such port")
     from station import settings as firmware_settings
 
@@ -163,7 +231,11 @@ def test_what_is_shown_holds_no_secret(folder, capsys):
     (folder / "kitchen.toml").write_text(toml({**GOOD, **secrets}))
     status, out, err = provision(capsys, "--board", "RPI_PICO_W", "kitchen.toml")
     assert (status, err) == (0, "") and "nothing was written" in out
-    assert 'user = "board"' in out and "wifi_password = (hidden)" in out and "\npassword = (hidden)" in out
+    assert (
+        'user = "board"' in out
+        and "wifi_password = (hidden)" in out
+        and "\npassword = (hidden)" in out
+    )
     assert SECRET not in out and SECRET[::-1] not in out
 
 
@@ -185,14 +257,18 @@ def sha(data):
 def test_settings_and_certificates_arrive(rig, folder, monkeypatch):
     (folder / "rig.toml").write_text(toml({**PLAIN, **CLIENT}))
     assert rig.outpost("provision", folder / "rig.toml", "--dry-run") == 0, rig.err
-    assert rig.hashes() == {} and "to write" in rig.row("settings") and SECRET not in rig.out + rig.err
+    assert (
+        rig.hashes() == {} and "to write" in rig.row("settings") and SECRET not in rig.out + rig.err
+    )
     assert rig.outpost("provision", folder / "rig.toml") == 0, rig.err
     assert SECRET not in rig.out + rig.err
     found = rig.hashes()
     on_board = json.loads(rig.mpremote("exec", "print(open('/settings.json').read())"))
     assert found[on_board["ca_file"]] == sha((folder / "ca.der").read_bytes())
     assert found[on_board["client_cert_file"]] == sha((folder / "client.der").read_bytes())
-    assert found[on_board["client_key_file"]] == sha(reader.der_of_key(reader.private_key((folder / "client.key").read_bytes())))
+    assert found[on_board["client_key_file"]] == sha(
+        reader.der_of_key(reader.private_key((folder / "client.key").read_bytes()))
+    )
     assert on_board["password"] == SECRET and len(found) == 4
     assert rig.outpost("provision", folder / "rig.toml") == 0 and rig.row("settings") == "unchanged"
     (folder / "rig.toml").write_text(toml({**PLAIN, **CLIENT, "ca_file": "other-ca.pem"}))
@@ -212,7 +288,10 @@ def test_settings_cut_off_are_the_old_ones_or_the_new(rig, folder):
         rig.order_power_cut(operation, "first")
         rig.outpost("provision", folder / "rig.toml", "--timeout", 1.5)
         (rig.folder / "orders.json").unlink(missing_ok=True)
-        check = "import json, os; s = json.load(open('/settings.json')); os.stat(s['ca_file']); print(s.get('user', 'old'))"
+        check = (
+            "import json, os; s = json.load(open('/settings.json')); os.stat(s['ca_file']); "
+            "print(s.get('user', 'old'))"
+        )
         seen.add(rig.mpremote("exec", check).strip())
     assert seen == {"old", "me"}
 
@@ -235,23 +314,41 @@ class Terminal(io.StringIO):
 def ask(monkeypatch, capsys, answers, secrets, *words):
     asked = []
     monkeypatch.setattr(sys, "stdin", Terminal("".join(f"{one}\n" for one in answers)))
-    monkeypatch.setattr(getpass, "getpass", lambda question: asked.append(question) or secrets.pop(0))
+    monkeypatch.setattr(
+        getpass, "getpass", lambda question: asked.append(question) or secrets.pop(0)
+    )
     return *provision(capsys, "--board", "RPI_PICO_W", *words), asked
 
 
-ANSWERS = ["kitchen", "Home", "DE", "192.168.1.10", "", "board", "ca.pem", "", "", "60000", "temperature, adc@26", "20"]
+ANSWERS = [
+    "kitchen",
+    "Home",
+    "DE",
+    "192.168.1.10",
+    "",
+    "board",
+    "ca.pem",
+    "",
+    "",
+    "60000",
+    "temperature, adc@26",
+    "20",
+]
 
 
 def test_answers_become_settings(folder, monkeypatch, capsys):
     kept = folder / "kept.toml"
     kept.unlink(missing_ok=True)
-    status, out, err, asked = ask(monkeypatch, capsys, ANSWERS, [SECRET, "pass" + SECRET], "--save", kept)
+    status, out, err, asked = ask(
+        monkeypatch, capsys, ANSWERS, [SECRET, "pass" + SECRET], "--save", kept
+    )
     assert status == 0 and len(asked) == 2, err
     assert SECRET not in out + err and kept.stat().st_mode & 0o777 == 0o600
     assert tomllib.loads(kept.read_text()) == {
-        "device_id": "kitchen", "wifi_ssid": "Home", "wifi_password": SECRET, "wifi_country": "DE", "broker_host": "192.168.1.10",
-        "user": "board", "password": "pass" + SECRET, "ca_file": "ca.pem", "interval_ms": 60000,
-        "sensors": ["temperature", "adc@26"], "tls": True, "deep_sleep": True, "connect_every": 20,
+        "device_id": "kitchen", "wifi_ssid": "Home", "wifi_password": SECRET, "wifi_country": "DE",
+        "broker_host": "192.168.1.10", "user": "board", "password": "pass" + SECRET,
+        "ca_file": "ca.pem", "interval_ms": 60000, "sensors": ["temperature", "adc@26"],
+        "tls": True, "deep_sleep": True, "connect_every": 20,
     }  # fmt: skip
     assert provision(capsys, "--board", "RPI_PICO_W", kept)[0] == 0
     status, _, err, _ = ask(monkeypatch, capsys, ANSWERS, [SECRET, ""], "--save", kept)
@@ -260,7 +357,11 @@ def test_answers_become_settings(folder, monkeypatch, capsys):
 
 def test_a_bad_answer_is_one_line(folder, monkeypatch, capsys):
     status, out, err, _ = ask(monkeypatch, capsys, ANSWERS[:9] + ["0", "", ""], [SECRET, ""])
-    assert status == 2 and "key 'interval_ms' must be 1 to" in err.splitlines()[-1] and SECRET not in out + err
+    assert (
+        status == 2
+        and "key 'interval_ms' must be 1 to" in err.splitlines()[-1]
+        and SECRET not in out + err
+    )
     status, _, err, _ = ask(monkeypatch, capsys, ANSWERS[:2], [SECRET])
     assert status == 2 and "the answers ended" in err
 
@@ -280,6 +381,18 @@ def test_the_key_is_unencrypted_der_for_every_kind_of_key(folder):
 
 
 def test_settings_come_after_the_certificates_that_they_name():
-    """A cut between two renames must not leave settings whose certificate is not there yet; main.py is the last of all."""
-    todo = plan.Plan(copy=dict.fromkeys([plan.MAIN, plan.SETTINGS, "/tls/key-00000000.der", "/outpost/a.mpy", plan.RECORD], b""))
-    assert todo.renames == [plan.RECORD, "/outpost/a.mpy", "/tls/key-00000000.der", plan.SETTINGS, plan.MAIN]
+    """A cut between two renames must not leave settings whose certificate is not there yet; main.py
+    is the last of all.
+    """
+    todo = plan.Plan(
+        copy=dict.fromkeys(
+            [plan.MAIN, plan.SETTINGS, "/tls/key-00000000.der", "/outpost/a.mpy", plan.RECORD], b""
+        )
+    )
+    assert todo.renames == [
+        plan.RECORD,
+        "/outpost/a.mpy",
+        "/tls/key-00000000.der",
+        plan.SETTINGS,
+        plan.MAIN,
+    ]

@@ -36,7 +36,14 @@ def rig(tmp_path, tree):  # noqa: F811
 
 
 def flash(rig, port=1, **more):
-    settings = {"broker_host": "127.0.0.1", "broker_port": port, "mode": "broker", "outbox_blocks": 8, **PRIVATE, **more}
+    settings = {
+        "broker_host": "127.0.0.1",
+        "broker_port": port,
+        "mode": "broker",
+        "outbox_blocks": 8,
+        **PRIVATE,
+        **more,
+    }
     path = rig.folder / "settings.toml"
     path.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items()))
     assert rig.outpost("flash", "--settings", path, "--no-link") == 0, rig.err
@@ -51,7 +58,11 @@ def report(rig, *more):
     """Exit status, and the report: as JSON, and all that strangers may see."""
     status = rig.outpost("selftest", *more, "--report", rig.folder / "report")
     text = (rig.folder / "report.json").read_text()
-    return status, json.loads(text), text + (rig.folder / "report.txt").read_text() + rig.out + rig.err
+    return (
+        status,
+        json.loads(text),
+        text + (rig.folder / "report.txt").read_text() + rig.out + rig.err,
+    )
 
 
 def no_secret_in(shown):
@@ -67,32 +78,46 @@ def figures(found, name):
 def test_a_board_proves_itself_and_goes_on(rig, tmp_path):
     need_mosquitto()
     topic = f"{PRIVATE['topic_prefix']}/{PRIVATE['device_id']}/data"
-    with Broker("mosquitto", tmp_path / "broker") as broker, Observer(broker.port, "observer", (topic, 1)) as observer:
+    with (
+        Broker("mosquitto", tmp_path / "broker") as broker,
+        Observer(broker.port, "observer", (topic, 1)) as observer,
+    ):
         flash(rig, broker.port, interval_ms=50)
         observer.wait(3)
         status, found, shown = report(rig, *SHORT)
         assert status == 0, shown
         assert [check["name"] for check in found["checks"]] == CHECKS
-        assert {check["result"] for check in found["checks"]} == {"pass"} and found["result"] == "passed"
+        assert {check["result"] for check in found["checks"]} == {"pass"} and found[
+            "result"
+        ] == "passed"
         messages, timed = figures(found, "messages"), figures(found, "flash")
-        assert messages["stored"] == 3 and messages["acknowledged"] >= 3 and messages["errors"] == []
+        assert (
+            messages["stored"] == 3 and messages["acknowledged"] >= 3 and messages["errors"] == []
+        )
         assert timed["program"]["count"] >= 3 and timed["program"]["mean_ms"] > 0
         assert timed["erase"]["count"] >= 1 and timed["erase"]["mean_ms"] > 0
         assert figures(found, "loop")["left_by_100_turns"] == [0, 0, 0, 0]
         assert figures(found, "watchdog")["took_ms"] >= 9000
         assert figures(found, "space")["heap_largest"] > 100_000
         observer.wait(len(observer.messages) + 10)  # its own program goes on
-        seen = [decode(message.topic, message.payload.encode()).seq for message in observer.messages]
+        seen = [
+            decode(message.topic, message.payload.encode()).seq for message in observer.messages
+        ]
     assert list(dict.fromkeys(seen)) == list(range(max(seen) + 1)), "its own numbers, none left out"
     no_secret_in(shown)
     text = (rig.folder / "report.txt").read_text()
-    assert re.search(r"^messages   pass  3 of 3 stored, \d+ sent, \d+ acknowledged by the broker$", text, re.MULTILINE)
+    assert re.search(
+        r"^messages   pass  3 of 3 stored, \d+ sent, \d+ acknowledged by the broker$",
+        text,
+        re.MULTILINE,
+    )
 
 
 def test_a_broker_that_is_not_there_and_a_crash_are_told_without_a_secret(rig):
     flash(rig, children.free_port())
     reason = (
-        f"Traceback: user {PRIVATE['user']}, b'{PRIVATE['password'][:9]}'\n\x1b[2JOSError: {PRIVATE['password']} at 127.0.0.1"
+        f"Traceback: user {PRIVATE['user']}, b'{PRIVATE['password'][:9]}'\n"
+        f"\x1b[2JOSError: {PRIVATE['password']} at 127.0.0.1"
     )
     (rig.folder / "crash.txt").write_text(reason)
     rig.mpremote("cp", rig.folder / "crash.txt", ":crash.txt")
@@ -102,7 +127,9 @@ def test_a_broker_that_is_not_there_and_a_crash_are_told_without_a_secret(rig):
     assert "3 of 3 stored; no link" in rig.row("messages")
     assert results(rig)["flash"] == results(rig)["loop"] == "pass"
     assert "\x1b" not in shown
-    assert rig.row("crash").startswith("fail  ?[2JOSError: <password> at <broker_host>; when that is mended: mpremote ")
+    assert rig.row("crash").startswith(
+        "fail  ?[2JOSError: <password> at <broker_host>; when that is mended: mpremote "
+    )
     assert "<user>" in figures(found, "crash")["crash.txt"][0]
     no_secret_in(shown)
 
@@ -134,8 +161,14 @@ def test_an_outbox_that_cannot_be_opened_does_not_stop_the_other_checks(rig):
     flash(rig)
     rig.mpremote("rm", ":/outbox/0003.pin")
     assert rig.outpost("selftest", *HASTY, "--no-link") == 1
-    assert results(rig) == dict.fromkeys(CHECKS[:3], "pass") | {"outbox": "fail", "link": "skip", "crash": "pass"}
-    assert "/outbox/0003.pin: gone" in rig.row("outbox") and "/outbox/0003.pin: gone" in rig.row("program")
+    assert results(rig) == dict.fromkeys(CHECKS[:3], "pass") | {
+        "outbox": "fail",
+        "link": "skip",
+        "crash": "pass",
+    }
+    assert "/outbox/0003.pin: gone" in rig.row("outbox") and "/outbox/0003.pin: gone" in rig.row(
+        "program"
+    )
 
 
 def test_a_board_whose_loop_takes_heap_fails(rig):
@@ -144,13 +177,18 @@ def test_a_board_whose_loop_takes_heap_fails(rig):
     board.write_text(board.read_text().replace(idle, f"{idle}\n        bytes(20)"))
     flash(rig)
     assert rig.outpost("selftest", *HASTY, "--no-link") == 1
-    assert [name for name, result in results(rig).items() if result == "fail"] == ["loop", "watchdog"]
+    assert [name for name, result in results(rig).items() if result == "fail"] == [
+        "loop",
+        "watchdog",
+    ]
     assert re.search(r"left by 100 turns, 4 times: \d{4}, \d{4}, \d{4}, \d{4};", rig.row("loop"))
 
 
 def test_a_board_without_outpost_is_named(rig):
     assert rig.outpost("selftest") == 2
-    assert "Outpost is not on this board" in rig.err and "outpost flash --board RIG --port" in rig.err
+    assert (
+        "Outpost is not on this board" in rig.err and "outpost flash --board RIG --port" in rig.err
+    )
 
 
 def test_a_report_that_cannot_be_written_is_refused_before_the_board_is_touched(rig):
@@ -162,8 +200,8 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_board_is_touched(
 # --- What is made of the figures ---
 
 GOOD = [
-    "started, boot 3", "H 2 150000", ".", "E 0", "C 4100 1", "N 3 3 5 5 0", "A 0 64 0 0", "W 1900 4000 20100",
-    "F 8 3600 700 1 45200 45200",
+    "started, boot 3", "H 2 150000", ".", "E 0", "C 4100 1", "N 3 3 5 5 0", "A 0 64 0 0",
+    "W 1900 4000 20100", "F 8 3600 700 1 45200 45200",
 ]  # fmt: skip
 
 
@@ -180,7 +218,10 @@ def test_a_good_run_passes_and_says_its_figures():
     checks = judged()
     assert {check.result for check in checks.values()} == {"pass"}
     assert checks["messages"].text == "3 of 3 stored, 5 sent, 5 acknowledged by the broker"
-    assert checks["flash"].text == "8 programs, 0.45 ms each, 0.70 at most; 1 erases, 45.20 ms each, 45.20 at most"
+    assert (
+        checks["flash"].text
+        == "8 programs, 0.45 ms each, 0.70 at most; 1 erases, 45.20 ms each, 45.20 at most"
+    )
     assert checks["watchdog"].text == "fed for 20.1 s, 1,900 ms between two at most, of 8,000"
 
 
@@ -208,17 +249,31 @@ def test_no_program_of_the_flash_is_a_skip_and_a_link_that_was_wanted_a_fail():
 
 def test_a_run_that_broke_off_is_not_taken_for_one():
     assert not live_run.parse(GOOD[:-1]).is_whole
-    assert live_run.parse(["X settings: key 'mode' is wrong"]).reason == "settings: key 'mode' is wrong"
+    assert (
+        live_run.parse(["X settings: key 'mode' is wrong"]).reason
+        == "settings: key 'mode' is wrong"
+    )
 
 
 def test_private_values_go_in_each_form_the_longest_first():
     scrub = health.scrubber(
-        {"password": "pä'ss", "user": "s", "wifi_ssid": "home", "broker_host": "home.example", "mode": "broker"}
+        {
+            "password": "pä'ss",
+            "user": "s",
+            "wifi_ssid": "home",
+            "broker_host": "home.example",
+            "mode": "broker",
+        }
     )
     assert scrub("join home, ask home.example") == "join <wifi_ssid>, a<user>k <broker_host>"
-    assert scrub(repr("pä'ss")) == '"<password>"' and repr("pä'ss".encode())[2:-1] not in scrub(repr("pä'ss".encode()))
+    assert scrub(repr("pä'ss")) == '"<password>"' and repr("pä'ss".encode())[2:-1] not in scrub(
+        repr("pä'ss".encode())
+    )
     assert scrub("mode broker") == "mode broker"
-    assert health.scrubber({"ntp_host": "pool.ntp.org", "user": ""})("user of pool.ntp.org") == "user of pool.ntp.org"
+    assert (
+        health.scrubber({"ntp_host": "pool.ntp.org", "user": ""})("user of pool.ntp.org")
+        == "user of pool.ntp.org"
+    )
 
 
 @pytest.mark.parametrize("name", ["kitchen", "kitchen.json", "kitchen.txt"])
@@ -227,7 +282,10 @@ def test_the_two_files_of_a_report(name, tmp_path):
     as_json, as_text = health_report.write(tmp_path / name, checks)
     assert (as_json.name, as_text.name) == ("kitchen.json", "kitchen.txt")
     assert json.loads(as_json.read_text())["result"] == "failed: link"
-    assert as_text.read_text().splitlines()[2:] == ["board      pass  good", "link       fail  no broker"]
+    assert as_text.read_text().splitlines()[2:] == [
+        "board      pass  good",
+        "link       fail  no broker",
+    ]
     with pytest.raises(ToolError, match="Is a directory"):
         (tmp_path / "sub.json").mkdir()
         health_report.write(tmp_path / "sub", checks)

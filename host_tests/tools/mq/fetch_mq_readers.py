@@ -1,8 +1,10 @@
-"""Fetches the two Python packages whose RFH2 classes test_mq_readers.py reads our bytes with; nothing is installed.
+"""Fetches the two Python packages whose RFH2 classes test_mq_readers.py reads our bytes with;
+nothing is installed.
 
     python host_tests/tools/mq/fetch_mq_readers.py
 
-They go to ${XDG_CACHE_HOME:-~/.cache}/outpost/mq-readers. Both need IBM's client to work; the test stubs their C part.
+They go to ${XDG_CACHE_HOME:-~/.cache}/outpost/mq-readers. Both need IBM's client to work; the test
+stubs their C part.
 """
 
 from __future__ import annotations
@@ -32,8 +34,20 @@ def fetch(target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as downloads:
         wanted = Path(downloads) / "requirements.txt"
-        wanted.write_text("".join(f"{name} --hash=sha256:{digest}\n" for name, digest in READERS.items()))
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes", "--dest", downloads]
+        wanted.write_text(
+            "".join(f"{name} --hash=sha256:{digest}\n" for name, digest in READERS.items())
+        )
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--require-hashes",
+            "--dest",
+            downloads,
+        ]
         subprocess.run([*command, "-r", str(wanted)], check=True)
         for archive in Path(downloads).glob("*.whl"):
             zipfile.ZipFile(archive).extractall(target)

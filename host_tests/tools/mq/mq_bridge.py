@@ -1,4 +1,6 @@
-"""The bridge as a process, and the way of its messages: into the stand-in for a queue manager, and out as MQTT again."""
+"""The bridge as a process, and the way of its messages: into the stand-in for a queue manager, and
+out as MQTT again.
+"""
 
 import json
 import sys
@@ -31,7 +33,9 @@ class BridgeProcess:
         children.kill(self._process)
 
     def start(self):
-        self._process = children.start(self._command, log=self.output, env=children.tools_environment(**self._environment))
+        self._process = children.start(
+            self._command, log=self.output, env=children.tools_environment(**self._environment)
+        )
 
     def kill(self):
         """SIGKILL."""
@@ -98,9 +102,11 @@ def retained_state(port):
 
 
 def through_queue_manager(commands):
-    """(queue manager, packets): the commands put, and what a subscriber to everything got, as MQTT packets in order.
+    """(queue manager, packets): the commands put, and what a subscriber to everything got, as MQTT
+    packets in order.
 
-    A DeletePub reaches no subscriber in MQ; it is what a packet with RETAIN and an empty payload was, so it is one again.
+    A DeletePub reaches no subscriber in MQ; it is what a packet with RETAIN and an empty payload
+    was, so it is one again.
     """
     manager, packets = QueueManager(), []
     manager.register("#", "OUT")

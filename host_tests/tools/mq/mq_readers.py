@@ -1,4 +1,6 @@
-"""Other people's RFH2 code, with its C part stubbed: pymqi and IBM's ibmmq, as fetch_mq_readers.py left them."""
+"""Other people's RFH2 code, with its C part stubbed: pymqi and IBM's ibmmq, as fetch_mq_readers.py
+left them.
+"""
 
 import importlib
 import struct
@@ -15,7 +17,9 @@ HINT = "run `.venv/bin/python host_tests/tools/mq/fetch_mq_readers.py`"
 
 @contextmanager
 def _imported(name, path, stub):
-    """The package from `path`; sys.path and sys.modules are as before when this ends (ibmmq puts itself on sys.path)."""
+    """The package from `path`; sys.path and sys.modules are as before when this ends (ibmmq puts
+    itself on sys.path).
+    """
     if not (path / name / "__init__.py").exists():
         pytest.skip(f"optional: {name} is not in {folder()}; {HINT}")
     modules, paths = dict(sys.modules), list(sys.path)
@@ -38,7 +42,12 @@ def pymqi():
 def ibmmq(server=None):
     """With `server` (of fake_ibmmq) behind the C calls that a put needs."""
     stub = types.ModuleType("ibmmq.ibmmqc")
-    stub.__version__, stub.__cmdlevel__, stub.__mqbuild__, stub.__strucversions__ = "2.1.2", 940, "client", {}
+    stub.__version__, stub.__cmdlevel__, stub.__mqbuild__, stub.__strucversions__ = (
+        "2.1.2",
+        940,
+        "client",
+        {},
+    )
     stub.MQCBINIT = stub.MQLOGCF = lambda *_: None
     if server is not None:
         _connect(stub, server)
@@ -56,7 +65,11 @@ def _connect(stub, server):
 
     def mqput(_manager, handle, md, pmo, data):
         assert struct.unpack_from("=i", pmo, 8)[0] & 2, "not under syncpoint"
-        return (md, pmo, *server.call("MQPUT", lambda: server.pending.append((names[handle], md, data))))
+        return (
+            md,
+            pmo,
+            *server.call("MQPUT", lambda: server.pending.append((names[handle], md, data))),
+        )
 
     stub.MQCONNX = lambda *_: (1, *server.call("MQCONNX"))
     stub.MQOPEN, stub.MQPUT = mqopen, mqput

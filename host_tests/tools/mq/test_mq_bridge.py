@@ -1,7 +1,9 @@
 # cpython-only: runs a desktop tool as a process, against real mosquitto
-"""`outpost mq bridge` as a process: the demo's messages, kills at random moments, refused messages, segments, storage.
+"""`outpost mq bridge` as a process: the demo's messages, kills at random moments, refused messages,
+segments, storage.
 
-OUTPOST_MQ_KILLS=50 gives the long form of the kills (a minute and a half); OUTPOST_MQ_SEED repeats its moments.
+OUTPOST_MQ_KILLS=50 gives the long form of the kills (a minute and a half); OUTPOST_MQ_SEED repeats
+its moments.
 """
 
 import json
@@ -58,30 +60,70 @@ def broker(tmp_path):
 
 def bridge(tmp_path, broker, *options, **more):
     address = f"127.0.0.1:{broker.port}"
-    return BridgeProcess(tmp_path, "--broker", address, "--lines", str(tmp_path / "publish.jsonl"), *options, **more)
+    return BridgeProcess(
+        tmp_path, "--broker", address, "--lines", str(tmp_path / "publish.jsonl"), *options, **more
+    )
 
 
 def packets_of(commands):
     """(topic, payload) of each command, as MQTT."""
-    found = [packet for command in commands for packet in mapping.to_mqtt(command.md, command.data)[0]]
+    found = [
+        packet for command in commands for packet in mapping.to_mqtt(command.md, command.data)[0]
+    ]
     return [(packet.topic.decode(), packet.payload) for packet in found]
 
 
 def run_outpost(*words, **more):
     command = [sys.executable, "-m", "outpost_tools.cli", *words]
-    return subprocess.run(command, check=True, capture_output=True, timeout=120, env=children.tools_environment(), **more)
+    return subprocess.run(
+        command,
+        check=True,
+        capture_output=True,
+        timeout=120,
+        env=children.tools_environment(),
+        **more,
+    )
 
 
 def test_the_demos_messages_into_mq_and_out_again(tmp_path, broker):
-    """Boards, with power cuts, a collector and the bridge at one broker; then everything through the queue manager."""
+    """Boards, with power cuts, a collector and the bridge at one broker; then everything through
+    the queue manager.
+    """
     need("MicroPython", find_micropython("amd64") or find_micropython("i386"))
     address = f"127.0.0.1:{broker.port}"
-    collector = [sys.executable, "-m", "outpost_tools.cli", "collect", "--broker", address, "--log", str(tmp_path / "log")]
-    collecting = children.start([*collector, "--id", "c1"], log=tmp_path / "c.log", env=children.tools_environment())
+    collector = [
+        sys.executable,
+        "-m",
+        "outpost_tools.cli",
+        "collect",
+        "--broker",
+        address,
+        "--log",
+        str(tmp_path / "log"),
+    ]
+    collecting = children.start(
+        [*collector, "--id", "c1"], log=tmp_path / "c.log", env=children.tools_environment()
+    )
     try:
         with bridge(tmp_path, broker, "--seq-num", "--pub-time", "reading", "--usr") as running:
-            wait_until(lambda: "subscribed" in running.text() and "subscribed" in (tmp_path / "c.log").read_text())
-            boards = ["--boards", "2", "--seconds", "3", "--interval-ms", "20", "--cuts", "2", "--seed", "3"]
+            wait_until(
+                lambda: (
+                    "subscribed" in running.text()
+                    and "subscribed" in (tmp_path / "c.log").read_text()
+                )
+            )
+            boards = [
+                "--boards",
+                "2",
+                "--seconds",
+                "3",
+                "--interval-ms",
+                "20",
+                "--cuts",
+                "2",
+                "--seed",
+                "3",
+            ]
             run_outpost("simulate", "--broker", address, "--out", str(tmp_path / "boards"), *boards)
             assert children.stop(collecting) == 0
             collected = packets_in(tmp_path / "log" / "c1")
@@ -96,17 +138,25 @@ def test_the_demos_messages_into_mq_and_out_again(tmp_path, broker):
 
 def packets_in(log):
     """(topic, payload) of each frame that a collector stored."""
-    frames = [frame for path in segments.sealed_segments(log) for frame in segments.read_segment(path)]
+    frames = [
+        frame for path in segments.sealed_segments(log) for frame in segments.read_segment(path)
+    ]
     return [(frame.topic.decode(), frame.payload) for frame in frames]
 
 
 def check_demo(tmp_path, broker, commands, collected):
-    """Nothing lost against the collector and the boards' journals, order kept, retained state equal, at each station."""
+    """Nothing lost against the collector and the boards' journals, order kept, retained state
+    equal, at each station.
+    """
     ours = packets_of(commands)
     data = [packet for packet in ours if packet[0].endswith("/data")]
     assert len(collected) > 100 and by_topic(data) == by_topic(collected)
     for journal in (tmp_path / "boards").glob("*/journal.txt"):
-        said_ok = [line.split(" ", 2)[2].encode() for line in journal.read_text().splitlines() if line.startswith("ok ")]
+        said_ok = [
+            line.split(" ", 2)[2].encode()
+            for line in journal.read_text().splitlines()
+            if line.startswith("ok ")
+        ]
         assert said_ok and set(said_ok) <= {payload for _, payload in data}
     check_numbers(commands)
     manager, packets = through_queue_manager(commands)
@@ -130,11 +180,13 @@ def check_numbers(commands):
         if found.topics[0].endswith("/data"):
             record = json.loads(message.body)[0]
             assert found.first("SeqNum") == str(record["seq"])
-            assert found.first("PubTime") == (psc.pub_time(record["bt"]) if "bt" in record else None)
+            assert found.first("PubTime") == (
+                psc.pub_time(record["bt"]) if "bt" in record else None
+            )
 
 
 class Publisher(threading.Thread):
-    """Publishes numbered payloads on three topics, one of them retained, until it is told to end."""
+    """Publishes numbered payloads on three topics, one of them retained, until told to end."""
 
     def __init__(self, port):
         super().__init__()
@@ -145,7 +197,11 @@ class Publisher(threading.Thread):
     def run(self):
         number = 0
         while not self._ending.is_set():
-            for topic, retain in (("k/plain", False), ("k/kept", True), (f"k/{number % 7}", number % 3 == 0)):
+            for topic, retain in (
+                ("k/plain", False),
+                ("k/kept", True),
+                (f"k/{number % 7}", number % 3 == 0),
+            ):
                 payload = b"%s %d" % (topic.encode(), number)
                 self._client.publish(topic, payload, 1, retain)
                 self.sent.append((topic, payload))
@@ -188,7 +244,8 @@ def test_kills_at_random_moments_lose_nothing_and_keep_the_order(tmp_path, broke
         assert running.terminate() == 0
         commands = running.commands()
     got = packets_of(commands)
-    assert by_topic(got) == by_topic(publisher.sent)  # nothing lost, nothing invented, order kept per topic
+    # nothing lost, nothing invented, order kept per topic
+    assert by_topic(got) == by_topic(publisher.sent)
     assert len(got) >= len(publisher.sent) > 100
     manager, packets = through_queue_manager(commands)
     before = retained_state(broker.port)
@@ -202,10 +259,20 @@ def test_kills_between_put_and_puback_of_a_queue_manager(tmp_path, broker):
     """The live path, with the fake ibmmq: what was acknowledged is committed."""
     file = tmp_path / "put.jsonl"
     path = os.pathsep.join([str(FAKE), children.tools_environment()["PYTHONPATH"]])
-    options = ["--broker", f"127.0.0.1:{broker.port}", "--filter", "k/#", "--put", "QM1", "--on-clear", "delete"]
+    options = [
+        "--broker",
+        f"127.0.0.1:{broker.port}",
+        "--filter",
+        "k/#",
+        "--put",
+        "QM1",
+        "--on-clear",
+        "delete",
+    ]
     options += ["--refused", str(tmp_path / "refused.jsonl")]
     environment = {"PYTHONPATH": path, "OUTPOST_FAKE_MQ": str(file)}
-    with BridgeProcess(tmp_path, *options) as running:  # without the fake: refused at once, nothing taken
+    # without the fake: refused at once, nothing taken
+    with BridgeProcess(tmp_path, *options) as running:
         assert running.wait() == 2 and "pip install ibmmq" in running.text()
     with BridgeProcess(tmp_path, *options, environment=environment) as running:
         wait_until(lambda: "subscribed" in running.text())
@@ -244,7 +311,10 @@ def test_a_stop_and_a_start_resume_the_session(tmp_path, broker):
         running.start()
         wait_until(lambda: len(running.commands()) == 2)
         time.sleep(0.3)
-        assert "session resumed" in running.text() and packets_of(running.commands()) == [("a/1", b"one"), ("a/1", b"two")]
+        assert "session resumed" in running.text() and packets_of(running.commands()) == [
+            ("a/1", b"one"),
+            ("a/1", b"two"),
+        ]
     disconnect(client)
 
 
@@ -276,13 +346,22 @@ def test_mqtt_3_1_1_is_served_too_without_retained_as_published(tmp_path, broker
         wait_until(lambda: len(running.commands()) == 2)
     disconnect(client)
     found = [mapping.to_mqtt(command.md, command.data)[0][0] for command in running.commands()]
-    assert [(packet.topic, packet.retain) for packet in found] == [(b"a/old", True), (b"a/new", False)]
+    assert [(packet.topic, packet.retain) for packet in found] == [
+        (b"a/old", True),
+        (b"a/new", False),
+    ]
 
 
 def test_a_second_bridge_on_the_same_output_is_refused(tmp_path, broker):
     with bridge(tmp_path, broker) as running:
         wait_until(lambda: "connected" in running.text())
-        other = BridgeProcess(tmp_path / "broker", "--broker", f"127.0.0.1:{broker.port}", "--lines", str(running.lines))
+        other = BridgeProcess(
+            tmp_path / "broker",
+            "--broker",
+            f"127.0.0.1:{broker.port}",
+            "--lines",
+            str(running.lines),
+        )
         with other:
             assert other.wait() == 2 and "in use by another bridge" in other.text()
 
@@ -305,7 +384,11 @@ def write_log(folder, count, start=0):
     writer = segments.SegmentWriter(folder, max_bytes=4000)
     for number in range(start, start + count):
         retain = number % 10 == 0
-        writer.append(segments.encode_frame(1763694000000 + number, b"a/%d" % (number % 3), b"%d" % number, retain=retain))
+        writer.append(
+            segments.encode_frame(
+                1763694000000 + number, b"a/%d" % (number % 3), b"%d" % number, retain=retain
+            )
+        )
         writer.commit()
     writer.seal()
 
@@ -337,11 +420,18 @@ def test_segments_are_bridged_from_where_the_last_run_ended(tmp_path):
         if total == 450:
             write_log(tmp_path / "log", 150, 300)
         run_outpost(*words)
-        commands = [storage.from_line(line) for line in (tmp_path / "publish.jsonl").read_text().splitlines()]
-        assert [payload for _, payload in packets_of(commands)] == [b"%d" % number for number in range(total)]
+        commands = [
+            storage.from_line(line)
+            for line in (tmp_path / "publish.jsonl").read_text().splitlines()
+        ]
+        assert [payload for _, payload in packets_of(commands)] == [
+            b"%d" % number for number in range(total)
+        ]
     retained = [mapping.to_mqtt(command.md, command.data)[0][0].retain for command in commands]
     assert retained == [number % 10 == 0 for number in range(450)]
-    assert psc.read(parse(commands[12].data).folders()[0].text).first("PubTime") == "2025112103000001"
+    assert (
+        psc.read(parse(commands[12].data).folders()[0].text).first("PubTime") == "2025112103000001"
+    )
 
 
 def test_a_batch_of_segments_that_was_not_acknowledged_comes_again(tmp_path):
@@ -371,8 +461,12 @@ def test_a_payload_that_the_collector_cut_is_refused(tmp_path):
     writer = segments.SegmentWriter(tmp_path / "log")
     writer.append(segments.encode_frame(0, b"a", b"x" * 70_000))
     writer.seal()
-    run_outpost("mq", "bridge", "--segments", str(tmp_path / "log"), "--files", str(tmp_path / "out"))
-    (refused,) = [json.loads(line) for line in (tmp_path / "out" / "refused.jsonl").read_text().splitlines()]
+    run_outpost(
+        "mq", "bridge", "--segments", str(tmp_path / "log"), "--files", str(tmp_path / "out")
+    )
+    (refused,) = [
+        json.loads(line) for line in (tmp_path / "out" / "refused.jsonl").read_text().splitlines()
+    ]
     assert refused["name"] == "truncated" and list((tmp_path / "out").glob("*.mq")) == []
 
 
@@ -389,7 +483,10 @@ class Noted:
 
     def __init__(self, events, *payloads):
         self._events = events
-        self._batch = [Incoming(Publication(b"a", payload, 1, retain=not payload), 0, None) for payload in payloads]
+        self._batch = [
+            Incoming(Publication(b"a", payload, 1, retain=not payload), 0, None)
+            for payload in payloads
+        ]
         self.is_finished = False
 
     def take(self, wait_s):
@@ -408,9 +505,15 @@ class Noted:
 
 
 @pytest.mark.parametrize("kind", ["lines", "files"])
-def test_fsync_comes_before_the_acknowledgement_also_of_what_is_refused(tmp_path, monkeypatch, kind):
+def test_fsync_comes_before_the_acknowledgement_also_of_what_is_refused(
+    tmp_path, monkeypatch, kind
+):
     events = []
-    sink = storage.JsonLines(tmp_path / "lines") if kind == "lines" else storage.Files(tmp_path / "files")
+    sink = (
+        storage.JsonLines(tmp_path / "lines")
+        if kind == "lines"
+        else storage.Files(tmp_path / "files")
+    )
     refused = storage.Lines(tmp_path / "refused")
     real = os.fsync
 
@@ -420,7 +523,9 @@ def test_fsync_comes_before_the_acknowledgement_also_of_what_is_refused(tmp_path
 
     monkeypatch.setattr(os, "fsync", fsync)
     assert Bridge(Noted(events, b"1", b""), sink, refused, Options()).run() == 0
-    wanted = {"lines": ["lines"], "files": ["000000000001.md.json", "000000000001.part", "files"]}[kind]
+    wanted = {"lines": ["lines"], "files": ["000000000001.md.json", "000000000001.part", "files"]}[
+        kind
+    ]
     assert events == [*wanted, "refused", "acknowledged"]
 
 
@@ -449,7 +554,9 @@ def test_lines_cut_what_a_kill_tore_and_go_on(tmp_path):
 def test_a_write_that_fails_is_undone_and_said(tmp_path, monkeypatch):
     sink = storage.JsonLines(tmp_path / "lines")
     sink.put(outgoing(b"1"))
-    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(
+        os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+    )
     with pytest.raises(storage.SinkError, match="No space left"):
         sink.put(outgoing(b"2"))
     monkeypatch.undo()

@@ -1,5 +1,7 @@
 # cpython-only: tests a desktop tool
-"""Every fault that the validator names, each with IBM's reason code; and that what is right has none."""
+"""Every fault that the validator names, each with IBM's reason code; and that what is right has
+none.
+"""
 
 import dataclasses
 
@@ -22,7 +24,9 @@ def command(inside, name="Publish"):
     return f"<psc><Command>{name}</Command>{inside}</psc>"
 
 
-@pytest.mark.parametrize("text", [*COMPACT.values(), EVERY_PROPERTY.text().replace("<PubOpt>None</PubOpt>", "")])
+@pytest.mark.parametrize(
+    "text", [*COMPACT.values(), EVERY_PROPERTY.text().replace("<PubOpt>None</PubOpt>", "")]
+)
 def test_what_is_right_has_no_fault(text):
     assert faults(text, md=requester()) == []
 
@@ -49,10 +53,18 @@ TOPIC = "<Topic>a</Topic>"
         (command("<Topic>$SYS/MQ/x</Topic>"), "topic-system", 2598),
         (command(TOPIC + "<topic>b</topic>"), "property-unknown", 2337),
         (command(TOPIC + "<RegOpt>Local</RegOpt>"), "property-unknown", 2337),
-        (command(TOPIC + "<SubPoint>a</SubPoint><SubPoint>b</SubPoint>"), "property-repeated", 2338),
+        (
+            command(TOPIC + "<SubPoint>a</SubPoint><SubPoint>b</SubPoint>"),
+            "property-repeated",
+            2338,
+        ),
         (command(TOPIC + "<PubTime>2025112103000012</PubTime>" * 2), "property-repeated", 2338),
         (command(TOPIC + "<SeqNum>1</SeqNum><SeqNum>2</SeqNum>"), "property-repeated", 2338),
-        (command(TOPIC + "<QMgrName>A</QMgrName><QMgrName>A</QMgrName>"), "property-repeated", 2338),
+        (
+            command(TOPIC + "<QMgrName>A</QMgrName><QMgrName>A</QMgrName>"),
+            "property-repeated",
+            2338,
+        ),
         (command(TOPIC + "<QName>A</QName><QName>A</QName>"), "property-repeated", 2338),
         (command("<Topic><x/></Topic>"), "property-nested", 2337),
         (command(TOPIC + "<PubOpt>retainpub</PubOpt>"), "option-unknown", 3084),
@@ -109,7 +121,9 @@ def test_warnings(text, name):
     ],
 )
 def test_errors_with_the_descriptor(md, inside, name, reason):
-    assert (name, reason) in [(fault.name, fault.reason) for fault in errors(faults(command(TOPIC + inside), md=md))]
+    assert (name, reason) in [
+        (fault.name, fault.reason) for fault in errors(faults(command(TOPIC + inside), md=md))
+    ]
 
 
 def test_other_subs_only_is_right_with_a_queue_name_or_a_reply_to_q():
@@ -130,7 +144,9 @@ def test_the_longest_topic_is_right():
 def test_headers_and_folders():
     text = COMPACT["match started"]
     assert [f.name for f in check(parse(message([text], flags=0x10000)))] == ["flags"]
-    assert [(f.name, f.severity) for f in check(parse(message([text], flags=1)))] == [("flags", "warning")]
+    assert [(f.name, f.severity) for f in check(parse(message([text], flags=1)))] == [
+        ("flags", "warning")
+    ]
     assert [(f.name, f.reason) for f in faults(text, text)] == [("folder-repeated", 2338)]
     assert [f.name for f in faults(text, "<usr/>", "<usr/>")] == ["folder-repeated"]
     assert [f.name for f in faults(text, "<MCD/>")] == ["folder-case"]
@@ -138,9 +154,19 @@ def test_headers_and_folders():
 
 
 def test_all_faults_are_listed_not_only_the_first():
-    text = "<psc><Command>Publish</Command><Topic>#</Topic><Topic/><SeqNum>x</SeqNum><PubOpt>No</PubOpt><Foo/></psc>"
+    text = (
+        "<psc><Command>Publish</Command><Topic>#</Topic><Topic/>"
+        "<SeqNum>x</SeqNum><PubOpt>No</PubOpt><Foo/></psc>"
+    )
     names = {fault.name for fault in faults(text, md=Descriptor(msg_type=4))}
-    assert names == {"topic-wildcard", "topic-empty", "seq-num", "option-unknown", "property-unknown", "msg-type"}
+    assert names == {
+        "topic-wildcard",
+        "topic-empty",
+        "seq-num",
+        "option-unknown",
+        "property-unknown",
+        "msg-type",
+    }
 
 
 @pytest.mark.parametrize(
@@ -211,7 +237,10 @@ def test_mcd_and_usr(root, names):
 
 def test_usr_values_are_typed():
     text = xml.write(service.usr({"a": "<x>", "b": 1, "c": True, "d": 1 << 40}))
-    assert text == '<usr><a>&lt;x&gt;</a><b dt="i4">1</b><c dt="boolean">1</c><d dt="i8">1099511627776</d></usr>'
+    assert text == (
+        '<usr><a>&lt;x&gt;</a><b dt="i4">1</b><c dt="boolean">1</c>'
+        '<d dt="i8">1099511627776</d></usr>'
+    )
 
 
 @pytest.mark.parametrize(
@@ -219,7 +248,8 @@ def test_usr_values_are_typed():
     [
         "<pscr><Completion>ok</Completion></pscr>",
         "<pscr><Completion>error</Completion><Response><Reason>????</Reason></Response></pscr>",
-        "<pscr><Completion>warning</Completion><Response><Reason>3081</Reason><Topic>a</Topic></Response>"
+        "<pscr><Completion>warning</Completion>"
+        "<Response><Reason>3081</Reason><Topic>a</Topic></Response>"
         "<Response><Reason>3081</Reason><Topic>b</Topic></Response></pscr>",
     ],
 )
@@ -234,11 +264,20 @@ def test_responses_survive(text):
         ("<pscr/>", "pscr-completion"),
         ("<pscr><Completion>fine</Completion></pscr>", "pscr-completion"),
         ("<pscr><Completion>error</Completion></pscr>", "pscr-responses"),
-        ("<pscr><Completion>ok</Completion><Response><Reason>1</Reason></Response></pscr>", "pscr-responses"),
+        (
+            "<pscr><Completion>ok</Completion><Response><Reason>1</Reason></Response></pscr>",
+            "pscr-responses",
+        ),
         ("<pscr><Completion>error</Completion><Response/></pscr>", "pscr-reason"),
-        ("<pscr><Completion>error</Completion><Response><Reason>-1</Reason></Response></pscr>", "pscr-reason"),
+        (
+            "<pscr><Completion>error</Completion><Response><Reason>-1</Reason></Response></pscr>",
+            "pscr-reason",
+        ),
         # The end tag as IBM's page prints it.
-        ("<pscr><Completion>error</Completion><Response><Reason>1</Reason></Reponse></pscr>", "folder-end-tag"),
+        (
+            "<pscr><Completion>error</Completion><Response><Reason>1</Reason></Reponse></pscr>",
+            "folder-end-tag",
+        ),
     ],
 )
 def test_bad_responses_are_refused_by_name(text, name):
@@ -248,7 +287,9 @@ def test_bad_responses_are_refused_by_name(text, name):
 
 
 def test_a_response_names_the_reason():
-    (problem,) = pscr.read("<pscr><Completion>error</Completion><Response><Reason>3084</Reason></Response></pscr>").problems
+    (problem,) = pscr.read(
+        "<pscr><Completion>error</Completion><Response><Reason>3084</Reason></Response></pscr>"
+    ).problems
     assert problem.mnemonic == "MQRCCF_PUB_OPTIONS_ERROR"
     assert pscr.Problem(None).mnemonic == "unreadable"
 

@@ -1,5 +1,7 @@
 # cpython-only: runs a desktop command
-"""`outpost mq`: the examples that the help prints run as printed; bad input is one line and status 2."""
+"""`outpost mq`: the examples that the help prints run as printed; bad input is one line and status
+2.
+"""
 
 import contextlib
 import io
@@ -34,7 +36,9 @@ def help_of(words):
 
 
 def examples(words):
-    """The command lines of a help text: indented lines that begin with `outpost`, with what continues them."""
+    """The command lines of a help text: indented lines that begin with `outpost`, with what
+    continues them.
+    """
     text = help_of(words).replace("\\\n", "")
     return [line.strip() for line in text.splitlines() if line.startswith("  outpost ")]
 
@@ -50,9 +54,16 @@ def place(tmp_path):
 
 
 def shell(place, line, **more):
-    env = children.tools_environment(PATH=f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}", **more)
+    env = children.tools_environment(
+        PATH=f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}", **more
+    )
     return subprocess.run(
-        ["bash", "-o", "pipefail", "-c", line], check=False, cwd=place, env=env, capture_output=True, timeout=60
+        ["bash", "-o", "pipefail", "-c", line],
+        check=False,
+        cwd=place,
+        env=env,
+        capture_output=True,
+        timeout=60,
     )
 
 
@@ -82,12 +93,24 @@ def broker(tmp_path):
 
 
 def outpost_payload(seq):
-    record = {"bn": "b1/", "bt": 1763694000.123, "sid": "0badcafe", "seq": seq, "boot": 1, "held": 0, "ver": 1, "n": "x", "v": 1}
+    record = {
+        "bn": "b1/",
+        "bt": 1763694000.123,
+        "sid": "0badcafe",
+        "seq": seq,
+        "boot": 1,
+        "held": 0,
+        "ver": 1,
+        "n": "x",
+        "v": 1,
+    }
     return json.dumps([record]).encode()
 
 
 def test_the_examples_of_bridge_run_as_printed(place, broker):
-    """With a broker, a collector's log and (for --put) a fake of IBM's package where the examples expect them."""
+    """With a broker, a collector's log and (for --put) a fake of IBM's package where the examples
+    expect them.
+    """
     writer = segments.SegmentWriter(place / "build" / "log" / "collector-1")
     writer.append(segments.encode_frame(1763694000500, b"outpost/b1/data", outpost_payload(5)))
     writer.seal()
@@ -98,8 +121,11 @@ def test_the_examples_of_bridge_run_as_printed(place, broker):
     for line, output in zip(lines, outputs, strict=True):
         more = {"OUTPOST_FAKE_MQ": str(place / "put.jsonl")}
         if "--put" in line:
-            more["PYTHONPATH"] = os.pathsep.join([str(FAKE), children.tools_environment()["PYTHONPATH"]])
-        if "--broker" in line:  # a client id of its own would have the retained message again; one session has it once
+            more["PYTHONPATH"] = os.pathsep.join(
+                [str(FAKE), children.tools_environment()["PYTHONPATH"]]
+            )
+        # a client id of its own would have the retained message again; one session has it once
+        if "--broker" in line:
             forget_session(broker.port)
         done = shell(place, line.replace("1883", str(broker.port)), **more)
         assert done.returncode == 0, (line, done.stderr)
@@ -109,10 +135,14 @@ def test_the_examples_of_bridge_run_as_printed(place, broker):
 
 
 def forget_session(port):
-    """A clean session under the same client id ends the one that is there, so each example begins with the retained message."""
+    """A clean session under the same client id ends the one that is there, so each example begins
+    with the retained message.
+    """
     import paho.mqtt.client as mqtt
 
-    client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id="outpost-mq", clean_session=True)
+    client = mqtt.Client(
+        mqtt.CallbackAPIVersion.VERSION2, client_id="outpost-mq", clean_session=True
+    )
     client.connect("127.0.0.1", port)
     until = time.monotonic() + 5
     while not client.is_connected() and time.monotonic() < until:
@@ -124,7 +154,9 @@ def forget_session(port):
 @pytest.mark.parametrize("words", SUBCOMMANDS, ids=lambda words: " ".join(words) or "mq")
 def test_each_help_names_its_options_and_has_examples(words):
     text = help_of(words)
-    assert "examples" in text and f"usage: outpost mq{''.join(' ' + word for word in words)}" in text
+    assert (
+        "examples" in text and f"usage: outpost mq{''.join(' ' + word for word in words)}" in text
+    )
 
 
 def run(capsysbinary, *words, stdin=b"", monkeypatch=None):
@@ -136,12 +168,25 @@ def run(capsysbinary, *words, stdin=b"", monkeypatch=None):
 
 
 def test_build_makes_the_seeds_first_example_in_hex(capsysbinary):
-    status, out, _ = run(capsysbinary, "build", "--topic", "Sport/Soccer/Event/MatchStarted", "--text", "", "--form", "hex")
-    assert status == 0 and bytes.fromhex(out.decode()) == message([COMPACT["match started"]], format_bytes=b"MQSTR   ")
+    status, out, _ = run(
+        capsysbinary,
+        "build",
+        "--topic",
+        "Sport/Soccer/Event/MatchStarted",
+        "--text",
+        "",
+        "--form",
+        "hex",
+    )
+    assert status == 0 and bytes.fromhex(out.decode()) == message(
+        [COMPACT["match started"]], format_bytes=b"MQSTR   "
+    )
 
 
 @pytest.mark.parametrize("form", ["json", "hex", "raw"])
-def test_parse_and_check_read_what_build_writes_in_every_form(capsysbinary, monkeypatch, tmp_path, form):
+def test_parse_and_check_read_what_build_writes_in_every_form(
+    capsysbinary, monkeypatch, tmp_path, form
+):
     file = str(tmp_path / "m")
     words = [
         "--option",
@@ -157,11 +202,31 @@ def test_parse_and_check_read_what_build_writes_in_every_form(capsysbinary, monk
         "--text",
         "hé",
     ]
-    assert run(capsysbinary, "build", "--topic", "a", "--topic", "b", *words, "--form", form, "--out", file)[0] == 0
+    assert (
+        run(
+            capsysbinary,
+            "build",
+            "--topic",
+            "a",
+            "--topic",
+            "b",
+            *words,
+            "--form",
+            form,
+            "--out",
+            file,
+        )[0]
+        == 0
+    )
     status, out, _ = run(capsysbinary, "parse", file)
     shown = json.loads(out)
     values = shown["headers"][0]["folders"][0]["values"]
-    assert status == 0 and shown["body"] == {"length": 3, "text": "hé"} and ["Topic", "b"] in values and ["SeqNum", "3"] in values
+    assert (
+        status == 0
+        and shown["body"] == {"length": 3, "text": "hé"}
+        and ["Topic", "b"] in values
+        and ["SeqNum", "3"] in values
+    )
     assert run(capsysbinary, "check", file) == (0, b"", b"")
     stdin = Path(file).read_bytes()
     assert run(capsysbinary, "parse", "-", stdin=stdin, monkeypatch=monkeypatch)[1] == out
@@ -172,7 +237,11 @@ def test_check_lists_faults_and_tells_by_its_status(capsysbinary, tmp_path):
     (tmp_path / "bad").write_bytes(bad)
     status, out, _ = run(capsysbinary, "check", str(tmp_path / "bad"))
     assert status == 1
-    assert b"error topic-wildcard" in out and b"(3072 MQRCCF_TOPIC_ERROR)" in out and b"warning seq-num" in out
+    assert (
+        b"error topic-wildcard" in out
+        and b"(3072 MQRCCF_TOPIC_ERROR)" in out
+        and b"warning seq-num" in out
+    )
 
 
 def test_check_finds_a_step_in_seq_num_over_several_messages(capsysbinary, tmp_path):
@@ -208,8 +277,14 @@ BRIDGE = ("bridge", "--broker", "127.0.0.1:1")
         ((*BRIDGE, "--lines", "x", "--queue", "a b"), "--queue 'a b'"),
         ((*BRIDGE, "--lines", "x", "--reply-to-q", "a b"), "--reply-to-q 'a b'"),
         ((*BRIDGE, "--put", "QM1"), "pip install ibmmq"),
-        (("bridge", "--segments", "/nonexistent", "--lines", "x"), "/nonexistent: no such directory"),
-        ((*BRIDGE, "--lines", "x", "--user", "u", "--password-file", "/nonexistent"), "/nonexistent"),
+        (
+            ("bridge", "--segments", "/nonexistent", "--lines", "x"),
+            "/nonexistent: no such directory",
+        ),
+        (
+            (*BRIDGE, "--lines", "x", "--user", "u", "--password-file", "/nonexistent"),
+            "/nonexistent",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(capsysbinary, tmp_path, monkeypatch, words, complaint):

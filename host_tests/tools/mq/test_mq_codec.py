@@ -1,5 +1,7 @@
 # cpython-only: tests a desktop tool
-"""MQRFH2 and its folders: the seed's examples byte for byte, every byte order and CCSID, and each thing that is refused."""
+"""MQRFH2 and its folders: the seed's examples byte for byte, every byte order and CCSID, and each
+thing that is refused.
+"""
 
 import struct
 import textwrap
@@ -8,20 +10,34 @@ from dataclasses import replace
 
 import pytest
 
-from mq_cases import CCSIDS, COMPACT, ENCODINGS, EVERY_PROPERTY, SEED_EXAMPLES, message, pairs, samples
+from mq_cases import (
+    CCSIDS,
+    COMPACT,
+    ENCODINGS,
+    EVERY_PROPERTY,
+    SEED_EXAMPLES,
+    message,
+    pairs,
+    samples,
+)
 from outpost_tools.mq import folder as xml
 from outpost_tools.mq import psc
 from outpost_tools.mq.folder import Element
 from outpost_tools.mq.header import Header, Message, build, make_folder, parse
 from outpost_tools.mq.reasons import MqError
 
-# The first example under MQMD.Encoding 273, with a body of text: written out by hand from IBM's layout.
+# The first example under MQMD.Encoding 273, with a body of text: written out by hand from IBM's
+# layout.
 EXAMPLE_1_BYTES = (
-    bytes.fromhex("52464820 00000002 0000007c 00000111 000004b8 4d51535452202020 00000000 000004b8 00000054")
+    bytes.fromhex(
+        "52464820 00000002 0000007c 00000111 000004b8 4d51535452202020 00000000 000004b8 00000054"
+    )
     + b"<psc><Command>Publish</Command><Topic>Sport/Soccer/Event/MatchStarted</Topic></psc> "
 )
 EXAMPLE_2_BYTES = (
-    bytes.fromhex("52464820 00000002 000000a0 00000111 000004b8 4d51535452202020 00000000 000004b8 00000078")
+    bytes.fromhex(
+        "52464820 00000002 000000a0 00000111 000004b8 4d51535452202020 00000000 000004b8 00000078"
+    )
     + b"<psc><Command>Publish</Command><PubOpt>RetainPub</PubOpt>"
     + b"<Topic>Sport/Soccer/State/LatestScore/Team1 Team2</Topic></psc>"
 )
@@ -42,12 +58,15 @@ def test_seed_example_2_byte_for_byte():
     command = psc.read(COMPACT["latest score"])
     assert [element.name for element in command.properties] == ["Command", "PubOpt", "Topic"]
     assert text_message(command.text()) == EXAMPLE_2_BYTES
-    assert (command.options, command.topics) == (["RetainPub"], ["Sport/Soccer/State/LatestScore/Team1 Team2"])
+    assert (command.options, command.topics) == (
+        ["RetainPub"],
+        ["Sport/Soccer/State/LatestScore/Team1 Team2"],
+    )
 
 
 @pytest.mark.parametrize("name", SEED_EXAMPLES)
 def test_seed_examples_as_printed(name):
-    """IBM's page prints them with line breaks and indented by one blank: so does the pretty writer."""
+    """IBM's page has line breaks and an indent of one blank: so does the pretty writer."""
     command = psc.read(COMPACT[name])
     assert psc.read(SEED_EXAMPLES[name]) == command
     assert textwrap.indent(command.text(pretty=True), " ") + "\n" == SEED_EXAMPLES[name]
@@ -72,7 +91,11 @@ def test_fields_are_where_ibm_puts_them(encoding):
     order = "<" if encoding == 546 else ">"
     header = Header((make_folder("<a/>", encoding=encoding),), 273, 37, b"MQSTR   ", 5, 1208)
     data = build(Message((header,), b"B", encoding))
-    assert data == struct.pack(f"{order}4s4i8s2ii", b"RFH ", 2, 44, 273, 37, b"MQSTR   ", 5, 1208, 4) + b"<a/>B"
+    assert (
+        data
+        == struct.pack(f"{order}4s4i8s2ii", b"RFH ", 2, 44, 273, 37, b"MQSTR   ", 5, 1208, 4)
+        + b"<a/>B"
+    )
 
 
 def test_the_byte_order_of_a_chained_header_comes_from_the_header_before():
@@ -105,11 +128,19 @@ def test_a_header_from_zos_that_was_not_converted():
     format_bytes = "MQSTR   ".encode("cp500")
     header = Header((make_folder("<a/>"),), 785, 1208, format_bytes, struc_id=b"\xd9\xc6\xc8\x40")
     data = build(Message((header,), b"", 785))
-    assert parse(data, encoding=785).headers[0].format == "MQSTR" and build(parse(data, encoding=785)) == data
+    assert (
+        parse(data, encoding=785).headers[0].format == "MQSTR"
+        and build(parse(data, encoding=785)) == data
+    )
 
 
 def test_several_folders_and_unknown_ones_keep_their_order_and_bytes():
-    texts = ["<mqtt><Qos>1</Qos></mqtt>", COMPACT["match started"], "<x:y xmlns:x='u'><!-- c --><z/></x:y>", "<usr></usr>"]
+    texts = [
+        "<mqtt><Qos>1</Qos></mqtt>",
+        COMPACT["match started"],
+        "<x:y xmlns:x='u'><!-- c --><z/></x:y>",
+        "<usr></usr>",
+    ]
     data = message(texts, b"\x00\x01")
     read = parse(data)
     assert [folder.text for folder in read.folders()] == texts and build(read) == data
@@ -155,7 +186,10 @@ def test_the_wrong_byte_order_is_recognised():
 
 
 def test_a_message_that_contradicts_itself_is_not_built():
-    said, silent = (Header((make_folder("<a/>"),), format_bytes=format_bytes) for format_bytes in (b"MQHRF2  ", b" " * 8))
+    said, silent = (
+        Header((make_folder("<a/>"),), format_bytes=format_bytes)
+        for format_bytes in (b"MQHRF2  ", b" " * 8)
+    )
     wide = Header((make_folder("<a/>", name_value_ccsid=1200),), name_value_ccsid=1200)
     for wrong, name in (
         (Message((said,)), "format"),
@@ -251,7 +285,9 @@ def test_references_are_read_and_what_must_be_is_escaped():
 def test_blanks_of_a_value_count_and_blanks_between_tags_do_not():
     spaced = "<psc>\n <Command>Publish</Command>\t<Topic> a b </Topic> </psc>"
     assert psc.read(spaced) == psc.publish([" a b "])
-    assert psc.publish([" a b "]).text() == "<psc><Command>Publish</Command><Topic> a b </Topic></psc>"
+    assert (
+        psc.publish([" a b "]).text() == "<psc><Command>Publish</Command><Topic> a b </Topic></psc>"
+    )
 
 
 def test_unknown_elements_are_kept_verbatim_and_in_place():
@@ -262,24 +298,35 @@ def test_unknown_elements_are_kept_verbatim_and_in_place():
 
 
 def test_a_dt_of_string_is_accepted_and_none_is_written():
-    assert psc.read("<psc><Command dt='string'>Publish</Command><Topic dt=\"string\">a</Topic></psc>").topics == ["a"]
+    assert psc.read(
+        "<psc><Command dt='string'>Publish</Command><Topic dt=\"string\">a</Topic></psc>"
+    ).topics == ["a"]
     assert "dt" not in EVERY_PROPERTY.text()
 
 
 def test_a_bomb_of_entities_is_refused_before_it_is_read():
-    text = "<!DOCTYPE z [" + "".join(f"<!ENTITY a{i} '{f'&a{i - 1};' * 10}'>" for i in range(1, 10)) + "]><z>&a9;</z>"
+    text = (
+        "<!DOCTYPE z ["
+        + "".join(f"<!ENTITY a{i} '{f'&a{i - 1};' * 10}'>" for i in range(1, 10))
+        + "]><z>&a9;</z>"
+    )
     with pytest.raises(MqError, match="folder-dtd"):
         xml.parse(text)
 
 
-@pytest.mark.parametrize("text", ["<a>" * 100_000, "<a>" + "<b/>" * 100_000 + "</a>", "<a " + "b='1' " * 100_000, "<" * 400_000])
+@pytest.mark.parametrize(
+    "text",
+    ["<a>" * 100_000, "<a>" + "<b/>" * 100_000 + "</a>", "<a " + "b='1' " * 100_000, "<" * 400_000],
+)
 def test_depth_and_number_of_elements_are_limited(text):
     with pytest.raises(MqError):
         xml.parse(text)
 
 
 def test_memory_is_bounded_by_the_length_of_the_text():
-    """The worst that is accepted: as many empty elements as may be; and long texts take a small multiple of themselves."""
+    """The worst that is accepted: as many empty elements as may be; and long texts take a small
+    multiple of themselves.
+    """
     many, long = f"<a>{'<b/>' * 19_999}</a>", f"<a>{'&amp;x' * 500_000}</a>"
     for text, limit in ((many, 12_000_000), (long, 8 * len(long))):
         tracemalloc.start()
@@ -290,7 +337,12 @@ def test_memory_is_bounded_by_the_length_of_the_text():
 
 
 def test_long_tags_take_linear_time():
-    for text in ("<a" + " " * 2_000_000, "<a " + "b" * 2_000_000, "<a" + " b='1'" * 300_000, "<a>" + "&" * 2_000_000):
+    for text in (
+        "<a" + " " * 2_000_000,
+        "<a " + "b" * 2_000_000,
+        "<a" + " b='1'" * 300_000,
+        "<a>" + "&" * 2_000_000,
+    ):
         with pytest.raises(MqError):
             xml.parse(text)
 

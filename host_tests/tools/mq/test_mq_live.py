@@ -1,5 +1,7 @@
 # cpython-only: tests a desktop tool
-"""The live put: commit before acknowledgement, backout and retry, over a fake `ibmmq` and over IBM's own Python layer."""
+"""The live put: commit before acknowledgement, backout and retry, over a fake `ibmmq` and over
+IBM's own Python layer.
+"""
 
 import importlib.util
 import subprocess
@@ -50,7 +52,9 @@ def ibmmq(request):
 def sink(ibmmq, server, monkeypatch):
     """What `import ibmmq` finds is one of the two."""
     monkeypatch.setitem(sys.modules, "ibmmq", ibmmq)
-    return live.QueueManager(live.Connection("QM1", "DEV.APP.SVRCONN", "localhost(1414)", "app", "secret"))
+    return live.QueueManager(
+        live.Connection("QM1", "DEV.APP.SVRCONN", "localhost(1414)", "app", "secret")
+    )
 
 
 class Source:
@@ -102,16 +106,34 @@ def test_put_under_syncpoint_then_commit_then_puback(server, sink, tmp_path):
     source, bridge, status = run(server, sink, tmp_path, incoming(b"1", b"2"), incoming(b"3"))
     once = ["MQPUT", "MQCMIT", "PUBACK"]
     assert server.calls == ["MQCONNX", "MQOPEN", "MQPUT", *once, *once, "MQCLOSE", "MQDISC"]
-    assert (committed(server), status, bridge.forwarded, len(source.acknowledged)) == ([b"1", b"2", b"3"], 0, 3, 3)
+    assert (committed(server), status, bridge.forwarded, len(source.acknowledged)) == (
+        [b"1", b"2", b"3"],
+        0,
+        3,
+        3,
+    )
 
 
 def test_what_is_put_is_the_message_with_its_descriptor(server, sink, ibmmq):
     outgoing = to_mq(Publication(b"a/b", b"\x00", 0, retain=True), Options(queue="SPORT"))
     sink.put([outgoing])
     queue, md, data = server.committed[0]
-    md = ibmmq.MD().unpack(md) if isinstance(md, bytes) else md  # the real one packs it for the C part
-    assert (queue, data, md.Format, md.Persistence, md.Encoding) == ("SPORT", outgoing.data, b"MQHRF2  ", 0, 273)
-    assert (md.MsgType, md.CodedCharSetId, md.Expiry, md.Priority, md.Report) == (8, 1208, -1, -1, 0)
+    # the real one packs it for the C part
+    md = ibmmq.MD().unpack(md) if isinstance(md, bytes) else md
+    assert (queue, data, md.Format, md.Persistence, md.Encoding) == (
+        "SPORT",
+        outgoing.data,
+        b"MQHRF2  ",
+        0,
+        273,
+    )
+    assert (md.MsgType, md.CodedCharSetId, md.Expiry, md.Priority, md.Report) == (
+        8,
+        1208,
+        -1,
+        -1,
+        0,
+    )
 
 
 def test_a_connection_by_bindings(server, sink):
@@ -121,13 +143,23 @@ def test_a_connection_by_bindings(server, sink):
 
 @pytest.mark.parametrize(
     ("verb", "comp", "reason"),
-    [("MQCONNX", 2, 2059), ("MQOPEN", 2, 2085), ("MQPUT", 2, 2053), ("MQCMIT", 2, 2009), ("MQCMIT", 1, 2003)],
+    [
+        ("MQCONNX", 2, 2059),
+        ("MQOPEN", 2, 2085),
+        ("MQPUT", 2, 2053),
+        ("MQCMIT", 2, 2009),
+        ("MQCMIT", 1, 2003),
+    ],
 )
-def test_a_failure_is_backed_out_and_tried_again(server, sink, tmp_path, capsys, verb, comp, reason):
+def test_a_failure_is_backed_out_and_tried_again(
+    server, sink, tmp_path, capsys, verb, comp, reason
+):
     server.fail(verb, comp, reason)
     source, _, status = run(server, sink, tmp_path, incoming(b"1", b"2"))
     assert (committed(server), status, len(source.acknowledged)) == ([b"1", b"2"], 0, 2)
-    assert server.calls.count("PUBACK") == 1 and server.calls.index("PUBACK") > len(server.calls) - 4
+    assert (
+        server.calls.count("PUBACK") == 1 and server.calls.index("PUBACK") > len(server.calls) - 4
+    )
     assert str(reason) in capsys.readouterr().err
     assert source.idled > 0
 
@@ -212,9 +244,17 @@ def test_another_module_that_is_missing_is_named(tmp_path, monkeypatch):
 
 def test_nothing_but_live_knows_ibmmq_and_importing_the_command_does_not_load_it():
     folder = Path(live.__file__).parent
-    assert [path.name for path in folder.glob("*.py") if "import ibmmq" in path.read_text()] == ["live.py"]
+    assert [path.name for path in folder.glob("*.py") if "import ibmmq" in path.read_text()] == [
+        "live.py"
+    ]
     code = (
-        "import sys; from outpost_tools import cli; cli.build_parser('mq'); import outpost_tools.mq.make;"
+        "import sys; from outpost_tools import cli; cli.build_parser('mq'); "
+        "import outpost_tools.mq.make;"
         "sys.exit(bool({'ibmmq', 'paho'} & set(sys.modules)))"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False, env=children.tools_environment()).returncode == 0
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], check=False, env=children.tools_environment()
+        ).returncode
+        == 0
+    )

@@ -1,5 +1,7 @@
 # cpython-only: tests a desktop tool
-"""MQTT to MQ and back: what goes where, and the stated outcome of everything that MQ has no place for."""
+"""MQTT to MQ and back: what goes where, and the stated outcome of everything that MQ has no place
+for.
+"""
 
 import json
 
@@ -15,7 +17,17 @@ TOPIC = b"outpost/b1/data"
 
 
 def outpost_message(seq=41, **more):
-    record = {"bn": "b1/", "bt": 1763694000.123, "sid": "0badcafe", "seq": seq, "boot": 1, "held": 0, "ver": 1, "n": "x", "v": 1}
+    record = {
+        "bn": "b1/",
+        "bt": 1763694000.123,
+        "sid": "0badcafe",
+        "seq": seq,
+        "boot": 1,
+        "held": 0,
+        "ver": 1,
+        "n": "x",
+        "v": 1,
+    }
     return json.dumps([{**record, **more}]).encode()
 
 
@@ -28,15 +40,31 @@ def test_topic_retain_qos_and_payload():
         for retain in (False, True):
             outgoing = mapping.to_mq(Publication(b"a/b", b"\x00\xff", qos, retain), Options())
             message = parse(outgoing.data)
-            assert command(outgoing) == psc.publish(["a/b"], options=["RetainPub"] if retain else [])
-            assert (outgoing.md.persistence, outgoing.md.format, outgoing.md.msg_type) == (persistence, "MQHRF2", 8)
+            assert command(outgoing) == psc.publish(
+                ["a/b"], options=["RetainPub"] if retain else []
+            )
+            assert (outgoing.md.persistence, outgoing.md.format, outgoing.md.msg_type) == (
+                persistence,
+                "MQHRF2",
+                8,
+            )
             header = message.headers[0]
-            assert (message.body, header.format, header.ccsid, header.encoding) == (b"\x00\xff", "", -2, 273)
+            assert (message.body, header.format, header.ccsid, header.encoding) == (
+                b"\x00\xff",
+                "",
+                -2,
+                273,
+            )
 
 
 def test_seq_num_is_the_outbox_sequence_and_pub_time_the_readings():
-    outgoing = mapping.to_mq(Publication(TOPIC, outpost_message(), 1), Options(seq_num=True, pub_time="reading"))
-    assert (command(outgoing).first("SeqNum"), command(outgoing).first("PubTime")) == ("41", "2025112103000012")
+    outgoing = mapping.to_mq(
+        Publication(TOPIC, outpost_message(), 1), Options(seq_num=True, pub_time="reading")
+    )
+    assert (command(outgoing).first("SeqNum"), command(outgoing).first("PubTime")) == (
+        "41",
+        "2025112103000012",
+    )
 
 
 def test_a_reading_with_an_offset_and_a_board_without_a_clock():
@@ -80,7 +108,9 @@ def test_what_mq_cannot_hold_is_refused_by_name(packet, name):
     assert caught.value.name == name
 
 
-@pytest.mark.parametrize("topic", ["a*b?", " a ", "/", "$share", "$SYSTEM/x", "a<b>&\"'", "\u007f", "é/温度"])
+@pytest.mark.parametrize(
+    "topic", ["a*b?", " a ", "/", "$share", "$SYSTEM/x", "a<b>&\"'", "\u007f", "é/温度"]
+)
 def test_odd_topics_that_mq_can_hold_come_back(topic):
     packet = Publication(topic.encode(), b"x", 1)
     outgoing = mapping.to_mq(packet, Options())
@@ -117,11 +147,24 @@ def test_a_message_with_several_topics_becomes_several_packets():
 
 def test_what_mqtt_has_no_place_for_is_reported():
     properties = {"sub_point": "s", "pub_time": "t", "seq_num": 1, "q_mgr_name": "m", "q_name": "q"}
-    full = psc.publish(["a"], options=["RetainPub", "Local", "OtherSubsOnly", "CorrelAsId", "None"], **properties)
-    packets, dropped = mapping.to_mqtt(*encoded(full, others=["<mcd><Msd>none</Msd></mcd>", "<usr><mine>1</mine></usr>"]))
+    full = psc.publish(
+        ["a"], options=["RetainPub", "Local", "OtherSubsOnly", "CorrelAsId", "None"], **properties
+    )
+    packets, dropped = mapping.to_mqtt(
+        *encoded(full, others=["<mcd><Msd>none</Msd></mcd>", "<usr><mine>1</mine></usr>"])
+    )
     assert packets == [Publication(b"a", b"x", 1, retain=True)]
     options = ["PubOpt Local", "PubOpt OtherSubsOnly", "PubOpt CorrelAsId"]
-    assert dropped == ["SubPoint", "PubTime", "SeqNum", "QMgrName", "QName", *options, "<usr> mine", "<mcd>"]
+    assert dropped == [
+        "SubPoint",
+        "PubTime",
+        "SeqNum",
+        "QMgrName",
+        "QName",
+        *options,
+        "<usr> mine",
+        "<mcd>",
+    ]
 
 
 def test_is_retained_pub_sets_retain():
@@ -132,7 +175,9 @@ def test_is_retained_pub_sets_retain():
 def test_quality_by_persistence_and_a_foreign_usr_does_not_disturb():
     for persistence, qos in ((0, 0), (1, 1), (2, 1)):
         usr = ["<usr><mqttQos>7</mqttQos><mqttDup>yes</mqttDup></usr>"]
-        packets, _ = mapping.to_mqtt(*encoded(psc.publish(["a"]), Descriptor(persistence=persistence), usr))
+        packets, _ = mapping.to_mqtt(
+            *encoded(psc.publish(["a"]), Descriptor(persistence=persistence), usr)
+        )
         assert packets == [Publication(b"a", b"x", qos)]
 
 

@@ -24,7 +24,10 @@ names = st.from_regex(r"[A-Za-z0-9._/%]{1,48}", fullmatch=True)
 commands = st.builds(
     psc.publish,
     st.lists(topics, min_size=1, max_size=4),
-    options=st.lists(st.sampled_from([o for o in psc.PUBLICATION_OPTIONS if o != psc.IS_RETAINED_PUB]), unique=True),
+    options=st.lists(
+        st.sampled_from([o for o in psc.PUBLICATION_OPTIONS if o != psc.IS_RETAINED_PUB]),
+        unique=True,
+    ),
     sub_point=st.none() | topics,
     pub_time=st.none() | st.integers(0, 4_000_000_000_000).map(lambda ms: psc.pub_time(ms / 1000)),
     seq_num=st.none() | st.integers(0, 1 << 40),
@@ -45,8 +48,15 @@ def test_any_valid_command_survives_build_parse_build(command, encoding, ccsid, 
 
 
 elements = st.recursive(
-    st.builds(xml.Element, st.sampled_from(["a", "b.c", "x:y", "é"]), st.text(letters, max_size=20)),
-    lambda inner: st.builds(xml.Element, st.sampled_from(["a", "b"]), st.just(""), st.lists(inner, max_size=3).map(tuple)),
+    st.builds(
+        xml.Element, st.sampled_from(["a", "b.c", "x:y", "é"]), st.text(letters, max_size=20)
+    ),
+    lambda inner: st.builds(
+        xml.Element,
+        st.sampled_from(["a", "b"]),
+        st.just(""),
+        st.lists(inner, max_size=3).map(tuple),
+    ),
     max_leaves=12,
 )
 
@@ -70,7 +80,12 @@ packets = st.builds(
 @QUICK
 @given(packets, st.sampled_from(ENCODINGS), st.sampled_from(CCSIDS))
 def test_any_packet_comes_back_from_mq_as_it_was(packet, encoding, ccsid):
-    options = mapping.Options(descriptor=Descriptor(encoding=encoding), name_value_ccsid=ccsid, usr=True, on_clear="delete")
+    options = mapping.Options(
+        descriptor=Descriptor(encoding=encoding),
+        name_value_ccsid=ccsid,
+        usr=True,
+        on_clear="delete",
+    )
     outgoing = mapping.to_mq(packet, options)
     assert errors(check(parse(outgoing.data, encoding=encoding), outgoing.md)) == []
     assert mapping.to_mqtt(outgoing.md, outgoing.data) == ([packet], [])
@@ -95,7 +110,9 @@ def test_any_text_gives_a_folder_or_a_named_error(text):
 @given(st.binary(max_size=40), st.binary(max_size=40), st.integers(0, 2), st.booleans())
 def test_any_packet_has_a_stated_outcome(topic, payload, qos, retain):
     try:
-        outgoing = mapping.to_mq(mapping.Publication(topic, payload, qos, retain), mapping.Options())
+        outgoing = mapping.to_mq(
+            mapping.Publication(topic, payload, qos, retain), mapping.Options()
+        )
     except MqError as error:
         assert error.name
     else:

@@ -1,5 +1,7 @@
 # cpython-only: tests a desktop tool
-"""Each rule and publication option of the Publish command at work, in a stand-in for a queue manager."""
+"""Each rule and publication option of the Publish command at work, in a stand-in for a queue
+manager.
+"""
 
 from dataclasses import replace
 
@@ -22,7 +24,9 @@ def manager():
 def put(manager, topics, body=b"x", *, md=None, queue=QUEUE, **properties):
     md = md or Descriptor()
     topics = [topics] if isinstance(topics, str) else topics
-    manager.put(queue, md, mapping.encode([psc.publish(topics, **properties).text()], body, md, 1208))
+    manager.put(
+        queue, md, mapping.encode([psc.publish(topics, **properties).text()], body, md, 1208)
+    )
 
 
 def bodies(manager, queue):
@@ -30,18 +34,28 @@ def bodies(manager, queue):
 
 
 def commands(manager, queue):
-    return [psc.read(parse(data, encoding=md.encoding).folders()[0].text) for md, data in manager.queues[queue]]
+    return [
+        psc.read(parse(data, encoding=md.encoding).folders()[0].text)
+        for md, data in manager.queues[queue]
+    ]
 
 
 def answers(manager, queue="REPLY"):
-    return [pscr.read(parse(data, encoding=md.encoding).folders()[0].text) for md, data in manager.queues[queue]]
+    return [
+        pscr.read(parse(data, encoding=md.encoding).folders()[0].text)
+        for md, data in manager.queues[queue]
+    ]
 
 
 def test_a_publication_reaches_each_subscriber_that_matches(manager):
     for topic, queue in (("Sport/#", "A"), ("Sport/+/Event", "B"), ("News/#", "C")):
         manager.register(topic, queue)
     put(manager, "Sport/Soccer/Event", b"started")
-    assert (bodies(manager, "A"), bodies(manager, "B"), bodies(manager, "C")) == ([b"started"], [b"started"], [])
+    assert (bodies(manager, "A"), bodies(manager, "B"), bodies(manager, "C")) == (
+        [b"started"],
+        [b"started"],
+        [],
+    )
 
 
 def test_a_message_with_several_topics_is_published_on_each(manager):
@@ -60,9 +74,21 @@ def test_a_publication_may_have_no_data(manager):
 
 def test_forwarded_md_has_the_publishers_expiry_priority_and_persistence(manager):
     manager.register("a", "A")
-    put(manager, "a", md=Descriptor(expiry=99, priority=3, persistence=PERSISTENT, msg_type=REQUEST, reply_to_q="REPLY"))
+    put(
+        manager,
+        "a",
+        md=Descriptor(
+            expiry=99, priority=3, persistence=PERSISTENT, msg_type=REQUEST, reply_to_q="REPLY"
+        ),
+    )
     md = manager.queues["A"][0][0]
-    assert (md.expiry, md.priority, md.persistence, md.msg_type, md.format) == (99, 3, PERSISTENT, 8, "MQHRF2")
+    assert (md.expiry, md.priority, md.persistence, md.msg_type, md.format) == (
+        99,
+        3,
+        PERSISTENT,
+        8,
+        "MQHRF2",
+    )
 
 
 def test_authority_for_the_queue_is_needed(manager):
@@ -74,7 +100,11 @@ def test_authority_for_the_queue_is_needed(manager):
 def test_only_authorised_topics_are_published_and_a_warning_names_the_others(manager):
     manager.register("#", "ALL")
     manager.forbidden_topics = {"b", "d"}
-    put(manager, ["a", "b", "c", "d"], md=Descriptor(msg_type=REQUEST, reply_to_q="REPLY", msg_id=MINE))
+    put(
+        manager,
+        ["a", "b", "c", "d"],
+        md=Descriptor(msg_type=REQUEST, reply_to_q="REPLY", msg_id=MINE),
+    )
     assert commands(manager, "ALL")[0].topics == ["a", "c"]
     (answer,) = answers(manager)
     assert (answer.completion, answer.refused_topics()) == ("warning", ["b", "d"])
@@ -155,11 +185,19 @@ def test_is_retained_pub_is_not_set_for_what_is_sent_directly(manager):
     subscription = manager.register("score", "TOLD", inform_if_retained=True)
     put(manager, "score", b"1:0", options=[psc.RETAIN_PUB])
     manager.request_update(subscription)
-    assert [psc.IS_RETAINED_PUB in command.options for command in commands(manager, "TOLD")] == [False, True]
+    assert [psc.IS_RETAINED_PUB in command.options for command in commands(manager, "TOLD")] == [
+        False,
+        True,
+    ]
 
 
 def test_is_retained_pub_of_an_application_is_refused(manager):
-    put(manager, "a", options=[psc.IS_RETAINED_PUB], md=Descriptor(msg_type=REQUEST, reply_to_q="REPLY"))
+    put(
+        manager,
+        "a",
+        options=[psc.IS_RETAINED_PUB],
+        md=Descriptor(msg_type=REQUEST, reply_to_q="REPLY"),
+    )
     assert answers(manager)[0].problems[0].reason == 3084
 
 
@@ -178,7 +216,9 @@ def test_local_stays_at_this_queue_manager_and_reaches_all_its_subscribers(manag
     for queue in ("ONE", "TWO"):
         manager.register("a", queue)
     put(manager, "a", options=[psc.LOCAL])
-    assert [len(manager.queues[queue]) for queue in ("ONE", "TWO")] == [1, 1] and other.queues["REMOTE"] == []
+    assert [len(manager.queues[queue]) for queue in ("ONE", "TWO")] == [1, 1] and other.queues[
+        "REMOTE"
+    ] == []
 
 
 def test_other_subs_only_spares_the_publishers_own_queue(manager):
@@ -199,7 +239,8 @@ def test_the_publishers_queue_defaults_to_reply_to_q_and_reply_to_q_mgr(manager)
     put(manager, "room", options=[psc.OTHER_SUBS_ONLY], md=replace(md, reply_to_q_mgr="QM9"))
     assert len(manager.queues["MINE"]) == 2
     put(manager, "room", options=[psc.OTHER_SUBS_ONLY], md=md, q_mgr_name="QM7")
-    assert len(manager.queues["MINE"]) == 4  # QMgrName names a queue manager that neither subscription has
+    # QMgrName names a queue manager that neither subscription has
+    assert len(manager.queues["MINE"]) == 4
 
 
 def test_q_mgr_name_and_q_name_come_before_the_md(manager):
@@ -250,7 +291,9 @@ def test_pub_time_and_seq_num_are_transmitted_and_not_checked(manager):
     manager.register("a", "A")
     for time, number in (("2025112103000012", 1), ("soon", "next"), ("2025112103000012", 7)):
         put(manager, "a", pub_time=time, seq_num=number)
-    found = [(command.first("PubTime"), command.first("SeqNum")) for command in commands(manager, "A")]
+    found = [
+        (command.first("PubTime"), command.first("SeqNum")) for command in commands(manager, "A")
+    ]
     assert found == [("2025112103000012", "1"), ("soon", "next"), ("2025112103000012", "7")]
 
 

@@ -1,5 +1,7 @@
 # cpython-only: tests a desktop tool
-"""`outpost outbox ... --live`: mpremote reads MicroPython behind a pseudo-terminal; it shows what the image file shows."""
+"""`outpost outbox ... --live`: mpremote reads MicroPython behind a pseudo-terminal; it shows what
+the image file shows.
+"""
 
 import contextlib
 import json
@@ -20,7 +22,13 @@ from pty_board import PtyBoard
 
 FIRMWARE = REPOSITORY / "firmware"
 MODULES = f"{FIRMWARE}:{REPOSITORY / 'boards'}:{REPOSITORY / 'boards' / 'UNIX'}"
-SETTINGS = {"device_id": "board-1", "broker_host": "127.0.0.1", "broker_port": 1, "outbox_blocks": 8, "interval_ms": 20}
+SETTINGS = {
+    "device_id": "board-1",
+    "broker_host": "127.0.0.1",
+    "broker_port": 1,
+    "outbox_blocks": 8,
+    "interval_ms": 20,
+}
 BLOCKS = SETTINGS["outbox_blocks"]
 IDLE = "import time\nwhile True:\n    time.sleep_ms(10)\n"
 BROKEN_FLASH = """
@@ -121,17 +129,26 @@ def test_every_job_reads_a_live_board(micropython, folder, capsys):
     with board(micropython, folder) as found:
         for words in (["check"], ["wear"], ["export", "--json-lines", "-"]):
             live = outbox(capsys, *words, "--live", found.port)
-            assert [text.replace(found.port, "flash.img") for text in live[1:]] == list(outbox(capsys, *words, "flash.img")[1:])
+            assert [text.replace(found.port, "flash.img") for text in live[1:]] == list(
+                outbox(capsys, *words, "flash.img")[1:]
+            )
             assert live[0] == 0 and live[1]
-        status, _, err = outbox(capsys, "export", "--segments", "log", "--id", "rescue-1", "--live", found.port)
+        status, _, err = outbox(
+            capsys, "export", "--segments", "log", "--id", "rescue-1", "--live", found.port
+        )
         assert (status, "130 messages exported" in err) == (0, True)
 
 
 def test_a_real_port_is_polled_and_that_works_too(micropython, folder, capsys):
-    """mpremote treats a pseudo-terminal by its name; a link to it takes the path that a USB port takes."""
+    """mpremote treats a pseudo-terminal by its name; a link to it takes the path that a USB port
+    takes.
+    """
     with board(micropython, folder) as found:
         (folder / "port").symlink_to(found.port)
-        assert outbox(capsys, "show", "--live", folder / "port")[:2] == outbox(capsys, "show", "flash.img")[:2]
+        assert (
+            outbox(capsys, "show", "--live", folder / "port")[:2]
+            == outbox(capsys, "show", "flash.img")[:2]
+        )
 
 
 def test_a_board_at_work_is_read_and_goes_on(micropython, folder, capsys):
@@ -140,7 +157,12 @@ def test_a_board_at_work_is_read_and_goes_on(micropython, folder, capsys):
         wait_for(lambda: journal(folder).count("ok ") > 10)
         status, out, err = outbox(capsys, "export", "--json-lines", "-", "--live", found.port)
         told = journal(folder)
-        wait_for(lambda: journal(folder).count("boot ") == 2 and journal(folder).count("ok ") > told.count("ok "))
+        wait_for(
+            lambda: (
+                journal(folder).count("boot ") == 2
+                and journal(folder).count("ok ") > told.count("ok ")
+            )
+        )
     payloads = [json.loads(line)["payload"] for line in out.splitlines()]
     stored = re.findall(r"^ok \d+ (.*)$", told, re.MULTILINE)
     assert status == 0 and "fault" not in err
@@ -172,7 +194,10 @@ class Spoiler:
 def test_a_damaged_block_is_asked_for_again(micropython, folder, capsys):
     spoiler = Spoiler(1)
     with board(micropython, folder, spoil=spoiler) as found:
-        assert outbox(capsys, "show", "--live", found.port)[:2] == outbox(capsys, "show", "flash.img")[:2]
+        assert (
+            outbox(capsys, "show", "--live", found.port)[:2]
+            == outbox(capsys, "show", "flash.img")[:2]
+        )
     assert spoiler.left == 0
 
 
@@ -191,7 +216,10 @@ def test_a_board_without_outpost(micropython, folder, capsys):
     ("settings", "expected"),
     [
         (None, "the board's settings are bad: settings.json: not found"),
-        ('{"broker_host": "x"}', "the board's settings are bad: settings.json: key 'device_id' is missing"),
+        (
+            '{"broker_host": "x"}',
+            "the board's settings are bad: settings.json: key 'device_id' is missing",
+        ),
     ],
 )
 def test_bad_settings(settings, expected, micropython, folder, capsys):

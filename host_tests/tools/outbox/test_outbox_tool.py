@@ -1,5 +1,6 @@
 # cpython-only: tests a desktop tool
-"""`outpost outbox` finds in an image what the firmware finds, behind damage more, and never what was not written.
+"""`outpost outbox` finds in an image what the firmware finds, behind damage more, and never what
+was not written.
 
 Two implementations of `firmware/OUTBOX_FORMAT.md` check each other.
 """
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import power_loss  # noqa: F401 - gives the firmware zlib's CRC: the plain one takes most of the time here
+# Gives the firmware zlib's CRC: the plain one takes most of the time here.
+import power_loss  # noqa: F401
 from fake_flash import PowerCut, flash_in_ram, image_of
 from nor_flash import CUT_MODES
 from outpost import status
@@ -38,7 +40,9 @@ def step(outbox, rng):
     dice = rng.random()
     if dice < 0.6:
         payload = b"%d:" % outbox.next_seq + rng.randbytes(rng.randrange(400))
-        outbox.append(TOPIC[: rng.randrange(21)], payload, len(payload), rng.choice((0x00, 0x10, 0x50, 0x20)))
+        outbox.append(
+            TOPIC[: rng.randrange(21)], payload, len(payload), rng.choice((0x00, 0x10, 0x50, 0x20))
+        )
     elif dice < 0.9:
         outbox.discard(outbox.oldest_seq + rng.randrange(17))
     elif dice < 0.93:
@@ -56,7 +60,10 @@ def worn_images(rng, geometry, cuts, outbox_class=Outbox):
     outbox = outbox_class(flash, align=align, page_bytes=page_bytes)
     assert outbox.format(b"0badcafe") == status.OK
     for _ in range(cuts):
-        flash.cut_at, flash.cut_mode = flash.operations + rng.randrange(1, 30), rng.choice(CUT_MODES)
+        flash.cut_at, flash.cut_mode = (
+            flash.operations + rng.randrange(1, 30),
+            rng.choice(CUT_MODES),
+        )
         try:
             while True:
                 step(outbox, rng)
@@ -67,15 +74,23 @@ def worn_images(rng, geometry, cuts, outbox_class=Outbox):
 
 
 def firmware_finds(data, align, page_bytes):
-    """(status, facts, held messages, oldest) as the firmware's mount() and load() tell them; oldest -1: it gave some up."""
+    """(status, facts, held messages, oldest) as the firmware's mount() and load() tell them; oldest
+    -1: it gave some up.
+    """
     outbox = Outbox(flash_in_ram(len(data) // 4096, image=data), align=align, page_bytes=page_bytes)
     found = outbox.mount()
-    facts = (outbox.stream.decode(), outbox.next_seq, (outbox.boot - 1) & 0xFFFF, outbox.sealed_torn)
+    facts = (
+        outbox.stream.decode(),
+        outbox.next_seq,
+        (outbox.boot - 1) & 0xFFFF,
+        outbox.sealed_torn,
+    )
     oldest = -1 if outbox.unreadable else outbox.oldest_seq
     held, seq = [], 0
     while found == status.OK and outbox.load(seq) == status.OK:
         at, end = outbox.topic_at, outbox.topic_at + outbox.topic_length
-        distance = outbox.loaded_seq - outbox.oldest_seq  # below 0 after a jump over a lost message to one that was acked
+        # below 0 after a jump over a lost message to one that was acked
+        distance = outbox.loaded_seq - outbox.oldest_seq
         if distance >= 0 and not (outbox.acked << 1) >> distance & 1:
             payload = bytes(outbox.buffer[end : end + outbox.payload_length])
             held.append((outbox.loaded_seq, outbox.flags, bytes(outbox.buffer[at:end]), payload))
@@ -84,11 +99,18 @@ def firmware_finds(data, align, page_bytes):
 
 
 def texts_of(messages):
-    return [(m.seq, m.record.qos << 4 | m.record.retain << 6, m.record.topic, m.record.payload) for m in messages]
+    return [
+        (m.seq, m.record.qos << 4 | m.record.retain << 6, m.record.topic, m.record.payload)
+        for m in messages
+    ]
 
 
 def tool_finds(image):
-    facts = (image.stream, image.next_seq, image.boot, int(not image.head.rest_is_erased)) if image.chain else None
+    facts = (
+        (image.stream, image.next_seq, image.boot, int(not image.head.rest_is_erased))
+        if image.chain
+        else None
+    )
     return facts, texts_of(image.held)
 
 
@@ -104,7 +126,8 @@ def test_after_power_cuts_both_implementations_find_the_same(geometry, outbox_cl
         assert tool_finds(image) == (facts, held)
         assert oldest in (-1, image.oldest)
         faults += examine(data, image, geometry[1]).faults
-    # A half-erased block that lacks one record, freed but not yet said to be, cannot be told from a damaged one.
+    # A half-erased block that lacks one record, freed but not yet said to be, cannot be told from a
+    # damaged one.
     assert len(faults) < 3 and all("are unreadable" in text for text in faults)
 
 
@@ -119,7 +142,7 @@ def test_the_examples_of_power_cuts_have_torn_records_and_torn_headers():
 
 
 def small_image():
-    """Two blocks with a few records each: states, acknowledgements in and out of order, all flags."""
+    """Two blocks, a few records each: states, acknowledgements in and out of order, all flags."""
     flash = flash_in_ram(2)
     outbox = Outbox(flash, page_bytes=4)
     outbox.format(b"3fa9c1d2")
@@ -203,9 +226,13 @@ def test_what_stands_behind_a_damaged_record_is_read():
     at = read_image(data).blocks[0].walk.records[2].offset
     damaged = data[:at] + bytes(10) + data[at + 10 :]
     image = read_image(damaged)
-    assert [m.seq for m in image.messages] == [m.seq for m in read_image(data).messages if m.seq != 2]
+    assert [m.seq for m in image.messages] == [
+        m.seq for m in read_image(data).messages if m.seq != 2
+    ]
     findings = examine(damaged, image)
-    assert any(f"block 0: bad record at 0x{at:04x}: stepped over" in text for text in findings.faults)
+    assert any(
+        f"block 0: bad record at 0x{at:04x}: stepped over" in text for text in findings.faults
+    )
 
 
 def test_a_sector_whose_header_has_a_wrong_bit_is_read():
@@ -235,11 +262,20 @@ def test_random_bytes_that_begin_like_an_outbox_invent_nothing():
 
 
 def with_header(data, block, **changes):
-    """The image with fields of one header changed and its CRC made to fit; records behind it are then not valid."""
+    """The image with fields of one header changed and its CRC made to fit; records behind it are
+    then not valid.
+    """
     header = bytearray(data[block * 4096 : block * 4096 + 28])
     for name, value in changes.items():
-        at, length = {"version": (2, 1), "sector_no": (4, 4), "stream": (8, 8), "first_seq": (16, 4)}[name]
-        header[at : at + length] = value if isinstance(value, bytes) else value.to_bytes(length, "little")
+        at, length = {
+            "version": (2, 1),
+            "sector_no": (4, 4),
+            "stream": (8, 8),
+            "first_seq": (16, 4),
+        }[name]
+        header[at : at + length] = (
+            value if isinstance(value, bytes) else value.to_bytes(length, "little")
+        )
     crc = layout.crc30(bytes(header), 0).to_bytes(4, "little")
     return data[: block * 4096] + bytes(header) + crc + data[block * 4096 + 32 :]
 
@@ -279,7 +315,9 @@ def test_each_fault_has_its_name(name, make):
 def test_of_an_image_cut_off_the_rest_is_read():
     data = small_image()
     image = read_image(data[: 4096 + 300])
-    assert [m.seq for m in image.held] == [m.seq for m in read_image(data).held if m.block == 0 or m.record.offset < 200]
+    assert [m.seq for m in image.held] == [
+        m.seq for m in read_image(data).held if m.block == 0 or m.record.offset < 200
+    ]
 
 
 def test_beside_a_newer_sector_the_others_are_read_and_the_board_reads_nothing():

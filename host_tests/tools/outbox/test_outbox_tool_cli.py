@@ -1,5 +1,7 @@
 # cpython-only: tests a desktop tool
-"""`outpost outbox` at the command line: its examples as printed, rescue, the model of wear against the outbox."""
+"""`outpost outbox` at the command line: its examples as printed, rescue, the model of wear against
+the outbox.
+"""
 
 import json
 import os
@@ -76,9 +78,24 @@ def test_each_job_explains_itself(job, capsys):
 def test_show_prints_blocks_records_and_what_is_held(here, capsys):
     assert outbox("show", "flash.img", "--records") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == "40 messages held, oldest 20, next 60, boot 1, 0 unreadable, stream 3fa9c1d2"
-    assert lines[0].split() == ["block", "sector_no", "stream", "first_seq", "oldest", "boot", "messages", "held", "free"]
-    assert any(line.startswith("       0x0020 message 0 QoS 1 freed outpost/board-1/data [{") for line in lines)
+    assert (
+        lines[-1] == "40 messages held, oldest 20, next 60, boot 1, 0 unreadable, stream 3fa9c1d2"
+    )
+    assert lines[0].split() == [
+        "block",
+        "sector_no",
+        "stream",
+        "first_seq",
+        "oldest",
+        "boot",
+        "messages",
+        "held",
+        "free",
+    ]
+    assert any(
+        line.startswith("       0x0020 message 0 QoS 1 freed outpost/board-1/data [{")
+        for line in lines
+    )
     assert sum(" held outpost/board-1/data " in line for line in lines) == 40
     assert any(line.endswith(" erased") for line in lines)
 
@@ -87,7 +104,12 @@ def test_show_as_json_has_every_record(here, capsys):
     assert outbox("show", "flash.img", "--records", "--json") == 0
     shown = json.loads(capsys.readouterr().out)
     records = [record for sector in shown["sectors"] for record in sector.get("records", [])]
-    assert (shown["status"], shown["stream"], shown["messages_held"], shown["blocks"]) == ("outbox", "3fa9c1d2", 40, 8)
+    assert (shown["status"], shown["stream"], shown["messages_held"], shown["blocks"]) == (
+        "outbox",
+        "3fa9c1d2",
+        40,
+        8,
+    )
     assert [record["seq"] for record in records] == list(range(60))
     assert outbox("show", "flash.img", "--json") == 0
     assert "records" not in capsys.readouterr().out
@@ -160,19 +182,28 @@ def test_export_gives_what_is_held_and_with_all_what_is_there(here, capsys):
     assert json.loads(lines[0]["payload"])[0]["seq"] == 20
     capsys.readouterr()
     assert outbox("export", "flash.img", "--json-lines", "-", "--all") == 0
-    assert [json.loads(line)["state"] for line in capsys.readouterr().out.splitlines()] == ["freed"] * 20 + ["held"] * 40
+    assert [json.loads(line)["state"] for line in capsys.readouterr().out.splitlines()] == [
+        "freed"
+    ] * 20 + ["held"] * 40
     assert outbox("export", "flash.img", "--json-lines", "-", "--prefix", "outpos") == 0
     assert capsys.readouterr().out == ""
     assert outbox("export", "flash.img", "--json-lines", "held.jsonl") == 2
 
 
 def test_rescued_segments_are_what_the_pipeline_reads(here):
-    assert outbox("export", "flash.img", "--segments", "log", "--id", "rescue-1", "--prefix", "outpost") == 0
+    assert (
+        outbox(
+            "export", "flash.img", "--segments", "log", "--id", "rescue-1", "--prefix", "outpost"
+        )
+        == 0
+    )
     (path,) = segments.sealed_segments(here / "log/rescue-1")
     assert os.listdir(here / "log/rescue-1") == ["segment-000000000000.seg"]
     frames = list(segments.read_segment(path))
     packs = [message.decode(f.topic.decode(), f.payload, retained=f.retained) for f in frames]
-    assert [(pack.device, pack.stream, pack.seq) for pack in packs] == [("board-1", "3fa9c1d2", seq) for seq in range(20, 60)]
+    assert [(pack.device, pack.stream, pack.seq) for pack in packs] == [
+        ("board-1", "3fa9c1d2", seq) for seq in range(20, 60)
+    ]
     assert [pack.readings[0].value for pack in packs] == [seq / 100 for seq in range(20, 60)]
     assert {frame.received_ms for frame in frames} == {1_700_000_000_000}
     assert all(frame_key(frame) is not None for frame in frames)
@@ -235,7 +266,10 @@ def test_the_model_of_wear_is_what_the_outbox_does(load):
     flash = run_for_wear(load, messages)
     for erases in flash.block_erases:
         assert abs(erases - messages * load.erases_per_message / load.blocks) <= 1
-    assert wear.erases_so_far(read_image(image_of(flash))) == (min(flash.block_erases), max(flash.block_erases))
+    assert wear.erases_so_far(read_image(image_of(flash))) == (
+        min(flash.block_erases),
+        max(flash.block_erases),
+    )
     assert flash.programs == 1 + messages + int(messages * load.saves)
 
 
@@ -248,7 +282,11 @@ def test_the_figures_of_the_rp2_geometry():
 
 
 def test_wear_of_rate_and_interval_is_the_same_and_rare_messages_cost_a_save(capsys):
-    assert outbox("wear", "--blocks", "64", "--rate", "0.1") == outbox("wear", "--blocks", "64", "--interval", "10") == 0
+    assert (
+        outbox("wear", "--blocks", "64", "--rate", "0.1")
+        == outbox("wear", "--blocks", "64", "--interval", "10")
+        == 0
+    )
     lines = capsys.readouterr().out.splitlines()
     assert lines[:5] == lines[5:]
     assert outbox("wear", "--blocks", "64", "--interval", "900") == 0
@@ -264,4 +302,6 @@ def test_the_quiet_time_is_the_clients():
 def test_the_table_is_markdown(capsys):
     assert outbox("wear", "--table", "--endurance", "10000") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert {line.count("|") for line in lines} == {8} and len(lines) == 2 + len(wear.TABLE_BLOCKS) * len(wear.TABLE_LOADS)
+    assert {line.count("|") for line in lines} == {8} and len(lines) == 2 + len(
+        wear.TABLE_BLOCKS
+    ) * len(wear.TABLE_LOADS)

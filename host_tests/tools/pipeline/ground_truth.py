@@ -1,6 +1,8 @@
-"""Messages whose right tables are known: what a board sent, what the collectors logged, what silver must hold.
+"""Messages whose right tables are known: what a board sent, what the collectors logged, what silver
+must hold.
 
-The truth is kept apart from the pipeline's decoder: it is written from the same fields that the payload is made of.
+The truth is kept apart from the pipeline's decoder: it is written from the same fields that the
+payload is made of.
 """
 
 from __future__ import annotations
@@ -18,11 +20,15 @@ START_MS = 1_763_694_000_000  # 2025-11-21T03:00:00Z
 WEEK_MS = 7 * 24 * 3600 * 1000
 
 
-def payload(device: str, stream: str, seq: int, *, held: int = 0, boot: int = 1, time_ms: int | None = None) -> bytes:
+def payload(
+    device: str, stream: str, seq: int, *, held: int = 0, boot: int = 1, time_ms: int | None = None
+) -> bytes:
     head = {"bn": f"{device}/", "sid": stream, "seq": seq, "boot": boot, "held": held, "ver": 1}
     head |= {"up": seq / 20} if time_ms is None else {"bt": time_ms / 1000}
     head |= {"n": "load", "v": seq % 50 / 4}
-    return json.dumps([head, {"n": "memory", "u": "KiB", "v": 1000 + seq}], separators=(",", ":")).encode()
+    return json.dumps(
+        [head, {"n": "memory", "u": "KiB", "v": 1000 + seq}], separators=(",", ":")
+    ).encode()
 
 
 @dataclass
@@ -39,7 +45,9 @@ class Board:
         return payload(self.device, self.stream, seq, held=held, boot=self.boot, time_ms=time_ms)
 
     def rows(self, seq: int) -> list[tuple]:
-        """(device, stream, seq, record, boot, name, unit, value, time in ms or None, uptime in s or None)."""
+        """(device, stream, seq, record, boot, name, unit, value, time in ms or None, uptime in s or
+        None).
+        """
         time_ms = None if self.clock_ms is None else self.clock_ms + 50 * seq
         uptime_s = seq / 20 if self.clock_ms is None else None
         head = (self.device, self.stream, seq)
@@ -83,10 +91,13 @@ class Log:
     def disorder(self, reach: int) -> None:
         """Move every waiting frame by up to `reach` places."""
         keys = [index + self.random.uniform(0, reach) for index in range(len(self._waiting))]
-        self._waiting = [item for _, item in sorted(zip(keys, self._waiting, strict=True), key=lambda pair: pair[0])]
+        self._waiting = [
+            item
+            for _, item in sorted(zip(keys, self._waiting, strict=True), key=lambda pair: pair[0])
+        ]
 
     def seal(self, collectors: list[str], per_segment: int) -> None:
-        """Write what waits: each frame to one of the collectors, `per_segment` frames to a segment."""
+        """Write what waits: each frame to one collector, `per_segment` frames to a segment."""
         writers = {name: segments.SegmentWriter(self.directory / name) for name in collectors}
         counts = dict.fromkeys(collectors, 0)
         for device, content, retain in self._waiting:
@@ -104,10 +115,24 @@ class Log:
 
 def silver(tables_dir: Path) -> list[tuple]:
     """The rows of `readings` in the form of the truth."""
-    from outpost_tools.pipeline import tables  # late: a test must be able to skip where there is no pyarrow
+    # late: a test must be able to skip where there is no pyarrow
+    from outpost_tools.pipeline import tables
 
-    columns = ["device", "stream", "seq", "record", "boot", "name", "unit", "value", "time", "uptime_s"]
-    rows = [list(row.values()) for row in tables.read_table(tables_dir, "readings", columns).to_pylist()]
+    columns = [
+        "device",
+        "stream",
+        "seq",
+        "record",
+        "boot",
+        "name",
+        "unit",
+        "value",
+        "time",
+        "uptime_s",
+    ]
+    rows = [
+        list(row.values()) for row in tables.read_table(tables_dir, "readings", columns).to_pylist()
+    ]
     for row in rows:
         row[8] = row[8] and round(row[8].timestamp() * 1000)
     return [tuple(row) for row in rows]

@@ -1,4 +1,6 @@
-"""A Spark standalone cluster from the PySpark package: a master and workers on loopback, each in a process group of its own."""
+"""A Spark standalone cluster from the PySpark package: a master and workers on loopback, each in a
+process group of its own.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,11 @@ class Cluster:
 
         log = self._folder / f"{name}.log"
         environment = {key: value for key, value in os.environ.items() if key != "SPARK_HOME"}
-        environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "SPARK_NO_DAEMONIZE": "1"}
+        environment |= {
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_NO_DAEMONIZE": "1",
+        }
         program = Path(pyspark.__file__).parent / "bin" / "spark-class"
         line = [str(program), f"org.apache.spark.deploy.{kind}", *map(str, options)]
         with log.open("wb") as out:
@@ -100,4 +106,6 @@ class Cluster:
             if found:
                 return found[found.lastindex or 0]
             time.sleep(0.2)
-        raise TimeoutError(f"{log}: no {pattern!r} within {START_S} s: {log.read_text(errors='replace')[-2000:]}")
+        raise TimeoutError(
+            f"{log}: no {pattern!r} within {START_S} s: {log.read_text(errors='replace')[-2000:]}"
+        )

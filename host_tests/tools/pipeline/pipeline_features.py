@@ -18,17 +18,34 @@ from outpost_tools.pipeline import compact, consumed, job, quarantine, status, t
 DAY_MS = 86_400_000
 
 
-def message(seq, boot, *, up=None, bt=None, device="board-5", stream="00000005", shift=None, version=1, name="load"):
+def message(
+    seq,
+    boot,
+    *,
+    up=None,
+    bt=None,
+    device="board-5",
+    stream="00000005",
+    shift=None,
+    version=1,
+    name="load",
+):
     """Seconds `up` since boot, `bt` since 1970; both may be there."""
     head = {"bn": f"{device}/", "sid": stream, "seq": seq, "boot": boot, "held": 0, "ver": version}
-    head |= {label: value for label, value in (("bt", bt), ("up", up), ("t", shift)) if value is not None}
+    head |= {
+        label: value for label, value in (("bt", bt), ("up", up), ("t", shift)) if value is not None
+    }
     return json.dumps([head | {"n": name, "v": seq}]).encode()
 
 
-def put(log, *contents, device="board-5", collector="collector-1", received_ms=START_MS + 3 * DAY_MS):
+def put(
+    log, *contents, device="board-5", collector="collector-1", received_ms=START_MS + 3 * DAY_MS
+):
     writer = segments.SegmentWriter(log / collector)
     for content in contents:
-        writer.append(segments.encode_frame(received_ms, f"outpost/{device}/data".encode(), content))
+        writer.append(
+            segments.encode_frame(received_ms, f"outpost/{device}/data".encode(), content)
+        )
     return writer.seal()
 
 
@@ -52,8 +69,16 @@ def recomputed_windows(tables_dir) -> list[dict]:
     result = []
     for (device, name, unit, start), rows in groups.items():
         values = [row["value"] for row in rows]
-        last = max(rows, key=lambda row: (row["time"], row["stream"], row["seq"], row["record"]))["value"]
-        facts = {"count": len(values), "min": min(values), "max": max(values), "mean": sum(values) / len(values), "last": last}
+        last = max(rows, key=lambda row: (row["time"], row["stream"], row["seq"], row["record"]))[
+            "value"
+        ]
+        facts = {
+            "count": len(values),
+            "min": min(values),
+            "max": max(values),
+            "mean": sum(values) / len(values),
+            "last": last,
+        }
         result.append({"device": device, "name": name, "unit": unit, "start": start, **facts})
     return sorted(result, key=lambda row: (row["device"], row["name"], row["start"]))
 
@@ -63,15 +88,29 @@ T0 = START_MS / 1000
 
 @pytest.fixture(scope="session")
 def clockless(spark, tmp_path_factory):
-    """Boot 7 tells its clock only in the second batch, from two days later; boot 8 never does; boot 9 does, at once."""
+    """Boot 7 tells its clock only in the second batch, from two days later; boot 8 never does; boot
+    9 does, at once.
+    """
     folder = tmp_path_factory.mktemp("clockless")
     log, tables_dir = folder / "log", folder / "tables"
-    put(log, message(0, 7, up=10.5), message(1, 7, up=20, shift=-1.5), message(10, 8, up=5), message(11, 8, up=6))
+    put(
+        log,
+        message(0, 7, up=10.5),
+        message(1, 7, up=20, shift=-1.5),
+        message(10, 8, up=5),
+        message(11, 8, up=6),
+    )
     assert job.run(spark, log, tables_dir) == 1
     early = times(tables_dir)
-    # Boot 9: its untimed reading was stored, and sent only after the reboot to boot 10, behind younger messages.
+    # Boot 9: its untimed reading was stored, and sent only after the reboot to boot 10, behind
+    # younger messages.
     put(log, message(2, 7, up=172_830, bt=T0 + 172_830), message(3, 7, up=172_840, bt=T0 + 172_841))
-    put(log, message(31, 10, bt=T0 + 300_000), message(21, 9, up=3, bt=T0 + 200_003), message(20, 9, up=1))
+    put(
+        log,
+        message(31, 10, bt=T0 + 300_000),
+        message(21, 9, up=3, bt=T0 + 200_003),
+        message(20, 9, up=1),
+    )
     assert job.run(spark, log, tables_dir) == 1
     return log, tables_dir, early
 
@@ -108,16 +147,25 @@ def test_a_boot_whose_clock_never_became_known_has_bounds(clockless):
 
 def test_compaction_moves_placed_readings_to_their_day_and_changes_no_table(spark, clockless):
     _, tables_dir, _ = clockless
-    before = {name: Counter(map(str, tables.read_table(tables_dir, name).to_pylist())) for name in ("readings", "quarantine")}
+    before = {
+        name: Counter(map(str, tables.read_table(tables_dir, name).to_pylist()))
+        for name in ("readings", "quarantine")
+    }
     listed = tables.counted_files(tables_dir, "readings")
     committed = consumed.committed_batch(tables_dir)
     compact.compact(tables_dir, committed=committed)
     days = [tables.day_of(path) for path in tables.counted_files(tables_dir, "readings")]
     assert len(days) == len(set(days))  # one file a day
-    after = {name: Counter(map(str, tables.read_table(tables_dir, name).to_pylist())) for name in before}
+    after = {
+        name: Counter(map(str, tables.read_table(tables_dir, name).to_pylist())) for name in before
+    }
     assert after == before
     assert all(path.exists() for path in listed)  # a reader that has listed them reads on
-    untimed = [path for path in tables.counted_files(tables_dir, "readings") if tables.day_of(path) == tables.NO_DAY]
+    untimed = [
+        path
+        for path in tables.counted_files(tables_dir, "readings")
+        if tables.day_of(path) == tables.NO_DAY
+    ]
     assert tables.read_files(untimed, None).num_rows == 2
     assert Counter(map(str, job.read_readings(spark, tables_dir).toArrow().to_pylist())) == Counter(
         str({name: value for name, value in row.items() if name != "day"})
@@ -125,7 +173,10 @@ def test_compaction_moves_placed_readings_to_their_day_and_changes_no_table(spar
     )
     compact.compact(tables_dir, committed=committed, grace_s=0)
     assert not any(path.exists() for path in listed)
-    assert Counter(map(str, tables.read_table(tables_dir, "readings").to_pylist())) == before["readings"]
+    assert (
+        Counter(map(str, tables.read_table(tables_dir, "readings").to_pylist()))
+        == before["readings"]
+    )
 
 
 def test_a_run_after_compaction_and_one_before_it_give_the_same(spark, clockless):
@@ -136,8 +187,11 @@ def test_a_run_after_compaction_and_one_before_it_give_the_same(spark, clockless
     assert times(tables_dir)[4] == T0 + 172_850
     assert len(times(tables_dir)) == tables.read_table(tables_dir, "readings").num_rows == 10
     assert windows_of(tables_dir) == recomputed_windows(tables_dir)
-    links = [path for path in tables.counted_files(tables_dir, "windows") if path.stat().st_nlink > 1]
-    assert {tables.day_of(path) for path in links} == {"2025-11-21", "2025-11-24"}  # untouched days are not read again
+    links = [
+        path for path in tables.counted_files(tables_dir, "windows") if path.stat().st_nlink > 1
+    ]
+    # untouched days are not read again
+    assert {tables.day_of(path) for path in links} == {"2025-11-21", "2025-11-24"}
 
 
 @pytest.mark.parametrize("moment", ["before the manifest", "after the manifest"])
@@ -167,7 +221,9 @@ def test_a_compaction_that_was_killed_changes_nothing(clockless, tmp_path, monke
 
 @pytest.fixture(scope="session")
 def evolved(spark, tmp_path_factory):
-    """Version 2 of the message, a new metric and a changed unit arrive; the second run understands version 2."""
+    """Version 2 of the message, a new metric and a changed unit arrive; the second run understands
+    version 2.
+    """
     folder = tmp_path_factory.mktemp("evolved")
     log, tables_dir = folder / "log", folder / "tables"
     old = [message(n, 1, bt=T0 + n) for n in range(5)]
@@ -193,7 +249,8 @@ def test_a_version_that_is_unknown_waits_in_quarantine_and_is_replayed_exactly_o
         *((n, 1, "load") for n in range(5)),
         *((n, 2, "pressure") for n in range(5, 12)),
     ]
-    assert {row["received"].timestamp() for row in rows} == {T0 + 3 * 86_400}  # when it came, not when it was replayed
+    # when it came, not when it was replayed
+    assert {row["received"].timestamp() for row in rows} == {T0 + 3 * 86_400}
     assert set(quarantine.reasons(tables_dir)) == set(first) - {"unknown version 2"}
     assert quarantine.replay(tables_dir, "unknown version 2", versions=(1, 2)) == (0, 0)
     assert quarantine.replay(tables_dir, "", versions=(1, 2)) == (0, 2)
@@ -206,11 +263,16 @@ def test_a_replay_killed_between_segment_and_list_is_not_done_twice(evolved, tmp
     _, original, _, _ = evolved
     tables_dir = tmp_path / "tables"
     shutil.copytree(original, tables_dir)
-    monkeypatch.setattr(quarantine.message, "decode", lambda *_, **__: None)  # now everything is a message
+    # now everything is a message
+    monkeypatch.setattr(quarantine.message, "decode", lambda *_, **__: None)
     finish = quarantine._finish
     calls = []
     with monkeypatch.context() as patch:
-        patch.setattr(quarantine, "_finish", lambda folder: calls.append(folder) if calls else calls.append(finish(folder)))
+        patch.setattr(
+            quarantine,
+            "_finish",
+            lambda folder: calls.append(folder) if calls else calls.append(finish(folder)),
+        )
         assert quarantine.replay(tables_dir, "not JSON") == (1, 0)
     assert quarantine.reasons(tables_dir)["not JSON"] == 1  # the list is still in the making
     assert quarantine.replay(tables_dir, "not JSON") == (0, 0)
@@ -231,7 +293,8 @@ def test_segments_go_when_every_reader_has_committed_them_and_runs_go_on(spark, 
     consumed.forget(log, second)
     assert status.collect(log, first)["backlog"] == {"segments": 0, "bytes": 0}
     (log / "collector-1" / "state.json").write_text('{"sealed_through": 0}')
-    assert consumed.prune(log)[0] == 1  # segment 0; the collector would read 1 again, and 2 is its newest
+    # segment 0; the collector would read 1 again, and 2 is its newest
+    assert consumed.prune(log)[0] == 1
     put(log, message(3, 1, bt=T0 + 3))
     state = status.collect(log, first)
     assert (state["backlog"]["segments"], state["collectors"]["collector-1"]["taken_in"]) == (1, 2)
@@ -269,7 +332,9 @@ class Watcher(threading.Thread):
         before = keys(tables.read_files(listed, None))
         compact.compact(self._tables_dir, committed=consumed.committed_batch(self._tables_dir))
         self.compacted.add(tables.read_manifest(self._tables_dir, "readings").through)
-        assert keys(tables.read_files(listed, None)) == before, "a reader that had listed the files before"
+        assert keys(tables.read_files(listed, None)) == before, (
+            "a reader that had listed the files before"
+        )
         self.seen.append(keys(tables.read_table(self._tables_dir, "readings")))
         assert not before - self.seen[-1], "rows that were there are gone"
 
@@ -288,7 +353,8 @@ def keys(rows) -> Counter:
 def test_compaction_beside_a_run_changes_nothing_for_readers_and_for_the_run(spark, tmp_path):
     log, tables_dir = tmp_path / "log", tmp_path / "tables"
     truth, count = Counter(), 4
-    for part in range(count):  # each batch brings new rows of the same days, and copies of older ones
+    # each batch brings new rows of the same days, and copies of older ones
+    for part in range(count):
         numbers = [*range(part * 20, part * 20 + 20), *range(max(0, part * 20 - 5), part * 20)]
         put(log, *(message(n, 1, bt=T0 + n % 3 * 86_400) for n in numbers))
         truth |= Counter({("board-5", "00000005", n, 0, float(n)): 1 for n in numbers})
@@ -299,6 +365,8 @@ def test_compaction_beside_a_run_changes_nothing_for_readers_and_for_the_run(spa
     finally:
         watcher.stop()
     assert len(watcher.compacted - {-1}) > 1, "no compaction between the first batch and the last"
-    assert all(earlier <= later <= truth for earlier, later in itertools.pairwise(watcher.seen)), "rows lost, or twice"
+    assert all(earlier <= later <= truth for earlier, later in itertools.pairwise(watcher.seen)), (
+        "rows lost, or twice"
+    )
     assert keys(tables.read_table(tables_dir, "readings")) == truth
     assert windows_of(tables_dir) == recomputed_windows(tables_dir)

@@ -1,5 +1,7 @@
 # cpython-only: Spark and Arrow
-"""The pipeline against a ground truth, in one real Spark session (started once: it takes 10 to 30 s)."""
+"""The pipeline against a ground truth, in one real Spark session (started once: it takes 10 to 30
+s).
+"""
 
 import os
 from collections import Counter
@@ -22,10 +24,12 @@ except (ImportError, ToolError) as problem:
 
 from pipeline_features import *  # noqa: F403  more tests, here because they share the one session
 
-pytestmark = pytest.mark.timeout(900)  # the first test pays for the start of Spark, on a busy machine minutes
+# the first test pays for the start of Spark, on a busy machine minutes
+pytestmark = pytest.mark.timeout(900)
 BOARDS = [
     Board("board-1", "00000001"),
-    Board("board-1", "000000f1", clock_ms=START_MS + 3_600_000, boot=9),  # the same board, outbox formatted anew
+    # the same board, outbox formatted anew
+    Board("board-1", "000000f1", clock_ms=START_MS + 3_600_000, boot=9),
     Board("board-2", "00000002", clock_ms=START_MS - WEEK_MS),
     Board("board-3", "00000003", clock_ms=None),
 ]
@@ -55,7 +59,14 @@ HOSTILE = [
     (GOOD.replace(b"board-1/", b"day=2000-01-01/"), "bad label bn"),
     *((content, reason) for content, reason in CBOR if reason is not None),
 ]
-INJECTED = ["../../../../tmp/outpost-escaped", "board-1/data/../..", "a=b/day=2000-01-01", "\x00", "%2e%2e%2f", "board-1\n"]
+INJECTED = [
+    "../../../../tmp/outpost-escaped",
+    "board-1/data/../..",
+    "a=b/day=2000-01-01",
+    "\x00",
+    "%2e%2e%2f",
+    "board-1\n",
+]
 
 
 @pytest.fixture(scope="session")
@@ -66,7 +77,9 @@ def spark(tmp_path_factory):
 
 
 def first_day(log: Log) -> None:
-    """Messages 0..119 but for those never sent or late, 5 % twice, disordered, hostile ones between, two collectors."""
+    """Messages 0..119 but for those never sent or late, 5 % twice, disordered, hostile ones
+    between, two collectors.
+    """
     for seq in range(120):
         for board in BOARDS:
             if seq not in NEVER_SENT | LATE:
@@ -82,7 +95,9 @@ def first_day(log: Log) -> None:
 
 
 def second_day(log: Log) -> None:
-    """New messages, the late ones, a replay of the whole outbox of one board, a collector that is new."""
+    """New messages, the late ones, a replay of the whole outbox of one board, a collector that is
+    new.
+    """
     for seq in range(120, 200):
         for board in BOARDS:
             log.message(board, seq, held=100)
@@ -97,7 +112,9 @@ def second_day(log: Log) -> None:
 
 @pytest.fixture(scope="session")
 def done(spark, tmp_path_factory):
-    """(log, tables) after two runs, the first of them in several batches; the first day's tables were checked."""
+    """(log, tables) after two runs, the first of them in several batches; the first day's tables
+    were checked.
+    """
     folder = tmp_path_factory.mktemp("pipeline")
     log, tables_dir = Log(folder / "log", SEED), folder / "tables"
     first_day(log)
@@ -130,19 +147,30 @@ def test_the_kept_copy_is_the_one_received_first(done):
             (row["received"], row["collector"], row["segment"], row["offset"])
         )
     assert all(len(origins) == 1 for origins in firsts.values())
-    replayed = [row for row in table(tables_dir, "readings") if row["device"] == "board-2" and row["seq"] == 0]
+    replayed = [
+        row
+        for row in table(tables_dir, "readings")
+        if row["device"] == "board-2" and row["seq"] == 0
+    ]
     assert {row["collector"] for row in replayed} <= {"collector-1", "collector-2"}
 
 
 def test_every_frame_that_is_no_message_is_in_quarantine_with_its_reason(done):
     log, tables_dir = done
-    assert Counter((row["reason"], row["payload"]) for row in table(tables_dir, "quarantine")) == Counter(log.refused)
+    assert Counter(
+        (row["reason"], row["payload"]) for row in table(tables_dir, "quarantine")
+    ) == Counter(log.refused)
 
 
 def test_nothing_is_written_outside_the_folders(done):
     log, tables_dir = done
     assert {path.name for path in log.directory.parent.iterdir()} == {"log", "tables"}
-    assert {path.name for path in log.directory.iterdir()} == {"collector-1", "collector-2", "collector-3", ".readers"}
+    assert {path.name for path in log.directory.iterdir()} == {
+        "collector-1",
+        "collector-2",
+        "collector-3",
+        ".readers",
+    }
     names = {path.name for path in tables_dir.rglob("day=*")}
     assert names == {"day=2025-11-21", "day=2025-11-14", f"day={tables.NO_DAY}"}
     assert not Path("/tmp/outpost-escaped").exists()
@@ -158,7 +186,9 @@ def test_redelivered_counts_every_further_copy(done):
 
 def test_gaps_below_held_are_closed(done):
     _, tables_dir = done
-    expected = {(b.device, b.stream, first, last, "closed") for b in BOARDS for first, last in ((5, 7),)}
+    expected = {
+        (b.device, b.stream, first, last, "closed") for b in BOARDS for first, last in ((5, 7),)
+    }
     expected |= {(b.device, b.stream, 117, 117, "open") for b in BOARDS}
     columns = ("device", "stream", "first", "last", "state")
     assert {tuple(row[name] for name in columns) for row in table(tables_dir, "gaps")} == expected
@@ -174,10 +204,15 @@ def test_a_reading_is_stored_under_its_own_day_and_one_without_a_time_apart(done
 def test_windows_equal_a_plain_recomputation(done):
     log, tables_dir = done
     values = {}
-    timed = sorted((row for row in log.rows if row[8] is not None), key=lambda row: (row[8], row[1], row[2]))
+    timed = sorted(
+        (row for row in log.rows if row[8] is not None), key=lambda row: (row[8], row[1], row[2])
+    )
     for device, _, _, _, _, name, _, value, time_ms, _ in timed:
         values.setdefault((device, name, time_ms // 10_000 * 10), []).append(value)
-    found = {(r["device"], r["name"], round(r["start"].timestamp())): r for r in table(tables_dir, "windows")}
+    found = {
+        (r["device"], r["name"], round(r["start"].timestamp())): r
+        for r in table(tables_dir, "windows")
+    }
     assert found.keys() == values.keys()
     for key, numbers in values.items():
         row = found[key]
@@ -189,7 +224,11 @@ def test_windows_equal_a_plain_recomputation(done):
 def test_health_and_latency(done):
     _, tables_dir = done
     health = {row["device"]: row for row in table(tables_dir, "devices")}
-    assert (health["board-1"]["streams"], health["board-1"]["boots"], health["board-1"]["missing_closed"]) == (2, 2, 6)
+    assert (
+        health["board-1"]["streams"],
+        health["board-1"]["boots"],
+        health["board-1"]["missing_closed"],
+    ) == (2, 2, 6)
     assert health["board-3"]["readings_without_time"] == health["board-3"]["readings"]
     assert health["board-2"]["backlog_max"] == 99
     delays = {row["device"]: row for row in table(tables_dir, "latency")}
@@ -209,7 +248,9 @@ def test_a_batch_whose_commit_was_lost_is_replayed_to_the_same_tables(spark, don
     log, tables_dir = done
     before = snapshot(tables_dir)
     commits = tables_dir / job.CHECKPOINT / "commits"
-    last = max((path for path in commits.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+    last = max(
+        (path for path in commits.iterdir() if path.name.isdigit()), key=lambda path: int(path.name)
+    )
     last.unlink()
     (commits / f".{last.name}.crc").unlink(missing_ok=True)
     assert job.run(spark, log.directory, tables_dir) == 1
@@ -234,7 +275,10 @@ def test_a_log_of_nothing_but_refused_frames_gives_empty_tables(spark, tmp_path)
     log.seal(["collector-1"], per_segment=10)
     assert job.run(spark, log.directory, tmp_path / "tables") == 1
     assert [row["reason"] for row in table(tmp_path / "tables", "quarantine")] == ["empty"]
-    assert all(table(tmp_path / "tables", name) == [] for name in ("readings", "streams", "devices", "gaps", "windows"))
+    assert all(
+        table(tmp_path / "tables", name) == []
+        for name in ("readings", "streams", "devices", "gaps", "windows")
+    )
 
 
 def test_tables_without_their_checkpoint_are_refused(done, tmp_path):

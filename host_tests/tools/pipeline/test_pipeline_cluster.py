@@ -1,5 +1,7 @@
 # cpython-only: Spark
-"""The same job on a Spark standalone master and two workers, one of them killed: the same tables. `make cluster-test`."""
+"""The same job on a Spark standalone master and two workers, one of them killed: the same tables.
+`make cluster-test`.
+"""
 
 import os
 import subprocess
@@ -23,7 +25,9 @@ except (ImportError, ToolError) as problem:
     pytest.skip(f"needs PySpark and Java 17: {problem}", allow_module_level=True)
 
 pytestmark = [
-    pytest.mark.skipif(not os.environ.get("CLUSTER"), reason="optional: make cluster-test, three minutes"),
+    pytest.mark.skipif(
+        not os.environ.get("CLUSTER"), reason="optional: make cluster-test, three minutes"
+    ),
     pytest.mark.timeout(900),
 ]
 MESSAGES = int(os.environ.get("CLUSTER_MESSAGES", "400"))  # of each of 50 boards
@@ -53,7 +57,9 @@ def finish(process: subprocess.Popen) -> None:
 
 def content(tables_dir: Path) -> dict[str, list[str]]:
     names = [*tables.LOG_TABLES, *tables.SNAPSHOT_TABLES]
-    return {name: sorted(map(repr, tables.read_table(tables_dir, name).to_pylist())) for name in names}
+    return {
+        name: sorted(map(repr, tables.read_table(tables_dir, name).to_pylist())) for name in names
+    }
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +67,10 @@ def made(tmp_path_factory):
     """(log, the tables that local[*] made, a folder)."""
     folder = tmp_path_factory.mktemp("cluster")
     log = Log(folder / "log", SEED)
-    boards = [Board(f"board-{n}", f"{n:08x}", clock_ms=None if n % 10 == 0 else START_MS + n * 7) for n in range(50)]
+    boards = [
+        Board(f"board-{n}", f"{n:08x}", clock_ms=None if n % 10 == 0 else START_MS + n * 7)
+        for n in range(50)
+    ]
     for seq in range(MESSAGES):
         for board in boards:
             log.message(board, seq, held=max(0, seq - 20))
@@ -89,10 +98,14 @@ def test_a_worker_killed_in_the_middle_changes_nothing(made):
     tables_dir = folder / "tables-killed"
     with Cluster(folder / "killed", workers=2) as cluster:
         process = run(log.directory, tables_dir, cluster.master)
-        while process.poll() is None and not (tables_dir / "_checkpoint" / "offsets" / "0").exists():
+        while (
+            process.poll() is None and not (tables_dir / "_checkpoint" / "offsets" / "0").exists()
+        ):
             time.sleep(0.05)
         time.sleep(2)  # the batch has its tasks now
-        assert process.poll() is None and not tables.complete_batches(tables_dir, "readings"), "too late to be in the middle"
+        assert process.poll() is None and not tables.complete_batches(tables_dir, "readings"), (
+            "too late to be in the middle"
+        )
         cluster.kill_worker()
         finish(process)
     assert content(tables_dir) == expected

@@ -25,7 +25,10 @@ REASON = schemas.FRAME.get_field_index("reason")
 
 
 def segment(*payloads: bytes, topic: bytes = TOPIC, retain: bool = False) -> bytes:
-    frames = [segments.encode_frame(1000 + n, topic, content, retain=retain) for n, content in enumerate(payloads)]
+    frames = [
+        segments.encode_frame(1000 + n, topic, content, retain=retain)
+        for n, content in enumerate(payloads)
+    ]
     return segments.MAGIC + b"".join(frames)
 
 
@@ -94,7 +97,13 @@ ODD = [
     pack()[:-1] + b',{"n":"a","v":1,"x":' + b'{"x":' * 300 + b"1" + b"}" * 300 + b"}]",
     b"\xef\xbb\xbf" + pack(),
 ]
-CORPUS = [b for b, _ in BAD_BYTES] + [pack(**c) for c, _ in BAD_LABELS] + ODD + [pack(**c) for c in TIMES] + [c for c, _ in CBOR]
+CORPUS = (
+    [b for b, _ in BAD_BYTES]
+    + [pack(**c) for c, _ in BAD_LABELS]
+    + ODD
+    + [pack(**c) for c in TIMES]
+    + [c for c, _ in CBOR]
+)
 
 
 @pytest.mark.parametrize("content", CORPUS, ids=range(len(CORPUS)))
@@ -112,7 +121,15 @@ def test_all_odd_messages_together_in_more_chunks_than_one(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "topic", [b"outpost/board-2/data", b"data", b"", b"a/b/board-1/x", b"\xff/board-1/data", b"../board-1/data"]
+    "topic",
+    [
+        b"outpost/board-2/data",
+        b"data",
+        b"",
+        b"a/b/board-1/x",
+        b"\xff/board-1/data",
+        b"../board-1/data",
+    ],
 )
 def test_topics(topic):
     assert_same(segment(pack(), pack(seq=1235), topic=topic))
@@ -121,13 +138,19 @@ def test_topics(topic):
 def test_retained_and_cut_frames():
     assert_same(segment(pack(), retain=True))
     assert_same(segment(pack() + b" " * 70_000, pack()))
-    assert_same(segment(pack() + b" " * (16_384 - len(pack())), pack() + b" " * (16_385 - len(pack()))))
+    assert_same(
+        segment(pack() + b" " * (16_384 - len(pack())), pack() + b" " * (16_385 - len(pack())))
+    )
 
 
 def test_real_messages_are_read_fast_and_cbor_and_trouble_are_not(monkeypatch):
-    head = b'{"bn":"board-1/","ver":1,"sid":"e0601a09","seq":0,"held":0,"boot":1,"bt":1795235136.075'
+    head = (
+        b'{"bn":"board-1/","ver":1,"sid":"e0601a09","seq":0,"held":0,"boot":1,"bt":1795235136.075'
+    )
     real = b"[" + head + b',"n":"load","v":0.34},{"n":"memory","u":"KiB","v":24184548}]'
-    assert reads_fast(segment(real, real.replace(b'"bt":1795235136.075', b'"up":3.250'), pack(n="°")), monkeypatch)
+    assert reads_fast(
+        segment(real, real.replace(b'"bt":1795235136.075', b'"up":3.250'), pack(n="°")), monkeypatch
+    )
     assert not reads_fast(segment(real, b"x"), monkeypatch)
     assert not reads_fast(segment(cbor_pack()), monkeypatch)
 
@@ -146,7 +169,14 @@ def test_flipped_bits():
 
 
 _LABELS = st.sampled_from([*HEAD, "n", "u", "v", "t", "up", "x"])
-_VALUES = st.none() | st.booleans() | st.integers(-5, 5) | st.integers() | st.floats() | st.text(max_size=5)
+_VALUES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+)
 _CHANGES = st.dictionaries(_LABELS, _VALUES | st.lists(_VALUES, max_size=2), max_size=3)
 
 
@@ -154,7 +184,14 @@ _CHANGES = st.dictionaries(_LABELS, _VALUES | st.lists(_VALUES, max_size=2), max
 @given(st.lists(st.tuples(_CHANGES, st.lists(_CHANGES, max_size=2)), max_size=5))
 @example([({"bt": 1 << 28, "t": -0.1}, [])])
 def test_any_labels_give_the_same_rows(packs):
-    assert_same(segment(*(json.dumps([HEAD | {"n": "load", "v": 1} | first, *rest]).encode() for first, rest in packs)))
+    assert_same(
+        segment(
+            *(
+                json.dumps([HEAD | {"n": "load", "v": 1} | first, *rest]).encode()
+                for first, rest in packs
+            )
+        )
+    )
 
 
 @settings(max_examples=200, deadline=None)

@@ -1,11 +1,13 @@
 # cpython-only: Spark and Arrow
-"""The driver of the pipeline killed with SIGKILL, again and again on the same tables; `--continuous`; the command line.
+"""The driver of the pipeline killed with SIGKILL, again and again on the same tables;
+`--continuous`; the command line.
 
-Each run costs a Spark start, so the short form kills once, in the middle of writing silver (test_pipeline.py replays a
-batch whose commit was lost), and the run after the kill is the one that goes on until SIGTERM. The long form,
-`OUTPOST_PIPELINE_KILLS=50 SEED=n`, takes 200,000 messages with 5 % duplicates, replays of whole days and disorder, and kills
-also between ranges and commit, while gold is written, and at 50 random moments; with it go a compaction before every tenth
-run, a check of gold against a plain recomputation, and Ctrl-C.
+Each run costs a Spark start, so the short form kills once, in the middle of writing silver
+(test_pipeline.py replays a batch whose commit was lost), and the run after the kill is the one that
+goes on until SIGTERM. The long form, `OUTPOST_PIPELINE_KILLS=50 SEED=n`, takes 200,000 messages
+with 5 % duplicates, replays of whole days and disorder, and kills also between ranges and commit,
+while gold is written, and at 50 random moments; with it go a compaction before every tenth run, a
+check of gold against a plain recomputation, and Ctrl-C.
 """
 
 import os
@@ -58,12 +60,18 @@ def silver_half_written(tables_dir: Path) -> bool:
 
 def ranges_written_but_not_committed(tables_dir: Path) -> bool:
     number = tables.newest_batch(tables_dir, "streams")
-    return number is not None and number > 1 and not (tables_dir / "_checkpoint" / "commits" / str(number)).exists()
+    return (
+        number is not None
+        and number > 1
+        and not (tables_dir / "_checkpoint" / "commits" / str(number)).exists()
+    )
 
 
 def gold_half_written(tables_dir: Path) -> bool:
     number = tables.newest_batch(tables_dir, "streams")
-    directory = tables.batch_directory(tables_dir, "windows", number) if number is not None else None
+    directory = (
+        tables.batch_directory(tables_dir, "windows", number) if number is not None else None
+    )
     return directory is not None and directory.exists() and not (directory / "_SUCCESS").exists()
 
 
@@ -80,7 +88,9 @@ def after_start(seconds: float):
 
 def kill_when(moment, log: Log, tables_dir: Path, batch_bytes: int = 60_000) -> bool:
     """Run the pipeline until `moment`; False when it ended before."""
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(log.directory), str(tables_dir), str(batch_bytes)])
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(log.directory), str(tables_dir), str(batch_bytes)]
+    )
     while process.poll() is None:
         if moment(tables_dir):
             process.send_signal(signal.SIGKILL)
@@ -104,10 +114,24 @@ class Continuous:
     """`outpost pipeline run --continuous` as a process, a round a second."""
 
     def __init__(self, log: Log, tables_dir: Path) -> None:
-        line = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", "--log", log.directory, "--tables", tables_dir]
+        line = [
+            sys.executable,
+            "-m",
+            "outpost_tools.cli",
+            "pipeline",
+            "run",
+            "--log",
+            log.directory,
+            "--tables",
+            tables_dir,
+        ]
         line += ["--continuous", "--interval", "1", "--master", "local[2]"]
         self._process = subprocess.Popen(
-            [*map(str, line)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            [*map(str, line)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )
         self._tables_dir = tables_dir
 
@@ -138,9 +162,13 @@ class Continuous:
         return len([*(self._tables_dir / consumed.CHECKPOINT / "offsets").glob("[0-9]*")])
 
     def stop(self, number: int) -> tuple[int, str, float]:
-        """(exit status, what it said, seconds). SIGINT goes to its children too, as a terminal's Ctrl-C does."""
+        """(exit status, what it said, seconds). SIGINT goes to its children too, as a terminal's
+        Ctrl-C does.
+        """
         begin = time.monotonic()
-        os.killpg(self._process.pid, number) if number == signal.SIGINT else self._process.send_signal(number)
+        os.killpg(
+            self._process.pid, number
+        ) if number == signal.SIGINT else self._process.send_signal(number)
         _, said = self._process.communicate(timeout=LIMIT_S)
         return self._process.returncode, said, time.monotonic() - begin
 
@@ -167,7 +195,10 @@ def test_driver_killed_while_writing_then_run_until_sigterm_gives_the_truth(tmp_
 
     assert_exact(log, tables_dir)  # the round that was under way was finished, its gold too
     assert run.has(log)
-    assert sum(row["copies"] for row in tables.read_table(tables_dir, "streams").to_pylist()) == log.copies
+    assert (
+        sum(row["copies"] for row in tables.read_table(tables_dir, "streams").to_pylist())
+        == log.copies
+    )
     assert tables.read_table(tables_dir, "quarantine")["reason"].to_pylist() == ["not JSON"]
 
 
@@ -184,7 +215,9 @@ def test_ctrl_c_finishes_the_round_too(tmp_path):
 
 
 def many_messages(log: Log) -> None:
-    """200 streams over three weeks: each week live with gaps that come late, and every week whole outboxes again."""
+    """200 streams over three weeks: each week live with gaps that come late, and every week whole
+    outboxes again.
+    """
     boards = [Board(f"board-{n}", f"{n:08x}", clock_ms=START_MS - n * 60_000) for n in range(200)]
     per_board, weeks = MESSAGES // len(boards), 3
     for week in range(weeks):
@@ -193,7 +226,8 @@ def many_messages(log: Log) -> None:
             for board in boards:
                 if (seq * 31 + int(board.stream, 16)) % 997 or week == weeks - 1:
                     log.message(board, seq, held=max(0, seq - 300))
-        for board in boards[week::7]:  # what was left out comes with the outbox of this board, days later
+        # what was left out comes with the outbox of this board, days later
+        for board in boards[week::7]:
             for seq in range(numbers.stop):
                 log.message(board, seq)
         log.repeat_some(0.05)
@@ -202,11 +236,17 @@ def many_messages(log: Log) -> None:
 
 
 def messages_taken_in(tables_dir: Path) -> int:
-    state = tables.read_table(tables_dir, "streams", ["copies"]) if tables.exists(tables_dir, "streams") else None
+    state = (
+        tables.read_table(tables_dir, "streams", ["copies"])
+        if tables.exists(tables_dir, "streams")
+        else None
+    )
     return sum(state["copies"].to_pylist()) if state else 0
 
 
-@pytest.mark.skipif(not KILLS, reason="optional: OUTPOST_PIPELINE_KILLS=50 kills at 50 random moments, half an hour")
+@pytest.mark.skipif(
+    not KILLS, reason="optional: OUTPOST_PIPELINE_KILLS=50 kills at 50 random moments, half an hour"
+)
 @pytest.mark.timeout(600 + 90 * KILLS)
 def test_driver_killed_at_many_random_moments(tmp_path):
     log, tables_dir = Log(tmp_path / "log", SEED), tmp_path / "tables"
@@ -221,8 +261,12 @@ def test_driver_killed_at_many_random_moments(tmp_path):
         before, moment = done, moment or after_start(chance.uniform(1, longest_s))
         killed += kill_when(moment, log, tables_dir, max(total // (2 * KILLS), 60_000))
         done = messages_taken_in(tables_dir)
-        longest_s = 21.0 if done > before else longest_s * 1.3  # a busy machine: or all kills fall into one batch
-        print(f"run {number + 1}: {killed} killed, {done:,} of {log.copies:,} messages taken in", flush=True)
+        # a busy machine: or all kills fall into one batch
+        longest_s = 21.0 if done > before else longest_s * 1.3
+        print(
+            f"run {number + 1}: {killed} killed, {done:,} of {log.copies:,} messages taken in",
+            flush=True,
+        )
     assert command("--log", log.directory, "--tables", tables_dir).returncode == 0
     assert_exact(log, tables_dir)
     assert sum(tables.read_table(tables_dir, "streams")["copies"].to_pylist()) == log.copies
@@ -239,7 +283,11 @@ def assert_gold_is_a_plain_recomputation(tables_dir: Path) -> None:
     expected = groups.agg(["count", "min", "max", "mean", "last"]).reset_index()
     found = tables.read_table(tables_dir, "windows").to_pandas()
     pandas.testing.assert_frame_equal(
-        *(frame.sort_values(key, ignore_index=True)[expected.columns] for frame in (expected, found)), check_dtype=False
+        *(
+            frame.sort_values(key, ignore_index=True)[expected.columns]
+            for frame in (expected, found)
+        ),
+        check_dtype=False,
     )
     devices = tables.read_table(tables_dir, "devices").to_pandas().set_index("device")
     assert devices["readings"].to_dict() == rows.groupby("device").size().to_dict()
@@ -256,7 +304,9 @@ def assert_gold_is_a_plain_recomputation(tables_dir: Path) -> None:
 
 def command(*arguments: object, **environment: str) -> subprocess.CompletedProcess:
     line = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, check=False, env=os.environ | environment)
+    return subprocess.run(
+        line, capture_output=True, text=True, check=False, env=os.environ | environment
+    )
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 # cpython-only: Arrow and Spark's classes
-"""The pipeline's parts without a Spark session: the state against a plain model, clocks, percentiles, the command line."""
+"""The pipeline's parts without a Spark session: the state against a plain model, clocks,
+percentiles, the command line.
+"""
 
 import os
 import subprocess
@@ -15,7 +17,15 @@ try:
     import pyarrow as pa
     import pyarrow.parquet
 
-    from outpost_tools.pipeline import clocks, compact, parts, schemas, summaries, tables, transforms
+    from outpost_tools.pipeline import (
+        clocks,
+        compact,
+        parts,
+        schemas,
+        summaries,
+        tables,
+        transforms,
+    )
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -24,7 +34,12 @@ except ImportError as problem:
 # (device, seq, boot, offset in the segment, second since 1970 or None, uptime or None)
 ROWS = st.lists(
     st.tuples(
-        st.sampled_from("ab"), st.integers(0, 12), st.integers(1, 2), st.integers(0, 30), st.none() | st.just(1), st.booleans()
+        st.sampled_from("ab"),
+        st.integers(0, 12),
+        st.integers(1, 2),
+        st.integers(0, 30),
+        st.none() | st.just(1),
+        st.booleans(),
     ),
     max_size=25,
 )
@@ -38,8 +53,22 @@ def table(rows: list[tuple], number: int) -> pa.Table:
         frames.setdefault(offset, (device, seq, boot, second, up))
     for offset, (device, seq, boot, second, up) in frames.items():
         time = None if second is None else 1_763_694_000_000_000 + boot * 10**12 + seq * 1_000_000
-        head = {"device": device, "stream": "s", "seq": seq, "boot": boot, "held": seq // 2, "offset": offset, "segment": number}
-        head |= {"time": time, "uptime_s": float(seq) if up else None, "shift_s": 0.0, "received": number, "collector": "c"}
+        head = {
+            "device": device,
+            "stream": "s",
+            "seq": seq,
+            "boot": boot,
+            "held": seq // 2,
+            "offset": offset,
+            "segment": number,
+        }
+        head |= {
+            "time": time,
+            "uptime_s": float(seq) if up else None,
+            "shift_s": 0.0,
+            "received": number,
+            "collector": "c",
+        }
         found += [head | {"record": record, "name": "n", "value": 1.0} for record in (0, 1)]
     return pa.Table.from_pylist(found, schema=schemas.READING)
 
@@ -48,7 +77,10 @@ def model(batches: list[pa.Table]) -> tuple[dict, dict]:
     """({(device, seq): origin of the copy that was kept}, {device: copies}) by sets."""
     kept, copies = {}, {}
     for rows in batches:
-        frames = {(r["device"], r["seq"], r["received"], r["collector"], r["segment"], r["offset"]) for r in rows.to_pylist()}
+        frames = {
+            (r["device"], r["seq"], r["received"], r["collector"], r["segment"], r["offset"])
+            for r in rows.to_pylist()
+        }
         for frame in sorted(frames):
             copies[frame[0]] = copies.get(frame[0], 0) + 1
             kept.setdefault(frame[:2], frame[4:])
@@ -58,22 +90,34 @@ def model(batches: list[pa.Table]) -> tuple[dict, dict]:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(ROWS, max_size=4))
 def test_the_state_over_batches_is_that_of_plain_sets(parts):
-    batches, state, kept = [table(rows, number) for number, rows in enumerate(parts)], schemas.STREAM.empty_table(), []
+    batches, state, kept = (
+        [table(rows, number) for number, rows in enumerate(parts)],
+        schemas.STREAM.empty_table(),
+        [],
+    )
     for rows in batches:
         fresh, state = transforms.mark_streams(rows, state)
         assert (fresh.schema, state.schema) == (schemas.READING, schemas.STREAM)
         kept += fresh.to_pylist()
     expected, copies = model(batches)
-    assert sorted((r["device"], r["seq"], r["record"]) for r in kept) == sorted((*key, i) for key in expected for i in (0, 1))
+    assert sorted((r["device"], r["seq"], r["record"]) for r in kept) == sorted(
+        (*key, i) for key in expected for i in (0, 1)
+    )
     assert {(r["device"], r["seq"]): (r["segment"], r["offset"]) for r in kept} == expected
     found = {row["device"]: row for row in state.to_pylist()}
     assert {device: row["copies"] for device, row in found.items()} == copies
     for device, row in found.items():
-        numbers = {n for a, b in zip(row["ranges"][0::2], row["ranges"][1::2], strict=True) for n in range(a, b + 1)}
+        numbers = {
+            n
+            for a, b in zip(row["ranges"][0::2], row["ranges"][1::2], strict=True)
+            for n in range(a, b + 1)
+        }
         assert numbers == {seq for name, seq in expected if name == device}
         boots = [clock["boot"] for clock in row["clocks"]]
         assert len(boots) == len(set(boots))
-        assert all(b - a > 1 for a, b in zip(row["ranges"][1::2], row["ranges"][2::2], strict=False))
+        assert all(
+            b - a > 1 for a, b in zip(row["ranges"][1::2], row["ranges"][2::2], strict=False)
+        )
 
 
 @settings(max_examples=100, deadline=None)
@@ -88,7 +132,9 @@ def test_times_do_not_depend_on_how_messages_fall_into_batches(parts):
             fresh, state = transforms.mark_streams(batch, state)
             kept.append(fresh)
         placed = clocks.place(pa.concat_tables(kept), clocks.from_state(state))
-        results.append({(r["device"], r["seq"], r["record"]): r["time"] for r in placed.to_pylist()})
+        results.append(
+            {(r["device"], r["seq"], r["record"]): r["time"] for r in placed.to_pylist()}
+        )
         for row in placed.to_pylist():
             if row["placed"]:
                 assert row["time"].timestamp() == 1_763_694_000 + row["boot"] * 10**6 + row["seq"]
@@ -98,15 +144,35 @@ def test_times_do_not_depend_on_how_messages_fall_into_batches(parts):
 def test_the_lowest_message_with_both_times_gives_the_clock_also_when_it_comes_later():
     state, second = schemas.STREAM.empty_table(), 1_000_000
     for seq, offset_s in ((7, 70), (5, 50), (9, 90)):
-        row = {"device": "a", "stream": "s", "seq": seq, "record": 0, "boot": 1, "held": 0, "uptime_s": 1.0, "shift_s": 0.0}
-        row |= {"received": 0, "collector": "c", "segment": 0, "offset": seq, "time": (1_763_694_001 + offset_s) * second}
-        _, state = transforms.mark_streams(pa.Table.from_pylist([row], schema=schemas.READING), state)
-    assert state["clocks"].to_pylist() == [[{"boot": 1, "seq": 5, "offset_us": (1_763_694_000 + 50) * second}]]
+        row = {
+            "device": "a",
+            "stream": "s",
+            "seq": seq,
+            "record": 0,
+            "boot": 1,
+            "held": 0,
+            "uptime_s": 1.0,
+            "shift_s": 0.0,
+        }
+        row |= {
+            "received": 0,
+            "collector": "c",
+            "segment": 0,
+            "offset": seq,
+            "time": (1_763_694_001 + offset_s) * second,
+        }
+        _, state = transforms.mark_streams(
+            pa.Table.from_pylist([row], schema=schemas.READING), state
+        )
+    assert state["clocks"].to_pylist() == [
+        [{"boot": 1, "seq": 5, "offset_us": (1_763_694_000 + 50) * second}]
+    ]
 
 
 def readings(*seconds: int | None) -> pa.Table:
     rows = [
-        {"device": "a", "seq": n, "time": None if s is None else (1_763_694_000 + s) * 1_000_000} for n, s in enumerate(seconds)
+        {"device": "a", "seq": n, "time": None if s is None else (1_763_694_000 + s) * 1_000_000}
+        for n, s in enumerate(seconds)
     ]
     return pa.Table.from_pylist(rows, schema=schemas.READING)
 
@@ -118,7 +184,10 @@ def test_parts_count_by_day_once_the_driver_puts_them_in_place(tmp_path):
     parts.write_by_day(folder, 4, readings())
     assert tables.counted_files(tmp_path, "readings") == []
     parts.finish(tmp_path, "readings", 0, folder)
-    found = {tables.day_of(path): len(pa.parquet.read_table(path)) for path in tables.counted_files(tmp_path, "readings")}
+    found = {
+        tables.day_of(path): len(pa.parquet.read_table(path))
+        for path in tables.counted_files(tmp_path, "readings")
+    }
     assert found == {"2025-11-21": 2, "2025-11-22": 1, tables.NO_DAY: 1}
     assert len(tables.counted_files(tmp_path, "readings")) == 3
 
@@ -137,11 +206,16 @@ def test_a_task_of_a_killed_run_adds_nothing_to_the_next(tmp_path):
     assert [path.name for path in (tmp_path / "silver").iterdir()] == ["batch=0"]
 
 
-@given(st.dictionaries(st.integers(-1000, 1000), st.integers(1, 50), min_size=1), st.sampled_from([0.5, 0.95, 0.99]))
+@given(
+    st.dictionaries(st.integers(-1000, 1000), st.integers(1, 50), min_size=1),
+    st.sampled_from([0.5, 0.95, 0.99]),
+)
 def test_a_percentile_of_counts_is_that_of_the_values(counts, part):
     values = np.array(sorted(counts))
     weights = np.array([counts[value] for value in values.tolist()])
-    assert summaries.percentile(values, weights, part) == pytest.approx(np.quantile(np.repeat(values, weights), part))
+    assert summaries.percentile(values, weights, part) == pytest.approx(
+        np.quantile(np.repeat(values, weights), part)
+    )
 
 
 def outpost(*arguments: object) -> subprocess.CompletedProcess:
@@ -166,7 +240,9 @@ def test_help_teaches_with_examples():
     assert "outpost pipeline compact --tables tables" in outpost("--help").stdout
 
 
-def test_compactions_more_often_than_the_grace_still_remove_what_they_replaced(tmp_path, monkeypatch):
+def test_compactions_more_often_than_the_grace_still_remove_what_they_replaced(
+    tmp_path, monkeypatch
+):
     begin = time.time()
     now, on_disk = [begin], []
     monkeypatch.setattr(compact.time, "time", lambda: now[0])
@@ -174,11 +250,18 @@ def test_compactions_more_often_than_the_grace_still_remove_what_they_replaced(t
         now[0] = begin + 400 * number
         folder = tables.batch_directory(tmp_path, "quarantine", number)
         (folder / "day=2025-11-21").mkdir(parents=True)
-        row = {name: None for name in schemas.QUARANTINE_TABLE.names} | {"collector": "c", "segment": number, "offset": 0}
+        row = {name: None for name in schemas.QUARANTINE_TABLE.names} | {
+            "collector": "c",
+            "segment": number,
+            "offset": 0,
+        }
         rows = pa.Table.from_pylist([row], schema=schemas.QUARANTINE_TABLE)
         pyarrow.parquet.write_table(rows, folder / "day=2025-11-21" / "part-0.parquet")
         (folder / tables.SUCCESS).touch()
         compact.compact(tmp_path, committed=number)
-        assert tables.read_table(tmp_path, "quarantine")["segment"].to_pylist() == [*range(number + 1)]
+        assert tables.read_table(tmp_path, "quarantine")["segment"].to_pylist() == [
+            *range(number + 1)
+        ]
         on_disk.append(len([*tmp_path.rglob("part-*.parquet")]))
-    assert on_disk == [2, 4, 5, 5]  # the one that counts, and two compactions' worth of what they replaced
+    # the one that counts, and two compactions' worth of what they replaced
+    assert on_disk == [2, 4, 5, 5]

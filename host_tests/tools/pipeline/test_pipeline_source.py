@@ -82,7 +82,10 @@ def test_a_collector_that_comes_later_is_read_from_its_first_segment(log):
     reader = source.SegmentReader(log, 1 << 20)
     end = reader.latestOffset({"a": last(log)["a"]}, ReadAllAvailable())
     assert end == last(log)
-    assert {row[schemas.FRAME.get_field_index("collector")] for row in rows_between(reader, {"a": end["a"]}, end)} == {"b"}
+    assert {
+        row[schemas.FRAME.get_field_index("collector")]
+        for row in rows_between(reader, {"a": end["a"]}, end)
+    } == {"b"}
 
 
 def test_a_missing_segment_stops_the_query_and_is_named(log):
@@ -96,7 +99,10 @@ def test_a_log_that_has_become_shorter_stops_the_query_and_is_named(log):
     reader, end = source.SegmentReader(log, 1), last(log)
     for number in (end["b"], end["b"] - 1):
         source.segment_path(log, "b", number).unlink()
-    with pytest.raises(FileNotFoundError, match=f"collector b ends at segment {end['b'] - 2}, but {end['b']} has been taken in"):
+    with pytest.raises(
+        FileNotFoundError,
+        match=f"collector b ends at segment {end['b'] - 2}, but {end['b']} has been taken in",
+    ):
         reader.latestOffset(end, ReadAllAvailable())
     assert reader.latestOffset(last(log), ReadAllAvailable()) == last(log)
 
@@ -115,8 +121,12 @@ def test_damage_in_a_sealed_segment_goes_to_quarantine_and_the_rest_is_kept(log)
 
 def test_a_foreign_file_in_the_log_goes_to_quarantine(log):
     source.segment_path(log, "a", 0).write_bytes(b"PAR1 is no segment")
-    rows = rows_between(source.SegmentReader(log, 1), {"a": -1, "b": last(log)["b"]}, {"a": 0, "b": last(log)["b"]})
-    assert [row[schemas.FRAME.get_field_index("reason")] for row in rows] == ["not a segment: wrong magic"]
+    rows = rows_between(
+        source.SegmentReader(log, 1), {"a": -1, "b": last(log)["b"]}, {"a": 0, "b": last(log)["b"]}
+    )
+    assert [row[schemas.FRAME.get_field_index("reason")] for row in rows] == [
+        "not a segment: wrong magic"
+    ]
 
 
 def test_arrow_batches_are_bounded_in_bytes():

@@ -1,4 +1,6 @@
-"""Headless Chromium, driven by its DevTools protocol: load a page, ask it, take pictures; notes its errors and its requests."""
+"""Headless Chromium, driven by its DevTools protocol: load a page, ask it, take pictures; notes its
+errors and its requests.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ class Browser:
         self.requests: list[str] = []
         self._number = 0
         try:
-            self._socket = connect(self._page(folder / "data" / "DevToolsActivePort"), max_size=None)
+            self._socket = connect(
+                self._page(folder / "data" / "DevToolsActivePort"), max_size=None
+            )
             for domain in ("Page", "Runtime", "Network", "Log"):
                 self.call(f"{domain}.enable")
         except BaseException:
@@ -84,9 +88,13 @@ class Browser:
         while time.monotonic() < until and self._process.poll() is None:
             with contextlib.suppress(OSError, ValueError, IndexError, StopIteration):
                 port = int(port_file.read_text().splitlines()[0])
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=10) as answer:
+                with urllib.request.urlopen(
+                    f"http://127.0.0.1:{port}/json/list", timeout=10
+                ) as answer:
                     pages = json.load(answer)
-                return next(page["webSocketDebuggerUrl"] for page in pages if page["type"] == "page")
+                return next(
+                    page["webSocketDebuggerUrl"] for page in pages if page["type"] == "page"
+                )
             time.sleep(0.05)
         raise RuntimeError(f"no Chromium: see {port_file.parent.parent / 'log.txt'}")
 
@@ -118,7 +126,13 @@ class Browser:
     def load(self, path: Path, width: int, height: int) -> float:
         """Milliseconds from navigation to the load event, all scripts of the page run."""
         phone = width < 600
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=phone,
+        )
         self.call("Emulation.setTouchEmulationEnabled", enabled=phone)
         self.errors, self.requests = [], []
         self.call("Page.navigate", url=path.resolve().as_uri())
@@ -127,8 +141,10 @@ class Browser:
         return self.ask("performance.timing.loadEventStart - performance.timing.navigationStart")
 
     def ask(self, expression: str) -> Any:
-        """What the JavaScript gives; promises are waited for. Raises RuntimeError with its error."""
-        answer = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        """What the JavaScript gives, promises waited for. Raises RuntimeError with its error."""
+        answer = self.call(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
+        )
         if "exceptionDetails" in answer:
             raise RuntimeError(json.dumps(answer["exceptionDetails"]))
         return answer["result"].get("value")
@@ -136,10 +152,14 @@ class Browser:
     def wait_for(self, expression: str, seconds: float = 60) -> None:
         until = time.monotonic() + seconds
         while not self.ask(expression):
-            assert time.monotonic() < until, f"waited in vain for {expression}; errors: {self.errors}"
+            assert time.monotonic() < until, (
+                f"waited in vain for {expression}; errors: {self.errors}"
+            )
             time.sleep(0.05)
 
     def picture(self, path: Path, *, whole: bool = False) -> None:
         """A PNG of what is seen, or of the whole page."""
-        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
+        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)[
+            "data"
+        ]
         path.write_bytes(base64.b64decode(data))

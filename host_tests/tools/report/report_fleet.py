@@ -1,4 +1,5 @@
-"""Tables of a fleet, as the pipeline writes them but without Spark: N devices of which some have each kind of trouble.
+"""Tables of a fleet, as the pipeline writes them but without Spark: N devices of which some have
+each kind of trouble.
 
 .venv/bin/python host_tests/tools/report/report_fleet.py DIR 400
 """
@@ -18,7 +19,12 @@ from outpost_tools.pipeline import schemas, tables
 
 BEGIN = pd.Timestamp("2025-11-21 03:00", tz="UTC")
 SPAN_S = 24 * 3600
-METRICS = {"temperature": ("Cel", 21.0, 4.0), "humidity": ("%RH", 45.0, 12.0), "battery": ("V", 3.7, 0.2), "erases": (None, 0, 0)}
+METRICS = {
+    "temperature": ("Cel", 21.0, 4.0),
+    "humidity": ("%RH", 45.0, 12.0),
+    "battery": ("V", 3.7, 0.2),
+    "erases": (None, 0, 0),
+}
 BLOCKS = 16
 TROUBLES = ("lost", "silent", "open", "behind", "restarts", "noclock")
 TROUBLED_OF = 4  # with 4 devices one in 4 has trouble, with 400 one in 20
@@ -32,16 +38,26 @@ def trouble_of(index: int, devices: int) -> str:
 
 
 def make(directory: Path, devices: int, *, messages: int = 288) -> Path:
-    """Tables of `devices` devices with `messages` messages each, four readings a message, over one day."""
+    """Tables of `devices` devices with `messages` messages each, four readings a message, over one
+    day.
+    """
     rng = np.random.default_rng(devices)
     parts = [_device(rng, index, devices, messages) for index in range(devices)]
     readings = pd.concat([part for part, _, _ in parts], ignore_index=True)
     rows = pa.Table.from_pandas(readings, schema=schemas.READING, preserve_index=False)
     put(directory, "readings", rows)
-    put(directory, "devices", pa.Table.from_pandas(pd.DataFrame([row for _, row, _ in parts]), preserve_index=False))
+    put(
+        directory,
+        "devices",
+        pa.Table.from_pandas(pd.DataFrame([row for _, row, _ in parts]), preserve_index=False),
+    )
     put(directory, "latency", pa.Table.from_pandas(_latency(readings), preserve_index=False))
     put(directory, "gaps", _gaps([gap for _, _, gaps in parts for gap in gaps]))
-    put(directory, "quarantine", pa.Table.from_pylist(_refused(devices), schema=schemas.QUARANTINE_TABLE))
+    put(
+        directory,
+        "quarantine",
+        pa.Table.from_pylist(_refused(devices), schema=schemas.QUARANTINE_TABLE),
+    )
     return directory
 
 
@@ -53,8 +69,13 @@ def put(directory: Path, name: str, rows: pa.Table) -> None:
     (folder / tables.SUCCESS).touch()
 
 
-def _device(rng: np.random.Generator, index: int, devices: int, messages: int) -> tuple[pd.DataFrame, dict, list[dict]]:
-    name, trouble = f"{('greenhouse', 'cellar', 'roof', 'pump')[index % 4]}-{index + 1}", trouble_of(index, devices)
+def _device(
+    rng: np.random.Generator, index: int, devices: int, messages: int
+) -> tuple[pd.DataFrame, dict, list[dict]]:
+    name, trouble = (
+        f"{('greenhouse', 'cellar', 'roof', 'pump')[index % 4]}-{index + 1}",
+        trouble_of(index, devices),
+    )
     seqs = np.arange(messages)
     at_s = (seqs + rng.random()) * SPAN_S / messages
     keep = np.ones(messages, bool)
@@ -69,7 +90,9 @@ def _device(rng: np.random.Generator, index: int, devices: int, messages: int) -
     frame = _readings(rng, name, index, seqs, at_s, _arrival_s(rng, at_s, trouble))
     if trouble == "noclock":
         frame.loc[frame["seq"] < 5, "time"] = pd.NaT
-    gaps = [] if gap is None else [_gap(name, index, gap, "closed" if trouble == "lost" else "open")]
+    gaps = (
+        [] if gap is None else [_gap(name, index, gap, "closed" if trouble == "lost" else "open")]
+    )
     return frame, _row(name, frame, trouble, len(seqs), gap), gaps
 
 
@@ -82,10 +105,16 @@ def _arrival_s(rng: np.random.Generator, at_s: np.ndarray, trouble: str) -> np.n
     return arrival
 
 
-def _readings(rng, name: str, index: int, seqs: np.ndarray, at_s: np.ndarray, arrival: np.ndarray) -> pd.DataFrame:
+def _readings(
+    rng, name: str, index: int, seqs: np.ndarray, at_s: np.ndarray, arrival: np.ndarray
+) -> pd.DataFrame:
     told = {name: [] for name in ("record", "name", "unit", "value")}
     for record, (metric, (unit, middle, swing)) in enumerate(METRICS.items()):
-        values = middle + swing * np.sin(at_s / SPAN_S * 2 * np.pi + index / 9) + rng.normal(0, swing / 12, len(at_s))
+        values = (
+            middle
+            + swing * np.sin(at_s / SPAN_S * 2 * np.pi + index / 9)
+            + rng.normal(0, swing / 12, len(at_s))
+        )
         values = np.round(values, 2) if metric != "erases" else seqs // 38 + index
         for column, one in zip(told, (record, metric, unit, values), strict=True):
             told[column] += values.tolist() if column == "value" else [one] * len(seqs)
@@ -98,12 +127,22 @@ def _readings(rng, name: str, index: int, seqs: np.ndarray, at_s: np.ndarray, ar
     frame = pd.DataFrame(told | {"seq": repeated(seqs)})
     for column, second in (("time", at_s), ("received", arrival)):
         frame[column] = BEGIN + pd.to_timedelta(repeated(second), unit="s").round("ms")
-    fixed = {"device": name, "stream": f"{index:08x}", "boot": 1, "held": 0, "uptime_s": None, "shift_s": 0.0, "version": 1}
+    fixed = {
+        "device": name,
+        "stream": f"{index:08x}",
+        "boot": 1,
+        "held": 0,
+        "uptime_s": None,
+        "shift_s": 0.0,
+        "version": 1,
+    }
     fixed |= {"placed": False, "collector": "c1", "segment": 0, "offset": 0}
     return frame.assign(**fixed)
 
 
-def _row(name: str, frame: pd.DataFrame, trouble: str, messages: int, gap: tuple[int, int] | None) -> dict:
+def _row(
+    name: str, frame: pd.DataFrame, trouble: str, messages: int, gap: tuple[int, int] | None
+) -> dict:
     lost = gap[1] - gap[0] if gap else 0
     return {
         "device": name,
@@ -134,7 +173,10 @@ def _gap(name: str, index: int, gap: tuple[int, int], state: str) -> dict:
 def _gaps(rows: list[dict]) -> pa.Table:
     numbers = [(name, pa.int64()) for name in ("first", "last", "count")]
     return pa.Table.from_pylist(
-        rows, schema=pa.schema([("device", pa.string()), ("stream", pa.string()), *numbers, ("state", pa.string())])
+        rows,
+        schema=pa.schema(
+            [("device", pa.string()), ("stream", pa.string()), *numbers, ("state", pa.string())]
+        ),
     )
 
 
@@ -147,13 +189,24 @@ def _latency(readings: pd.DataFrame) -> pd.DataFrame:
 
 
 def _refused(devices: int) -> list[dict]:
-    kinds = [("not JSON", b'[{"bn":"pump-4/","bt":17636'), ("unknown version 2", b'[{"ver":2}]'), ("empty", b"")]
+    kinds = [
+        ("not JSON", b'[{"bn":"pump-4/","bt":17636'),
+        ("unknown version 2", b'[{"ver":2}]'),
+        ("empty", b""),
+    ]
     rows = []
     for kind, (reason, payload) in enumerate(kinds):
         for number in range(1 + (devices // 10) // (kind + 1)):
-            row = {"reason": reason, "topic": f"outpost/pump-{4 * number + 4}/data", "payload": payload, "retained": False}
+            row = {
+                "reason": reason,
+                "topic": f"outpost/pump-{4 * number + 4}/data",
+                "payload": payload,
+                "retained": False,
+            }
             received = BEGIN + datetime.timedelta(minutes=number)
-            rows.append(row | {"received": received, "collector": "c1", "segment": 0, "offset": len(rows)})
+            rows.append(
+                row | {"received": received, "collector": "c1", "segment": 0, "offset": len(rows)}
+            )
     return rows
 
 
@@ -161,7 +214,9 @@ def events() -> list[dict]:
     """For `--events`: what TROUBLES and DISASTER_S did."""
     start = int(BEGIN.timestamp() * 1000)
     moments = zip(DISASTER_S, ("broker killed", "broker up"), strict=True)
-    return [{"time_ms": start + second * 1000, "kind": kind, "device": None} for second, kind in moments]
+    return [
+        {"time_ms": start + second * 1000, "kind": kind, "device": None} for second, kind in moments
+    ]
 
 
 if __name__ == "__main__":

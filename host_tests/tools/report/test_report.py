@@ -1,5 +1,6 @@
 # cpython-only: pandas and plotly
-"""The page: its words, its order, its series, and that nothing from a message becomes HTML. Its tables are made without Spark.
+"""The page: its words, its order, its series, and that nothing from a message becomes HTML. Its
+tables are made without Spark.
 
 How it looks and behaves in a browser: test_report_browser.py.
 """
@@ -40,16 +41,45 @@ def put(tables_dir, name: str, rows: list[dict], schema: pa.Schema | None = None
     (tables.batch_directory(tables_dir, name, 0) / "_SUCCESS").touch()
 
 
-def reading(device: str, seq: int, name: str = "load", unit: str | None = None, delay_ms: int = 20, **changes) -> dict:
+def reading(
+    device: str,
+    seq: int,
+    name: str = "load",
+    unit: str | None = None,
+    delay_ms: int = 20,
+    **changes,
+) -> dict:
     time = BEGIN + datetime.timedelta(seconds=seq)
-    row = {"device": device, "stream": "00000001", "seq": seq, "record": 0, "boot": 1, "held": 0, "name": name}
-    row |= {"unit": unit, "value": seq / 10, "time": time, "received": time + datetime.timedelta(milliseconds=delay_ms)}
+    row = {
+        "device": device,
+        "stream": "00000001",
+        "seq": seq,
+        "record": 0,
+        "boot": 1,
+        "held": 0,
+        "name": name,
+    }
+    row |= {
+        "unit": unit,
+        "value": seq / 10,
+        "time": time,
+        "received": time + datetime.timedelta(milliseconds=delay_ms),
+    }
     return row | {"collector": "c", "segment": 0, "offset": seq} | changes
 
 
 def device_row(device: str, **changes) -> dict:
-    row = dict.fromkeys(["readings_without_time", "redelivered", "missing_closed", "missing_open", "last_boot"], 0)
-    row |= {"device": device, "messages": 60, "readings": 60, "boots": 1, "backlog_max": 3, "backlog_last": 0}
+    row = dict.fromkeys(
+        ["readings_without_time", "redelivered", "missing_closed", "missing_open", "last_boot"], 0
+    )
+    row |= {
+        "device": device,
+        "messages": 60,
+        "readings": 60,
+        "boots": 1,
+        "backlog_max": 3,
+        "backlog_last": 0,
+    }
     return row | {"first_seen": BEGIN, "last_seen": BEGIN, "streams": 1, "received": 60} | changes
 
 
@@ -58,9 +88,24 @@ def make(tables_dir, devices: list[dict], readings: list[dict], gaps=(), quarant
     put(tables_dir, "devices", devices)
     delays = {"count": 60, "p50_ms": 20.0, "p95_ms": 30.0, "p99_ms": 3400.0, "max_ms": 7_200_000.0}
     put(tables_dir, "latency", [{"device": row["device"]} | delays for row in devices])
-    kinds = [("first", pa.int64()), ("last", pa.int64()), ("count", pa.int64()), ("state", pa.string())]
-    put(tables_dir, "gaps", list(gaps), pa.schema([("device", pa.string()), ("stream", pa.string()), *kinds]))
-    put(tables_dir, "quarantine", list(quarantine), pa.schema([schemas.FRAME.field(n) for n in schemas.QUARANTINE]))
+    kinds = [
+        ("first", pa.int64()),
+        ("last", pa.int64()),
+        ("count", pa.int64()),
+        ("state", pa.string()),
+    ]
+    put(
+        tables_dir,
+        "gaps",
+        list(gaps),
+        pa.schema([("device", pa.string()), ("stream", pa.string()), *kinds]),
+    )
+    put(
+        tables_dir,
+        "quarantine",
+        list(quarantine),
+        pa.schema([schemas.FRAME.field(n) for n in schemas.QUARANTINE]),
+    )
 
 
 def refused(reason: str, topic: str, payload: bytes, offset: int = 0) -> dict:
@@ -70,8 +115,20 @@ def refused(reason: str, topic: str, payload: bytes, offset: int = 0) -> dict:
 
 @pytest.fixture
 def tables_dir(tmp_path):
-    readings = [reading(f"board-{n}", seq) for n in (1, 2) for seq in range(60) if not (n == 2 and 20 <= seq < 40)]
-    gap = {"device": "board-2", "stream": "00000001", "first": 20, "last": 39, "count": 20, "state": "closed"}
+    readings = [
+        reading(f"board-{n}", seq)
+        for n in (1, 2)
+        for seq in range(60)
+        if not (n == 2 and 20 <= seq < 40)
+    ]
+    gap = {
+        "device": "board-2",
+        "stream": "00000001",
+        "first": 20,
+        "last": 39,
+        "count": 20,
+        "state": "closed",
+    }
     devices = [device_row("board-1"), device_row("board-2", missing_closed=20, redelivered=7)]
     bad = [refused("not JSON", "outpost/board-1/data", b"{", n) for n in range(3)]
     make(tmp_path / "tables", devices, readings, [gap], bad)
@@ -81,7 +138,9 @@ def tables_dir(tmp_path):
 def write_events(path, *events: tuple) -> None:
     names = ("time_ms", "kind", "device")
     start = int(BEGIN.timestamp() * 1000)
-    path.write_text(json.dumps([dict(zip(names, (start + ms, *rest), strict=True)) for ms, *rest in events]))
+    path.write_text(
+        json.dumps([dict(zip(names, (start + ms, *rest), strict=True)) for ms, *rest in events])
+    )
 
 
 def text_of(html: str) -> str:
@@ -105,7 +164,11 @@ def order_of(html: str) -> list[str]:
 def test_the_first_lines_say_what_to_conclude(tables_dir):
     html = text_of(rendered(tables_dir))
     assert "1 of 2 devices needs attention:</span> <span>✕ lost messages: 1<" in html
-    assert "<b>20</b>lost for good" in html and "<b>7</b>sent twice" in html and "<b>3</b>quarantined" in html
+    assert (
+        "<b>20</b>lost for good" in html
+        and "<b>7</b>sent twice" in html
+        and "<b>3</b>quarantined" in html
+    )
     assert "Gaps: 20 messages lost in 1 gap, 0 may still come" in html
     assert "Quarantine: 3 payloads for 1 reason" in html
     assert "Delivery latency: half within 20 ms, 99 % within 20 ms, the slowest 20 ms" in html
@@ -114,15 +177,24 @@ def test_the_first_lines_say_what_to_conclude(tables_dir):
 
 def test_a_fleet_without_trouble_says_so(tmp_path):
     names = ["board-10", "board-9", "board-1"]
-    make(tmp_path / "t", [device_row(n) for n in names], [reading(n, seq) for n in names for seq in range(60)])
+    make(
+        tmp_path / "t",
+        [device_row(n) for n in names],
+        [reading(n, seq) for n in names for seq in range(60)],
+    )
     html = rendered(tmp_path / "t")
-    assert "All 3 devices are fine." in html and "Gaps: none" in html and "Quarantine: empty" in html
+    assert (
+        "All 3 devices are fine." in html and "Gaps: none" in html and "Quarantine: empty" in html
+    )
     assert order_of(html) == ["board-1", "board-9", "board-10"]
     assert "Flash wear: not reported" in html
 
 
 def seen(**changes) -> dict:
-    times = {name: pd.Timestamp(BEGIN) + pd.Timedelta(changes.pop(name, 0), "s") for name in ("first_seen", "last_seen")}
+    times = {
+        name: pd.Timestamp(BEGIN) + pd.Timedelta(changes.pop(name, 0), "s")
+        for name in ("first_seen", "last_seen")
+    }
     return device_row("b", last_seen=times["last_seen"], first_seen=times["first_seen"]) | changes
 
 
@@ -143,14 +215,28 @@ def seen(**changes) -> dict:
 )
 def test_what_needs_attention(row, expected):
     frame = pd.DataFrame([seen(**row), seen() | {"device": "newest"}])
-    report = data.Report(frame, None, {}, pd.DataFrame(), pd.DataFrame(), [], pd.DataFrame(), intervals_s={"b": 1.0})
-    found = {row["device"]: [finding.key for finding in findings] for row, findings in attention.findings(report)}
+    report = data.Report(
+        frame, None, {}, pd.DataFrame(), pd.DataFrame(), [], pd.DataFrame(), intervals_s={"b": 1.0}
+    )
+    found = {
+        row["device"]: [finding.key for finding in findings]
+        for row, findings in attention.findings(report)
+    }
     assert found["b"] == expected and found["newest"] == ["fine"]
 
 
 def test_a_board_that_seldom_sends_is_not_silent():
     frame = pd.DataFrame([seen(last_seen=-3600 * 20 + 1), seen() | {"device": "newest"}])
-    report = data.Report(frame, None, {}, pd.DataFrame(), pd.DataFrame(), [], pd.DataFrame(), intervals_s={"b": 3600.0})
+    report = data.Report(
+        frame,
+        None,
+        {},
+        pd.DataFrame(),
+        pd.DataFrame(),
+        [],
+        pd.DataFrame(),
+        intervals_s={"b": 3600.0},
+    )
     assert {findings[0].key for _, findings in attention.findings(report)} == {"fine"}
 
 
@@ -165,7 +251,12 @@ def test_a_silence_is_a_hole_in_series_and_strip(tables_dir):
     assert series["metrics"] == [["load", ""]]
     first, mean, low, high = series["values"]["0"]["0"]  # board-2 is the first row
     hole = [at for at, value in enumerate(mean) if value is None]
-    assert first == 0 and hole and hole == list(range(hole[0], hole[-1] + 1)) and low.count(None) == high.count(None) == len(hole)
+    assert (
+        first == 0
+        and hole
+        and hole == list(range(hole[0], hole[-1] + 1))
+        and low.count(None) == high.count(None) == len(hole)
+    )
     assert None not in series["values"]["1"]["0"][1]
     assert (mean[0], low[0], high[0]) == (0.2, 0, 0.4)  # five readings in the first 5 s
     assert [len(runs) for _, runs in sorted(fleet._runs(report.binned).items())] == [1, 2]
@@ -178,37 +269,65 @@ def test_values_keep_what_a_chart_can_show():
 
 def test_many_devices_get_fewer_bins():
     many = data.bin_width(86_400, 1, bins=48)
-    assert many == 1800 and data.bin_width(86_400, 1) == 600 and data.bin_width(86_400, 3600) == 10_800
+    assert (
+        many == 1800 and data.bin_width(86_400, 1) == 600 and data.bin_width(86_400, 3600) == 10_800
+    )
 
 
 def test_wear_from_a_counter_that_begins_anew_at_a_boot():
     values = [("a", 0, 5.0), ("a", 43_200, 9.0), ("a", 86_400, 3.0), ("b", 0, 7.0)]
-    rows = [{"device": d, "name": "erases", "value": v, "time": BEGIN + datetime.timedelta(seconds=s)} for d, s, v in values]
+    rows = [
+        {"device": d, "name": "erases", "value": v, "time": BEGIN + datetime.timedelta(seconds=s)}
+        for d, s, v in values
+    ]
     rows.append(rows[0] | {"name": "outbox_blocks", "value": 16.0})
     found = data.wear(pa.Table.from_pylist(rows)).to_dict("records")
-    assert found == [{"device": "a", "erases": 7.0, "seconds": 86_400.0, "blocks": 16.0}]  # b: one word tells no rate
+    # b: one word tells no rate
+    assert found == [{"device": "a", "erases": 7.0, "seconds": 86_400.0, "blocks": 16.0}]
 
 
 def test_wear_in_years_on_the_page(tmp_path):
     day = 86_400
-    told = [reading("board-1", seq, name="erases", value=value, record=1) for seq, value in ((0, 0.0), (day, 16.0))]
+    told = [
+        reading("board-1", seq, name="erases", value=value, record=1)
+        for seq, value in ((0, 0.0), (day, 16.0))
+    ]
     told += [reading("board-1", 0, name="outbox_blocks", value=16.0, record=2)]
-    make(tmp_path / "t", [device_row("board-1")], [reading("board-1", 0), reading("board-1", day), *told])
-    assert "Flash wear: the first board in 273.8 years" in rendered(tmp_path / "t")  # an erase of each block a day
+    make(
+        tmp_path / "t",
+        [device_row("board-1")],
+        [reading("board-1", 0), reading("board-1", day), *told],
+    )
+    # an erase of each block a day
+    assert "Flash wear: the first board in 273.8 years" in rendered(tmp_path / "t")
 
 
 def test_the_page_needs_no_other_file(tables_dir):
     html = rendered(tables_dir)
-    assert "src=" not in text_of(html) and re.findall(r'href="([^"]*)"', text_of(html)) == ["data:,"]
+    assert "src=" not in text_of(html) and re.findall(r'href="([^"]*)"', text_of(html)) == [
+        "data:,"
+    ]
     assert "viewport" in html[:400]
 
 
 def test_nothing_from_a_message_becomes_html(tmp_path):
     readings = [reading("board-1", seq, name=HOSTILE, unit=HOSTILE) for seq in range(5)]
     bad = [refused(HOSTILE, HOSTILE, HOSTILE.encode())]
-    gap = {"device": HOSTILE, "stream": HOSTILE, "first": 20, "last": 39, "count": 20, "state": "open"}
+    gap = {
+        "device": HOSTILE,
+        "stream": HOSTILE,
+        "first": 20,
+        "last": 39,
+        "count": 20,
+        "state": "open",
+    }
     make(tmp_path / "tables", [device_row(HOSTILE)], readings, [gap], quarantine=bad)
-    write_events(tmp_path / "events.json", (1, HOSTILE, HOSTILE), (2, HOSTILE, None), (3, "power cut", "board-1"))
+    write_events(
+        tmp_path / "events.json",
+        (1, HOSTILE, HOSTILE),
+        (2, HOSTILE, None),
+        (3, "power cut", "board-1"),
+    )
     html = rendered(tmp_path / "tables", tmp_path / "events.json", HOSTILE)
     assert "<script>alert" not in html
     assert "<img" not in html
@@ -219,14 +338,30 @@ def test_begin_and_end_of_an_outage_are_paired(tmp_path):
     path = tmp_path / "events.json"
     events = [(0, "broker killed", None), (500, "link cut", "board-1"), (900, "broker up", None)]
     write_events(path, *events, (950, "power cut", "board-2"), (2000, "collector up", None))
-    found = [(o.kind, o.device, (o.end - o.begin) / pd.Timedelta("1ms")) for o in data.load_events(path)]
-    assert found == [("broker killed", None, 900), ("link cut", "board-1", 1500), ("power cut", "board-2", 0)]
+    found = [
+        (o.kind, o.device, (o.end - o.begin) / pd.Timedelta("1ms")) for o in data.load_events(path)
+    ]
+    assert found == [
+        ("broker killed", None, 900),
+        ("link cut", "board-1", 1500),
+        ("power cut", "board-2", 0),
+    ]
 
 
 def test_outages_are_on_the_page(tables_dir, tmp_path):
-    write_events(tmp_path / "e.json", (0, "broker killed", None), (3000, "broker up", None), (9000, "power cut", "board-1"))
+    write_events(
+        tmp_path / "e.json",
+        (0, "broker killed", None),
+        (3000, "broker up", None),
+        (9000, "power cut", "board-1"),
+    )
     html = rendered(tables_dir, tmp_path / "e.json")
-    assert "B broker killed" in html and "▼ power cut" in html and "3 s" in html and "Events: 2" in html
+    assert (
+        "B broker killed" in html
+        and "▼ power cut" in html
+        and "3 s" in html
+        and "Events: 2" in html
+    )
     start = int(BEGIN.timestamp() * 1000)
     assert series_of(html)["outages"] == [
         [start, start + 3000, "B", "broker killed", -1],
@@ -235,15 +370,25 @@ def test_outages_are_on_the_page(tables_dir, tmp_path):
 
 
 def test_devices_that_only_one_table_knows(tmp_path):
-    """Silver may be a batch ahead of gold while a run goes on, and a device may have no reading with a time."""
-    make(tmp_path / "t", [device_row("old"), device_row("board-1")], [reading("board-1", 0), reading("new", 1)])
+    """Silver may be a batch ahead of gold while a run goes on, and a device may have no reading
+    with a time.
+    """
+    make(
+        tmp_path / "t",
+        [device_row("old"), device_row("board-1")],
+        [reading("board-1", 0), reading("new", 1)],
+    )
     html = rendered(tmp_path / "t")
     assert order_of(html) == ["board-1", "old"]
     assert set(series_of(html)["values"]["0"]) == {"0"} and series_of(html)["values"]["1"] == {}
 
 
 def test_columns_that_older_tables_lack_are_no_reason_to_fail(tmp_path):
-    make(tmp_path / "t", [{"device": "b", "first_seen": BEGIN, "last_seen": BEGIN}], [reading("b", 0)])
+    make(
+        tmp_path / "t",
+        [{"device": "b", "first_seen": BEGIN, "last_seen": BEGIN}],
+        [reading("b", 0)],
+    )
     assert "The one device is fine." in rendered(tmp_path / "t")
 
 
@@ -254,7 +399,9 @@ def test_readings_without_any_time_give_a_page_without_charts(tmp_path):
         [reading("board-1", n, time=None) for n in (0, 1)],
     )
     html = rendered(tmp_path / "t")
-    assert "No reading has a time." in html and "text/plain" not in html and "? 2 without time" in html
+    assert (
+        "No reading has a time." in html and "text/plain" not in html and "? 2 without time" in html
+    )
 
 
 def test_empty_tables_give_a_page(tmp_path):
@@ -265,11 +412,21 @@ def test_empty_tables_give_a_page(tmp_path):
     assert "<b>0</b>devices" in html and "No device has sent anything yet." in html
 
 
-@pytest.mark.parametrize("content", ["{", '{"a": 1}', "[1]", '[{"kind": "x"}]', '[{"time_ms": "now", "kind": "x"}]'])
+@pytest.mark.parametrize(
+    "content", ["{", '{"a": 1}', "[1]", '[{"kind": "x"}]', '[{"time_ms": "now", "kind": "x"}]']
+)
 def test_a_bad_events_file_is_named(tables_dir, tmp_path, capsys, content):
     path = tmp_path / "events.json"
     path.write_text(content)
-    line = ["report", "--tables", str(tables_dir), "--out", str(tmp_path / "r.html"), "--events", str(path)]
+    line = [
+        "report",
+        "--tables",
+        str(tables_dir),
+        "--out",
+        str(tmp_path / "r.html"),
+        "--events",
+        str(path),
+    ]
     assert cli.main(line) == 2
     assert capsys.readouterr().err.startswith(f"outpost: {path}: not a JSON list")
 
@@ -281,7 +438,10 @@ def test_missing_tables_are_named(tmp_path, capsys):
 
 def test_the_command_writes_the_page(tables_dir, tmp_path):
     out = tmp_path / "new" / "report.html"
-    assert cli.main(["report", "--tables", str(tables_dir), "--out", str(out), "--title", "A & B"]) == 0
+    assert (
+        cli.main(["report", "--tables", str(tables_dir), "--out", str(out), "--title", "A & B"])
+        == 0
+    )
     assert "<title>A &amp; B</title>" in out.read_text(encoding="utf-8")
 
 

@@ -1,5 +1,6 @@
 # cpython-only: a browser
-"""The page in headless Chromium: at desktop and phone width, with 4 and 400 devices. Prints load time and size (pytest -s).
+"""The page in headless Chromium: at desktop and phone width, with 4 and 400 devices. Prints load
+time and size (pytest -s).
 
 OUTPOST_REPORT_PICTURES=DIR keeps pictures to look at.
 """
@@ -21,7 +22,10 @@ except ImportError as problem:
 from outpost_tools import cli
 
 if report_browser.find() is None:
-    pytest.skip("optional: chromium, by apt-get install chromium, or its path in CHROMIUM", allow_module_level=True)
+    pytest.skip(
+        "optional: chromium, by apt-get install chromium, or its path in CHROMIUM",
+        allow_module_level=True,
+    )
 
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 # On a quiet core 0.1 to 0.3 s; this machine may be busy with ten other things.
@@ -30,13 +34,18 @@ BUDGET_BYTES = {4: 2_300_000, 400: 3_500_000}  # plotly is 1.95 MB of it
 BUTTON = "document.querySelector('.fleet tbody tr:not([hidden]) .name button')"
 ROWS = "[...document.querySelectorAll('.fleet tbody tr:not(.detail):not([hidden])')]"
 VISIBLE = f"{ROWS}.map(row => row.querySelector('button').textContent)"
-WIDTHS = "[...document.querySelectorAll('.detail .chart')].map(c => [c.clientWidth, c.querySelector('.main-svg').clientWidth])"
+WIDTHS = (
+    "[...document.querySelectorAll('.detail .chart')]"
+    ".map(c => [c.clientWidth, c.querySelector('.main-svg').clientWidth])"
+)
 LINES = "[...document.querySelectorAll('#latency .scatterlayer .js-line')]"
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    with report_browser.Browser(report_browser.find(), tmp_path_factory.mktemp("browser") / "chromium") as browser:
+    with report_browser.Browser(
+        report_browser.find(), tmp_path_factory.mktemp("browser") / "chromium"
+    ) as browser:
         yield browser
 
 
@@ -47,8 +56,19 @@ def pages(tmp_path_factory):
     (folder / "events.json").write_text(json.dumps(report_fleet.events()))
     found = {}
     for devices in (4, 400):
-        tables, out = report_fleet.make(folder / str(devices), devices, messages=144), folder / f"{devices}.html"
-        line = ["report", "--tables", str(tables), "--out", str(out), "--events", str(folder / "events.json")]
+        tables, out = (
+            report_fleet.make(folder / str(devices), devices, messages=144),
+            folder / f"{devices}.html",
+        )
+        line = [
+            "report",
+            "--tables",
+            str(tables),
+            "--out",
+            str(out),
+            "--events",
+            str(folder / "events.json"),
+        ]
         assert cli.main(line) == 0
         found[devices] = out
     return found
@@ -62,13 +82,19 @@ def picture(browser, name):
 
 def overflow(browser):
     """How many pixels wider than the window the page is."""
-    return browser.ask("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    return browser.ask(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
 
 
 def check_quiet(browser, page):
-    """No error, nothing asked of any other place: a picture inside plotly's own style is no request."""
+    """No error, nothing asked of any other place: a picture inside plotly's own style is no
+    request.
+    """
     assert browser.errors == []
-    assert [url for url in browser.requests if not url.startswith("data:")] == [page.resolve().as_uri()]
+    assert [url for url in browser.requests if not url.startswith("data:")] == [
+        page.resolve().as_uri()
+    ]
 
 
 @pytest.mark.parametrize("devices", [4, 400])
@@ -80,14 +106,13 @@ def test_the_page(browser, pages, devices, size):
     print(f"{devices} devices, {size}: loaded in {load_ms:.0f} ms, {bytes_ / 1e6:.2f} MB")
     assert load_ms < LOAD_MS and bytes_ < BUDGET_BYTES[devices]
     assert overflow(browser) <= 0
-    assert browser.ask("typeof Plotly") == "undefined" or devices == 4  # not before a chart is in view
+    # not before a chart is in view
+    assert browser.ask("typeof Plotly") == "undefined" or devices == 4
     picture(browser, f"{devices}-{size}-top")
 
     browser.ask(f"{BUTTON}.click()")
     browser.wait_for("document.querySelectorAll('.detail .main-svg').length >= 5")
-    widths = browser.ask(
-        "[...document.querySelectorAll('.detail .chart')].map(c => [c.clientWidth, c.querySelector('.main-svg').clientWidth])"
-    )
+    widths = browser.ask(WIDTHS)
     assert all(abs(box - chart) <= 2 for box, chart in widths)
     browser.ask(f"{BUTTON}.scrollIntoView()")
     picture(browser, f"{devices}-{size}-device")
@@ -110,32 +135,47 @@ def test_without_colour_nothing_is_lost(browser, pages):
     picture(browser, "400-grey-latency")
     dashes = browser.ask(f"{LINES}.map(line => line.style.strokeDasharray)")
     assert len(set(dashes)) == 3
-    chips = browser.ask("[...document.querySelectorAll('.chip')].map(chip => [chip.className, chip.textContent])")
+    chips = browser.ask(
+        "[...document.querySelectorAll('.chip')].map(chip => [chip.className, chip.textContent])"
+    )
     assert len({text[0] for _, text in chips}) == len({name for name, _ in chips}) == 7
     browser.call("Emulation.setEmulatedVisionDeficiency", type="none")
 
 
 def choose(browser, selector, value):
     event = "input" if selector == "#filter" else "change"
-    browser.ask(f"{{const e = document.querySelector('{selector}'); e.value = '{value}'; e.dispatchEvent(new Event('{event}'))}}")
+    browser.ask(
+        f"{{const e = document.querySelector('{selector}'); "
+        f"e.value = '{value}'; e.dispatchEvent(new Event('{event}'))}}"
+    )
 
 
 def test_list_of_400_is_short_filtered_and_sorted(browser, pages):
     browser.load(pages[400], *SIZES["phone"])
     troubled = [n for n in range(400) if report_fleet.trouble_of(n, 400) not in ("", "noclock")]
     shown = browser.ask(VISIBLE)
-    assert len(shown) == 50 and {int(name.split("-")[1]) - 1 for name in shown[: len(troubled)]} == set(troubled)
+    assert len(shown) == 50 and {
+        int(name.split("-")[1]) - 1 for name in shown[: len(troubled)]
+    } == set(troubled)
     choose(browser, "#state", "silent")
     silent = [n + 1 for n in range(400) if report_fleet.trouble_of(n, 400) == "silent"]
     assert sorted(int(name.split("-")[1]) for name in browser.ask(VISIBLE)) == silent
     choose(browser, "#state", "")
     choose(browser, "#filter", "CELLAR-2")
-    assert all(name.startswith("cellar-2") for name in browser.ask(VISIBLE)) and len(browser.ask(VISIBLE)) > 20
+    assert (
+        all(name.startswith("cellar-2") for name in browser.ask(VISIBLE))
+        and len(browser.ask(VISIBLE)) > 20
+    )
     choose(browser, "#filter", "")
     choose(browser, "#order", "name")
     assert browser.ask(VISIBLE)[:2] == ["cellar-2", "cellar-6"]
     choose(browser, "#order", "lost")
-    assert browser.ask("document.querySelector('.fleet tbody tr:not([hidden]) [data-k=lost]').dataset.v") == "24"
+    assert (
+        browser.ask(
+            "document.querySelector('.fleet tbody tr:not([hidden]) [data-k=lost]').dataset.v"
+        )
+        == "24"
+    )
     browser.ask("document.querySelector('#more').click()")
     assert len(browser.ask(VISIBLE)) == 400 and overflow(browser) <= 0
     check_quiet(browser, pages[400])
@@ -152,10 +192,22 @@ def test_hostile_names_stay_text_in_charts(browser, tmp_path):
     part = next((tables.batch_directory(folder, "readings", 0)).rglob("*.parquet"))
     rows = pa.parquet.read_table(part, schema=schemas.READING)
     for name in ("name", "unit"):
-        rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array([hostile] * rows.num_rows))
+        rows = rows.set_column(
+            rows.schema.get_field_index(name), name, pa.array([hostile] * rows.num_rows)
+        )
     pa.parquet.write_table(rows, part)
-    (tmp_path / "events.json").write_text(json.dumps([{"time_ms": 1763700000000, "kind": hostile, "device": None}]))
-    line = ["report", "--tables", str(folder), "--out", str(tmp_path / "r.html"), "--title", hostile]
+    (tmp_path / "events.json").write_text(
+        json.dumps([{"time_ms": 1763700000000, "kind": hostile, "device": None}])
+    )
+    line = [
+        "report",
+        "--tables",
+        str(folder),
+        "--out",
+        str(tmp_path / "r.html"),
+        "--title",
+        hostile,
+    ]
     assert cli.main([*line, "--events", str(tmp_path / "events.json")]) == 0
     browser.load(tmp_path / "r.html", *SIZES["phone"])
     browser.ask(f"{BUTTON}.click()")

@@ -1,5 +1,7 @@
 # cpython-only: tests a desktop tool
-"""The brokers of tests and demo: both keep an absent collector's messages; both come back on their port."""
+"""The brokers of tests and demo: both keep an absent collector's messages; both come back on their
+port.
+"""
 
 import importlib.util
 import os
@@ -26,7 +28,9 @@ def broker(request, tmp_path):
 
 
 def connect(broker, name, received=None):
-    client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=name, clean_session=received is None)
+    client = mqtt.Client(
+        mqtt.CallbackAPIVersion.VERSION2, client_id=name, clean_session=received is None
+    )
     client.username_pw_set(ANY_USER)
     client.max_inflight_messages_set(500)
     if received is not None:

@@ -1,5 +1,7 @@
 # cpython-only: tests a desktop tool
-"""`outpost simulate` with real boards: MicroPython, the firmware, power cuts, mosquitto and the collector."""
+"""`outpost simulate` with real boards: MicroPython, the firmware, power cuts, mosquitto and the
+collector.
+"""
 
 import json
 import os
@@ -31,7 +33,14 @@ def broker(tmp_path):
 
 
 def simulate(tmp_path, broker, *options):
-    command = [sys.executable, "-m", "outpost_tools.cli", "simulate", "--broker", f"127.0.0.1:{broker.port}"]
+    command = [
+        sys.executable,
+        "-m",
+        "outpost_tools.cli",
+        "simulate",
+        "--broker",
+        f"127.0.0.1:{broker.port}",
+    ]
     return [*command, "--out", str(tmp_path / "boards"), *options]
 
 
@@ -49,16 +58,49 @@ def still_running(folder: Path):
 
 def test_boards_with_power_cuts_publish_and_drain(tmp_path, broker):
     log = tmp_path / "log"
-    collect = [sys.executable, "-m", "outpost_tools.cli", "collect", "--broker", f"127.0.0.1:{broker.port}"]
-    collector = children.start([*collect, "--log", str(log)], log=tmp_path / "collector.log", env=children.tools_environment())
+    collect = [
+        sys.executable,
+        "-m",
+        "outpost_tools.cli",
+        "collect",
+        "--broker",
+        f"127.0.0.1:{broker.port}",
+    ]
+    collector = children.start(
+        [*collect, "--log", str(log)],
+        log=tmp_path / "collector.log",
+        env=children.tools_environment(),
+    )
     try:
-        command = simulate(tmp_path, broker, "--boards", "2", "--seconds", "5", "--cuts", "3", "--interval-ms", "20")
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, env=children.tools_environment())
+        command = simulate(
+            tmp_path,
+            broker,
+            "--boards",
+            "2",
+            "--seconds",
+            "5",
+            "--cuts",
+            "3",
+            "--interval-ms",
+            "20",
+        )
+        done = subprocess.run(
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=children.tools_environment(),
+        )
         assert done.returncode == 0, done.stderr
     finally:
         assert children.stop(collector) == 0
     assert "MicroPython" in done.stderr and "32-bit" in done.stderr
-    frames = [f for path in segments.sealed_segments(log / "collector-1") for f in segments.read_segment(path)]
+    frames = [
+        f
+        for path in segments.sealed_segments(log / "collector-1")
+        for f in segments.read_segment(path)
+    ]
     stored = {(key.device, key.seq): frame.payload for frame in frames if (key := frame_key(frame))}
     events = json.loads((tmp_path / "boards" / "events.json").read_text())
     for device in ("board-1", "board-2"):
@@ -74,7 +116,9 @@ def test_boards_with_power_cuts_publish_and_drain(tmp_path, broker):
 def test_boards_that_cannot_drain_are_named_and_nothing_stays_behind(tmp_path, broker):
     """No collector: nothing is ever confirmed. SIGINT while it waits ends everything."""
     command = simulate(tmp_path, broker, "--boards", "2", "--seconds", "1", "--cuts", "0")
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=children.tools_environment())
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env=children.tools_environment()
+    )
     try:
         for line in process.stderr:
             if "draining" in line:
@@ -91,7 +135,14 @@ def test_boards_that_cannot_drain_are_named_and_nothing_stays_behind(tmp_path, b
 
 def test_a_board_that_fails_is_shown_with_its_words(tmp_path, broker):
     command = simulate(tmp_path, broker, "--boards", "1", "--seconds", "20", "--user", "x" * 65)
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30, env=children.tools_environment())
+    done = subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env=children.tools_environment(),
+    )
     assert done.returncode == 1
     assert "board-1 ended with status 1" in done.stderr and "key 'user'" in done.stderr
 

@@ -163,7 +163,10 @@ def test_a_very_short_run_still_cuts():
 
 def test_journal(tmp_path):
     path = tmp_path / "journal.txt"
-    path.write_bytes(b'boot 1 0badcafe\nok 0 [{"a": "b c"}]\nrefused 3\ncut 17 random\nboot 2 0badcafe\nok 1 half a li')
+    path.write_bytes(
+        b'boot 1 0badcafe\nok 0 [{"a": "b c"}]\nrefused 3\ncut 17 random\n'
+        b"boot 2 0badcafe\nok 1 half a li"
+    )
     assert read_journal(path) == [
         Entry("boot", "0badcafe"),
         Entry("ok", "0badcafe", 0, b'[{"a": "b c"}]'),
@@ -173,7 +176,9 @@ def test_journal(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("line", [b"ok 1 x", b"boot 1 a\nok x y", b"boot 1 a\nwhat 1", b"\n", b"boot 1"])
+@pytest.mark.parametrize(
+    "line", [b"ok 1 x", b"boot 1 a\nok x y", b"boot 1 a\nwhat 1", b"\n", b"boot 1"]
+)
 def test_damaged_journal_is_named_with_its_line(tmp_path, line):
     path = tmp_path / "journal.txt"
     path.write_bytes(line + b"\n")

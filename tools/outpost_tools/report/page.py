@@ -52,7 +52,8 @@ def render(report: Report, title: str) -> str:
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" '
         'href="data:,">'
-        f"<style>{_file('report.css')}</style><script>document.documentElement.className='js'</script></head>"
+        f"<style>{_file('report.css')}</style>"
+        "<script>document.documentElement.className='js'</script></head>"
         f"<body>{''.join(sections)}{_scripts(report, found)}</body></html>\n"
     )
 

@@ -1,5 +1,6 @@
-// The page is complete without this script, but for charts, sorting and filtering. Plotly and the series lie compressed in
-// the page and are unpacked when the first chart comes into view: a page that is only read stays light.
+// The page is complete without this script, but for charts, sorting and filtering. Plotly and the
+// series lie compressed in the page and are unpacked when the first chart comes into view: a page
+// that is only read stays light.
 "use strict";
 const ROWS_AT_FIRST = 50; // fleet.py hides the others until this script is there
 const $ = (selector, from = document) => from.querySelector(selector);
@@ -11,7 +12,8 @@ const escaped = (text) => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};
 
 async function unpack(id) {
   const packed = Uint8Array.from(atob($("#" + id).textContent), (c) => c.charCodeAt(0));
-  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(unpacked).text();
 }
 
 let loading = null;
@@ -30,23 +32,33 @@ function library() {
 function setUpList() {
   const body = $(".fleet tbody");
   if (!body) return;
-  const rows = all("tr", body), order = $("#order"), filter = $("#filter"), state = $("#state"), more = $("#more");
+  const rows = all("tr", body), order = $("#order"), filter = $("#filter");
+  const state = $("#state"), more = $("#more");
   let limit = ROWS_AT_FIRST, key = "", direction = 1;
   const name = (row) => $("button", row).textContent;
   const value = (row) => Number($(`[data-k="${key}"]`, row)?.dataset.v ?? NaN);
-  const place = new Map(rows.map((row, at) => [row, at])); // as the page came: what needs attention first
+  // as the page came: what needs attention first
+  const place = new Map(rows.map((row, at) => [row, at]));
   const byName = (a, b) => name(a).localeCompare(name(b), undefined, { numeric: true });
   const byValue = (a, b) => {
     const [x, y] = [value(a), value(b)];
-    if (isNaN(x) || isNaN(y)) return isNaN(x) - isNaN(y); // what is not known comes last in both directions
+    // what is not known comes last in both directions
+    if (isNaN(x) || isNaN(y)) return isNaN(x) - isNaN(y);
     return (x - y) * direction || place.get(a) - place.get(b);
   };
   function show() {
     const text = filter.value.trim().toLowerCase();
-    const fits = (row) => name(row).toLowerCase().includes(text) && (!state.value || ` ${row.dataset.s} `.includes(` ${state.value} `));
-    const compare = key === "" ? (a, b) => place.get(a) - place.get(b) : key === "name" ? (a, b) => byName(a, b) * direction : byValue;
+    const fits = (row) => name(row).toLowerCase().includes(text) &&
+      (!state.value || ` ${row.dataset.s} `.includes(` ${state.value} `));
+    const compare = key === "" ? (a, b) => place.get(a) - place.get(b)
+      : key === "name" ? (a, b) => byName(a, b) * direction
+      : byValue;
     const found = rows.filter(fits).sort(compare);
-    rows.forEach((row) => { row.hidden = true; row.classList.remove("later"); if (row.detail) row.detail.hidden = true; });
+    rows.forEach((row) => {
+      row.hidden = true;
+      row.classList.remove("later");
+      if (row.detail) row.detail.hidden = true;
+    });
     found.forEach((row, number) => {
       row.hidden = number >= limit;
       body.append(row);
@@ -55,10 +67,12 @@ function setUpList() {
     body.append(...rows.filter((row) => !fits(row)));
     more.hidden = found.length <= limit;
     more.textContent = `Show all ${found.length}`;
-    $("#shown").textContent = found.length ? `${Math.min(limit, found.length)} of ${rows.length} devices` : "no device fits";
+    $("#shown").textContent = found.length
+      ? `${Math.min(limit, found.length)} of ${rows.length} devices` : "no device fits";
     all(".fleet th").forEach((th) => {
       const sorted = key && th.dataset.k === key;
-      sorted ? th.setAttribute("aria-sort", direction > 0 ? "ascending" : "descending") : th.removeAttribute("aria-sort");
+      sorted ? th.setAttribute("aria-sort", direction > 0 ? "ascending" : "descending")
+        : th.removeAttribute("aria-sort");
     });
   }
   const sortBy = (k, d) => { [key, direction] = [k, d]; order.value = k; show(); };
@@ -89,7 +103,8 @@ function toggle(row, button) {
     const cell = row.detail.insertCell();
     cell.colSpan = row.cells.length;
     row.after(row.detail);
-    fill(cell, Number(row.dataset.i), JSON.parse(row.dataset.f)).catch((error) => failed(cell, error));
+    fill(cell, Number(row.dataset.i), JSON.parse(row.dataset.f))
+      .catch((error) => failed(cell, error));
   }
   row.detail.hidden = !row.open;
 }
@@ -102,7 +117,8 @@ function add(parent, tag, text, className) {
   return element;
 }
 
-const failed = (place, error) => add(place, "p", `The charts cannot be drawn: ${error.message}. They need a browser of 2023 or later.`);
+const failed = (place, error) => add(place, "p",
+  `The charts cannot be drawn: ${error.message}. They need a browser of 2023 or later.`);
 
 async function fill(cell, device, facts) {
   const list = add(cell, "ul", "", "facts-of");
@@ -112,7 +128,8 @@ async function fill(cell, device, facts) {
   const data = await library();
   wait.remove();
   gapsOf(cell, data.gaps[device]);
-  const charts = add(cell, "div", "", "charts"), values = data.values[device] ?? {}, late = data.delays[device], draw = [];
+  const charts = add(cell, "div", "", "charts"), draw = [];
+  const values = data.values[device] ?? {}, late = data.delays[device];
   data.metrics.forEach(([name, unit], number) => {
     if (!values[number]) return;
     const place = chartIn(charts, unit ? `${name} (${unit})` : name);
@@ -122,13 +139,19 @@ async function fill(cell, device, facts) {
     const place = chartIn(charts, "time from reading to arrival");
     draw.push(() => delays(place, data, device, ofDevice(late)));
   }
-  draw.forEach((one) => one()); // when all are there: the width of each depends on how many there are
-  if (!draw.length) add(cell, "p", "No reading of this device has a time: nothing to draw.", "quiet");
+  // when all are there: the width of each depends on how many there are
+  draw.forEach((one) => one());
+  if (!draw.length) {
+    add(cell, "p", "No reading of this device has a time: nothing to draw.", "quiet");
+  }
 }
 
 function gapsOf(cell, gaps) {
   if (!gaps) return;
-  const words = gaps.map(([stream, a, b, state]) => `${a === b ? a : `${a}–${b}`} of ${stream} (${state === "closed" ? "lost" : "may still come"})`);
+  const words = gaps.map(([stream, a, b, state]) => {
+    const range = a === b ? a : `${a}–${b}`;
+    return `${range} of ${stream} (${state === "closed" ? "lost" : "may still come"})`;
+  });
   add(cell, "p", `Missing: ${words.join(", ")}${gaps.length === 20 ? ", and maybe more" : ""}.`);
 }
 
@@ -140,14 +163,18 @@ function chartIn(charts, title) {
 
 // ---- charts
 
-const at = (data, bin) => new Date(data.origin + (bin + 0.5) * data.width).toISOString().slice(0, -1);
+const timeOf = (ms) => new Date(ms).toISOString().slice(0, -1);
+const at = (data, bin) => timeOf(data.origin + (bin + 0.5) * data.width);
 const times = (data, first, list) => list.map((_, n) => at(data, first + n));
 
 function layout(data, height, device) {
-  const axis = { gridcolor: "#e4e4e4", zeroline: false, linecolor: "#888", automargin: true, fixedrange: true };
+  const axis = {
+    gridcolor: "#e4e4e4", zeroline: false, linecolor: "#888", automargin: true, fixedrange: true,
+  };
   const range = [at(data, -1), at(data, data.bins)];
   return {
-    height, margin: { l: 8, r: 10, t: 20, b: 26 }, dragmode: false, paper_bgcolor: "white", plot_bgcolor: "white",
+    height, margin: { l: 8, r: 10, t: 20, b: 26 }, dragmode: false,
+    paper_bgcolor: "white", plot_bgcolor: "white",
     font: { family: "system-ui, sans-serif", size: 12, color: INK }, showlegend: false,
     hoverlabel: { bgcolor: "white", font: { color: INK } }, hovermode: "x",
     xaxis: { ...axis, range, nticks: 5 }, yaxis: { ...axis, nticks: 4 }, ...marks(data, device),
@@ -158,9 +185,17 @@ function marks(data, device) {
   const shapes = [], annotations = [];
   for (const [begin, end, letter, kind, whose] of data.outages) {
     if (whose !== -1 && whose !== device) continue;
-    const x = [begin, end].map((ms) => new Date(ms).toISOString().slice(0, -1));
-    if (end > begin) shapes.push({ type: "rect", x0: x[0], x1: x[1], y0: 0, y1: 1, yref: "paper", fillcolor: SHADE, line: { width: 0 }, layer: "below" });
-    annotations.push({ x: x[0], y: 1, yref: "paper", yanchor: "bottom", xanchor: "center", text: letter, hovertext: escaped(kind), showarrow: false, font: { size: 11 } });
+    const x = [begin, end].map(timeOf);
+    if (end > begin) {
+      shapes.push({
+        type: "rect", x0: x[0], x1: x[1], y0: 0, y1: 1, yref: "paper",
+        fillcolor: SHADE, line: { width: 0 }, layer: "below",
+      });
+    }
+    annotations.push({
+      x: x[0], y: 1, yref: "paper", yanchor: "bottom", xanchor: "center",
+      text: letter, hovertext: escaped(kind), showarrow: false, font: { size: 11 },
+    });
   }
   return { shapes, annotations };
 }
@@ -174,7 +209,8 @@ function bands(data, first, low, high) {
     while (n + 1 < low.length && low[n + 1] !== null) n++;
     const bins = [...Array(n - begin + 1).keys()].map((k) => k + begin), back = [...bins].reverse();
     found.push({
-      x: [...bins, ...back].map((k) => at(data, first + k)), y: [...bins.map((k) => high[k]), ...back.map((k) => low[k])],
+      x: [...bins, ...back].map((k) => at(data, first + k)),
+      y: [...bins.map((k) => high[k]), ...back.map((k) => low[k])],
       fill: "toself", fillcolor: BAND, line: { width: 0 }, mode: "lines", hoverinfo: "skip",
     });
   }
@@ -182,22 +218,36 @@ function bands(data, first, low, high) {
 }
 
 function metric(place, data, device, [first, mean, low, high]) {
-  const line = { x: times(data, first, mean), y: mean, mode: "lines+markers", marker: { size: 3, color: INK }, line: { color: INK, width: 1.3 }, hovertemplate: "%{y}<extra></extra>" };
-  Plotly.newPlot(place, [...(low ? bands(data, first, low, high) : []), line], layout(data, 150, device), CONFIG);
+  const line = {
+    x: times(data, first, mean), y: mean, mode: "lines+markers", marker: { size: 3, color: INK },
+    line: { color: INK, width: 1.3 }, hovertemplate: "%{y}<extra></extra>",
+  };
+  const traces = [...(low ? bands(data, first, low, high) : []), line];
+  Plotly.newPlot(place, traces, layout(data, 150, device), CONFIG);
 }
 
-const TICKS = [[1, "1 ms"], [10, "10 ms"], [100, "100 ms"], [1e3, "1 s"], [1e4, "10 s"], [6e4, "1 min"], [6e5, "10 min"], [36e5, "1 h"], [36e6, "10 h"], [864e5, "1 day"], [6048e5, "1 week"]];
-const ofDevice = ([first, p50, max]) => [["longest", "dot", first, max], ["median", "solid", first, p50]];
+const TICKS = [
+  [1, "1 ms"], [10, "10 ms"], [100, "100 ms"], [1e3, "1 s"], [1e4, "10 s"], [6e4, "1 min"],
+  [6e5, "10 min"], [36e5, "1 h"], [36e6, "10 h"], [864e5, "1 day"], [6048e5, "1 week"],
+];
+const ofDevice = ([first, p50, max]) => [
+  ["longest", "dot", first, max], ["median", "solid", first, p50],
+];
 
 function delays(place, data, device, lines, height = 190) {
   const traces = lines.map(([name, dash, first, list]) => ({
-    name, x: times(data, first, list), y: list.map((v) => (v === null ? null : Math.max(v, 1))), mode: "lines",
-    line: { color: INK, width: dash === "solid" ? 2 : 1.3, dash }, hovertemplate: `%{y:,.0f} ms<extra>${name}</extra>`,
+    name, x: times(data, first, list), mode: "lines",
+    y: list.map((v) => (v === null ? null : Math.max(v, 1))),
+    line: { color: INK, width: dash === "solid" ? 2 : 1.3, dash },
+    hovertemplate: `%{y:,.0f} ms<extra>${name}</extra>`,
   }));
   const plan = layout(data, height, device);
-  plan.yaxis = { ...plan.yaxis, type: "log", tickvals: TICKS.map((t) => t[0]), ticktext: TICKS.map((t) => t[1]) };
+  const tickvals = TICKS.map((t) => t[0]), ticktext = TICKS.map((t) => t[1]);
+  plan.yaxis = { ...plan.yaxis, type: "log", tickvals, ticktext };
   plan.showlegend = true;
-  plan.legend = { orientation: "h", x: 0, yref: "container", y: 0.01, yanchor: "bottom", itemwidth: 40 };
+  plan.legend = {
+    orientation: "h", x: 0, yref: "container", y: 0.01, yanchor: "bottom", itemwidth: 40,
+  };
   plan.margin.b = 62;
   Plotly.newPlot(place, traces, plan, CONFIG);
 }
@@ -211,9 +261,11 @@ function setUpFleetChart() {
     try {
       const data = await library(), [first, p50, p99, max] = data.fleet;
       place.textContent = "";
-      const differs = p99.filter((v, n) => v !== null && v < 0.9 * max[n]).length > p99.length / 4; // else it hides the longest
+      // where the 99 % hardly differ from the longest, their line would hide it
+      const differs = p99.filter((v, n) => v !== null && v < 0.9 * max[n]).length > p99.length / 4;
       const middle = differs ? [["99 %", "dash", first, p99]] : [];
-      delays(place, data, -1, [["longest", "dot", first, max], ...middle, ["median", "solid", first, p50]], 300);
+      const [longest, median] = ofDevice([first, p50, max]);
+      delays(place, data, -1, [longest, ...middle, median], 300);
     } catch (error) {
       failed(place, error);
     }

@@ -1,5 +1,6 @@
-// A Raspberry Pi Pico with the network stack of the Pico W (lwIP, mbedTLS), reached by PPP over a UART.
-// lwIP's options are the port's own, the same as the Pico W's: MEM_SIZE 8000, TCP_MSS 800, TCP_SND_BUF 6400.
+// A Raspberry Pi Pico with the network stack of the Pico W (lwIP, mbedTLS), reached by PPP over a
+// UART. lwIP's options are the port's own, the same as the Pico W's: MEM_SIZE 8000, TCP_MSS 800,
+// TCP_SND_BUF 6400.
 #include "boards/RPI_PICO/mpconfigboard.h"
 
 #undef MICROPY_HW_BOARD_NAME

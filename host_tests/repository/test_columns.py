@@ -1,0 +1,45 @@
+# cpython-only: reads the repository
+"""Lines have at most 100 columns, in every text file of the repository. A row of a Markdown table
+cannot be wrapped, so it may be longer; nor can the name of a test (noqa: E501)."""
+
+import subprocess
+
+from paths import REPOSITORY
+
+MOST_COLUMNS = 100
+MADE = (".lock", ".json", ".csv")  # written by programs
+
+
+def texts():
+    """(path, lines) of each text file that git tracks."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, check=True, text=True
+    ).stdout
+    for name in listed.split("\0"):
+        path = REPOSITORY / name
+        if not name or name.endswith(MADE) or not path.is_file():
+            continue
+        try:
+            yield name, path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue
+
+
+def too_long(name: str, lines: list[str]) -> list[str]:
+    return [
+        f"{name}:{number}: {len(line)} columns"
+        for number, line in enumerate(lines, 1)
+        if len(line) > MOST_COLUMNS
+        and not (name.endswith(".md") and line.startswith("|"))
+        and "# noqa: E501" not in line
+    ]
+
+
+def test_no_line_has_more_than_100_columns():
+    found = [fault for name, lines in texts() for fault in too_long(name, lines)]
+    assert not found, "\n".join(found)
+
+
+def test_a_long_line_is_found_and_a_table_row_may_be_long():
+    assert too_long("a.py", ["x" * 100, "x" * 101]) == ["a.py:2: 101 columns"]
+    assert too_long("a.md", ["| " + "x" * 101]) == []
