@@ -49,7 +49,7 @@ class _Context:
 
 
 class _Socket:
-    """Handshake inside write(), and faults as mbedTLS tells them."""
+    """Handshake inside write(), and faults as mbedTLS reports them."""
 
     def __init__(self, secure):
         self._secure = secure

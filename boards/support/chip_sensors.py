@@ -2,7 +2,7 @@
 
 `adc@26`: the voltage at pin 26, in mV. `ds18b20@22`: the first DS18B20 on pin 22, by the drivers
 `onewire` and `ds18x20` of micropython-lib, which the RP2 and ESP32 builds bring along. A reading of
-that one takes heap.
+that one allocates.
 """
 
 from micropython import const

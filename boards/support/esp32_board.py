@@ -64,7 +64,7 @@ class Esp32Board(WifiBoard):
         return lambda: converter.read_uv() // 1000
 
     def _prepare(self, wlan):
-        wlan.config(reconnects=0)  # else the port retries for ever, and never says what is wrong
+        wlan.config(reconnects=0)  # else the port retries indefinitely and reports nothing
 
     def _switch_off(self, wlan):
         wlan.active(False)

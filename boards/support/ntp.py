@@ -96,7 +96,7 @@ class NetTime:
         seconds = int.from_bytes(reply[40:44], "big")
         if reply[24:32] != self._question[40:] or not seconds:
             return None
-        if seconds < 0x80000000:  # the counter began anew in 2036
+        if seconds < 0x80000000:  # the counter restarted in 2036
             seconds += 0x100000000
         ms = (reply[44] << 8 | reply[45]) * 1000 >> 16
         ms += seconds % _DAY_S * 1000 + elapsed_ms(self._ticks_ms(), self._ask.sent_ms) // 2

@@ -237,7 +237,7 @@ def mtime_of(path):
 def check_leftovers(folder, names):
     """Files without a map are what a power cut left only if `unfinished` is beside them."""
     if "unfinished" not in names and numbers_in(names):
-        lost = "/map: gone, and its files may hold messages; release(force=True) gives them up"
+        lost = "/map: gone, and its files may hold messages; release(force=True) discards them"
         raise PinnedError(folder + lost)
 
 

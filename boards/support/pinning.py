@@ -1,15 +1,15 @@
-"""Makes, extends and gives up what `pinned.py` uses.
+"""Creates, extends and releases what `pinned.py` uses.
 
 A module of its own because a board needs it once, and RAM always.
 
-create() writes files of 4,096 bytes that begin with a marker each, and looks for the markers on the
-raw device. Each change of the folder ends with the rename of the map, which littlefs does wholly or
-not at all: a power cut leaves the old state or the new, or files without a map beside `unfinished`,
-where create() begins anew. Behind littlefs's back only blocks are changed (erased) that a file was
-just found to own.
+create() writes files of 4,096 bytes, each of which begins with a marker, and looks for the markers
+on the raw device. Each change of the folder ends with the rename of the map, which littlefs does
+wholly or not at all: a power cut leaves the old state or the new, or files without a map beside
+`unfinished`, where create() restarts. Blocks are erased past littlefs only when a file was just
+found to own them.
 
-64 blocks take an RP2040 10 s, 7 of them flash at typical times, and a worn chip a minute: give
-say() as `tell`, and whoever waits can wait for its next line (`outpost flash` does).
+64 blocks take an RP2040 10 s, 7 of them flash at typical times, and a worn chip a minute: pass
+say() as `tell`, and a tool can wait for its next line (`outpost flash` does).
 """
 
 import os
@@ -55,8 +55,8 @@ def create(raw, folder, count, random_id, board=b"", tell=None):
     May be repeated after a power cut.
 
     raw: the block device under the mounted littlefs. random_id: 8 random bytes, new at each call.
-    board: what tells this board from others (machine.unique_id()). tell: callable, gets the steps
-    done and in all, every 4 steps. Raises PinnedError, OSError of the filesystem.
+    board: what distinguishes this board from others (machine.unique_id()). tell: callable, gets the
+    steps done and in all, every 4 steps. Raises PinnedError, OSError of the filesystem.
     """
     if not 2 <= count <= _MOST_BLOCKS or raw.ioctl(_BLOCK_SIZE, 0) != _BLOCK_BYTES:
         raise PinnedError("pinned: 2 to 4096 blocks of 4,096 bytes on a device with such blocks")
@@ -74,11 +74,11 @@ def create(raw, folder, count, random_id, board=b"", tell=None):
 
 
 def grow(device, count, random_id, tell=None):
-    """Pin `count` blocks more, and give the new device.
+    """Pin `count` more blocks. Returns the new device.
 
-    The old one refuses all from now on: make and mount a new Outbox.
+    The old one refuses every call from now on: make and mount a new Outbox.
 
-    The new blocks come into the ring right behind the head, because the outbox looks for older
+    The new blocks come into the ring right after the head, because the outbox looks for older
     sectors in the blocks before it: every held sector keeps the neighbour that it has. Power cut:
     the old ring or the new one. Raises as create().
     """
@@ -107,7 +107,7 @@ def release(folder, outbox=None, force=False):
             folder + ": messages may be held; drain a mounted outbox and give it, or force=True"
         )
     if "map" in names_in(folder):
-        os.rename(folder + "/map", folder + "/unfinished")  # from here on create() may begin anew
+        os.rename(folder + "/map", folder + "/unfinished")  # from here on create() may restart
     for number in numbers_in(names_in(folder)):
         os.remove(path_of(folder, number))
     for name in ("map.new", "unfinished"):

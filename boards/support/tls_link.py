@@ -5,9 +5,9 @@ The proof is its certificate, with the host name.
 A module of its own, so that boards without TLS do not pay. The context is built once, at set-up,
 and serves every connection.
 
-The handshake does not block either: each call of the link goes one step and gives None, until it is
-done or the deadline has passed. MicroPython has no call for "handshake, but do not wait", and
-mbedTLS goes on with one inside read and write; only a write tells when it is over, by taking
+The handshake does not block either: each call of the link goes one step and returns None, until it
+is done or the deadline has passed. MicroPython has no call for "handshake, but do not wait", and
+mbedTLS goes on with one inside read and write; only a write shows when it is over, by taking
 something. So the first byte of CONNECT, the same in every MQTT version, is what is written: nothing
 leaves the board before the server is verified, and the stream leaves that byte out of its first
 write. What takes time is arithmetic, which no deadline can cut: one step may last 1 to 3 s on a
@@ -106,11 +106,11 @@ def status_of(fault):
 
 
 class TlsLink:
-    """The client's `link`: gives a stream, or None while the handshake lasts.
+    """The client's `link`: returns a stream, or None while the handshake lasts.
 
     Raises OSError(status or error number).
 
-    open_socket: callable, gives a connected non-blocking socket or raises OSError. context: has
+    open_socket: callable; returns a connected non-blocking socket or raises OSError. context: has
     wrap_socket(). time_is_set: callable, false as long as no certificate's dates can be judged.
     ticks_ms: callable.
     """

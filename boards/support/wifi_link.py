@@ -34,7 +34,7 @@ class WifiLink:
         self._host, self._port = host, port
         self._tcp = self._poller = None
         self._is_connected = False
-        self._since_ms = self._told = 0
+        self._since_ms = self._reported = 0
         self._tls = secure(self._give) if secure else None
 
     def __call__(self):
@@ -64,12 +64,12 @@ class WifiLink:
     def _has_time(self):
         """TLS judges dates, so it waits for the time.
 
-        Each time that nobody told it, the client shall hear so.
+        Each failure is reported to the client once.
         """
         if not self._tls or self._time.is_set:
             return True
-        told, self._told = self._told, self._time.failures
-        if self._told > told:
+        reported, self._reported = self._reported, self._time.failures
+        if self._reported > reported:
             raise OSError(_NTP_FAILED)
         return False
 

@@ -56,8 +56,8 @@ class AsyncClient:
     async def publish(self, topic, payload, qos=1, retain=False):
         """Hand over a message, and wait for room while there is none.
 
-        QoS 1, 2: gives its number, once it is stored.
-        QoS 0: waits for a connection, gives None once it is on its way. Raises PublishError for
+        QoS 1, 2: returns its number once it is stored.
+        QoS 0: waits for a connection, returns None once it is on its way. Raises PublishError for
         what waiting cannot mend.
         """
         while True:
@@ -70,7 +70,7 @@ class AsyncClient:
             await asyncio.sleep(self._idle_s)
 
     async def delivered(self, seq):
-        """Wait until message seq is done with.
+        """Wait until message seq is released.
 
         That is the server's acknowledgement, in collector mode the collector's word.
         """

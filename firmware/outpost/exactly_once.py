@@ -60,7 +60,7 @@ class ExactlyOnceSession(SubscribingSession):
         self.unnoted = 0  # counter: notes left out because the ring had no room for one
         self._note = bytearray(_FIXED_BYTES + 2 * _ARRIVED)
         self._note_end = _FIXED_BYTES  # before it, the identifiers that arrived and await PUBREL
-        self._is_noted = True  # the note on flash tells what is released
+        self._is_noted = True  # the note on flash says what is released
         if outbox.record_bytes < len(self._note) + _RECORD_OVERHEAD:
             raise ValueError("mqtt: QoS 2 needs an outbox with record_bytes of 86 or more")
         if outbox.note_length >= _FIXED_BYTES:

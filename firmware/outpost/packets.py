@@ -3,7 +3,7 @@
 Of 3.1.1 (OASIS; section numbers beside the functions) and 3.1 (IBM: WebSphere MQ Telemetry
 Transport, `../shared/seeds`). CONNECT is in `connect_packet.py`, SUBSCRIBE in `subscribing.py`.
 
-The put_…() functions write into the caller's buffer and give the offset behind that; the caller
+The put_…() functions write into the caller's buffer and return the offset after that; the caller
 made sure that it fits.
 """
 

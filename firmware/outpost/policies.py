@@ -41,7 +41,7 @@ class DropOldest(Outbox):
 class NewestPerTopic(Outbox):
     """When full, drops messages of which a newer one has the same topic. The newest of each topic
     is kept: written again at the young end under a new number. Topics beyond the first `topics` are
-    not told apart: their messages are dropped with the oldest.
+    not distinguished: their messages are dropped with the oldest.
 
     Keeps one block spare, and two buffers for the record that it writes again. Mount reads every
     message held. For broker mode: in collector mode the number in a payload must be the record's.

@@ -91,7 +91,7 @@ class Sectors:
         self.erases = 0
         self.storage_errors = 0  # programs that did not read back, or that the driver refused
 
-    # Every address is checked here, because rp2.Flash erases and programs whatever it is told to.
+    # Every address is checked here, because rp2.Flash erases and programs whatever it is asked to.
 
     def _read(self, block, offset):
         """Fill the buffer from the page that holds `offset`, _filled bytes. Returns where `offset`

@@ -27,7 +27,7 @@ NEWER = const(-12)  # mount: written by a newer format version; update the firmw
 GEOMETRY = const(-13)  # mount: formatted with another `align`; mount it with that one
 # last_error: the server sent what MQTT does not allow; the connection was closed
 PROTOCOL_ERROR = const(-20)
-REFUSED = const(-21)  # last_error: CONNACK said no; return_code tells why (1..5)
+REFUSED = const(-21)  # last_error: CONNACK refused; return_code says why (1..5)
 # last_error: no CONNACK, no PINGRESP, or the stream took nothing for response_ms
 TIMED_OUT = const(-22)
 LINK_LOST = const(-23)  # last_error: the stream ended or broke

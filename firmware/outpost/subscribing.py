@@ -97,7 +97,7 @@ class SubscribingSession(Session):
 
     def subscribe(self, topic_filter: bytes, qos: int = 0) -> int:
         """Subscribe: now, and again whenever the server has no session. OK, BAD_TOPIC, BAD_QOS, or
-        BUSY while an earlier request awaits its answer; the entry in `filters` tells the outcome.
+        BUSY while an earlier request awaits its answer; the entry in `filters` has the outcome.
 
         Allocates, as its packets do. Their identifier is the one farthest from those in flight.
         """

@@ -1,6 +1,6 @@
 """Time of day without the heap: a day number and its milliseconds.
 
-Seconds since 1970 pass 2^30, and an integer above that takes heap on a 32-bit board.
+Seconds since 1970 pass 2^30, and an integer above that allocates on a 32-bit board.
 Set it from what the board knows (NTP, RTC); between, it runs on the board's ticks. Call now() at
 least every few days.
 """

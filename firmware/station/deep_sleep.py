@@ -41,7 +41,7 @@ def wake(station, board, settings):
         until(client.is_drained)
         if station.status == _FULL:
             _measure(station, board)  # what was refused: there is room now, or there is not
-    client.close()  # programs only if something was acknowledged that no record tells of yet
+    client.close()  # programs only if no record has the latest acknowledgements
     board.stopped(client)
     if not board.stopping() or not client.is_drained():
         board.sleep(_rest_ms(station.clock, board.ticks_ms(), settings["interval_ms"]))

@@ -1,6 +1,6 @@
 """The device's settings: one JSON file, checked key by key before all else.
 
-A fault gives one line that names the key.
+A fault raises ValueError with one line that names the key.
 """
 
 import json

@@ -26,7 +26,7 @@ def drain(client, ticks_ms, timeout_ms, idle=None):
 class Station:
     """sensors: objects with name, unit (bytes), exponent, and read().
 
-    read() gives an integer, or None when there is no reading just now.
+    read() returns an integer, or None when there is no reading now.
     """
 
     def __init__(self, client, pack, clock, sensors, topic, interval_ms, now_ms):

@@ -10,7 +10,7 @@ bn, bt, n, u, v are SenML's. Outpost's labels, in the first record: sid (stream 
 the stream), boot (boot count), held (the oldest seq that the board still holds: what is missing
 below it will never come), ver (version of this message), up (seconds since boot). A pack without a
 set clock has up and no bt. (device, sid, seq) is the key of a message. A value is an integer and a
-decimal exponent, because a float takes heap.
+decimal exponent, because a float allocates.
 """
 
 from micropython import const
@@ -23,7 +23,7 @@ _NUMBER_BYTES = const(24)
 
 
 def put_integer(buf, at, value):
-    """Decimal digits of value (within 30 bits); gives the offset behind them."""
+    """Decimal digits of value (within 30 bits); returns the offset after them."""
     if value < 0:
         buf[at] = 0x2D
         at += 1
@@ -149,7 +149,7 @@ class Pack:
         return True
 
     def end(self):
-        """Close the pack; gives its length, 0 when no reading is in it."""
+        """Close the pack. Returns its length, 0 when it has no reading."""
         if self._open:
             return 0
         self.length = self._text(self.length, b"]")

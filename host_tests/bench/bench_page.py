@@ -128,7 +128,7 @@ def _loopback(section: dict) -> str:
     parts = [
         "<h2>Beside a raw socket loop</h2><p>QoS 1 publishes/s over loopback to mosquitto, "
         f"the firmware as boards get it, {section['writes_a_packet']:.2f} writes a packet. "
-        "raw waits in read(); raw_polling asks again and again, as a client that never blocks "
+        "raw waits in read(); raw_polling polls repeatedly, as a client that never blocks "
         f"must.</p><p class=quiet>{_spread_note(rows['raw'])}</p>"
     ]
     shown = {

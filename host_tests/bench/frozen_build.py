@@ -4,7 +4,7 @@ whose image holds it.
 The source package of the very MicroPython that the tests run, from Debian's archive, built here
 with gcc against Debian's 32-bit C library; nothing is installed. Left out of the build: ssl, ffi,
 btree, FAT. It lies in the cache beside the other interpreters; a firmware that changed is frozen
-anew, which takes seconds, and the result lies in build/ of this work tree: work trees share the
+again, which takes seconds, and the result lies in build/ of this work tree: work trees share the
 cache. Needs gcc, make and git; raises Unobtainable where it cannot.
 """
 

@@ -5,8 +5,8 @@ host_tests/bench/size_report.py.
 
 MODULE is a name as in `import`, BUILDER a function of size_instances.py.
 
-Prints `name bytes-in-use` at `=start`, behind each import, and with a builder at `=ready` and
-`=instance`, behind each the interpreter's word on its names; last `=modules` and which modules of
+Prints `name bytes-in-use` at `=start`, after each import, and with a builder at `=ready` and
+`=instance`, after each what the interpreter says of its names; last `=modules` and which modules of
 ours are loaded.
 """
 

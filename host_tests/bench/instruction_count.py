@@ -2,7 +2,7 @@
 on Linux for x86-64; CPython).
 
 For a program that runs under the 64-bit or the 32-bit x86 instruction set. It marks a stretch by
-writing to any file descriptor: b"\\x01B" and a name before it, b"\\x01E" behind it. Counted is what
+writing to any file descriptor: b"\\x01B" and a name before it, b"\\x01E" after it. Counted is what
 the process itself executes: a system call is one, each turn of a repeated string instruction is
 one. The two write() calls add a constant: mark an empty stretch to learn it. Deterministic where
 time is not. Some 40,000 instructions/s.

@@ -2,7 +2,7 @@
 port, and names of sets.
 
 Each call is made several times before it is counted, so that what happens once (a lookup cached, a
-sector opened) is behind it.
+sector opened) is over.
 """
 
 import gc
@@ -109,7 +109,7 @@ def ours():
 
 
 def chip(length):
-    """What the simulated chip takes of storing a message: one program and one read of so many
+    """What the simulated chip takes of storing a message: one program and one read of that many
     bytes. A board's driver is C.
     """
     device, view = RamChip(1), memoryview(bytearray(length))
@@ -200,8 +200,8 @@ def at_a_new_sector(outbox, topic, length):
 
 
 def stored(outbox, name, topic=TOPIC, length=PAYLOAD_BYTES, sectors=0):
-    """The second message of a sector, so that all begin at a like place; the oldest is so many
-    sectors' messages behind.
+    """The second message of a sector, so that all begin at a like place; the oldest is that many
+    sectors' messages before it.
     """
     for _ in range(2):
         at_a_new_sector(outbox, topic, length)
@@ -258,7 +258,7 @@ def stored_in_ram(outbox, name, length):
 
 
 def windows():
-    """The PUBACK of the oldest of so many in flight, and of the newest, which is out of order."""
+    """The PUBACK of the oldest of those in flight, and of the newest, which is out of order."""
     for window in (1, 4, 16):
         client = connected(RamOutbox(16), "window-%d" % window, window)
         for oldest in (True, False):
@@ -266,17 +266,17 @@ def windows():
             for _ in range(window):
                 client.publish(TOPIC, PAYLOAD, PAYLOAD_BYTES)
             while client.session.next_send < client.session.outbox.next_seq:
-                client._next()
+                client.session._start_message()
                 # sent, as far as the session knows; the broker does not see it
                 client.session.out_end = 0
             packet_id = (
                 1 + (client.session.base if oldest else client.session.outbox.next_seq - 1) % 65535
             )
             begin("window, PUBACK of the %s of %d" % ("oldest" if oldest else "newest", window))
-            client._puback(packet_id)
+            client.session._on_puback(packet_id)
             end()
             for seq in range(client.session.base, client.session.outbox.next_seq):
-                client._puback(1 + seq % 65535)
+                client.session._on_puback(1 + seq % 65535)
             client.session.now_ms = now_ms
 
 

@@ -115,7 +115,7 @@ class Segments(OnLittlefs):
 
 
 class JsonList(OnLittlefs):
-    """One file with all that is held, written anew at each change."""
+    """One file with all that is held, rewritten at each change."""
 
     name = "JSON list, rewritten"
 

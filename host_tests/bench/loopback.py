@@ -9,7 +9,7 @@ The firmware as boards run it (`outpost build`). A block is one process of the i
 broker of its own, all kinds in turns in each of its rounds; ratios with their spread over the
 blocks (spread.py) say more than rates, since machines are noisy. Section `loopback` of
 run_bench.py. Payload 64 bytes, topic 24. The raw loop keeps nothing and checks nothing. It waits in
-read(), which on an idle machine costs it the time to wake up; "raw_polling" asks again and again
+read(), which on an idle machine costs it the time to wake up; "raw_polling" polls repeatedly
 instead, as a client that never blocks must: the stricter limit.
 """
 

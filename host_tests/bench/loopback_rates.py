@@ -27,7 +27,7 @@ def per_second(count, start_us):
 
 
 class Raw:
-    """The limit: one write, one read, nothing kept. It waits in read(), or asks again and again as
+    """The limit: one write, one read, nothing kept. It waits in read(), or polls repeatedly as
     a client that never blocks.
     """
 

@@ -17,7 +17,7 @@ TIMES = 5
 
 
 def filled(blocks, tenths):
-    """A chip whose outbox went round once, then holds so many tenths of what it can."""
+    """A chip whose outbox went round once, then holds that many tenths of what it can."""
     flash = flash_in_ram(blocks, 256)
     outbox = Outbox(flash)
     outbox.format(b"01234567")

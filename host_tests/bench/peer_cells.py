@@ -75,7 +75,8 @@ def one(port, name, count):
     cell(row, "idle_heap", heap, idle, client, 0, IDLE_CALLS)
     cell(row, "reconnect_ms", reconnect_ms, client)
     cell(row, "reconnect_heap", heap, reconnect, client, 0, 5)
-    for qos in (0, 1):  # each time anew: the server puts out who had the client identifier before
+    # A new one each time: the server disconnects who had the client identifier before.
+    for qos in (0, 1):
         cell(row, "qos%d_writes" % qos, writes, name, port, qos, count)
         client = peer_clients.make(name, port)
         cell(row, "qos%d_locked" % qos, locked, client, qos)

@@ -41,7 +41,8 @@ def heap(client, qos, count):
 
 def one(port, name, count):
     row = {"name": name}
-    for qos in (0, 1):  # each time anew: the server puts out who had the client identifier before
+    # A new one each time: the server disconnects who had the client identifier before.
+    for qos in (0, 1):
         cell(row, "qos%d_heap" % qos, heap, peer_clients.make(name, port), qos, count)
         cell(row, "qos%d_writes" % qos, writes, name, port, qos, count)
     print(json.dumps(row))

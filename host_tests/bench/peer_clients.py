@@ -177,7 +177,7 @@ class Ours:
 
 
 class Raw:
-    """The limit: one write, one read, nothing kept. It waits in read(), or asks again and again as
+    """The limit: one write, one read, nothing kept. It waits in read(), or polls repeatedly as
     a client that never blocks.
     """
 

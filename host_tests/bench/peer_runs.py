@@ -74,7 +74,7 @@ def cell(row, name, measure, *args):
 
 
 def rate(client, qos, count):
-    """Publishes/s; those of QoS 0 are over when the server answers a QoS 1 publish behind them."""
+    """Publishes/s; those of QoS 0 are over when the server answers a QoS 1 publish after them."""
     start = ticks_us()
     publish(client, qos, count)
     if not qos:

@@ -234,7 +234,7 @@ def main() -> int:
     )
     parser.add_argument("--out", type=Path, default=OUTPUT, help="build/bench.json")
     help_ = (
-        "at most so many (odd) blocks a rate, for a short try: %(default)s; "
+        "at most that many (odd) blocks a rate, for a short try: %(default)s; "
         "with fewer the spread says less"
     )
     parser.add_argument("--blocks", type=int, default=spread.BLOCKS, help=help_)

@@ -236,8 +236,8 @@ class Bench:
         return heap + (points["=instance"].heap - points["=ready"].heap if instance else 0)
 
     def _with_passing(self, loaded: list[str]) -> list[str]:
-        """With the modules that are imported in a function, used and let go: they are on the board,
-        but not in its heap.
+        """With the modules that are imported in a function, used and unloaded: they are on the
+        board, but not in its heap.
         """
         sources = self.sources
         passing = {
@@ -248,7 +248,7 @@ class Bench:
         return sorted({*loaded, *passing})
 
     def in_order(self) -> list[str]:
-        """All files, each behind those that it imports."""
+        """All files, each after those that it imports."""
         wanted = {
             name: _imports(source) & self.sources.keys() for name, source in self.sources.items()
         }

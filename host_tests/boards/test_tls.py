@@ -102,7 +102,7 @@ def broker(request, certificates, tmp_path_factory):
     """
     need_mosquitto()
     with openssl_configuration(certificates, request.param):
-        # among so many ports one may be taken before mosquitto gets it
+        # among that many ports one may be taken before mosquitto gets it
         for tries_left in (2, 1, 0):
             one = tls_broker(tmp_path_factory.mktemp("broker"), certificates)
             one.tls_version = request.param

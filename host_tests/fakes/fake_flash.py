@@ -1,5 +1,5 @@
 """The chip of boards/UNIX over RAM, for tests: a power cut raises PowerCut, and the device is then
-mounted anew.
+mounted again.
 """
 
 import io

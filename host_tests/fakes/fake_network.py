@@ -74,7 +74,7 @@ class Radio:
         self.starts = self.failing_starts = self.start_ms = self.failed_start_ms = (
             self.longest_call_ms
         ) = 0
-        # the ESP32 port tries for ever unless told otherwise, and says "connecting"
+        # the ESP32 port tries indefinitely unless told otherwise, and says "connecting"
         self.gives_up = numbers is RP2
 
     def start(self):

@@ -6,7 +6,7 @@ told which blocks are not its own. The rules of boards/UNIX/nor_flash.py: bits o
 program; the outbox's that would raise one is refused loudly. To littlefs it happens as on the chip,
 and is counted: after a cut inside a flush it looks at one program unit only (32 bytes on ESP32) to
 tell whether what follows is erased; if it is not, it finds out by reading back, and takes another
-block. A cut inside a program of several pages leaves whole pages before it and erased ones behind
+block. A cut inside a program of several pages leaves whole pages before it and erased ones after
 it, because a chip takes page by page. MicroPython only (machine code). Read, program and erase take
 no heap.
 """
@@ -194,7 +194,7 @@ class Port:
             raise NorRuleError("program would raise bits: block %d offset %d" % (block, offset))
         return self._status(done)
 
-    def ioctl(self, op, arg):  # frames of at most 11 words, here and above: a larger one takes heap
+    def ioctl(self, op, arg):  # frames of at most 11 words, here and above: a larger one allocates
         if op == 4:
             return self.chip.blocks
         if op == 5:

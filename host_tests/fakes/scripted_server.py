@@ -96,7 +96,7 @@ class _Cursor:
 
     def take(self, count):
         if count > len(self.body):
-            raise Malformed("a field ends behind the packet")
+            raise Malformed("a field ends after the packet")
         found, self.body = self.body[:count], self.body[count:]
         return found
 

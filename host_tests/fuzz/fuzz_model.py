@@ -129,7 +129,7 @@ class Model:
         end = 2 + body[0] * 256 + body[1]
         at = end + (2 if qos else 0)
         if self.rx_bytes < at <= len(body):
-            return 0  # a topic that the buffer does not hold, nor the identifier behind it: skipped
+            return 0  # a topic that the buffer does not hold, nor the identifier after it: skipped
         if qos > (2 if self.qos_2 else 1) or (first & 8 and not qos) or end == 2 or at > len(body):
             return PROTOCOL_ERROR
         packet_id = body[end] * 256 + body[end + 1] if qos else -1

@@ -29,7 +29,7 @@ class Ops:
     @staticmethod
     def near(world: Any, number: int, data: bytes) -> None:
         """An acknowledgement (its first byte in data) of an identifier near the window's start:
-        number - 2 behind it.
+        number - 2 after it.
         """
         packet_id = id_of(max(0, world.session.base + number - 2))
         Ops.say(world, 0, (data[:1] or b"\x40") + b"\x02" + packet_id.to_bytes(2, "big") + data[1:])
@@ -49,7 +49,7 @@ class Ops:
 
     @staticmethod
     def acks(world: Any, number: int, data: bytes) -> None:
-        """PUBACK of the first so many in flight, in one segment."""
+        """PUBACK of the first ones in flight, in one segment."""
         one = world.model.connection
         found = sorted(one.flight.values(), key=lambda message: message.seq)[:number] if one else []
         Ops.say(
@@ -118,7 +118,7 @@ class Ops:
 
     @staticmethod
     def fail(world: Any, number: int, data: bytes) -> None:
-        """The next so many writes to flash fail."""
+        """The next few writes to flash fail."""
         world.fails = number
 
     @staticmethod
@@ -137,7 +137,7 @@ class Ops:
 
     @staticmethod
     def link(world: Any, number: int, data: bytes) -> None:
-        """The next so many calls of link() raise; from 16 on give None."""
+        """The next few calls of link() raise; from 16 on give None."""
         world.link_fails, world.link_gives_none = number & 15, number > 15
 
     @staticmethod

@@ -71,7 +71,7 @@ class SteadyOutbox:
         return True
 
     def discard_through(self, seq: int) -> None:
-        """Bit i of acked: message oldest_seq + 1 + i is done with."""
+        """Bit i of acked: message oldest_seq + 1 + i is released."""
         seq = min(seq, self.next_seq - 1)
         done = self.acked << 1
         while self.oldest_seq <= seq or done & 1:

@@ -245,7 +245,7 @@ class Mutator:
         return bytes(new[:MOST_BYTES])
 
     def _packet(self, program: Program) -> None:
-        """A whole packet before or behind what the server says."""
+        """A whole packet before or after what the server says."""
         at = self._with_data(program)
         if at >= 0 and program[at][0] == "say":
             word, number, data = program[at]

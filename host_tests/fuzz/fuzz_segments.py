@@ -20,7 +20,7 @@ _COUNTERS = ("received", "ignored", "skipped", "acknowledged", "handler_errors",
 
 
 def run_segments(firmware: Firmware, program: Program) -> None:
-    """Each mode in turn, by the number behind `start`."""
+    """Each mode in turn, by the number after `start`."""
     mode = _MODES[program[0][1] % len(_MODES) if program else 0]
     segments = [data for word, _, data in program if word == "say"]
     whole = b"".join(segments)[:_MOST]

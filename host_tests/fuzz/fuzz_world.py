@@ -131,7 +131,7 @@ class Taking:
 
 
 class World:
-    """target: a key of MODES, with "_flash" behind it for the outbox of the firmware on a chip that
+    """target: a key of MODES, with "_flash" appended for the outbox of the firmware on a chip that
     can lose its power.
     """
 

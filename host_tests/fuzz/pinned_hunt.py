@@ -292,7 +292,7 @@ class Hunt:
         drive.leave()
 
     def check_release(self, files, model):
-        """All is there still, or nothing and create() can begin anew."""
+        """All is there still, or nothing and create() can start over."""
         drive = Drive(self.twin, self.geometry[0], "/twin")
         files.check("/twin")
         port = Port(self.twin, self.geometry[2], is_outbox=True)

@@ -261,8 +261,8 @@ class ForkingFlash(NorFlash):
 class Hunt:
     """One load on one geometry. cuts, second_cuts, most_duplicates: what happened.
 
-    busy: of 16 steps so many append. warm_up: steps before the first cut, so that a large ring has
-    gone round.
+    busy: of 16 steps that many append. warm_up: steps before the first cut, so that a large ring
+    has gone round.
     """
 
     def __init__(self, geometry, load, seed, outbox_class=None):
@@ -288,7 +288,7 @@ class Hunt:
         return text + b"x" * (random.getrandbits(16) % 440)
 
     def step(self, model, outbox):
-        """A message in, or one done with; now and then what the load has besides."""
+        """A message in, or one released; now and then what the load has besides."""
         dice = random.getrandbits(4)
         if dice < self.load.busy:
             model.append(outbox, self._payload(model.next_seq))

@@ -273,7 +273,7 @@ class Soak:
         board, client = self.board, self.board.client
         gc.collect()
         self.heap = gc.mem_alloc() if hasattr(gc, "mem_alloc") else 0
-        if day == 7:  # behind the first restart
+        if day == 7:  # after the first restart
             self.first_heap = self.heap
         assert day < 8 or self.heap <= self.first_heap + 256, "the heap grows: %d, %d" % (
             self.first_heap,

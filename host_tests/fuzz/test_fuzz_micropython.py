@@ -64,7 +64,7 @@ class Heap:
             bench.connect()
         for _ in range(2):
             bench.client.publish(TOPIC, b"x", 1)
-        bench.now_ms += 2000  # collector mode waits so long for the collector's word
+        bench.now_ms += 2000  # collector mode waits that long for the confirmation
         bench.poll(4)
         bench.stream.length = 0
 

@@ -32,7 +32,7 @@ def report(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def figures(text: str, first_word: str) -> list[int]:
-    """The first two numbers of 3 digits and more in the line that begins so, behind its title."""
+    """The first two numbers of 3 digits and more in the line that begins so, after its title."""
     line = next(line for line in reversed(text.splitlines()) if line.startswith(first_word))
     return [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]{2,}", line)]
 

@@ -93,7 +93,7 @@ def connect(client):
 
 
 def fail(client, times=1):
-    """Until connecting has failed so many times; how long the longest poll() took."""
+    """Until connecting has failed that many times; how long the longest poll() took."""
     failures, start, longest = client.failures, board.ticks_ms(), 0
     while client.failures < failures + times and elapsed_ms(board.ticks_ms(), start) < _LIMIT_MS:
         before = board.ticks_ms()
@@ -148,7 +148,7 @@ def flood(client, topic):
 
 
 def take(client, count):
-    """Until so many messages came in since the start, and a moment longer: there might be one too
+    """Until that many messages came in since the start, and a moment longer: there might be one too
     many.
     """
     until(client, lambda: len(messages) >= count)

@@ -218,7 +218,7 @@ class ScriptedBroker:
         return mids
 
     def silent(self, seconds):
-        """True when not one byte comes for so long."""
+        """True when not one byte comes for that long."""
         self._link.settimeout(seconds)
         try:
             return not self._buffer and self._link.recv(1) is None

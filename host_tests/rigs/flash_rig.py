@@ -120,7 +120,7 @@ class Rig(PtyBoard):
 
     def mpremote(self, *words: object) -> str:
         """What it prints. A board that is just starting may swallow its Ctrl-C; then mpremote waits
-        for ever: one tries again.
+        indefinitely: one tries again.
         """
         command = [*MPREMOTE, "connect", self.port, *map(str, words)]
         for limit_s in _MPREMOTE_LIMITS_S:

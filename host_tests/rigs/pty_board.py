@@ -62,7 +62,7 @@ class PtyBoard:
         return self._running
 
     def power_cut(self):
-        """And power again: the board starts anew, the port stays."""
+        """And power again: the board restarts, the port stays."""
         self._child.kill()
 
     def _start(self, how):

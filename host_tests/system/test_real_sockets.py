@@ -19,7 +19,7 @@ from outpost_tools.common.interpreters import REQUIRED_ARCHITECTURES, find_micro
 from paths import PRODUCT, STUBS, joined
 from scripted_server import Connection, ScriptedServer, answer, encode
 
-# a busy machine's share; a client that waits for an answer takes response_ms or for ever
+# a busy machine's share; a client that waits for an answer takes response_ms, or indefinitely
 LONGEST_POLL_MS = 1000
 
 

@@ -28,11 +28,11 @@ def test_every_module_is_compiled_under_its_own_name(tmp_path, capsys):
         assert {path.name for path in (tmp_path / room.name).iterdir()} == sources and len(
             sources
         ) > 5
-    client = (tmp_path / "outpost" / "client.mpy").read_bytes()
-    assert b"on_acknowledged" in client and b"outpost/client.py" in client
+    session = (tmp_path / "outpost" / "session.mpy").read_bytes()
+    assert b"on_acknowledged" in session and b"outpost/session.py" in session
     printed = capsys.readouterr().out
-    size = (FIRMWARE / "outpost" / "client.py").stat().st_size
-    assert f"outpost/client.py{size:>23}{len(client):>10}" in printed
+    size = (FIRMWARE / "outpost" / "session.py").stat().st_size
+    assert f"outpost/session.py{size:>22}{len(session):>10}" in printed
 
 
 def test_build_writes_what_flash_copies(tmp_path):

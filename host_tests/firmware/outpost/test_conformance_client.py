@@ -111,7 +111,7 @@ class TestConnect(unittest.TestCase):
 
     def test_clean_session_asks_for_a_new_one_each_time_and_keeps_nothing_of_the_old(self):
         """The outbox is the application's store, not the session's state: its messages go again,
-        subscriptions are asked anew.
+        subscriptions are requested again.
         """
         bench = BareBench(clean=True)
         for _ in range(3):
@@ -396,7 +396,7 @@ class TestSubscribe(unittest.TestCase):
 
     def test_a_requested_qos_that_a_server_must_not_accept_is_refused(self):
         """3 breaks the protocol; 2 without the class for it would bring messages that close the
-        connection, for ever.
+        connection, indefinitely.
         """
         for bench, qos in ((connected("exactly once"), 3), (connected(), 3), (connected(), 2)):
             self.assertEqual(bench.session.subscribe(b"a", qos), status.BAD_QOS)

@@ -91,7 +91,7 @@ class TestFifo(unittest.TestCase):
         fill(outbox, 20)
         for seq in (3, 1, 16):
             self.assertTrue(outbox.discard(seq))
-        self.assertFalse(outbox.discard(17))  # more than 16 behind the oldest
+        self.assertFalse(outbox.discard(17))  # more than 16 after the oldest
         self.assertFalse(outbox.discard(20))  # not yet stored
         self.assertEqual(outbox.oldest_seq, 0)
         outbox.discard(0)

@@ -21,7 +21,7 @@ class NoCrc(Outbox):
 
 
 class NoSeal(Outbox):
-    """Mutant: appends behind a torn record."""
+    """Mutant: appends after a torn record."""
 
     def _rest_is_blank(self, block, offset):
         return (block == self._head and offset > 32) or Outbox._rest_is_blank(self, block, offset)

@@ -702,8 +702,8 @@ class TestSegments(unittest.TestCase):
         self.assertEqual(bench.session.received, 1)
 
     def test_a_sound_topic_that_the_buffer_does_not_hold_is_skipped(self):
-        """It cannot be acknowledged, its identifier being behind the buffer. Closed, it would come
-        again for ever.
+        """It cannot be acknowledged, its identifier being past the buffer. Closed, it would come
+        again indefinitely.
         """
         for qos in (0, 1):
             bench = connected(keep_alive_s=0)

@@ -20,10 +20,9 @@ HOMONYMS = {
         "in_flight.py": "as session.py",
     },
     "_MOST_BYTES": {"dns.py": "of a DNS answer; in ram_outbox.py, of a message"},
-    "_CONNECT_MS": {"UNIX/board.py": "the simulator's TCP; a board waits longer"},
+    "_CONNECT_MS": {"socket_link.py": "the simulator's TCP; a board waits longer"},
     "_FIRST_WAIT_MS": {"ntp.py": "between questions; in client.py, between connections"},
     "_LONGEST_MS": {"rp2_board.py": "of a sleep; in crash_log.py, of a pause"},
-    "_WATCHDOG": {"RPI_PICO2_W/board.py": "a register of the RP2350; the other is the RP2040's"},
 }
 # One number under two names: the copy, and what it stands for.
 SAME = (

@@ -168,7 +168,7 @@ def _nothing(client):
 
 class Checks(unittest.TestCase):
     def check(self, world, what, sent=None, connects=False):
-        """sent: callable, counts the questions that went out; the turns to look at begin behind
+        """sent: callable, counts the questions that went out; the turns to look at begin after
         one.
 
         connects: the client does all along.

@@ -1,5 +1,5 @@
-"""Many boards in collector mode, cheaply: a thread that publishes on one raw connection, hears the
-words, and sends again.
+"""Many boards in collector mode, cheaply: a thread that publishes on one raw connection, receives
+the words, and sends again.
 
 What a board does (firmware/outpost/durable.py), without its flash: numbers are kept until a word
 confirms them; what stays unconfirmed for RESEND_S is sent again from the first such number on.
@@ -22,7 +22,7 @@ _PART = 200
 
 
 class Boards:
-    """`count` devices, `messages` in all, a share of them twice. `allowed`: so many may be
+    """`count` devices, `messages` in all, a share of them twice. `allowed`: that many may be
     published by now.
 
     `sent[device]`: the payloads, by number.

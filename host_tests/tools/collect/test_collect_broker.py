@@ -85,7 +85,7 @@ def test_confirmation_is_given_again_for_duplicates_and_after_a_restart(tmp_path
 
 
 def test_messages_in_cbor_are_stored_and_confirmed(tmp_path, mosquitto):
-    """Also with a bad reading, which goes to quarantine: its board must not send it for ever."""
+    """With a bad reading too, which is quarantined: its board must not send it indefinitely."""
     head = {-2: "b1/", "sid": STREAM, "boot": 1, "held": 0, "ver": 1, 0: "x"}
     packs = [
         cbor2.dumps([head | {"seq": seq, 2: value}])

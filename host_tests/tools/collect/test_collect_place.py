@@ -59,7 +59,7 @@ def collector(tmp_path, mosquitto):
 
 @pytest.fixture
 def board(mosquitto):
-    """Publishes, and hears the words."""
+    """Publishes, and receives the confirmations."""
     watcher = Watcher(mosquitto)
     yield watcher
     disconnect(watcher.client)

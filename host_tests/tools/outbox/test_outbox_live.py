@@ -175,7 +175,7 @@ def journal(folder):
 
 
 class Spoiler:
-    """Damages the first byte of the base64 text of block 1, so many times."""
+    """Damages the first byte of the base64 text of block 1, that many times."""
 
     def __init__(self, times):
         self.times, self.left = times, times
@@ -273,7 +273,7 @@ def test_a_silent_port(is_linked, folder, capsys):
 
 
 def test_a_port_that_never_stops_talking(folder, capsys):
-    """Something else than a board: mpremote alone would read for ever."""
+    """Something else than a board: mpremote alone would read indefinitely."""
     with PtyBoard([], folder, "", "") as found:
         ended = threading.Event()
         talker = threading.Thread(target=talk, args=(found, ended), daemon=True)

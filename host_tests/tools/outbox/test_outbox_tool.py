@@ -1,5 +1,5 @@
 # cpython-only: tests a desktop tool
-"""`outpost outbox` finds in an image what the firmware finds, behind damage more, and never what
+"""`outpost outbox` finds in an image what the firmware finds, after damage more, and never what
 was not written.
 
 Two implementations of `firmware/OUTBOX_FORMAT.md` check each other.
@@ -262,7 +262,7 @@ def test_random_bytes_that_begin_like_an_outbox_invent_nothing():
 
 
 def with_header(data, block, **changes):
-    """The image with fields of one header changed and its CRC made to fit; records behind it are
+    """The image with fields of one header changed and its CRC made to fit; records after it are
     then not valid.
     """
     header = bytearray(data[block * 4096 : block * 4096 + 28])

@@ -102,7 +102,7 @@ def clockless(spark, tmp_path_factory):
     )
     assert job.run(spark, log, tables_dir) == 1
     early = times(tables_dir)
-    # Boot 9: its untimed reading was stored, and sent only after the reboot to boot 10, behind
+    # Boot 9: its untimed reading was stored, and sent only after the reboot to boot 10, after
     # younger messages.
     put(log, message(2, 7, up=172_830, bt=T0 + 172_830), message(3, 7, up=172_840, bt=T0 + 172_841))
     put(
@@ -180,7 +180,7 @@ def test_compaction_moves_placed_readings_to_their_day_and_changes_no_table(spar
 
 
 def test_a_run_after_compaction_and_one_before_it_give_the_same(spark, clockless):
-    """Late rows of a compacted day, in gold made anew for that day alone."""
+    """Late rows of a compacted day, in gold recreated for that day alone."""
     log, tables_dir, _ = clockless
     put(log, message(4, 7, up=172_850, bt=T0 + 172_850), message(2, 7, up=172_830, bt=T0 + 172_830))
     assert job.run(spark, log, tables_dir) == 1

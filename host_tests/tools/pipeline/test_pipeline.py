@@ -28,7 +28,7 @@ from pipeline_features import *  # noqa: F403  more tests, here because they sha
 pytestmark = pytest.mark.timeout(900)
 BOARDS = [
     Board("board-1", "00000001"),
-    # the same board, outbox formatted anew
+    # the same board, outbox formatted again
     Board("board-1", "000000f1", clock_ms=START_MS + 3_600_000, boot=9),
     Board("board-2", "00000002", clock_ms=START_MS - WEEK_MS),
     Board("board-3", "00000003", clock_ms=None),

@@ -1,4 +1,4 @@
-"""Several collectors on one shared subscription: each tells the others what it stored.
+"""Several collectors on one shared subscription: each reports to the others what it stored.
 
 The rule. A *statement* of collector C says of a stream: "these numbers are in my log, fsynced" (or
 below a `held` in it), and "all below `base` was confirmed". A *confirmation*, "durable up to N", is

@@ -5,7 +5,7 @@ this is the definition of a valid message. `pipeline/decode.py` reads plain mess
 fast by the same labels and limits, and passes on what is not plain; a test compares them row for
 row. `key_of()` checks no more than the key, for the collector: it takes half the time.
 
-The first byte tells the format: 0x80 to 0x9f begins a CBOR array, everything else is JSON.
+The first byte determines the format: 0x80 to 0x9f begins a CBOR array, everything else is JSON.
 """
 
 from __future__ import annotations

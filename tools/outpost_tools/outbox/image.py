@@ -32,7 +32,7 @@ class State(StrEnum):
     """What a message is."""
 
     HELD = "held"
-    ACKED = "acked"  # done with, out of order: an older one is held
+    ACKED = "acked"  # released out of order: an older one is held
     FREED = "freed"
     SUPERSEDED = (
         "superseded"  # given up after a failed program: a later sector uses its number again
@@ -116,7 +116,7 @@ class Image:
 
     @property
     def unreadable(self) -> int:
-        """Numbers from `oldest` on that are neither done with nor readable."""
+        """Numbers from `oldest` on that are neither released nor readable."""
         readable = {
             m.seq
             for m in self.messages
