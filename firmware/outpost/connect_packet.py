@@ -1,8 +1,25 @@
-"""Encodes CONNECT (3.1), once, when a session is made; the module is then unloaded.
+"""Checks a session's options and encodes CONNECT (3.1), once, when a session is made; the module is
+then unloaded.
 
 Must not know a session. Imports nothing: what it imports would stay. Allocation: the packet,
 and as much again while it is put together.
 """
+
+_LIMITS = (
+    ("keep_alive_s", 0, 65_535),
+    ("window", 1, 16),
+    ("rx_bytes", 4, 0xFFFFFFF),
+    ("in_flight_bytes", 0, 0x1FFFFFFF),
+    ("response_ms", 1, 0x1FFFFFFF),
+    ("level", 3, 4),
+)
+
+
+def check_options(*values):
+    """Values of the options in _LIMITS, in their order. ValueError names the first out of range."""
+    for (name, least, most), value in zip(_LIMITS, values):
+        if not least <= value <= most:
+            raise ValueError("session: %s must be %d to %d, not %s" % (name, least, most, value))
 
 
 def _field(data):

@@ -78,10 +78,9 @@ class Session(Reader):
         self, outbox, client_id, keep_alive_s=60, window=16, rx_bytes=4, in_flight_bytes=0,
         response_ms=10_000, clean=False, will=None, user=None, password=None, level=4,
     ):  # fmt: skip
-        from outpost.connect_packet import encode_connect
+        from outpost.connect_packet import check_options, encode_connect
 
-        if not 1 <= window <= _MOST_IN_FLIGHT:
-            raise ValueError("mqtt: window")
+        check_options(keep_alive_s, window, rx_bytes, in_flight_bytes, response_ms, level)
         # What each poll() reads is made first: it then has the place that its hash names.
         self.now_ms = 0  # ticks, set by the owner
         self.check_ms = 0  # ticks from which there may be something to do other than to receive

@@ -180,10 +180,21 @@ class TestConnection(unittest.TestCase):
 
 
 class TestOptions(unittest.TestCase):
-    def test_window_outside_1_to_16_is_refused_at_set_up(self):
-        for window in (0, 17):
-            with self.assertRaises(ValueError):
-                make(window=window)
+    def test_an_option_out_of_range_is_named_at_set_up(self):
+        for name, values in (
+            ("window", (0, 17)),
+            ("keep_alive_s", (-1, 65_536)),
+            ("rx_bytes", (3,)),
+            ("in_flight_bytes", (-1,)),
+            ("response_ms", (0,)),
+            ("level", (2, 5)),
+        ):
+            for value in values:
+                try:
+                    make(**{name: value})
+                    raise AssertionError("%s %d was taken" % (name, value))
+                except ValueError as error:
+                    self.assertTrue(name in str(error) and str(value) in str(error), error)
 
     def test_an_option_that_does_not_exist_is_named(self):
         for kind in (Session, SubscribingSession, StreamingSession):
