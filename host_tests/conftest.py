@@ -37,15 +37,28 @@ collect_ignore = [
 ]
 
 
+def _fails(reason: str) -> bool:
+    """With CI=true a test skipped because something is missing has failed: nobody reads the skips
+    of a green run."""
+    is_missing = reason.removeprefix("Skipped: ").startswith("missing")
+    return is_missing and os.environ.get("CI") == "true"
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """With CI=true a test skipped because something is missing has failed: nobody reads the skips
-    of a green run.
-    """
     report = yield
     reason = str(call.excinfo.value) if call.excinfo else ""
-    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI") == "true":
-        if reason.removeprefix("Skipped: ").startswith("missing"):
-            report.outcome = "failed"
-            report.longrepr = f"{item.nodeid}: skipped although CI=true: {reason}"
+    if report.skipped and not hasattr(report, "wasxfail") and _fails(reason):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid}: skipped although CI=true: {reason}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """A file that skips itself when it is imported."""
+    report = yield
+    if report.skipped and _fails(reason := str(report.longrepr[2])):
+        report.outcome = "failed"
+        report.longrepr = f"{collector.nodeid}: skipped although CI=true: {reason}"
     return report

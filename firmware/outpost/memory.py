@@ -34,15 +34,8 @@ try:
         raise ValueError
     del check
 except (ImportError, AttributeError, SyntaxError, ValueError):
-    # No native emitter, or an .mpy of another architecture.
-    from outpost.portable import (  # noqa: F401 - handed on
-        copy,
-        fill,
-        puback_id,
-        put_prefix,
-        put_publish,
-        u32,
-    )
+    # No native emitter, or an .mpy of another architecture. They are used from here: F401.
+    from outpost.portable import copy, fill, puback_id, put_prefix, put_publish, u32  # noqa: F401
 
 
 def unload(name):

@@ -50,12 +50,7 @@ def fill(buf: ptr8, count: int):
 
 @micropython.viper
 def put_publish(
-    tx: ptr8,
-    head: int,
-    source: ptr8,
-    start: int,
-    topic_length: int,
-    length: int,
+    tx: ptr8, head: int, source: ptr8, start: int, topic_length: int, length: int
 ) -> int:
     """See `memory.py`. The first three names are in registers: `tx` and `source` move, `head`
     counts."""

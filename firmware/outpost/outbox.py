@@ -158,11 +158,7 @@ class Outbox(Sectors):
     # --- Append ---
 
     def append(
-        self,
-        topic: "bytes | bytearray",
-        payload: "bytes | bytearray",
-        length: int,
-        flags: int = 0x10,
+        self, topic: "bytes | bytearray", payload: "bytes | bytearray", length: int, flags=0x10
     ) -> int:
         """Store payload[:length] under topic (bytes). flags: QoS << 4 | RETAIN << 6. OK, FULL,
         TOO_BIG, BUSY, STORAGE.

@@ -36,7 +36,7 @@ def widen(outbox: "Outbox"):
     MicroPython finds fields by hash, and grows their table only when it is full, by a quarter. The
     46 fields would fill 46 of 47 places, and a name whose own place is taken is searched for
     through most of them. A stored QoS 1 message takes 11,000 cycles less so
-    (host_tests/rp2040/cycles.py).
+    (host_tests/rigs/rp2040/cycles.py).
     """
     names = [name for name in builtins.__dict__ if name[0] != "_"][:_FIELDS]
     for name in names:

@@ -1,6 +1,6 @@
 """An outbox in RAM, for a program that needs no promise over a reset; and what every outbox does.
 
-The contract, which sessions and the station rely on (`host_tests/test_outbox_contract.py`):
+The contract, which sessions and the station rely on (`test_outbox_contract.py`):
 
     append(topic, payload, length, flags)  stores a message: OK, FULL, TOO_BIG, BUSY, STORAGE
     reserve(length)       makes room for topic and payload of that length: status as append()

@@ -4,7 +4,7 @@ Memory is one buffer of fixed size. A packet longer than the buffer is skipped i
 bytes are kept (the topic and packet identifier of a PUBLISH are among them), the rest is dropped as
 it arrives. Hostile lengths end in an error, never in a growing buffer.
 
-Must not know what a packet means, but for which hook is its own: see `session.py`. Allocation: the
+Must not know what a packet means, only which hook it belongs to: see `session.py`. Allocation: the
 buffer, at construction.
 """
 # pyright: reportAttributeAccessIssue=false

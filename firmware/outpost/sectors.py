@@ -36,6 +36,11 @@ _ERASE = const(6)
 class Sectors:
     """The flash side of the outbox: reads and checks headers and records, programs those of the
     head sector, the one that records are appended to.
+
+    Programs and reads go to _raw: the device, or the one that its direct() names, which has block
+    _place[n] for the ring's block n. Erases go to _device, since a pinned device checks before the
+    first one that the block still belongs to its file. A record from number _cursor_end on was
+    given up, because its program failed, and the number used again in the next sector.
     """
 
     # What is wrong with the newest sector, as mount() found it:
@@ -65,15 +70,11 @@ class Sectors:
         self._salt = 0  # CRC of its header
         self._offset = _BLOCK_BYTES  # its next free byte; 4,096: nothing is appended any more
         self._has_header = True  # False: its header goes out with its first record
-        # The cursor, at the next record to read. A record from number _cursor_end on was given up,
-        # because its program failed, and the number used again in the next sector.
+        # The cursor, at the next record to read:
         self._cursor_seq = -1  # its number; -1: the cursor is nowhere
         self._cursor_block = self._cursor_offset = 0
         self._cursor_salt = 0  # CRC of that sector's header
         self._cursor_end = 0  # first number of the sector after it
-        # Programs and reads go to _raw: the device, or the one that its direct() names, which has
-        # block _place[n] for the ring's block n. Erases go to _device, since a pinned device checks
-        # before the first one that the block still belongs to its file.
         self.buffer = bytearray(outbox_setup.buffer_bytes(device, record_bytes, align, page_bytes))
         self._views = outbox_setup.views(self.buffer, page_bytes)  # [n]: its first n pages
         self._raw, self._place = outbox_setup.direct(device)

@@ -70,6 +70,18 @@ class Session(Reader):
     response_ms: the connection is dead when that long passes without CONNACK, PINGRESP, or the
     stream's taking a whole packet. clean, will, user, password, level: see `connect_packet.py`.
     ValueError names an option that is out of its range, TypeError one that is unknown.
+
+    The window. Messages are sent in the order of their numbers, acknowledged in any.
+
+               base          next_send            high               outbox.next_seq
+                v                v                  v                       v
+         freed  |  10   11   12  |  13    14    15  |  16    17    18    19  | not yet published
+                |   in flight    |  sent before the |     never sent         |
+                |  _acked = 0b100|  link broke: DUP |                        |
+
+    Bit i of _acked: message base + i is acknowledged; bit 0 never is, the window slides.
+    maybe_sent: messages below it may have been sent before the last power cut: DUP as well.
+    _exchanged: below it, each was acknowledged once: a new exchange (`durable.py`), no DUP.
     """
 
     highest_qos = 1
@@ -91,17 +103,7 @@ class Session(Reader):
         self.out_end = self.out_at = 0  # out[out_at:out_end] is still to be written; 0: nothing is
         self.out = self.tx = bytearray(outbox.record_bytes + _OVERHEAD)  # tx: where PUBLISH is made
         self._sent_ms = 0  # ticks at which it was started
-        # The window. Messages are sent in the order of their numbers, acknowledged in any.
-        #
-        #        base          next_send            high               outbox.next_seq
-        #         v                v                  v                       v
-        #  freed  |  10   11   12  |  13    14    15  |  16    17    18    19  | not yet published
-        #         |   in flight    |  sent before the |     never sent         |
-        #         |  _acked = 0b100|  link broke: DUP |                        |
-        #
-        # Bit i of _acked: message base + i is acknowledged; bit 0 never is, the window slides.
-        # maybe_sent: messages below it may have been sent before the last power cut: DUP as well.
-        # _exchanged: below it, each was acknowledged once: a new exchange (`durable.py`), no DUP.
+        # The window, as drawn above:
         self.base = self.next_send = outbox.oldest_seq
         self.high = self._exchanged = 0
         self._acked = outbox.acked << 1
@@ -255,7 +257,7 @@ class Session(Reader):
             return seq == self.base and self._restart_window(outbox.loaded_seq)
         if self.in_flight and not self.in_flight.has_room(
             outbox.topic_length + outbox.payload_length
-        ):  # fmt: skip
+        ):
             return False
         first = 0x30 | outbox.flags >> 3 & 0x06 | outbox.flags >> 6
         if first & 4 and self._on_released(seq):

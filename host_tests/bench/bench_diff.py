@@ -154,7 +154,7 @@ def change(name: str, old: Figure, new: Figure) -> tuple[str, bool]:
 
 
 def show(old: dict[str, Figure], new: dict[str, Figure], heads: tuple[str, str]) -> list[str]:
-    """Prints all figures; gives the names of those that changed."""
+    """Prints all figures; returns the names of those that changed."""
     print(f"{'':<72}{heads[0]:>12}{heads[1]:>12}{'change':>9}   error: how far the spread goes")
     changed = []
     for name in [*old, *(name for name in new if name not in old)]:

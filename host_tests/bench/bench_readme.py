@@ -48,15 +48,19 @@ def kept() -> Figures:
 def measured() -> str:
     """Beside the peers. Figures with a spread: median (low–high)."""
     have = kept()
-    empty = [_NONE, _NONE]
-    rows = [
+    rows = [*_exact_rows(have), *_rate_rows(have)]
+    return _table(("", "Outpost, RAM", "Outpost, flash", "umqtt.simple", "umqtt.robust"), rows)
+
+
+def _exact_rows(have: Figures) -> list[str]:
+    return [
         _row(
             "heap per QoS 1 publish, net / gross B",
             [_pair(have, name, "qos1_heap") for name in _COLUMNS],
         ),
         _row(
             "the same on ARM",
-            [*(_pair(have, f"{name}, ARM", "qos1_heap") for name in _COLUMNS[:2]), *empty],
+            [*(_pair(have, f"{name}, ARM", "qos1_heap") for name in _COLUMNS[:2]), _NONE, _NONE],
         ),
         _row(
             "heap of a reconnect, net / gross B",
@@ -65,6 +69,12 @@ def measured() -> str:
         _row("writes per QoS 1 publish", [_one(have, f"{name} qos1_writes") for name in _COLUMNS]),
         _row("instructions per QoS 1 message", _instructions(have, "instructions")),
         _row("the same on ARM", _instructions(have, "instructions, ARM")),
+    ]
+
+
+def _rate_rows(have: Figures) -> list[str]:
+    empty = [_NONE, _NONE]
+    return [
         _row(
             "QoS 1, window 1, of a raw loop",
             [_spread(have, f"{name} qos1 of raw") for name in _RATES],
@@ -86,7 +96,6 @@ def measured() -> str:
             [_spread(have, f"{name} reconnect of raw") for name in _RATES],
         ),
     ]
-    return _table(("", "Outpost, RAM", "Outpost, flash", "umqtt.simple", "umqtt.robust"), rows)
 
 
 def sizes() -> str:

@@ -166,38 +166,14 @@ def pandas(source: Path, target: Path, phases: Phases) -> None:
                 head = message["payload"][0]
                 base = (
                     head["bn"][:-1],
-                    head["sid"],
-                    head["seq"],
-                    head["boot"],
-                    head["held"],
-                    head["ver"],
-                    message["received"],
+                    *(head[key] for key in ("sid", "seq", "boot", "held", "ver")),
                 )
-                start = head["bt"]
                 for record, reading in enumerate(message["payload"]):
-                    row = (
-                        record,
-                        reading["n"],
-                        reading.get("u"),
-                        reading["v"],
-                        start + reading.get("t", 0.0),
-                    )
-                    rows.append(base + row)
-    names = [
-        "device",
-        "stream",
-        "seq",
-        "boot",
-        "held",
-        "version",
-        "received",
-        "record",
-        "name",
-        "unit",
-        "value",
-        "time",
-    ]
-    frame = pd.DataFrame(rows, columns=names)
+                    time = head["bt"] + reading.get("t", 0.0)
+                    row = record, reading["n"], reading.get("u"), reading["v"], time
+                    rows.append((*base, message["received"], *row))
+    names = "device stream seq boot held version received record name unit value time"
+    frame = pd.DataFrame(rows, columns=names.split())
     del rows
     frame = frame.drop_duplicates(["device", "stream", "seq", "record"])
     frame["time"] = pd.to_datetime(

@@ -1,7 +1,7 @@
 """The peers and Outpost behind one face, for the benchmarks: connect, publish and wait, idle,
 reconnect.
 
-make(name, port) gives a connected client:
+make(name, port) returns a connected client:
     publish(qos)   one message of TOPIC and PAYLOAD; QoS 1: returns when the server has it
     idle()         what an application calls while nothing happens
     reconnect()    closes the connection, connects again

@@ -104,7 +104,7 @@ def _split(rows: int, seconds: float, spent: dict[str, float]) -> str:
     )
 
 
-def main() -> None:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -120,7 +120,11 @@ def main() -> None:
     parser.add_argument(
         "--spark", action="store_true", help="also through Spark (adds half a minute)"
     )
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = arguments()
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder)
         rows = write_log(log, args.messages, segment_bytes=4 << 20)

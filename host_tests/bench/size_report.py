@@ -73,7 +73,7 @@ class Configuration:
     frozen_goal: int
 
 
-# Budgets: what was measured, and 2 %. Goals: DESIGN.md, section 9.
+# Budgets: what was measured, and 2 %. Goals: what it is meant to come down to.
 CLIENT = Configuration(
     "client alone (QoS 0 and 1)",
     ("client", "ram_outbox"),
@@ -316,7 +316,7 @@ def measure(bench: Bench) -> dict[str, Row]:
 
 
 def show(rows: dict[str, Row], known: dict[str, Row]) -> list[str]:
-    """Prints the table, with the change against the baseline; gives what has grown."""
+    """Prints the table, with the change against the baseline; returns what has grown."""
     print(f"{'file':<40}{'.mpy':>16}{'heap, import':>16}{'one instance':>14}{'frozen, both':>14}")
     grown = []
     for name, row in rows.items():
@@ -343,7 +343,7 @@ def _pairs(row: Row, old: Row) -> list[tuple[int, int]]:
 
 
 def budgets(rows: dict[str, Row]) -> list[str]:
-    """Prints what stands against budget and goal; gives what is above its budget."""
+    """Prints what stands against budget and goal; returns what is above its budget."""
     heads = (".mpy", "budget", "heap", "budget", "goal", "raw", "frozen", "goal")
     print(f"\n{'':<38}" + "".join(f"{head:>9}" for head in heads))
     over = []
@@ -409,7 +409,7 @@ def native_sizes(bench: Bench, architecture: str) -> list[int]:
     return [len(data) for data in firmware_build.compile_all(texts, architecture).values()]
 
 
-def main() -> int:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--write", action="store_true", help="take the figures as the new baseline")
     parser.add_argument(
@@ -421,9 +421,13 @@ def main() -> int:
     parser.add_argument(
         "--frozen",
         action="store_true",
-        help="measure a frozen build too: builds MicroPython, some 2 minutes once",
+        help="measure a frozen build too: builds MicroPython, about 2 minutes once",
     )
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    args = arguments()
     try:
         with tempfile.TemporaryDirectory() as folder:
             bench = Bench(

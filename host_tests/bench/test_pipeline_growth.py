@@ -28,7 +28,7 @@ try:
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
-    pytest.skip(f"needs the pipeline's packages: {problem}", allow_module_level=True)
+    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 NO_LIMITS = {"limit_s": 120, "memory_limit": 1 << 40}
 
@@ -200,7 +200,7 @@ def test_growth_is_relative_to_the_first_size():
     assert "16.0 × rows: memory limit" in text
 
 
-@pytest.mark.skipif("GROWTH" not in os.environ, reason="the comparison itself, minutes: GROWTH=1")
+@pytest.mark.skipif("GROWTH" not in os.environ, reason="optional: minutes; run with GROWTH=1")
 @pytest.mark.timeout(1200)
 def test_all_ways_make_the_same_table(tmp_path):
     out = tmp_path / "growth.json"

@@ -49,11 +49,7 @@ on_micropython = pytest.mark.parametrize(("architecture", "broker"), WHERE, indi
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
-    if make_certificates.openssl() is None:
-        pytest.skip("missing: the command openssl; on Debian: apt install openssl")
-    folder = tmp_path_factory.mktemp("certificates")
-    make_certificates.make_all(folder)
-    return folder
+    return make_certificates.made_or_skip(tmp_path_factory.mktemp("certificates"))
 
 
 def listener(port: int, folder: Path, name: str, *more: str) -> str:

@@ -6,8 +6,8 @@ What is written is freed when the broker's TCP has it, or 10 s after the close o
 whose path was silent.
 """
 
-# of 8,000: the 16th packet of 388 bytes does not fit, the 14th of 450, the 12th of 521, the 10th of
-# 700
+# What is left of 8,000 bytes: the 16th packet of 388 bytes does not fit, the 14th of 450, the 12th
+# of 521, the 10th of 700.
 HEAP_BYTES = 7_380
 SEGMENTS = 32
 SEGMENT_BYTES = 100

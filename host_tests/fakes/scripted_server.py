@@ -11,7 +11,7 @@ KINDS = (
     "", "CONNECT", "CONNACK", "PUBLISH", "PUBACK", "PUBREC", "PUBREL", "PUBCOMP", "SUBSCRIBE",
     "SUBACK", "UNSUBSCRIBE", "UNSUBACK", "PINGREQ", "PINGRESP", "DISCONNECT",
 )  # fmt: skip
-# of the fixed header; PUBLISH has its own, the others 0
+# Flags of the fixed header; PUBLISH has its own, the others have 0.
 _FLAGS = {"PUBREL": 2, "SUBSCRIBE": 2, "UNSUBSCRIBE": 2}
 _ID_ALONE = ("PUBACK", "PUBREC", "PUBREL", "PUBCOMP", "UNSUBACK")
 _BARE = ("PINGREQ", "PINGRESP", "DISCONNECT")

@@ -18,7 +18,7 @@ from typing import Any
 from paths import FIRMWARE
 
 Changes = Mapping[str, tuple[str, str]]  # module: (text, what stands there instead)
-# not marked: shared, or too busy
+# Modules whose lines are not marked: shared, or run too often.
 _PLAIN = {"portable", "memory", "packets", "outbox", "sectors", "state_note"}
 _CLASSES = {
     **{"reader": "Reader", "client": "Client", "subscribing": "SubscribingSession"},
@@ -169,7 +169,7 @@ class Firmware:
 
 
 def new_marks(firmware: Firmware) -> Callable[[], int]:
-    """A function that gives how many marks were hit for the first time since it was last called,
+    """A function that returns how many marks were hit for the first time since it was last called,
     and clears them.
     """
     seen = 0

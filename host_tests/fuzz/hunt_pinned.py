@@ -45,7 +45,7 @@ def hunt(command: list[str], seed: int) -> tuple[int, int, int] | str:
     return int(words[1]), int(words[2]), int(words[3])
 
 
-def main() -> int:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
         "--cuts", type=int, default=10_000, metavar="N", help="first cuts to make, at least"
@@ -58,7 +58,11 @@ def main() -> int:
         help="the first seed; each further load takes the next",
     )
     parser.add_argument("--arch", choices=interpreters.ARCHITECTURES, default="amd64")
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    args = arguments()
     command = interpreters.find_micropython(args.arch)
     if command is None:
         print(f"hunt_pinned: no MicroPython for {args.arch}: run `make setup`", file=sys.stderr)
@@ -74,8 +78,10 @@ def main() -> int:
                 pool.map(lambda seed: hunt(command, seed), range(seed, seed + batch))
             ):
                 if isinstance(result, str):
-                    repeat = f"{sys.argv[0]} --arch {args.arch} --cuts 1 --seed {seed + one}"
-                    print(f"{result}\nrepeat it with: {repeat}", file=sys.stderr)
+                    repeat = f"{sys.executable} {sys.argv[0]} --arch {args.arch} --cuts 1"
+                    print(
+                        f"{result}\nrepeat it with: {repeat} --seed {seed + one}", file=sys.stderr
+                    )
                     return 1
                 cuts, second, most = cuts + result[0], second + result[1], max(most, result[2])
                 progress.update(result[0])

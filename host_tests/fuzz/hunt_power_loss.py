@@ -30,7 +30,7 @@ def hunt(seed: int) -> tuple[int, int, int] | str:
     try:
         return power_loss.hunt(STEPS, seed)
     except power_loss.Violation as fault:
-        return f"{fault}\nrepeat it with: {Path(sys.argv[0])} --seed {seed} --cuts 1"
+        return f"{fault}\nrepeat it with: {sys.executable} {sys.argv[0]} --seed {seed} --cuts 1"
 
 
 def count_mutants(seeds: int = 4, steps: int = 30) -> int:

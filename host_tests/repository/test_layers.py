@@ -158,7 +158,7 @@ def test_sans_io_modules_know_no_stream_clock_or_flash(module):
     assert others <= {"micropython", "array"}, f"{module} must not import {others}"
 
 
-# which are MicroPython's alone
+# Not the native modules: only MicroPython imports them.
 @pytest.mark.parametrize("module", [name for name in MODULES if ".native" not in name])
 def test_import_has_no_side_effects(module):
     """With sockets and files refused; the interpreter's own reading of modules goes on."""

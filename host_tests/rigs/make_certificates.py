@@ -12,6 +12,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 NAMES = "DNS:localhost,IP:127.0.0.1"
 _CONFIG = """\
 [ca]
@@ -30,6 +32,14 @@ commonName = supplied
 
 def openssl() -> str | None:
     return shutil.which("openssl")
+
+
+def made_or_skip(folder: Path) -> Path:
+    """The folder with all of them in it. Skips the test where there is no openssl."""
+    if openssl() is None:
+        pytest.skip("missing: the command openssl; on Debian: apt install openssl")
+    make_all(folder)
+    return folder
 
 
 def _run(folder: Path, *words: str) -> None:

@@ -302,7 +302,7 @@ def full_send_queue(**constants):
     """Runs full_send_queue.py. Returns size -> what it printed, with the bytes that arrived."""
     folder = rp2_image.find("pico-ppp")
     if folder is None:
-        pytest.skip("optional: no image pico-ppp: python3 tools/setup.py --rp2")
+        pytest.skip("missing: no image pico-ppp; run `python3 tools/setup.py --rp2`")
     case = "".join(f"{name} = {value!r}\n" for name, value in constants.items()).encode()
     files = {
         f"/{name}.py": (ON_CHIP / f"{name}.py").read_bytes() for name in ("console", "ppp_wlan")

@@ -154,7 +154,7 @@ def test_the_peer_may_close():
 def life():
     """A board's life in cuts.py, with messages that it holds."""
     if image.find() is None:
-        pytest.skip(f"optional: no MicroPython for the RP2040 in the cache; {image.HINT}")
+        pytest.skip(f"missing: no MicroPython for the RP2040 in the cache; {image.HINT}")
     board = installed.install(interval_ms=150, blocks=16)
     chain = cuts.Chain(board.started, board.files, board.fresh, seed=3)
     while len(chain._missing()) < 5:
@@ -181,5 +181,5 @@ def test_the_hunt_notices_a_lost_message_and_a_changed_file(life, monkeypatch):
 def test_the_image_has_its_symbols():
     found = image.find()
     if found is None:
-        pytest.skip(f"optional: no MicroPython for the RP2040 in the cache; {image.HINT}")
+        pytest.skip(f"missing: no MicroPython for the RP2040 in the cache; {image.HINT}")
     assert 0x10000000 < image.symbol(Path(found), "gc_alloc") < 0x10100000

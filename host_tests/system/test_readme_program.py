@@ -165,7 +165,7 @@ def test_on_the_emulated_chip_each_run_sends_one_message():
     except core.NoCompiler as error:
         pytest.skip(f"missing: {error}")
     if image.find() is None:
-        pytest.skip(f"optional: no MicroPython for the RP2040 in the cache; {image.HINT}")
+        pytest.skip(f"missing: no MicroPython for the RP2040 in the cache; {image.HINT}")
     files = {**firmware_files(), "/main.py": PROGRAM.encode()}
     settings = {**SETTINGS, "broker_host": "broker.example"}
     flash, server = flash_image(image.load(), files, settings), Server(random.Random(1))

@@ -25,7 +25,7 @@ LONGEST_POLL_MS = 1000
 
 @pytest.fixture(params=["cpython", *REQUIRED_ARCHITECTURES])
 def run_client(request, tmp_path):
-    """Calls the client's program on one interpreter; gives its report."""
+    """Calls the client's program on one interpreter; returns its report."""
     folders = [*PRODUCT]
     if request.param == "cpython":
         command, name = [sys.executable], "PYTHONPATH"

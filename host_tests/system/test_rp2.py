@@ -76,9 +76,7 @@ def interpreter(form: str) -> Path:
         pytest.skip(f"missing: {error}")
     found = image.find(IMAGES[form])
     if found is None:
-        pytest.skip(
-            f"optional: no image {IMAGES[form]} of these sources in the cache; {image.HINT}"
-        )
+        pytest.skip(f"missing: no image {IMAGES[form]} of these sources in the cache; {image.HINT}")
     return found
 
 

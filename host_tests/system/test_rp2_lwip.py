@@ -48,17 +48,13 @@ def firmware() -> bytes:
         pytest.skip(f"missing: {error}")
     found = image.find("pico-ppp")
     if found is None:
-        pytest.skip(f"optional: no image pico-ppp in the cache; {image.HINT}")
+        pytest.skip(f"missing: no image pico-ppp in the cache; {image.HINT}")
     return image.load(found)
 
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory) -> Path:
-    if make_certificates.openssl() is None:
-        pytest.skip("missing: the command openssl; on Debian: apt install openssl")
-    folder = tmp_path_factory.mktemp("certificates")
-    make_certificates.make_all(folder)
-    return folder
+    return make_certificates.made_or_skip(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="module")

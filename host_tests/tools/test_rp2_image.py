@@ -246,7 +246,7 @@ def test_an_unknown_image_is_named_with_the_known_ones(tmp_path):
 @pytest.mark.parametrize("name", sorted(rp2_image.IMAGES))
 def test_a_built_image_holds_what_its_name_says(name):
     folder = rp2_image.find(name) or pytest.skip(
-        f"optional: no image {name}: .venv/bin/python tools/rp2_image.py {name}"
+        f"missing: no image {name}: .venv/bin/python tools/rp2_image.py {name}"
     )
     image = (folder / "firmware.bin").read_bytes()
     assert b"1.25.0" in image and b"asyncio/core.py" in image

@@ -25,7 +25,7 @@ class Answering(Bench):
 
 
 def run(work, **options):
-    """work(client, bench), a coroutine, beside the client's own task; gives the bench."""
+    """work(client, bench), a coroutine, beside the client's own task; returns the bench."""
     bench = Answering(**options)
     bench.got = []
 

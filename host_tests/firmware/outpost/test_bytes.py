@@ -25,7 +25,8 @@ try:
             setattr(Native, name, getattr(source, name))
     IMPLEMENTATIONS.append(Native)
 except (ImportError, AttributeError, SyntaxError, ValueError):
-    pass
+    if sys.implementation.name == "micropython":  # CPython alone has no machine code
+        raise
 
 
 class Misaligned:

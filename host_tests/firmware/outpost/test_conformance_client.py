@@ -43,7 +43,7 @@ def connected(mode="broker", **options):
 
 
 def next_connection(bench, session_present=1):
-    """Through CONNACK; gives the CONNECT's fields."""
+    """Through CONNACK; returns the CONNECT's fields."""
     for _ in range(8000):
         if bench.poll().stream and not bench.stream.closed and bench.stream.length:
             break

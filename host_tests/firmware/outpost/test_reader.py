@@ -6,7 +6,7 @@ from outpost.reader import Reader
 
 
 def read_all(data, pieces, buffer_bytes=512):
-    """Feed data in pieces of that many bytes; gives [(first, body)] or "error"."""
+    """Feed data in pieces of that many bytes; returns [(first, body)] or "error"."""
     read, found = Reader(buffer_bytes), []
     for start in range(0, len(data), pieces):
         chunk = data[start : start + pieces]

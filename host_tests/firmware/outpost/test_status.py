@@ -4,13 +4,12 @@
 be the number that it stands for."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
 from outpost import status
+from paths import REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 SOURCES = sorted((*(REPOSITORY / "firmware").rglob("*.py"), *(REPOSITORY / "boards").rglob("*.py")))
 STATUSES = {name: getattr(status, name) for name in dir(status) if name.isupper()}
 # A name that stands for different things in different modules: (file: what it is there).

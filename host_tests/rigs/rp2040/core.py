@@ -28,6 +28,11 @@ ATTENTION_INTERRUPTS, ATTENTION_WAITING, ATTENTION_STOP = 1, 2, 4
 
 ReadCallback = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32)
 WriteCallback = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32)
+_ZERO_AFTER_RESET = """
+n z c v banked_sp process_stack unprivileged handler_mode ipsr primask pending enabled pending_nmi
+pending_pendsv pending_svcall pending_systick vtor shpr2 shpr3 event attention unknown_opcode
+spinlocks divider_csr
+"""
 _WORD, _LONG, _BYTES = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
 
 
@@ -214,38 +219,7 @@ class Core:
     def reset(self) -> None:
         """As the hardware leaves it: time, memories and wiring stay."""
         state = self.state
-        for name in (
-            "n",
-            "z",
-            "c",
-            "v",
-            "banked_sp",
-            "process_stack",
-            "unprivileged",
-            "handler_mode",
-            "ipsr",
-            "primask",
-        ):
-            setattr(state, name, 0)
-        for name in (
-            "pending",
-            "enabled",
-            "pending_nmi",
-            "pending_pendsv",
-            "pending_svcall",
-            "pending_systick",
-        ):
-            setattr(state, name, 0)
-        for name in (
-            "vtor",
-            "shpr2",
-            "shpr3",
-            "event",
-            "attention",
-            "unknown_opcode",
-            "spinlocks",
-            "divider_csr",
-        ):
+        for name in _ZERO_AFTER_RESET.split():
             setattr(state, name, 0)
         state.r[:] = [0] * 16
         state.priority[:] = [0xFFFFFFFF, 0, 0, 0]

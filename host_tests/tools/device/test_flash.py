@@ -16,7 +16,7 @@ import time
 import pytest
 
 import make_certificates
-from flash_rig import Rig, tree  # noqa: F401 - a fixture
+from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
 from outpost_tools.common import children
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.errors import ToolError
@@ -27,15 +27,8 @@ from real_broker import Observer, need_mosquitto, wait_for
 
 KILLS = int(os.environ.get("OUTPOST_FLASH_KILLS", "2"))
 CUTS = max(2, KILLS // 2)
-SEED = int(os.environ.get("OUTPOST_FLASH_SEED", "0")) or random.randrange(1, 1 << 30)
+SEED = int(os.environ.get("OUTPOST_FLASH_SEED", "1"))
 OPERATIONS = 130  # programs and erases of an installation, about
-SETTINGS = {
-    "device_id": "rig-1",
-    "broker_host": "127.0.0.1",
-    "broker_port": 1,
-    "mode": "broker",
-    "interval_ms": 20,
-}
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -58,11 +51,7 @@ def settings_file(rig, **more):
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
-    if make_certificates.openssl() is None:
-        pytest.skip("missing: the command openssl; on Debian: apt install openssl")
-    folder = tmp_path_factory.mktemp("certificates")
-    make_certificates.make_all(folder)
-    return folder
+    return make_certificates.made_or_skip(tmp_path_factory.mktemp("certificates"))
 
 
 @contextlib.contextmanager

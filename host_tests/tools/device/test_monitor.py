@@ -11,19 +11,11 @@ import pytest
 import serial
 from serial.tools import list_ports
 
-from flash_rig import Rig, tree  # noqa: F401 - a fixture
+from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
 from outpost_tools import cli
 from outpost_tools.common import children
 from outpost_tools.common.broker import Broker
 from real_broker import need_mosquitto, wait_for
-
-SETTINGS = {
-    "device_id": "rig-1",
-    "broker_host": "127.0.0.1",
-    "broker_port": 1,
-    "mode": "broker",
-    "interval_ms": 20,
-}
 
 pytestmark = pytest.mark.timeout(600)
 

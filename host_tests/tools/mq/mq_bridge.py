@@ -15,6 +15,21 @@ from outpost_tools.mq.header import parse
 from queue_manager import QueueManager
 
 
+def outpost_message(seq=41, **more):
+    record = {
+        "bn": "b1/",
+        "bt": 1763694000.123,
+        "sid": "0badcafe",
+        "seq": seq,
+        "boot": 1,
+        "held": 0,
+        "ver": 1,
+        "n": "x",
+        "v": 1,
+    }
+    return json.dumps([{**record, **more}]).encode()
+
+
 class BridgeProcess:
     """One bridge at a time, on the same output and client id."""
 

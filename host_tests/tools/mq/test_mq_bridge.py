@@ -91,19 +91,9 @@ def test_the_demos_messages_into_mq_and_out_again(tmp_path, broker):
     """
     need("MicroPython", find_micropython("amd64") or find_micropython("i386"))
     address = f"127.0.0.1:{broker.port}"
-    collector = [
-        sys.executable,
-        "-m",
-        "outpost_tools.cli",
-        "collect",
-        "--broker",
-        address,
-        "--log",
-        str(tmp_path / "log"),
-    ]
-    collecting = children.start(
-        [*collector, "--id", "c1"], log=tmp_path / "c.log", env=children.tools_environment()
-    )
+    collector = [sys.executable, *"-m outpost_tools.cli collect --id c1 --broker".split(), address]
+    collector += ["--log", str(tmp_path / "log")]
+    collecting = children.start(collector, log=tmp_path / "c.log", env=children.tools_environment())
     try:
         with bridge(tmp_path, broker, "--seq-num", "--pub-time", "reading", "--usr") as running:
             wait_until(
@@ -112,18 +102,7 @@ def test_the_demos_messages_into_mq_and_out_again(tmp_path, broker):
                     and "subscribed" in (tmp_path / "c.log").read_text()
                 )
             )
-            boards = [
-                "--boards",
-                "2",
-                "--seconds",
-                "3",
-                "--interval-ms",
-                "20",
-                "--cuts",
-                "2",
-                "--seed",
-                "3",
-            ]
+            boards = "--boards 2 --seconds 3 --interval-ms 20 --cuts 2 --seed 3".split()
             run_outpost("simulate", "--broker", address, "--out", str(tmp_path / "boards"), *boards)
             assert children.stop(collecting) == 0
             collected = packets_in(tmp_path / "log" / "c1")

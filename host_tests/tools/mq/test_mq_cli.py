@@ -16,6 +16,7 @@ from pathlib import Path
 import paho.mqtt.publish as mqtt_publish
 import pytest
 
+from mq_bridge import outpost_message
 from mq_cases import COMPACT, message
 from outpost_tools import cli
 from outpost_tools.common import children, segments
@@ -92,27 +93,12 @@ def broker(tmp_path):
         yield running
 
 
-def outpost_payload(seq):
-    record = {
-        "bn": "b1/",
-        "bt": 1763694000.123,
-        "sid": "0badcafe",
-        "seq": seq,
-        "boot": 1,
-        "held": 0,
-        "ver": 1,
-        "n": "x",
-        "v": 1,
-    }
-    return json.dumps([record]).encode()
-
-
 def test_the_examples_of_bridge_run_as_printed(place, broker):
     """With a broker, a collector's log and (for --put) a fake of IBM's package where the examples
     expect them.
     """
     writer = segments.SegmentWriter(place / "build" / "log" / "collector-1")
-    writer.append(segments.encode_frame(1763694000500, b"outpost/b1/data", outpost_payload(5)))
+    writer.append(segments.encode_frame(1763694000500, b"outpost/b1/data", outpost_message(5)))
     writer.seal()
     mqtt_publish.single("outpost/b1/state", b"up", qos=1, retain=True, port=broker.port)
     lines = examples(["bridge"])
@@ -188,36 +174,9 @@ def test_parse_and_check_read_what_build_writes_in_every_form(
     capsysbinary, monkeypatch, tmp_path, form
 ):
     file = str(tmp_path / "m")
-    words = [
-        "--option",
-        "RetainPub",
-        "--option",
-        "Local",
-        "--sub-point",
-        "s",
-        "--pub-time",
-        "now",
-        "--seq-num",
-        "3",
-        "--text",
-        "hé",
-    ]
-    assert (
-        run(
-            capsysbinary,
-            "build",
-            "--topic",
-            "a",
-            "--topic",
-            "b",
-            *words,
-            "--form",
-            form,
-            "--out",
-            file,
-        )[0]
-        == 0
-    )
+    words = "--topic a --topic b --option RetainPub --option Local --sub-point s --pub-time now"
+    more = ["--seq-num", "3", "--text", "hé", "--form", form, "--out", file]
+    assert run(capsysbinary, "build", *words.split(), *more)[0] == 0
     status, out, _ = run(capsysbinary, "parse", file)
     shown = json.loads(out)
     values = shown["headers"][0]["folders"][0]["values"]

@@ -3,10 +3,9 @@
 for.
 """
 
-import json
-
 import pytest
 
+from mq_bridge import outpost_message
 from outpost_tools.mq import mapping, psc
 from outpost_tools.mq.descriptor import Descriptor
 from outpost_tools.mq.header import parse
@@ -14,21 +13,6 @@ from outpost_tools.mq.mapping import Options, Publication
 from outpost_tools.mq.reasons import MqError
 
 TOPIC = b"outpost/b1/data"
-
-
-def outpost_message(seq=41, **more):
-    record = {
-        "bn": "b1/",
-        "bt": 1763694000.123,
-        "sid": "0badcafe",
-        "seq": seq,
-        "boot": 1,
-        "held": 0,
-        "ver": 1,
-        "n": "x",
-        "v": 1,
-    }
-    return json.dumps([{**record, **more}]).encode()
 
 
 def command(outgoing):

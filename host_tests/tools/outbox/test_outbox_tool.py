@@ -54,7 +54,7 @@ def step(outbox, rng):
 
 
 def worn_images(rng, geometry, cuts, outbox_class=Outbox):
-    """Images of a board whose power goes again and again, each in the middle of an operation."""
+    """Images of a board whose power is cut repeatedly, each in the middle of an operation."""
     blocks, align, page_bytes = geometry
     flash = flash_in_ram(blocks, page_bytes)
     outbox = outbox_class(flash, align=align, page_bytes=page_bytes)

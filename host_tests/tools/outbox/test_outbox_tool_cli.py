@@ -235,7 +235,7 @@ def test_a_damaged_image_is_exported_as_far_as_it_goes_with_status_1(here, capsy
 
 
 def run_for_wear(load, messages):
-    """A real outbox under the load, everything acknowledged at once; gives the flash."""
+    """A real outbox under the load, everything acknowledged at once; returns the flash."""
     flash = flash_in_ram(load.blocks)
     box = Outbox(flash, align=load.align, page_bytes=max(load.align, 32))
     box.format(b"3fa9c1d2")

@@ -311,7 +311,7 @@ def test_two_compactions_at_once_are_refused(clockless):
 
 
 class Watcher(threading.Thread):
-    """Compacts and reads, again and again, until `stop()`: what it saw."""
+    """Compacts and reads repeatedly until `stop()`; keeps what it saw."""
 
     def __init__(self, tables_dir):
         super().__init__(daemon=True)

@@ -20,7 +20,7 @@ try:
 except (ImportError, ToolError) as problem:
     if os.environ.get("CI") == "true":
         raise
-    pytest.skip(f"needs PySpark and Java 17: {problem}", allow_module_level=True)
+    pytest.skip(f"missing: PySpark and Java 17: {problem}", allow_module_level=True)
 
 from pipeline_features import *  # noqa: F403  more tests, here because they share the one session
 

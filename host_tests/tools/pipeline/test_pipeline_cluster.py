@@ -22,7 +22,7 @@ try:
 except (ImportError, ToolError) as problem:
     if os.environ.get("CI") == "true":
         raise
-    pytest.skip(f"needs PySpark and Java 17: {problem}", allow_module_level=True)
+    pytest.skip(f"missing: PySpark and Java 17: {problem}", allow_module_level=True)
 
 pytestmark = [
     pytest.mark.skipif(

@@ -1,5 +1,5 @@
 # cpython-only: Spark and Arrow
-"""The driver of the pipeline killed with SIGKILL, again and again on the same tables;
+"""The driver of the pipeline killed with SIGKILL, repeatedly on the same tables;
 `--continuous`; the command line.
 
 Each run costs a Spark start, so the short form kills once, in the middle of writing silver
@@ -32,7 +32,7 @@ try:
 except (ImportError, ToolError) as problem:
     if os.environ.get("CI") == "true":
         raise
-    pytest.skip(f"needs PySpark and Java 17: {problem}", allow_module_level=True)
+    pytest.skip(f"missing: PySpark and Java 17: {problem}", allow_module_level=True)
 
 pytestmark = pytest.mark.timeout(900)  # two starts of Spark, on a busy machine minutes
 KILLS = int(os.environ.get("OUTPOST_PIPELINE_KILLS", "0"))

@@ -29,7 +29,7 @@ try:
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
-    pytest.skip(f"needs PySpark: {problem}", allow_module_level=True)
+    pytest.skip(f"missing: PySpark: {problem}", allow_module_level=True)
 
 # (device, seq, boot, offset in the segment, second since 1970 or None, uptime or None)
 ROWS = st.lists(

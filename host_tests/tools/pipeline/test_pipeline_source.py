@@ -15,7 +15,7 @@ try:
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
-    pytest.skip(f"needs PySpark: {problem}", allow_module_level=True)
+    pytest.skip(f"missing: PySpark: {problem}", allow_module_level=True)
 
 
 @pytest.fixture

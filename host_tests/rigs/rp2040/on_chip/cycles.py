@@ -1,6 +1,6 @@
 # micropython-only: runs on the emulated chip, as main.py
-"""The workloads of DESIGN.md section 9: topic 24 bytes, payload 64. `counter.py` counts between the
-markers.
+"""The workloads whose cycles are counted: topic 24 bytes, payload 64. `counter.py` counts between
+the markers.
 
 span(name) names what the next BEGIN starts. The stream is a peer of a few lines; what runs inside
 it stands between SKIP and RESUME, and is not counted.

@@ -1,12 +1,16 @@
 # cpython-only: reads the repository
 """Lines have at most 100 columns, in every text file of the repository. A row of a Markdown table
-cannot be wrapped, so it may be longer; nor can the name of a test (noqa: E501)."""
+cannot be wrapped, so it may be longer; nor can the name of a test (noqa: E501). Functions have at
+most 40 lines."""
 
+import ast
 import subprocess
 
 from paths import REPOSITORY
 
 MOST_COLUMNS = 100
+MOST_LINES = 40
+FIELDS = {"session.py __init__", "sectors.py __init__"}  # lists of fields with what they mean
 MADE = (".lock", ".json", ".csv")  # written by programs
 
 
@@ -43,3 +47,21 @@ def test_no_line_has_more_than_100_columns():
 def test_a_long_line_is_found_and_a_table_row_may_be_long():
     assert too_long("a.py", ["x" * 100, "x" * 101]) == ["a.py:2: 101 columns"]
     assert too_long("a.md", ["| " + "x" * 101]) == []
+
+
+def functions(source: str):
+    """(name, lines) of each function."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, node.end_lineno - node.lineno + 1
+
+
+def test_no_function_has_more_than_40_lines():
+    long = {
+        f"{name.rsplit('/', 1)[-1]} {function}"
+        for name, lines in texts()
+        if name.endswith(".py")
+        for function, count in functions("\n".join(lines))
+        if count > MOST_LINES
+    }
+    assert long == FIELDS
