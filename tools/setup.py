@@ -175,12 +175,14 @@ def main() -> int:
         "--rp2", action="store_true", help="build MicroPython for the emulated RP2040 too"
     )
     arguments = parser.parse_args()
-    wanted = interpreters.ARCHITECTURES if arguments.arm else interpreters.REQUIRED_ARCHITECTURES
+    wanted = interpreters.ARCHITECTURES if arguments.arm else interpreters.DEFAULT_ARCHITECTURES
     there = programs.ensure(tuple(programs.KINDS), wanted)
     there["venv"] = programs.attempt(".venv", VENV_HINT, ensure_venv)
     if arguments.rp2 and there["venv"]:
         there["rp2"] = programs.attempt("MicroPython for the RP2040", RP2_HINT, ensure_rp2_image)
-    required = {"venv", "rp2"} & set(there) if arguments.lenient else set(there) - {"armhf"}
+    required = set(there) - set(interpreters.OPTIONAL_ARCHITECTURES)
+    if arguments.lenient:
+        required &= {"venv", "rp2"}
     missing = sorted(name for name in required if not there[name])
     if missing:
         print(

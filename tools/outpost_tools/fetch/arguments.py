@@ -46,5 +46,6 @@ def run(args: argparse.Namespace) -> int:
     if unknown:
         raise ToolError(f"{unknown[0]}: no such program; choose of {', '.join(programs.KINDS)}")
     kinds = tuple(args.programs or programs.KINDS)
-    there = programs.ensure(kinds, interpreters.REQUIRED_ARCHITECTURES, private=args.private)
-    return 0 if all(there.values()) else 1
+    there = programs.ensure(kinds, interpreters.DEFAULT_ARCHITECTURES, private=args.private)
+    missing = {name for name in there if not there[name]}
+    return 1 if missing - set(interpreters.OPTIONAL_ARCHITECTURES) else 0

@@ -24,7 +24,12 @@ SUITE = "trixie"  # Debian 13: the first with MicroPython 1.25
 _TOOLS = ("apt-get", "dpkg-deb")
 _WHY_APT = "it needs Debian's apt and dpkg"
 _WHY = {"git": "it applies Debian's patches; on Debian: apt install git"}
-LOADERS = {"amd64": "x86_64-linux-gnu/ld-linux-x86-64.so.2", "i386": "i386-linux-gnu/ld-linux.so.2"}
+LOADERS = {
+    "amd64": "x86_64-linux-gnu/ld-linux-x86-64.so.2",
+    "i386": "i386-linux-gnu/ld-linux.so.2",
+    "arm64": "aarch64-linux-gnu/ld-linux-aarch64.so.1",
+    "armhf": "arm-linux-gnueabihf/ld-linux-armhf.so.3",
+}
 
 
 class Unobtainable(Exception):
@@ -42,6 +47,7 @@ class Program:
     path: str
     is_static: bool = False  # needs no loader and no libraries, so only the program itself is kept
     options: tuple[str, ...] = ()  # its first arguments
+    emulator: str = ""  # the program that runs it, where the machine cannot
 
     @property
     def folder(self) -> str:
@@ -53,10 +59,10 @@ class Program:
         lines = ["#!/bin/sh", f'root="${{0%/*}}/../roots/{self.folder}"']
         if self.is_static:
             lines += [f'exec "$root{self.path}" "$@"']
-        elif self.architecture == "armhf":
+        elif self.emulator:
             lines += [
-                'emulator="${0%/*}/qemu-arm"',
-                '[ -x "$emulator" ] || emulator=qemu-arm',
+                f'emulator="${{0%/*}}/{self.emulator}"',
+                f'[ -x "$emulator" ] || emulator={self.emulator}',
                 f'exec "$emulator" -L "$root" "$root{self.path}" "$@"',
             ]
         else:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from outpost_tools.common import interpreters, java
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.interpreters import Machine
 from outpost_tools.fetch.cache_rules import locked, say
 from outpost_tools.fetch.debian_packages import PrivateApt, Program, Unobtainable, obtain
 
@@ -26,24 +27,35 @@ JAVA_HINT = (
     f"Spark needs Java {java.OLDEST} or newer; {_ARCHIVE} install it: apt install "
     "default-jre-headless"
 )
-MICROPYTHONS = {
-    architecture: Program(
-        f"micropython-{architecture}", "micropython", architecture, "/usr/bin/micropython"
-    )
-    for architecture in interpreters.ARCHITECTURES
-}
-MOSQUITTO = Program("mosquitto", "mosquitto", "amd64", "/usr/sbin/mosquitto")
 EMULATOR = Program("qemu-arm", "qemu-user", "amd64", "/usr/bin/qemu-arm", is_static=True)
-# 21, because this suite of Debian has no 17; Spark 4 runs on either.
-JAVA = Program(
-    "java",
-    "openjdk-21-jre-headless",
-    "amd64",
-    "/usr/lib/jvm/java-21-openjdk-amd64/bin/java",
-    # Else it starts Spark's Python workers through a helper program of its own, which the machine's
-    # loader starts: on a machine with an older C library that ends at once.
-    options=("-Djdk.lang.Process.launchMechanism=VFORK",),
-)
+
+
+def micropython(architecture: str, machine: Machine) -> Program:
+    emulator = EMULATOR.name if (machine.architecture, architecture) == ("amd64", "armhf") else ""
+    return Program(
+        f"micropython-{architecture}",
+        "micropython",
+        architecture,
+        "/usr/bin/micropython",
+        emulator=emulator,
+    )
+
+
+def mosquitto(machine: Machine) -> Program:
+    return Program("mosquitto", "mosquitto", machine.architecture, "/usr/sbin/mosquitto")
+
+
+def jre(machine: Machine) -> Program:
+    """Java 21, because this suite of Debian has no 17; Spark 4 runs on either."""
+    return Program(
+        "java",
+        "openjdk-21-jre-headless",
+        machine.architecture,
+        f"/usr/lib/jvm/java-21-openjdk-{machine.architecture}/bin/java",
+        # Else it starts Spark's Python workers through a helper program of its own, which the
+        # machine's loader starts: on a machine with an older C library that ends at once.
+        options=("-Djdk.lang.Process.launchMechanism=VFORK",),
+    )
 
 
 class Fetcher:
@@ -52,20 +64,29 @@ class Fetcher:
     private: also those that the machine has.
     """
 
-    def __init__(self, cache: Path, work: Path, private: bool = False) -> None:
+    def __init__(
+        self, cache: Path, work: Path, machine: Machine | None, private: bool = False
+    ) -> None:
         self.private = private
+        self._machine = machine
         self._cache = cache
         self._work = work
         self._apts: dict[str, PrivateApt] = {}
+
+    @property
+    def machine(self) -> Machine:
+        """Raises Unobtainable for one of a kind that nothing is fetched for."""
+        if self._machine is None:
+            raise Unobtainable(
+                "the packages fetched are for x86-64 and arm64 machines, this one is "
+                f"{platform.machine()}"
+            )
+        return self._machine
 
     def get(self, program: Program) -> None:
         """Raises Unobtainable."""
         if program.is_in(self._cache):
             return
-        if platform.machine() not in ("x86_64", "amd64"):
-            raise Unobtainable(
-                f"the packages fetched are for x86-64 machines, this one is {platform.machine()}"
-            )
         say(f"asking Debian's archive for {program.package} for {program.architecture}")
         if program.architecture not in self._apts:
             folder = Path(tempfile.mkdtemp(dir=self._work))
@@ -78,13 +99,14 @@ class Fetcher:
 def ensure_micropython(architecture: str, fetcher: Fetcher) -> str:
     """What it is. Raises Unobtainable."""
     if fetcher.private or not interpreters.find_micropython(architecture):
-        if architecture == "armhf" and not shutil.which("qemu-arm"):
+        program = micropython(architecture, fetcher.machine)
+        if program.emulator and not shutil.which(program.emulator):
             fetcher.get(EMULATOR)
-        fetcher.get(MICROPYTHONS[architecture])
+        fetcher.get(program)
         interpreters.forget_probes()
     command = interpreters.find_micropython(architecture)
     if not command:
-        program = interpreters.cache_folder() / "bin" / MICROPYTHONS[architecture].name
+        program = interpreters.cache_folder() / "bin" / f"micropython-{architecture}"
         raise Unobtainable(
             f"{program} was unpacked but does not run: {interpreters.why_not(program)}"
         )
@@ -94,7 +116,7 @@ def ensure_micropython(architecture: str, fetcher: Fetcher) -> str:
 def ensure_mosquitto(fetcher: Fetcher) -> str:
     """What it is. Raises Unobtainable."""
     if fetcher.private or not interpreters.find_mosquitto():
-        fetcher.get(MOSQUITTO)
+        fetcher.get(mosquitto(fetcher.machine))
     command = interpreters.find_mosquitto()
     done = subprocess.run([*command, "-h"], capture_output=True, text=True, check=False, timeout=20)
     first = (done.stdout + done.stderr).strip().splitlines()[:1]
@@ -106,14 +128,14 @@ def ensure_mosquitto(fetcher: Fetcher) -> str:
 def ensure_java(fetcher: Fetcher) -> str:
     """What it is. Raises Unobtainable, and ToolError for a JAVA_HOME that does not do."""
     if fetcher.private:
-        fetcher.get(JAVA)
+        fetcher.get(jre(fetcher.machine))
         return java.describe(java.private())
     try:
         java.environment()
     except ToolError:
         if os.environ.get("JAVA_HOME"):
             raise
-        fetcher.get(JAVA)
+        fetcher.get(jre(fetcher.machine))
     return java.describe()
 
 
@@ -137,12 +159,15 @@ def ensure(
 
     private: fetch those that the machine has, too.
     """
+    machine = interpreters.machine()
+    if machine and machine.lacks:
+        say(machine.lacks)
     cache = interpreters.cache_folder()
     with locked(cache / "setup.lock", str(cache)):
         for leftover in cache.glob("unfinished-*"):  # we hold the lock: whoever made these is dead
             shutil.rmtree(leftover, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix="unfinished-", dir=cache) as work:
-            fetcher = Fetcher(cache, Path(work), private)
+            fetcher = Fetcher(cache, Path(work), machine, private)
             there = {}
             for kind in kinds:
                 there |= KINDS[kind](fetcher, architectures)
