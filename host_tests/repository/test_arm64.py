@@ -1,6 +1,6 @@
 # cpython-only: tests the set-up
-"""What set-up brings on an ARM machine, such as a Raspberry Pi with a 64-bit Debian: resolved on any
-machine.
+"""What set-up brings on an ARM machine, such as a Raspberry Pi with a 64-bit Debian; resolved on
+any machine.
 """
 
 import pytest

@@ -11,6 +11,7 @@ broker.py           a broker on loopback, with mosquitto.conf
 children.py         child processes that do not outlive us, signals, free ports
 interpreters.py     MicroPython and mosquitto on this machine
 java.py             which Java runs Spark
+notices.py          what is waited for: said once, repeats folded
 needs.py            other people's packages: what is missing, and the line that installs it
 source_tree.py      where firmware, boards and pages are
 """

@@ -120,6 +120,34 @@ def check(given: dict[str, Any], name: str, folder: Path, kind: Kind | None) -> 
     return Settings(given, full, contents)
 
 
+# --- One key after the other, as they are asked for ---
+
+_STAND_INS = {"device_id": "board", "broker_host": "broker"}  # for what was not asked for yet
+_NEEDED = ("device_id", "broker_host", "wifi_ssid")
+
+
+def completed(answers: dict[str, Any]) -> dict[str, Any]:
+    """With the keys that follow from others, and that nobody is asked for."""
+    more = {"tls": True} if "ca_file" in answers else {}
+    return answers | more | ({"deep_sleep": True} if "connect_every" in answers else {})
+
+
+def answer_fault(key: str, answers: dict[str, Any], kind: Kind) -> str:
+    """What is wrong with the newest of the answers, that of `key`, as "must be ..."; "" when it
+    does."""
+    if key not in answers and key in (*_NEEDED, "client_key_file"):
+        return "is needed"
+    stand_ins = _STAND_INS | ({"wifi_ssid": "network"} if kind.has_wifi else {})
+    try:
+        if key == "client_cert_file" and key in answers:  # its key comes next
+            _read(key, answers, "", Path(), certificates.certificate)
+        else:
+            check(completed(stand_ins | answers), "", Path(), kind)
+    except ToolError as error:
+        return str(error).removeprefix(": ").removeprefix(f"key '{key}' ")
+    return ""
+
+
 # --- Faults: (key, "" or what is wrong and what to do) ---
 
 
