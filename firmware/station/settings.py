@@ -16,6 +16,8 @@ _KEYS = {
     "topic_prefix": (str, "outpost", 1, 64),
     "keep_alive_s": (int, 60, 0, 65535),
     "mode": (("collector", "broker"), "collector", 0, 0),
+    # how it comes: a retained message, or QoS 1 from the queue of the board's session
+    "confirmation": (("retained", "queued"), "retained", 0, 0),
     "confirm_timeout_ms": (int, 10_000, 100, 86_400_000),
     "interval_ms": (int, 10_000, 1, 86_400_000),
     "deep_sleep": (bool, False, 0, 0),  # between measurements

@@ -47,6 +47,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--prefix", default="outpost", help="topics are PREFIX/<device>/data and .../durable"
     )
     parser.add_argument(
+        "--confirmation",
+        choices=("retained", "queued"),
+        default="retained",
+        help="how boards are told; queued: QoS 1 to their sessions, for brokers that refuse "
+        "RETAIN (the boards' setting must be the same); default retained",
+    )
+    parser.add_argument(
         "--new-log",
         action="store_true",
         help="accept a log that is older than the last one, or empty; recreate its tables too",

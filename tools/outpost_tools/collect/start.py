@@ -28,6 +28,7 @@ def collector(args: argparse.Namespace) -> Collector:
         link,
         metrics,
         exchange=_exchange(args, log, link),
+        is_queued=args.confirmation == "queued",
         question=question,
         prefix=args.prefix,
         segment_seconds=args.segment_seconds,
@@ -44,10 +45,12 @@ def _connections(args: argparse.Namespace) -> tuple[Link, Question | None]:
     is_secure = args.tls or args.ca_file
     tls = tls_context(args.ca_file, args.cert, args.key) if is_secure else None
     security = {"credentials": _credentials(args), "tls": tls}
-    link = Link(
-        *args.broker, args.id, args.prefix, **security, share=args.share, retiring=args.retire
-    )
-    question = None if args.new_log else Question(args.broker, args.id, args.prefix, **security)
+    is_queued = args.confirmation == "queued"
+    how = {"share": args.share, "retiring": args.retire, "is_queued": is_queued}
+    link = Link(*args.broker, args.id, args.prefix, **security, **how)
+    # the broker remembers by a retained message
+    is_asked = not args.new_log and not is_queued
+    question = Question(args.broker, args.id, args.prefix, **security) if is_asked else None
     return link, question
 
 
