@@ -25,7 +25,7 @@ in flight share one. Allocation: construction only.
 from micropython import const
 
 from outpost.memory import copy, put_publish, unload
-from outpost.reader import Reader
+from outpost.reader import Reader, is_topic
 
 _CLOSED = const(0)
 _CONNECTING = const(1)
@@ -36,6 +36,7 @@ _BUSY = const(-3)
 _OFFLINE = const(-4)
 _BAD_TOPIC = const(-6)
 _BAD_QOS = const(-8)
+_BAD_LENGTH = const(-9)
 _PROTOCOL_ERROR = const(-20)
 _REFUSED = const(-21)
 _TICKS = const(0x3FFFFFFF)
@@ -142,6 +143,8 @@ class Session(Reader):
         """
         if topic is not self._topic and not self._is_topic(topic):
             return _BAD_TOPIC
+        if length > len(payload) or length < 0:
+            return _BAD_LENGTH
         if (qos > 1 or qos < 0) and qos != self.highest_qos:
             return _BAD_QOS
         self.check_ms = self.now_ms
@@ -156,9 +159,13 @@ class Session(Reader):
         """[MQTT-3.3.2-2]. One that cannot change is checked once: most programs reuse theirs."""
         if not topic:
             return False
+        is_plain = True
         for byte in topic:
-            if byte < 1 or byte == 0x23 or byte == 0x2B:  # TypeError when it is a str
-                return False
+            if byte < 1 or byte > 127 or byte == 0x23 or byte == 0x2B:  # TypeError when it is a str
+                is_plain = False
+                break
+        if not is_plain and not is_topic(topic, 0, len(topic)):
+            return False
         if isinstance(topic, bytes):
             self._topic = topic
         return True

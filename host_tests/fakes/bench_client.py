@@ -71,12 +71,14 @@ class Bench:
         keep_alive_s=60,
         window=16,
         outbox_class=None,
+        session_options=None,
         **stream_options,
     ):
         self.outbox_class = outbox_class = outbox_class or (
             NotedOutbox if mode == "exactly once" else Outbox
         )
         self.mode, self.keep_alive_s, self.window = mode, keep_alive_s, window
+        self.session_options = session_options or {}
         self.now_ms = 0
         self.links = 0
         self.early = []  # what was published while connecting
@@ -92,9 +94,8 @@ class Bench:
         assert self.outbox.mount() == 0
         kind = KINDS[self.mode]
         arguments = (WORD, 1000) if self.mode == "collector" else ()
-        self.session = kind(
-            self.outbox, b"board-1", *arguments, keep_alive_s=self.keep_alive_s, window=self.window
-        )
+        options = dict(self.session_options, keep_alive_s=self.keep_alive_s, window=self.window)
+        self.session = kind(self.outbox, b"board-1", *arguments, **options)
         self.client = Client(self._link, self.session)
         self.stream = None
 
