@@ -36,11 +36,10 @@ _REST = const(63)  # as in flash_wear.py
 class Health:
     """A sensor with changing names, as Station wants it. pins_lost: callable. Set `station`."""
 
+    station: "Anything"  # whose not_published it tells
     unit, exponent = b"", 0
 
     def __init__(self, outbox, pins_lost):
-        self.station = self  # until the real one is set
-        self.not_published = 0
         self.name = b""
         self._outbox, self._pins_lost = outbox, pins_lost
         self._told = array("i", [0] * len(COUNTERS))
