@@ -56,16 +56,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """0. Raises ToolError."""
     from outpost_tools.common import source_tree
-    from outpost_tools.device import (
-        ask,
-        console,
-        drafts,
-        flashing,
-        kinds,
-        progress,
-        settings_file,
-        table,
-    )
+    from outpost_tools.device import drafts, flashing, kinds, progress, settings_file, table
 
     if args.example:
         sys.stdout.write(settings_file.EXAMPLE)
@@ -77,15 +68,8 @@ def run(args: argparse.Namespace) -> int:
         )
     root = source_tree.repository()
     kind = kinds.load(root, args.board)
-    if args.port and not args.file:
-        console.check_port(args.port)  # before the questions, not after them
-    if args.save:
-        ask.check_new(args.save)
     draft = drafts.Draft(kind.name)
-    settings = settings_file.load(args.file, kind) if args.file else ask.ask(kind, draft)
-    if args.save:
-        ask.save(args.save, settings)
-        draft.forget()  # the file has them
+    settings = _settings(args, kind, draft)
     print(*settings.lines(), sep="\n")
     if not args.port:
         print("checked; nothing was written, since no --port was given")
@@ -103,3 +87,18 @@ def run(args: argparse.Namespace) -> int:
     if not args.dry_run and not args.file:
         draft.forget()
     return 0
+
+
+def _settings(args: argparse.Namespace, kind, draft):
+    """From the file, or asked for. Raises ToolError."""
+    from outpost_tools.device import ask, console, settings_file
+
+    if args.port and not args.file:
+        console.check_port(args.port)  # before the questions, not after them
+    if args.save:
+        ask.check_new(args.save)
+    settings = settings_file.load(args.file, kind) if args.file else ask.ask(kind, draft)
+    if args.save:
+        ask.save(args.save, settings)
+        draft.forget()  # the file has them
+    return settings
