@@ -29,7 +29,8 @@ demo: venv  ## boards to tables, with disasters; SEED=n repeats, BROKER=mosquitt
 	@$(BIN)/outpost demo
 
 brokers: setup  ## brokers beside mosquitto: tests, what they drop, DEMOS="amqtt nats nats3"
-	@BROKERS=all $(BIN)/python -m pytest -q host_tests/system/test_other_brokers.py
+	@BROKERS=all $(BIN)/python -m pytest -q host_tests/system/test_other_brokers.py \
+		host_tests/tools/simulate/test_simulate_broker.py
 	@$(BIN)/python host_tests/bench/broker_drops.py
 	@for broker in $(DEMOS); do \
 		$(BIN)/outpost demo --broker $$broker --out build/demo-$$broker || exit 1; done
