@@ -174,7 +174,7 @@ class ExactlyOnceSession(SubscribingSession):
     def _on_progress(self, first, packet_id):
         """PUBREC, PUBCOMP: one that does not fit its message is ignored and counted."""
         self._follow_window()
-        place = self._in_flight(packet_id)
+        place = self._in_flight(first, packet_id)
         bit = 1 << (self.base + place & 15)
         if place < 0:
             pass
@@ -190,14 +190,14 @@ class ExactlyOnceSession(SubscribingSession):
             self.ignored += 1
         return _OK
 
-    def _in_flight(self, packet_id):
+    def _in_flight(self, first, packet_id):
         """Place in the window of the message that this identifier stands for; -1: none in flight
         has it, which is counted."""
         place = (packet_id - packet_id_of(self.base)) % _IDS
         is_sent = packet_id and place < self.next_send - self.base
         if is_sent and not self._acked >> place & 1:
             return place
-        self.ignored += 1
+        self._on_unexpected(first, packet_id)
         return -1
 
     # --- In ---

@@ -11,6 +11,12 @@ The contract, which sessions and the station rely on (`test_outbox_contract.py`)
     save_state()          writes the acknowledgements, if any changed: status as append()
     unsaved()             messages freed since then
     erase_ahead()         does slow work now, if there is any; True when it did some
+    set_aside(seq)        copies held message seq to the shelf, durably where the outbox is durable,
+                          and does not free it: OK, FULL, EMPTY, BUSY, STORAGE
+    is_aside(seq)         True when it is on the shelf; a session treats it as acknowledged
+    load_aside(index)     as load(): message 0..aside-1 of the shelf; loaded_seq is -1
+    release_aside(index)  it leaves the shelf: OK, EMPTY, BUSY, STORAGE
+    aside                 messages on the shelf
     next_seq, oldest_seq  of the next message, and of the first that is held
     acked                 bit i: message oldest_seq + 1 + i was freed
     record_bytes          no topic and payload together is longer
@@ -23,6 +29,7 @@ Collector mode needs discard_through(seq) besides, and renumbers to be False; Qo
 from micropython import const
 
 from outpost.memory import copy
+from outpost.setting_aside import SettingAside
 
 _OK = const(0)
 _FULL = const(-1)
@@ -32,18 +39,20 @@ _MOST_SLOTS = const(16)
 _MOST_BYTES = const(16_383)
 
 
-class RamOutbox:
+class RamOutbox(SettingAside):
     """slots: messages held at most, 1..16. record_bytes: topic and payload of the largest together,
     1..16,383. Numbers begin at 0 with every boot, so it is for broker mode. Raises ValueError.
     """
 
     renumbers = True
+    _shelf_module = "outpost.ram_shelf"
     stream = b""
     boot = left_out = mended = aside = 0
 
     def __init__(self, slots=4, record_bytes=128):
         if not (1 <= slots <= _MOST_SLOTS and 1 <= record_bytes <= _MOST_BYTES):
             raise ValueError("outbox: slots, record_bytes")
+        SettingAside.__init__(self)
         self.record_bytes = record_bytes
         self.next_seq = self.oldest_seq = self.acked = 0
         self.refused = 0  # messages for which there was no slot
@@ -109,6 +118,11 @@ class RamOutbox:
             done >>= 1
         self.acked = done >> 1
         return True
+
+    def _new_shelf(self):
+        from outpost.ram_shelf import RamShelf
+
+        return RamShelf(self)
 
     def save_state(self):
         return _OK

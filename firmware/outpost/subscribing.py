@@ -27,6 +27,7 @@ _BUSY = const(-3)
 _BAD_TOPIC = const(-6)
 _BAD_QOS = const(-8)
 _PROTOCOL_ERROR = const(-20)
+_LINK_LOST = const(-23)
 _CONNECTED = const(2)
 _UNANSWERED = const(-1)
 _ANSWER_BYTES = const(4)
@@ -190,6 +191,12 @@ class SubscribingSession(Session):
             packet = encode_filters(self._request_id, requested)
             self._start(packet, len(packet))
         return self._is_request_due
+
+    def _on_lost(self, error):
+        """While messages are out as well, they may be the reason."""
+        Session._on_lost(self, error)
+        if error == _LINK_LOST and self._requested and self.next_send == self.base:
+            self._on_vain_request()
 
     def _on_vain_request(self):
         """The connection ends on the request that is out: twice together and twice alone, and a
