@@ -152,7 +152,8 @@ class PinnedBlocks:
         """An outbox that has direct() programs no lost block from now on: call it after watch() has
         found one. Until then nothing stands between the outbox and the raw device: an object there
         costs each record 500 cycles of an RP2040 (`host_tests/rigs/rp2040/cycles.py`)."""
-        outbox._raw = _Guard(self)
+        if getattr(outbox, "_raw", None) is self.raw:  # else it programs through this object
+            outbox._raw = _Guard(self)
 
     def _at(self, block, offset, length):
         if block < 0 or offset < 0 or offset + length > _BLOCK_BYTES or block >= len(self.blocks):

@@ -285,6 +285,8 @@ def test_on_a_board_they_are_listed_sent_again_by_it_and_given_up(rig, capsys):
     status, out, _ = aside(capsys, "list", *live)
     numbers = [line.split()[0] for line in out.splitlines() if "stubborn" in line]
     assert status == 1 and len(numbers) == 3
+    assert cli.main(["monitor", "--port", rig.port, "--look"]) == 0
+    assert "3 messages set aside" in capsys.readouterr().out
     status, out, err = aside(capsys, "give-up", *live, "--number", numbers[1], "--yes")
     assert status == 0 and "2 left" in out, err
     status, out, err = aside(capsys, "send", *live, "--number", numbers[2])

@@ -116,7 +116,7 @@ def _version(record: str) -> str:
 def _fill(outbox: selftest.Outbox) -> str:
     return (
         f"{outbox.held} messages held in {outbox.blocks} blocks, stream {outbox.stream}, boot "
-        f"{outbox.boot - 1}"
+        f"{outbox.boot - 1}{outbox.troubles}"
     )
 
 
