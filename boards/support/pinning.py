@@ -128,7 +128,7 @@ class ReadOnlyBlocks(PinnedBlocks):
         raise OSError(_EROFS)
 
     def direct(self):
-        return self, range(len(self.blocks))
+        return self, list(range(len(self.blocks)))
 
 
 def read_only(raw, folder, board):
