@@ -22,6 +22,7 @@ from micropython import const
 from outpost.checksum import skip_records
 from outpost.memory import u32, unload
 from outpost.sectors import Sectors
+from outpost.setting_aside import SettingAside
 
 _OK = const(0)
 _FULL = const(-1)
@@ -42,7 +43,7 @@ _ACK_BITS = const(16)
 _JUMP = const(254)  # see `outbox_setup.py`
 
 
-class Outbox(Sectors):
+class Outbox(Sectors, SettingAside):
     """The FIFO. After mount(): append() at one end; load() reads; discard() frees at the other end.
 
     device: block device of at least 2 blocks of 4,096 bytes.
@@ -65,10 +66,10 @@ class Outbox(Sectors):
 
     # True where a kept message may get a new number, which collector mode cannot follow.
     renumbers = False
+    _shelf_module = "outpost.shelf"
     # The state note, which each state record carries: see `state_note.py`.
     note: "bytes | bytearray" = b""
     note_length = 0
-    aside = 0  # messages set aside
     left_out = 0  # bad blocks
     _out = ()  # blocks that are not in the ring: the bad ones, and those that are lent
     lent = ()  # of these, the blocks that mount() found lent: see `_lend_block`
@@ -80,6 +81,7 @@ class Outbox(Sectors):
 
     def __init__(self, device, record_bytes=512, align=4, page_bytes=256):
         Sectors.__init__(self, device, record_bytes, align, page_bytes)
+        SettingAside.__init__(self)
         self._busy = True  # inside a call; and before mount(), so that nothing is stored or erased
         self._saved_oldest = self._saved_acked = 0  # oldest_seq and acked in the newest record
         self._tail = 0  # block of the oldest sector with a message that is held
@@ -101,7 +103,15 @@ class Outbox(Sectors):
 
         status = outbox_setup.mount(self)
         unload("outpost.outbox_setup")
+        SettingAside.__init__(self)
+        if self.lent and self._open_shelf():
+            self._close_shelf()
         return status
+
+    def _new_shelf(self):
+        from outpost.shelf import Shelf
+
+        return Shelf(self)
 
     def format(self, stream: bytes, force: bool = False, first_seq: int = 0) -> int:
         """Make an empty outbox and mount it. stream: 8 random hex digits (bytes). FOREIGN if

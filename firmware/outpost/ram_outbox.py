@@ -29,6 +29,7 @@ Collector mode needs discard_through(seq) besides, and renumbers to be False; Qo
 from micropython import const
 
 from outpost.memory import copy
+from outpost.setting_aside import SettingAside
 
 _OK = const(0)
 _FULL = const(-1)
@@ -38,23 +39,23 @@ _MOST_SLOTS = const(16)
 _MOST_BYTES = const(16_383)
 
 
-class RamOutbox:
+class RamOutbox(SettingAside):
     """slots: messages held at most, 1..16. record_bytes: topic and payload of the largest together,
     1..16,383. Numbers begin at 0 with every boot, so it is for broker mode. Raises ValueError.
     """
 
     renumbers = True
+    _shelf_module = "outpost.ram_shelf"
     stream = b""
-    boot = left_out = mended = aside = 0
+    boot = left_out = mended = 0
 
     def __init__(self, slots=4, record_bytes=128):
         if not (1 <= slots <= _MOST_SLOTS and 1 <= record_bytes <= _MOST_BYTES):
             raise ValueError("outbox: slots, record_bytes")
+        SettingAside.__init__(self)
         self.record_bytes = record_bytes
         self.next_seq = self.oldest_seq = self.acked = 0
         self.refused = 0  # messages for which there was no slot
-        self.aside = 0  # messages on the shelf
-        self._shelf = None
         # Message seq is in slot seq % slots: topic and payload; flags:7 topic_length:8
         # payload_length:14.
         self._slots = slots
@@ -118,29 +119,10 @@ class RamOutbox:
         self.acked = done >> 1
         return True
 
-    # --- Set aside ---
+    def _new_shelf(self):
+        from outpost.ram_shelf import RamShelf
 
-    def set_aside(self, seq):
-        """As Outbox.set_aside(): OK, FULL (four are, or no memory), EMPTY."""
-        try:
-            if not self._shelf:
-                from outpost.ram_shelf import RamShelf
-
-                self._shelf = RamShelf(self)
-            return self._shelf.put(seq)
-        except (ImportError, MemoryError):
-            return _FULL
-
-    def is_aside(self, seq):
-        return self.aside > 0 and self._shelf.has(seq)
-
-    def load_aside(self, index):
-        """As Outbox.load_aside(): OK, EMPTY."""
-        return self._shelf.load(index) if self.aside else _EMPTY
-
-    def release_aside(self, index):
-        """As Outbox.release_aside(): OK, EMPTY."""
-        return self._shelf.release(index) if self.aside else _EMPTY
+        return RamShelf(self)
 
     def save_state(self):
         return _OK

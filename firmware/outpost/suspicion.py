@@ -36,6 +36,9 @@ class Suspicion:
                 self._suspects.begin()
 
     def _follow_suspects(self):
+        """Connected."""
+        if self.outbox.lent and not self.outbox.aside:
+            self.outbox.tidy_shelf()
         if (self.outbox.aside or self._suspects) and self._load_suspects():
             self._suspects.on_connected()
 

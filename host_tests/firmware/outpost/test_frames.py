@@ -34,8 +34,8 @@ MAY = {  # set-up, and what a page says allocates
     "aio.py run", "aio.py publish", "aio.py delivered", "aio.py connected",
     "outbox.py format", "state_note.py _take_note", "exactly_once.py _take_note",  # once a boot
     "subscribing.py encode_filters", "subscribing.py subscribe",  # SUBSCRIBE does
-    "subscribing.py _start_request", "suspicion.py _load_suspects", "ram_outbox.py set_aside",
-    "ram_shelf.py put",
+    "subscribing.py _start_request", "suspicion.py _load_suspects", "setting_aside.py _open_shelf",
+    "ram_shelf.py put",  # a message that is set aside
     "tls_link.py client_context", "tls_link.py read", "wifi_board.py _pinned_blocks",  # set-up
     "wifi_board.py _open_link", "wifi_board.py _open_wifi",  # set-up
     "chip_sensors.py _one",  # set-up
