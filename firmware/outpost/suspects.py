@@ -95,7 +95,7 @@ class Suspects:
         session = self._session
         self.status = session.outbox.set_aside(seq)
         if self.status == _OK:
-            if not session.outbox.aside - 1:
+            if session.outbox.aside == 1:
                 self._wait(1)
             session.pass_over(seq)
         return self.status

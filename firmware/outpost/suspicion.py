@@ -9,6 +9,7 @@ from micropython import const
 
 from outpost.memory import unload
 
+_FULL = const(-1)
 _LINK_LOST = const(-23)
 _MOST_IN_FLIGHT = const(16)
 
@@ -58,6 +59,16 @@ class Suspicion:
         if self._suspects.is_over():
             self._suspects = None
             unload("outpost.suspects")
+
+    def refused(self, seq):
+        """The server said that it will never take message seq, which is in flight: it is set aside.
+        OK, or why it is not: FULL, STORAGE."""
+        return self._suspects.refuse(seq) if self._load_suspects() else _FULL
+
+    def retry_aside(self):
+        """The next message of the shelf goes out again now, or once connected."""
+        if self._suspects:
+            self._suspects.retry()
 
     def pass_over(self, seq):
         """Message seq, which is aside, counts as acknowledged. False: it is beyond the window."""
