@@ -15,6 +15,7 @@ constructor calls one. A field on_... is the application's, and is called last.
     _release(seq)          a field: frees it
     on_acknowledged(seq)   the application's
     _on_pong()             PINGRESP
+    _on_late(spared_ms)    is an acknowledgement overdue?
     _on_packet(first)      any other packet
 
 Packet identifiers of outgoing messages follow from their sequence number, 1 + seq mod 65535: the
@@ -39,6 +40,8 @@ _BAD_QOS = const(-8)
 _BAD_LENGTH = const(-9)
 _PROTOCOL_ERROR = const(-20)
 _REFUSED = const(-21)
+_TIMED_OUT = const(-22)
+_NO_ANSWER = const(-25)
 _TICKS = const(0x3FFFFFFF)
 _HALF = const(0x20000000)
 _IDS = const(65535)
@@ -47,6 +50,12 @@ _OVERHEAD = const(9)  # of a PUBLISH: fixed header, length of the topic, packet 
 _MOST_IN_FLIGHT = const(16)
 _SAVE_COUNT = const(49)  # looked at every 16th message: a power cut forgets 64 acknowledgements
 _UNSAVED = const(64)  # at most, beside those in flight
+_CAME = const(2)  # is_tick: bytes came
+_BYTE_MS = const(64)  # what a byte of a packet that is on its way is good for: 16 bytes/s
+_ANSWER = const(6)  # how many times response_ms an acknowledgement may take,
+_BEHIND = const(30)  # and a PINGRESP while other bytes come, with _BYTE_MS a byte of their packet
+_LONG_BYTES = const(0x200000)
+_LEAST_PONG_MS = const(2000)
 _LIVED_MS = const(30_000)
 _SAVE_MS = const(600_000)  # a board that measures more often programs nothing for them
 
@@ -120,13 +129,15 @@ class Session(Reader):
         self.connect_packet = encode_connect(client_id, keep_alive_s, *options)
         unload("outpost.connect_packet")
         self.keep_alive_s, self.response_ms = keep_alive_s, response_ms
-        self._awaited_ms = -1  # ticks at which CONNECT or PINGREQ went out, until it is answered
-        self.session_present, self.return_code = False, 0  # of the last CONNACK
-        self._offline_ms = 0  # ticks at which the connection was lost
-        # Of the connection that stands, or was lost last:
-        self._up_ms = 0  # ticks of its CONNACK
-        self._heard_ms = 0  # ticks at which bytes came last
-        self._acked_before = 0  # `acknowledged` at its CONNACK
+        # What is awaited, since which ticks (-1: nothing is): the answer to CONNECT or PINGREQ, an
+        # acknowledgement of any message.
+        self._awaited_ms = self._exchange_ms = -1
+        # Of the last CONNACK. None: with `clean` no server has one [MQTT-3.2.2-1].
+        self.session_present, self.return_code = None if clean else False, 0
+        # Of the connection that stands, or was lost last: ticks of its CONNACK, at which bytes came
+        # last, and of its end; `acknowledged` at its CONNACK, and at the last tick.
+        self._up_ms = self._inbound_ms = self._offline_ms = 0
+        self._acked_before = self._acked_seen = 0
         self._topic = self  # the topic that was checked last; none yet, and None is no topic
         self._retain = False  # RETAIN of the QoS 0 message that is being published
         self._append, self._release = outbox.append, outbox.discard
@@ -196,7 +207,8 @@ class Session(Reader):
         self.state = _CONNECTING
         self.next_send = self.base  # what was in flight goes out again, with DUP
         self._answer = 0
-        self._awaited_ms = self.now_ms
+        self._awaited_ms = self._inbound_ms = self.now_ms
+        self._exchange_ms = -1
         if self.in_flight:
             self.in_flight.forget()
         self._start(self.connect_packet, len(self.connect_packet))
@@ -206,7 +218,7 @@ class Session(Reader):
         was none to send, and it was heard for half a minute."""
         if self.state != _CONNECTED:
             return False
-        if self.next_send == self.base and elapsed_ms(self._heard_ms, self._up_ms) >= _LIVED_MS:
+        if self.next_send == self.base and elapsed_ms(self._inbound_ms, self._up_ms) >= _LIVED_MS:
             return True
         return self.acknowledged != self._acked_before
 
@@ -228,7 +240,7 @@ class Session(Reader):
         return True
 
     def settle(self, moved):
-        """The end of a tick. True: the server, or the stream, has not answered in time.
+        """The end of a tick. The status to close the stream with; OK: all came in time.
 
         When nothing moved: erase ahead, save acknowledgements that no record came to carry."""
         now_ms, outbox = self.now_ms, self.outbox
@@ -236,14 +248,56 @@ class Session(Reader):
             self._rested_seq = outbox.oldest_seq
             self._rested_ms = now_ms
         if not moved:
-            outbox.erase_ahead()
-            if outbox.unsaved() and elapsed_ms(now_ms, self._rested_ms) >= _SAVE_MS:
-                outbox.save_state()
-        if self.state == _CLOSED:
-            return False
-        if self._awaited_ms >= 0 and elapsed_ms(now_ms, self._awaited_ms) >= self.response_ms:
-            return True
-        return self.out_end and elapsed_ms(now_ms, self._sent_ms) >= self.response_ms
+            self._tidy()
+        return self._overdue() if self.state else _OK
+
+    def _tidy(self):
+        try:
+            self.outbox.erase_ahead()
+            if self.outbox.unsaved() and self._waited(self._rested_ms) >= _SAVE_MS:
+                self.outbox.save_state()
+        except OSError:
+            pass  # of the flash driver: no reason to end the connection
+
+    # --- Deadlines: looked at once a tick ---
+
+    def _see(self):
+        """What came since the last tick, and what is awaited from this one on."""
+        now_ms = self.now_ms
+        if self.acknowledged != self._acked_seen:
+            self._acked_seen = self.acknowledged
+            self._inbound_ms = now_ms
+            self._exchange_ms = -1
+        elif self.is_tick == _CAME:
+            self._inbound_ms = now_ms
+        if self.next_send == self.base:
+            self._exchange_ms = -1
+        elif self._exchange_ms < 0:
+            self._exchange_ms = now_ms
+
+    def _waited(self, since_ms):
+        """Milliseconds since then; 0 when nothing is awaited."""
+        return elapsed_ms(self.now_ms, since_ms) if since_ms >= 0 else 0
+
+    def _on_late(self, spared_ms):
+        """True when an acknowledgement was overdue `spared_ms` ago, and still is."""
+        return self._waited(self._exchange_ms) - spared_ms >= _ANSWER * self.response_ms
+
+    def _overdue(self):
+        """A packet stalls: the server's, or this side's; CONNACK or PINGRESP does not come, or only
+        other bytes do."""
+        self._see()
+        limit_ms = self.response_ms
+        silent_ms = self._waited(self._inbound_ms)
+        late_ms = self._waited(self._sent_ms) if self.out_end else 0
+        if late_ms >= limit_ms or (silent_ms >= limit_ms and not self.is_between):
+            return _TIMED_OUT
+        late_ms = self._waited(self._awaited_ms)
+        if late_ms >= _BEHIND * limit_ms + min(self.length, _LONG_BYTES) * _BYTE_MS:
+            return _TIMED_OUT
+        if self.keep_alive_s and self.state == _CONNECTED:
+            limit_ms = min(limit_ms, max(self.keep_alive_s * 750, _LEAST_PONG_MS))
+        return _TIMED_OUT if min(late_ms, silent_ms) >= limit_ms else _OK
 
     # --- Packets to the server ---
 
@@ -259,6 +313,24 @@ class Session(Reader):
             return self.out_end - self.out_at
         self.check_ms = self._tick_ms
         return 0
+
+    def part_written(self, count):
+        """The stream took `count` bytes of the packet, perhaps none, but not all that were left.
+        True when it took some."""
+        if count:
+            self.out_at += count
+            spent_ms = min(self._waited(self._sent_ms), self.response_ms) - count * _BYTE_MS
+            self._sent_ms = (self.now_ms - max(spent_ms, 0)) & _TICKS
+            if self.state == _CONNECTING:
+                self._awaited_ms = self._sent_ms
+        return count > 0
+
+    def start_ping(self):
+        self._start(b"\xc0\x00", 2)
+        if self._awaited_ms < 0:
+            self._awaited_ms = self.now_ms
+            if self.in_flight:
+                self.in_flight.add_ping()
 
     def _start(self, data, length):
         self.out = data
@@ -342,7 +414,8 @@ class Session(Reader):
         self.return_code = code
         if code:
             return _REFUSED
-        self.session_present = flags == 1
+        if self.session_present is not None:
+            self.session_present = flags == 1
         self.state = _CONNECTED
         self._awaited_ms = -1
         self._up_ms = self.now_ms
@@ -362,15 +435,16 @@ class Session(Reader):
         """Start the packet that is due, if any but PUBLISH. True when one goes out."""
         if self.state != _CONNECTED:
             return False
-        silent_ms = elapsed_ms(self.now_ms, self._sent_ms)
-        is_due = self.keep_alive_s and silent_ms >= self.keep_alive_s * 750
-        in_flight, is_idle = self.in_flight, self.next_send == self.base
-        if is_due or (in_flight and self._awaited_ms < 0 and in_flight.needs_ping(is_idle)):
-            self._start(b"\xc0\x00", 2)
-            if self._awaited_ms < 0:
-                self._awaited_ms = self.now_ms
-                if in_flight:
-                    in_flight.add_ping()
+        keep_ms, in_flight = self.keep_alive_s * 750, self.in_flight
+        is_due = keep_ms and self._waited(self._sent_ms) >= keep_ms
+        if not is_due and self._awaited_ms < 0:
+            is_due = (
+                (keep_ms and self._waited(self._inbound_ms) >= keep_ms)
+                or self._on_late(0)
+                or (in_flight and in_flight.needs_ping(self.next_send == self.base))
+            )
+        if is_due:
+            self.start_ping()
         return self.out_end > 0
 
     def _on_released(self, seq) -> bool:
@@ -378,16 +452,23 @@ class Session(Reader):
         return False
 
     def _on_pong(self):
+        """A status. A message before the PINGREQ that should have been acknowledged by then never
+        will be: servers answer in order."""
+        self._see()
+        is_late = self._awaited_ms >= 0 and self._on_late(self._waited(self._awaited_ms))
         self._awaited_ms = -1
+        self._inbound_ms = self.now_ms  # before the tick looks whether a PINGREQ is due
         if self.in_flight:
             self.in_flight.on_pong()
+        return _NO_ANSWER if is_late else _OK
 
     def _on_puback(self, packet_id):
         """An acknowledgement that nothing waits for is ignored and counted."""
         seq = self.base
         place = (packet_id - 1 - seq) % _IDS  # in the window
         acked = self._acked
-        if not packet_id or place >= self.next_send - seq or acked >> place & 1:
+        is_half = self.out_end and self.out is self.tx and self.tx[0] & 0x36 > 0x30
+        if not packet_id or place >= self.next_send - seq - is_half or acked >> place & 1:
             self.ignored += 1
             return _OK
         if place or acked:
