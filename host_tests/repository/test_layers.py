@@ -43,6 +43,7 @@ ALLOWED = {
     "outpost.checksum": {"native_checksum", "portable"},
     "outpost.client": {"session"},
     "outpost.connect_packet": {"memory", "topics"},
+    "outpost.deadlines": set(),
     "outpost.durable": {"session", "subscribing"},
     "outpost.exactly_once": {"packets", "session", "subscribing"},
     "outpost.in_flight": set(),
@@ -62,7 +63,7 @@ ALLOWED = {
     "outpost.sectors": {"checksum", "memory", "outbox_setup"},
     "outpost.publishing": {"memory", "reader"},
     "outpost.session": {
-        "connect_packet", "in_flight", "memory", "publishing", "reader", "suspicion",
+        "connect_packet", "deadlines", "in_flight", "memory", "publishing", "reader", "suspicion",
     },
     "outpost.setting_aside": {"memory"},
     "outpost.shelf": {"checksum", "memory"},

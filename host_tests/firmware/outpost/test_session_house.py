@@ -8,6 +8,7 @@ import ast
 import pytest
 
 from outpost.client import Client
+from outpost.deadlines import Deadlines
 from outpost.durable import DurableSession
 from outpost.exactly_once import ExactlyOnceSession
 from outpost.publishing import Publishing
@@ -22,7 +23,7 @@ SESSIONS = (
     Reader, Session, SubscribingSession, DurableSession, ExactlyOnceSession, StreamingSession,
 )  # fmt: skip
 ALL = (*SESSIONS, Client)
-PARTS = (Publishing, Suspicion)  # bases of Session, beside Reader
+PARTS = (Deadlines, Publishing, Suspicion)  # bases of Session, beside Reader
 IO = {"write", "read", "readinto", "socket", "connect", "poll", "link", "stream", "close", "recv"}
 IO |= {"ticks_ms", "sleep_ms", "time", "random", "send", "select"}
 # outbox.stream is the name of its stream of messages, not a connection.
