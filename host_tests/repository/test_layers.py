@@ -45,6 +45,7 @@ ALLOWED = {
     "outpost.connect_packet": {"memory", "topics"},
     "outpost.deadlines": set(),
     "outpost.durable": {"session", "subscribing"},
+    "outpost.queued": {"durable", "session"},
     "outpost.exactly_once": {"packets", "session", "subscribing"},
     "outpost.in_flight": set(),
     "outpost.memory": {"native", "portable"},
