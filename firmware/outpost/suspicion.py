@@ -9,6 +9,7 @@ from micropython import const
 
 from outpost.memory import unload
 
+_OK = const(0)
 _FULL = const(-1)
 _LINK_LOST = const(-23)
 _MOST_IN_FLIGHT = const(16)
@@ -64,6 +65,11 @@ class Suspicion:
         """The server said that it will never take message seq, which is in flight: it is set aside.
         OK, or why it is not: FULL, STORAGE."""
         return self._suspects.refuse(seq) if self._load_suspects() else _FULL
+
+    def aside_status(self):
+        """OK; or why the message that the server does not take is not set aside: BLOCKED, FULL,
+        STORAGE."""
+        return self._suspects.status if self._suspects else _OK
 
     def retry_aside(self):
         """The next message of the shelf goes out again now, or once connected."""

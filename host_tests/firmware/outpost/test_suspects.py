@@ -193,7 +193,7 @@ class TestSetAside(unittest.TestCase):
         world = World(rejects=lambda *_: True).publish(*numbered(10))
         world.run(3600)
         self.assertEqual((world.outbox.aside, len(world.got)), (4, 0))
-        self.assertEqual(world.session._suspects.status, status.BLOCKED)
+        self.assertEqual(world.session.aside_status(), status.BLOCKED)
         world.rejects = lambda *_: False
         world.run(300, lambda: world.client.is_drained() and not world.outbox.aside)
         self.assertEqual(sorted(set(world.payloads())), sorted(numbered(10)))
@@ -203,7 +203,7 @@ class TestSetAside(unittest.TestCase):
         world.outbox.set_aside = lambda seq: status.FULL
         world.publish(b"bad", b"1").run(120)
         self.assertEqual((world.outbox.oldest_seq, world.outbox.aside), (0, 0))
-        self.assertEqual(world.session._suspects.status, status.FULL)
+        self.assertEqual(world.session.aside_status(), status.FULL)
 
     def test_a_server_that_ends_every_connection_at_once_has_nothing_set_aside(self):
         for rtt_ms in (5, 50, 400):
