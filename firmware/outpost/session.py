@@ -27,11 +27,8 @@ in flight share one. Allocation: construction only.
 
 from micropython import const
 
-from outpost.deadlines import Deadlines, elapsed_ms
 from outpost.memory import put_publish, unload
-from outpost.publishing import Publishing
-from outpost.reader import Reader
-from outpost.suspicion import Suspicion
+from outpost.session_base import SessionBase, elapsed_ms
 
 _CLOSED = const(0)
 _CONNECTING = const(1)
@@ -56,7 +53,7 @@ def packet_id_of(seq):
     return 1 + seq % _IDS
 
 
-class Session(Reader, Deadlines, Publishing, Suspicion):
+class Session(SessionBase):
     """Publishes. outbox: mounted. client_id: bytes, what the server knows this board by.
 
     keep_alive_s: 0 to 65,535; a PINGREQ goes out after three quarters of it without a packet sent,
@@ -94,9 +91,7 @@ class Session(Reader, Deadlines, Publishing, Suspicion):
         self.check_ms = 0  # ticks from which there may be something to do other than to receive
         self.is_tick = False  # next_packet() has looked at what depends on time
         self._tick_ms = 0  # ticks from which it looks again
-        Reader.__init__(self, rx_bytes)
-        Publishing.__init__(self, outbox)
-        Suspicion.__init__(self)
+        SessionBase.__init__(self, outbox, rx_bytes)
         self.outbox = outbox
         self.out_end = self.out_at = 0  # out[out_at:out_end] is still to be written; 0: nothing is
         self.out = self.tx = bytearray(outbox.record_bytes + _OVERHEAD)  # tx: where PUBLISH is made
@@ -117,7 +112,6 @@ class Session(Reader, Deadlines, Publishing, Suspicion):
         unload("outpost.connect_packet")
         self.keep_alive_s, self.response_ms = keep_alive_s, response_ms
         self._awaited_ms = -1  # ticks at which CONNECT or PINGREQ went out, until it is answered
-        Deadlines.__init__(self)
         # Of the last CONNACK. None: with `clean` no server has one [MQTT-3.2.2-1].
         self.session_present, self.return_code = None if clean else False, 0
         # Of the connection that stands, or was lost last: ticks of its CONNACK, at which bytes came
@@ -193,9 +187,6 @@ class Session(Reader, Deadlines, Publishing, Suspicion):
             if self.in_flight:
                 self.in_flight.add_ping()
 
-    def start(self, data, length):
-        self._start(data, length)
-
     def _start(self, data, length):
         self.out = data
         self.out_at = 0
@@ -208,7 +199,7 @@ class Session(Reader, Deadlines, Publishing, Suspicion):
         """PUBLISH of the outbox's next message (3.3), if the window has room. True: started."""
         outbox = self.outbox
         seq = self.next_send
-        if self._acked or outbox.aside or seq > outbox.next_seq:
+        if self._acked or outbox.aside:
             seq = self._skip_acked(outbox)
         if seq - self.base >= self.window or self.state != _CONNECTED or outbox.load(seq):
             return False
@@ -244,15 +235,10 @@ class Session(Reader, Deadlines, Publishing, Suspicion):
 
     def _skip_acked(self, outbox):
         """next_send, past what was acknowledged out of order before the link broke, or is aside."""
-        if self.next_send > outbox.next_seq:  # its numbers were used up, and begin again at 0
-            self.high = self.maybe_sent = 0
-            self._restart_window(0)
         while True:
             while self._acked >> (self.next_send - self.base) & 1:
                 self.next_send += 1
-            if not (outbox.aside and outbox.is_aside(self.next_send)):
-                break
-            if not self.pass_over(self.next_send):
+            if not (outbox.aside and self.suspects and self.suspects.pass_over(self.next_send)):
                 break
         return self.next_send
 
@@ -300,14 +286,18 @@ class Session(Reader, Deadlines, Publishing, Suspicion):
             outage_ms = elapsed_ms(self.now_ms, self._offline_ms)
             self.longest_outage_ms = max(self.longest_outage_ms, outage_ms)
         self.connects += 1
-        self._follow_suspects()
+        if (self.outbox.aside or self.outbox.lent or self.suspects) and self._load_suspects():
+            self.suspects.on_connected()
 
     def _on_tick(self):
         """Start the packet that is due, if any but PUBLISH. True when one goes out."""
         if self.state != _CONNECTED:
             return False
-        if self._suspects:
-            self._ask_suspects()
+        if self.suspects:
+            self.window = self.suspects.on_tick()
+            if self.suspects.is_over():
+                self.suspects = None
+                unload("outpost.suspects")
             if self.out_end:
                 return True
         keep_ms, in_flight = self.keep_alive_s * 750, self.in_flight
@@ -361,6 +351,13 @@ class Session(Reader, Deadlines, Publishing, Suspicion):
         if self.on_acknowledged:
             self.on_acknowledged(seq)
         return _OK
+
+    def _on_unexpected(self, first, packet_id):
+        """An acknowledgement of none in flight: of one that is aside, or ignored and counted."""
+        if self.suspects and self.suspects.takes(first, packet_id):
+            self.acknowledged += first != 0x50
+        else:
+            self.ignored += 1
 
     def _on_packet(self, first):
         """A message that a filter of an earlier session asked for is ignored and counted."""

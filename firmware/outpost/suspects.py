@@ -41,7 +41,9 @@ from outpost.reader import is_topic
 from outpost.session import elapsed_ms, packet_id_of
 
 _OK = const(0)
+_FULL = const(-1)
 _LINK_LOST = const(-23)
+_MOST_IN_FLIGHT = const(16)
 _BLOCKED = const(-27)
 _CALM = const(0)  # nothing is suspected; the shelf may have messages
 _CONTROL = const(1)
@@ -92,13 +94,27 @@ class Suspects:
 
     def refuse(self, seq) -> int:
         """The server said that it will never take message seq: it is set aside. A status."""
-        session = self._session
-        self.status = session.outbox.set_aside(seq)
+        outbox = self._session.outbox
+        try:
+            self.status = outbox.set_aside(seq)
+        except (ImportError, MemoryError):
+            self.status = _FULL
         if self.status == _OK:
-            if session.outbox.aside == 1:
+            if outbox.aside == 1:
                 self._wait(1)
-            session.pass_over(seq)
+            self.pass_over(seq)
         return self.status
+
+    def pass_over(self, seq):
+        """Message seq counts as acknowledged, if it is aside. False: it is not, or is beyond the
+        window."""
+        session = self._session
+        place = seq - session.base
+        if not session.outbox.is_aside(seq) or not 0 <= place < _MOST_IN_FLIGHT:
+            return False
+        session._slide(place)
+        session._release(seq)
+        return True
 
     def retry(self):
         """The next message of the shelf is due now."""
@@ -108,6 +124,11 @@ class Suspects:
 
     def on_connected(self):
         self._pinged_ms = -1
+        try:
+            if self._session.outbox.lent:
+                self._session.outbox.tidy_shelf()
+        except (ImportError, MemoryError):
+            pass  # the next connection is early enough
         if self._state == _TRIAL:
             self._state = _CONTROL
 
@@ -282,7 +303,7 @@ class Suspects:
         if session.in_flight and not session.in_flight.has_room(length):
             return
         self._packet_id = packet_id_of(session.base + 32767)
-        session.start(session.tx, self._put(session, outbox))
+        session._start(session.tx, self._put(session, outbox))
         self._state = _AGAIN
         self._since_ms = session.now_ms
 
@@ -301,5 +322,5 @@ class Suspects:
         """PUBREL: the server has the QoS 2 message of the shelf."""
         tx = self._session.tx
         end = packets.put_header(tx, 0x62, 2)
-        self._session.start(tx, packets.put_u16(tx, end, self._packet_id))
+        self._session._start(tx, packets.put_u16(tx, end, self._packet_id))
         self._state = _RELEASED

@@ -186,14 +186,14 @@ class TestSetAside(unittest.TestCase):
         world.run(120, lambda: not world.outbox.aside)
         world.run(1)
         self.assertEqual((world.outbox.aside, world.session.window), (0, 16))
-        self.assertEqual((world.payloads()[-1], world.session._suspects), (b"bad", None))
+        self.assertEqual((world.payloads()[-1], world.session.suspects), (b"bad", None))
 
     def test_no_more_than_four_without_an_acknowledgement(self):
         """A server that ends the connection on whatever is published, but answers pings."""
         world = World(rejects=lambda *_: True).publish(*numbered(10))
         world.run(3600)
         self.assertEqual((world.outbox.aside, len(world.got)), (4, 0))
-        self.assertEqual(world.session.aside_status(), status.BLOCKED)
+        self.assertEqual(world.session.suspects.status, status.BLOCKED)
         world.rejects = lambda *_: False
         world.run(300, lambda: world.client.is_drained() and not world.outbox.aside)
         self.assertEqual(sorted(set(world.payloads())), sorted(numbered(10)))
@@ -203,7 +203,7 @@ class TestSetAside(unittest.TestCase):
         world.outbox.set_aside = lambda seq: status.FULL
         world.publish(b"bad", b"1").run(120)
         self.assertEqual((world.outbox.oldest_seq, world.outbox.aside), (0, 0))
-        self.assertEqual(world.session.aside_status(), status.FULL)
+        self.assertEqual(world.session.suspects.status, status.FULL)
 
     def test_a_server_that_ends_every_connection_at_once_has_nothing_set_aside(self):
         for rtt_ms in (5, 50, 400):
@@ -428,7 +428,8 @@ class TestOnFlash(unittest.TestCase):
         world._take = lambda *_: b""
         world.publish(*numbered(4)).run(1)
         for seq in (2, 0):
-            self.assertEqual(world.session.refused(seq), status.OK)
+            assert world.session._load_suspects()
+            self.assertEqual(world.session.suspects.refuse(seq), status.OK)
         self.assertEqual((outbox.oldest_seq, outbox.aside), (1, 2))
         self.assertEqual(sorted(world.shelf()), [b"0", b"2"])
         world.queue.append((0, b"\x40\x02\x00\x02\x40\x02\x00\x04"))
@@ -438,13 +439,13 @@ class TestOnFlash(unittest.TestCase):
     def test_a_shelf_without_memory_postpones(self):
         world = World(Session, on_flash(), is_bad).publish(b"bad", b"1")
 
-        def no_memory():
+        def no_memory(seq):
             raise MemoryError()
 
-        world.outbox._new_shelf = no_memory
+        world.outbox.set_aside = no_memory
         world.run(120)
         self.assertEqual((world.outbox.aside, world.outbox.oldest_seq), (0, 0))
-        del world.outbox._new_shelf
+        del world.outbox.set_aside
         world.run(200, world.client.is_drained)
         self.assertEqual((world.shelf(), world.payloads()), ([b"bad"], [b"1"]))
 
