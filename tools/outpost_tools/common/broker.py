@@ -139,6 +139,8 @@ class Broker:
     def _command(self) -> list[str]:
         if self.kind == "amqtt":
             return [sys.executable, "-m", "outpost_tools.common.broker", "amqtt", str(self.port)]
+        if self.kind != "mosquitto":
+            raise BrokerError(f"{self.kind} is made by open_broker()")
         config = self.directory / "mosquitto.conf"
         listeners = self.more_listeners + _LISTENERS.format(port=self.port)
         text = configuration(listeners, self.directory)

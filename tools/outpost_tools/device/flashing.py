@@ -216,6 +216,6 @@ def _about(outbox: selftest.Outbox, job: Job, board: Board, found: inventory.Inv
     if inventory.take(board, [inventory.OUTBOX_MAP], ()).is_pinned:
         where = "pinned before, left as they were" if found.is_pinned else "pinned now"
     held = "empty" if outbox.status == status_numbers().BLANK else f"{outbox.held} messages held"
-    text = f"{outbox.blocks} blocks, {where}; {held}"
+    text = f"{outbox.blocks} blocks, {where}; {held}{outbox.troubles}"
     asked = job.settings.full["outbox_blocks"] if job.settings else outbox.blocks
     return text if asked == outbox.blocks else f"{text} (the settings ask for {asked}: not changed)"

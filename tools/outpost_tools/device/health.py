@@ -196,7 +196,9 @@ def _outbox(board: Board, scrub: Scrub) -> Check:
     if isinstance(found, str):
         return Check("outbox", FAIL, scrub(found))
     figures = {"blocks": found.blocks, "held": found.held, "boot": found.boot}
-    return Check("outbox", PASS, f"{found.blocks} blocks, {found.held} messages held", figures)
+    figures |= {"left_out": found.left_out, "aside": found.aside}
+    text = f"{found.blocks} blocks, {found.held} messages held{found.troubles}"
+    return Check("outbox", PASS, text, figures)
 
 
 def _link(board: Board, job: Job, scrub: Scrub) -> Check:

@@ -52,7 +52,9 @@ def opened():
     outbox = Outbox(device, align=board.align, page_bytes=board.page_bytes)
     result = outbox.mount()
     held = outbox.next_seq - outbox.oldest_seq if result == 0 else 0
-    print("O", result, device.ioctl(4, 0), held, outbox.boot, str(outbox.stream, "ascii") or "-")
+    out, aside = getattr(outbox, "left_out", 0), getattr(outbox, "aside", 0)
+    stream = str(outbox.stream, "ascii") or "-"
+    print("O", result, device.ioctl(4, 0), held, outbox.boot, stream, out, aside)
     return settings
 
 reason = ""
@@ -204,13 +206,22 @@ def link(limit_ms):
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """held: messages that wait. status: of mount(), BLANK before the first start."""
+    """held: messages that wait. status: of mount(), BLANK before the first start. left_out: blocks
+    that failed. aside: messages that the server would not take."""
 
     status: int
     blocks: int
     held: int
     boot: int
     stream: str
+    left_out: int = 0
+    aside: int = 0
+
+    @property
+    def troubles(self) -> str:
+        """For a line about it; "": none."""
+        text = f"; {self.left_out} blocks failed and left out" if self.left_out else ""
+        return f"{text}; {self.aside} messages set aside" if self.aside else text
 
 
 def outbox(
@@ -233,7 +244,7 @@ def outbox(
     result, blocks, held, boot = map(int, found[:4])
     if result not in (status_numbers().OK, status_numbers().BLANK):
         return f"cannot be mounted: {name_of(result)}; nothing was changed"
-    return Outbox(result, blocks, held, boot, found[4])
+    return Outbox(result, blocks, held, boot, found[4], *map(int, found[5:7]))
 
 
 def _blocks(board: Board) -> int:

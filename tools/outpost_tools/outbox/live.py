@@ -122,10 +122,17 @@ def read_outbox(
     one of an outbox, whoever owns it. Raises ToolError."""
     needs.check("boards")
     with console.connected(port, answer_s) as board:
-        begin = "device = find_remains()" if raw else "device = find()"
-        output = board.run(f"{OPEN}{_SEND}\n{begin}\nprint('raw' if device else '')")
-        pins = check_found(port, output, is_raw=raw)
-        return Reading(_collect(port, board, show), pins)
+        return read_from(board, port, show, raw=raw)
+
+
+def read_from(
+    board: console.Console, port: str, show: Callable[[int, int], None], *, raw: bool = False
+) -> Reading:
+    """As read_outbox(), from a board whose program is stopped. Its `device` stays open there."""
+    begin = "device = find_remains()" if raw else "device = find()"
+    output = board.run(f"{OPEN}{_SEND}\n{begin}\nprint('raw' if device else '')")
+    pins = check_found(port, output, is_raw=raw)
+    return Reading(_collect(port, board, show), pins)
 
 
 @contextlib.contextmanager
