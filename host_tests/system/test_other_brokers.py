@@ -84,10 +84,13 @@ def test_messages_in(broker, name, tmp_path, qos):
     assert [payload for _, payload, _, _ in lines[2]["messages"]] == [str(n) for n in range(COUNT)]
 
 
-def test_a_backlog_of_qos_2_is_taken_once_each(tmp_path):
-    """mosquitto with the recommended limits hands all of it out at once."""
+@pytest.mark.parametrize("kind", ["mosquitto", *(["nats", "nats3"] if "nats3" in KINDS else [])])
+def test_a_backlog_of_qos_2_is_taken_once_each(kind, tmp_path):
+    """All of it is handed out at once. What the client passes over NATS sends again after
+    `ack_wait`.
+    """
     count = 100
-    with opened("mosquitto", tmp_path / "broker") as broker:
+    with opened(kind, tmp_path / "broker") as broker:
         run_board(broker, tmp_path / "board", [["connect"], ["subscribe", [["t", 2]]], ["close"]])
         with observer(broker) as other:
             other.publish("t", [str(number) for number in range(count)], 2)
