@@ -166,7 +166,7 @@ KEPT = [("nats", 1), ("nats", 2), *([("nats3", 1)] if "nats3" in KINDS else [])]
 @pytest.mark.parametrize(("kind", "qos"), KEPT)
 def test_broker_mode_loses_nothing_where_the_broker_keeps_its_queue(kind, qos, tmp_path):
     """NATS killed while a board publishes to a subscriber with a session; what was on its way may
-    come twice. Not QoS 2 with three nodes: NATS was seen to send PUBREC, and PUBCOMP from the next
+    come twice, and later than what follows it. Not QoS 2 with three nodes: NATS was seen to send PUBREC, and PUBCOMP from the next
     node, for messages that it did not deliver.
     """
     count = 600
@@ -184,7 +184,6 @@ def test_broker_mode_loses_nothing_where_the_broker_keeps_its_queue(kind, qos, t
             while len(set(other.numbers())) < count and time.monotonic() < until:
                 time.sleep(0.1)
         assert sorted(set(range(count)) - set(other.numbers())) == []
-        assert list(dict.fromkeys(other.numbers())) == list(range(count))
     assert (counters["acknowledged"], counters["held"]) == (count, 0)
 
 
