@@ -13,7 +13,7 @@ _LIMITS = (
     ("window", 1, 16),
     ("rx_bytes", 4, 0xFFFFFFF),
     ("in_flight_bytes", 0, 0x1FFFFFFF),
-    ("response_ms", 1, 0x1FFFFFFF),
+    ("response_ms", 1, 14_000_000),
     ("level", 3, 4),
 )
 
