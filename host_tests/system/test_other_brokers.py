@@ -166,8 +166,8 @@ KEPT = [("nats", 1), ("nats", 2), *([("nats3", 1)] if "nats3" in KINDS else [])]
 @pytest.mark.parametrize(("kind", "qos"), KEPT)
 def test_broker_mode_loses_nothing_where_the_broker_keeps_its_queue(kind, qos, tmp_path):
     """NATS killed while a board publishes to a subscriber with a session; what was on its way may
-    come twice, and later than what follows it. Not QoS 2 with three nodes: NATS was seen to send PUBREC, and PUBCOMP from the next
-    node, for messages that it did not deliver.
+    come twice, and later than what follows it. Not QoS 2 with three nodes: NATS was seen to send
+    PUBREC, and PUBCOMP from the next node, for messages that it did not deliver.
     """
     count = 600
     with opened(kind, tmp_path / "broker") as broker:
