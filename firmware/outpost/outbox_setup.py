@@ -33,7 +33,7 @@ _BLOCK_COUNT = const(4)
 _BLOCK_SIZE = const(5)
 _SEQ_MASK = const(0x3FFFFFFF)
 _HALF = const(0x20000000)
-_FIELDS = const(48)  # one more than 47 places hold
+_FIELDS = const(60)  # one more than 59 places hold
 
 # What mount() notes of a block, three integers each: its sector_no, or one of the following; the
 # CRC of its stream; its first_seq.

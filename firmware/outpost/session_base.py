@@ -42,10 +42,10 @@ class SessionBase(Reader):
     """See Session."""
 
     def __init__(self, outbox, rx_bytes):
-        Reader.__init__(self, rx_bytes)
         self._topic = self  # the topic that was checked last; none yet, and None is no topic
-        self._retain = False  # RETAIN of the QoS 0 message that is being published
         self._append = outbox.append
+        Reader.__init__(self, rx_bytes)
+        self._retain = False  # RETAIN of the QoS 0 message that is being published
         # An acknowledgement of any message is awaited since these ticks; -1: none is
         self._exchange_ms = -1
         self._acked_seen = 0  # `acknowledged` at the last tick
