@@ -35,6 +35,7 @@ from outpost.session import elapsed_ms
 _OK = const(0)
 _CONNECTED = const(2)
 _LINK_LOST = const(-23)
+_TOO_MANY = const(-24)
 _TAKEN_OVER = const(-26)
 _TICKS = const(0x3FFFFFFF)
 _TICK_MS = const(16)
@@ -217,7 +218,7 @@ class Client:
         if self._cut_short >= _ENOUGH:
             self.takeovers += 1
             error = _TAKEN_OVER
-        elif has_progress:
+        elif has_progress or error == _TOO_MANY:  # which makes room for more
             self._attempt = 0
         self._attempt += 1
         return error

@@ -132,8 +132,7 @@ class Session(Reader):
         # What is awaited, since which ticks (-1: nothing is): the answer to CONNECT or PINGREQ, an
         # acknowledgement of any message.
         self._awaited_ms = self._exchange_ms = -1
-        # Of the last CONNACK. None: with `clean` no server has one [MQTT-3.2.2-1].
-        self.session_present, self.return_code = None if clean else False, 0
+        self.session_present, self.return_code = False, 0  # of the last CONNACK
         # Of the connection that stands, or was lost last: ticks of its CONNACK, at which bytes came
         # last, and of its end; `acknowledged` at its CONNACK, and at the last tick.
         self._up_ms = self._inbound_ms = self._offline_ms = 0
@@ -269,7 +268,11 @@ class Session(Reader):
             self._inbound_ms = now_ms
             self._exchange_ms = -1
         elif self.is_tick == _CAME:
-            self._inbound_ms = now_ms
+            if self.is_between or self._seen < 0:
+                self._inbound_ms = now_ms
+            else:
+                self._inbound_ms = self._moved_on(self._inbound_ms, self.have - self._seen)
+            self._seen = self.have
         if self.next_send == self.base:
             self._exchange_ms = -1
         elif self._exchange_ms < 0:
@@ -278,6 +281,11 @@ class Session(Reader):
     def _waited(self, since_ms):
         """Milliseconds since then; 0 when nothing is awaited."""
         return elapsed_ms(self.now_ms, since_ms) if since_ms >= 0 else 0
+
+    def _moved_on(self, since_ms, count):
+        """A wait of response_ms since then, after `count` bytes of a packet: _BYTE_MS each."""
+        spent_ms = min(self._waited(since_ms), self.response_ms) - count * _BYTE_MS
+        return (self.now_ms - max(spent_ms, 0)) & _TICKS
 
     def _on_late(self, spared_ms):
         """True when an acknowledgement was overdue `spared_ms` ago, and still is."""
@@ -319,8 +327,7 @@ class Session(Reader):
         True when it took some."""
         if count:
             self.out_at += count
-            spent_ms = min(self._waited(self._sent_ms), self.response_ms) - count * _BYTE_MS
-            self._sent_ms = (self.now_ms - max(spent_ms, 0)) & _TICKS
+            self._sent_ms = self._moved_on(self._sent_ms, count)
             if self.state == _CONNECTING:
                 self._awaited_ms = self._sent_ms
         return count > 0
@@ -414,8 +421,7 @@ class Session(Reader):
         self.return_code = code
         if code:
             return _REFUSED
-        if self.session_present is not None:
-            self.session_present = flags == 1
+        self.session_present = flags == 1
         self.state = _CONNECTED
         self._awaited_ms = -1
         self._up_ms = self.now_ms
