@@ -49,7 +49,7 @@ MAP_HEAD = "<4sBBHII"
 MAP_ENTRY = "<HII"
 
 _BLOCK_BYTES = const(4096)
-_FORMAT_VERSION = const(1)
+_FORMAT_VERSION = const(2)
 _PAGE = const(256)
 _BLOCK_COUNT = const(4)
 _BLOCK_SIZE = const(5)

@@ -11,6 +11,12 @@ The contract, which sessions and the station rely on (`test_outbox_contract.py`)
     save_state()          writes the acknowledgements, if any changed: status as append()
     unsaved()             messages freed since then
     erase_ahead()         does slow work now, if there is any; True when it did some
+    set_aside(seq)        copies held message seq to the shelf, durably where the outbox is durable,
+                          and does not free it: OK, FULL, EMPTY, BUSY, STORAGE
+    is_aside(seq)         True when it is on the shelf; a session treats it as acknowledged
+    load_aside(index)     as load(): message 0..aside-1 of the shelf; loaded_seq is -1
+    release_aside(index)  it leaves the shelf: OK, EMPTY, BUSY, STORAGE
+    aside                 messages on the shelf
     next_seq, oldest_seq  of the next message, and of the first that is held
     acked                 bit i: message oldest_seq + 1 + i was freed
     record_bytes          no topic and payload together is longer
@@ -47,6 +53,8 @@ class RamOutbox:
         self.record_bytes = record_bytes
         self.next_seq = self.oldest_seq = self.acked = 0
         self.refused = 0  # messages for which there was no slot
+        self.aside = 0  # messages on the shelf
+        self._shelf = None
         # Message seq is in slot seq % slots: topic and payload; flags:7 topic_length:8
         # payload_length:14.
         self._slots = slots
@@ -109,6 +117,30 @@ class RamOutbox:
             done >>= 1
         self.acked = done >> 1
         return True
+
+    # --- Set aside ---
+
+    def set_aside(self, seq):
+        """As Outbox.set_aside(): OK, FULL (four are, or no memory), EMPTY."""
+        try:
+            if not self._shelf:
+                from outpost.ram_shelf import RamShelf
+
+                self._shelf = RamShelf(self)
+            return self._shelf.put(seq)
+        except (ImportError, MemoryError):
+            return _FULL
+
+    def is_aside(self, seq):
+        return self.aside > 0 and self._shelf.has(seq)
+
+    def load_aside(self, index):
+        """As Outbox.load_aside(): OK, EMPTY."""
+        return self._shelf.load(index) if self.aside else _EMPTY
+
+    def release_aside(self, index):
+        """As Outbox.release_aside(): OK, EMPTY."""
+        return self._shelf.release(index) if self.aside else _EMPTY
 
     def save_state(self):
         return _OK

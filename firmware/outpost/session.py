@@ -9,11 +9,13 @@ Hooks, in the order of a connection. A subclass overrides the methods and calls 
 constructor calls one. A field on_... is the application's, and is called last.
     _on_connack()          CONNACK; when the server has accepted:
     _on_connected()
+    _on_lost(error)        the connection ended, with the status that ended it
     _on_tick()             every 16 ms and after a packet came: start what is due, but for PUBLISH
     _on_released(seq)      a QoS 2 message is due: PUBLISH, or what stands in its place
     _on_puback(packet_id)  PUBACK; when a message is acknowledged:
     _release(seq)          a field: frees it
     on_acknowledged(seq)   the application's
+    _on_unexpected(first, packet_id)  an acknowledgement of none in flight
     _on_pong()             PINGRESP
     _on_late(spared_ms)    is an acknowledgement overdue?
     _on_packet(first)      any other packet
@@ -25,19 +27,15 @@ in flight share one. Allocation: construction only.
 
 from micropython import const
 
-from outpost.memory import copy, put_publish, unload
-from outpost.reader import Reader, is_topic
+from outpost.memory import put_publish, unload
+from outpost.publishing import Publishing
+from outpost.reader import Reader
+from outpost.suspicion import Suspicion
 
 _CLOSED = const(0)
 _CONNECTING = const(1)
 _CONNECTED = const(2)
 _OK = const(0)
-_TOO_BIG = const(-2)
-_BUSY = const(-3)
-_OFFLINE = const(-4)
-_BAD_TOPIC = const(-6)
-_BAD_QOS = const(-8)
-_BAD_LENGTH = const(-9)
 _PROTOCOL_ERROR = const(-20)
 _REFUSED = const(-21)
 _TIMED_OUT = const(-22)
@@ -71,7 +69,7 @@ def packet_id_of(seq):
     return 1 + seq % _IDS
 
 
-class Session(Reader):
+class Session(Reader, Publishing, Suspicion):
     """Publishes. outbox: mounted. client_id: bytes, what the server knows this board by.
 
     keep_alive_s: 0 to 65,535; a PINGREQ goes out after three quarters of it without a packet sent,
@@ -110,6 +108,8 @@ class Session(Reader):
         self.is_tick = False  # next_packet() has looked at what depends on time
         self._tick_ms = 0  # ticks from which it looks again
         Reader.__init__(self, rx_bytes)
+        Publishing.__init__(self, outbox)
+        Suspicion.__init__(self)
         self.outbox = outbox
         self.out_end = self.out_at = 0  # out[out_at:out_end] is still to be written; 0: nothing is
         self.out = self.tx = bytearray(outbox.record_bytes + _OVERHEAD)  # tx: where PUBLISH is made
@@ -137,66 +137,13 @@ class Session(Reader):
         # last, and of its end; `acknowledged` at its CONNACK, and at the last tick.
         self._up_ms = self._inbound_ms = self._offline_ms = 0
         self._acked_before = self._acked_seen = 0
-        self._topic = self  # the topic that was checked last; none yet, and None is no topic
-        self._retain = False  # RETAIN of the QoS 0 message that is being published
-        self._append, self._release = outbox.append, outbox.discard
+        self._release = outbox.discard
         self._rested_seq = self._rested_ms = 0  # the last outbox.oldest_seq, and since which ticks
         self.on_acknowledged = None  # the application's; called with the sequence number
         # Counters. sent: PUBLISH packets with QoS 1 or 2, redelivered of them with DUP. ignored:
         # acknowledgements that nothing waits for. skipped: inbound messages that were not taken.
         self.sent = self.redelivered = self.acknowledged = self.ignored = self.skipped = 0
         self.connects = self.longest_outage_ms = 0
-
-    # --- Publish ---
-
-    def publish(self, topic, payload, length, qos=1, retain=False) -> int:
-        """Send payload[:length] on topic (bytes). A status; OK with QoS 1: it is stored, survives a
-        power cut and will arrive.
-
-        QoS 0 goes out with the next poll() or not at all: OFFLINE without a connection, BUSY while
-        another packet goes out.
-        """
-        if topic is not self._topic and not self._is_topic(topic):
-            return _BAD_TOPIC
-        if length > len(payload) or length < 0:
-            return _BAD_LENGTH
-        if (qos > 1 or qos < 0) and qos != self.highest_qos:
-            return _BAD_QOS
-        self.check_ms = self.now_ms
-        if not qos:
-            self._retain = retain
-            return self._publish_now(topic, payload, length)
-        qos = qos << 4 | (0x40 if retain else 0)
-        retain = self._append  # a call of the field itself would exceed the 11-word frame
-        return retain(topic, payload, length, qos)
-
-    def _is_topic(self, topic):
-        """[MQTT-3.3.2-2]. One that cannot change is checked once: most programs reuse theirs."""
-        if not topic:
-            return False
-        is_plain = True
-        for byte in topic:
-            if byte < 1 or byte > 127 or byte == 0x23 or byte == 0x2B:  # TypeError when it is a str
-                is_plain = False
-                break
-        if not is_plain and not is_topic(topic, 0, len(topic)):
-            return False
-        if isinstance(topic, bytes):
-            self._topic = topic
-        return True
-
-    def _publish_now(self, topic, payload, length):
-        if self.state != _CONNECTED:
-            return _OFFLINE
-        if self.out_end or (self.in_flight and not self.in_flight.has_room(len(topic) + length)):
-            return _BUSY
-        if len(topic) + length > self.outbox.record_bytes:  # `tx` is made for them
-            return _TOO_BIG
-        # Both names are offsets from here on: another local would exceed the 11-word frame.
-        topic = put_publish(self.tx, 0x31 if self._retain else 0x30, topic, 0, len(topic), length)
-        length = copy(self.tx, topic, payload, 0, length)
-        self._start(self.tx, length)
-        return _OK
 
     # --- Connection ---
 
@@ -227,6 +174,7 @@ class Session(Reader):
         other one: this side, or the link, which had not opened one."""
         if self.state == _CONNECTED:
             self._offline_ms = self.now_ms
+            self._on_lost(error)
         self.state = _CLOSED
         self.out_end = 0
         self.check_ms = self.now_ms
@@ -307,6 +255,19 @@ class Session(Reader):
             limit_ms = min(limit_ms, max(self.keep_alive_s * 750, _LEAST_PONG_MS))
         return _TIMED_OUT if min(late_ms, silent_ms) >= limit_ms else _OK
 
+    def _needs_ping(self):
+        """PINGREQ is due by what goes out, by what comes in, or because a proof is wanted."""
+        keep_ms, in_flight = self.keep_alive_s * 750, self.in_flight
+        if keep_ms and self._waited(self._sent_ms) >= keep_ms:
+            return True
+        if self._awaited_ms >= 0:
+            return False
+        return (
+            (keep_ms and self._waited(self._inbound_ms) >= keep_ms)
+            or self._on_late(0)
+            or (in_flight and in_flight.needs_ping(self.next_send == self.base))
+        )
+
     # --- Packets to the server ---
 
     def next_packet(self):
@@ -339,6 +300,9 @@ class Session(Reader):
             if self.in_flight:
                 self.in_flight.add_ping()
 
+    def start(self, data, length):
+        self._start(data, length)
+
     def _start(self, data, length):
         self.out = data
         self.out_at = 0
@@ -351,7 +315,7 @@ class Session(Reader):
         """PUBLISH of the outbox's next message (3.3), if the window has room. True: started."""
         outbox = self.outbox
         seq = self.next_send
-        if self._acked or seq > outbox.next_seq:
+        if self._acked or outbox.aside or seq > outbox.next_seq:
             seq = self._skip_acked(outbox)
         if seq - self.base >= self.window or self.state != _CONNECTED or outbox.load(seq):
             return False
@@ -361,9 +325,10 @@ class Session(Reader):
             outbox.topic_length + outbox.payload_length
         ):
             return False
-        first = 0x30 | outbox.flags >> 3 & 0x06 | outbox.flags >> 6
-        if first & 4 and self._on_released(seq):
+        if outbox.flags & 0x20 and self._on_released(seq):
             return True
+        first = outbox.flags
+        first = 0x30 | first >> 3 & 0x06 | first >> 6
         if seq < self.high or (seq < self.maybe_sent and seq >= self._exchanged):
             first |= 8
             self.redelivered += 1
@@ -385,12 +350,17 @@ class Session(Reader):
         return True
 
     def _skip_acked(self, outbox):
-        """next_send, past what was acknowledged out of order before the link broke."""
+        """next_send, past what was acknowledged out of order before the link broke, or is aside."""
         if self.next_send > outbox.next_seq:  # its numbers were used up, and begin again at 0
             self.high = self.maybe_sent = 0
             self._restart_window(0)
-        while self._acked >> (self.next_send - self.base) & 1:
-            self.next_send += 1
+        while True:
+            while self._acked >> (self.next_send - self.base) & 1:
+                self.next_send += 1
+            if not (outbox.aside and outbox.is_aside(self.next_send)):
+                break
+            if not self.pass_over(self.next_send):
+                break
         return self.next_send
 
     def _restart_window(self, seq):
@@ -436,25 +406,24 @@ class Session(Reader):
             outage_ms = elapsed_ms(self.now_ms, self._offline_ms)
             self.longest_outage_ms = max(self.longest_outage_ms, outage_ms)
         self.connects += 1
+        self._follow_suspects()
 
     def _on_tick(self):
         """Start the packet that is due, if any but PUBLISH. True when one goes out."""
         if self.state != _CONNECTED:
             return False
-        keep_ms, in_flight = self.keep_alive_s * 750, self.in_flight
-        is_due = keep_ms and self._waited(self._sent_ms) >= keep_ms
-        if not is_due and self._awaited_ms < 0:
-            is_due = (
-                (keep_ms and self._waited(self._inbound_ms) >= keep_ms)
-                or self._on_late(0)
-                or (in_flight and in_flight.needs_ping(self.next_send == self.base))
-            )
-        if is_due:
+        if self._suspects:
+            self._ask_suspects()
+            if self.out_end:
+                return True
+        if self._needs_ping():
             self.start_ping()
         return self.out_end > 0
 
     def _on_released(self, seq) -> bool:
-        """The QoS 2 message seq is loaded. True: another packet than its PUBLISH was started."""
+        """The QoS 2 message seq is loaded. True: another packet than its PUBLISH was started. Left
+        by an ExactlyOnceSession, it goes out with QoS 1: at least once, rather than never."""
+        self.outbox.flags ^= 0x30
         return False
 
     def _on_pong(self):
@@ -475,7 +444,7 @@ class Session(Reader):
         acked = self._acked
         is_half = self.out_end and self.out is self.tx and self.tx[0] & 0x36 > 0x30
         if not packet_id or place >= self.next_send - seq - is_half or acked >> place & 1:
-            self.ignored += 1
+            self._on_unexpected(0x40, packet_id)
             return _OK
         if place or acked:
             seq = self._slide(place)

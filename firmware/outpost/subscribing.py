@@ -27,6 +27,7 @@ _BUSY = const(-3)
 _BAD_TOPIC = const(-6)
 _BAD_QOS = const(-8)
 _PROTOCOL_ERROR = const(-20)
+_LINK_LOST = const(-23)
 _CONNECTED = const(2)
 _UNANSWERED = const(-1)
 _ANSWER_BYTES = const(4)
@@ -35,6 +36,7 @@ _HELD_ANSWERS = const(32)
 _MOST_UNACKNOWLEDGED = const(16)  # mosquitto has 20 in flight, and is then silent
 _REFUSED_CODE = const(128)
 _GIVEN_UP = const(255)
+_MOST_FILTERS = const(8)  # of one request: AWS IoT closes the connection on nine
 _TOGETHER = const(2)  # requests on which connections ended, before a filter goes alone
 _GIVE_UP_AFTER = const(4)
 
@@ -182,10 +184,12 @@ class SubscribingSession(Session):
         return True
 
     def _start_request(self):
-        """SUBSCRIBE of all filters that await it, or UNSUBSCRIBE if the first of them is to go;
-        those on which connections ended follow one by one."""
+        """SUBSCRIBE of all filters that await it, eight at a time, or UNSUBSCRIBE if the first of
+        them is to go; those on which connections ended follow one by one."""
         requested, vain = self._requested, self._vain
         for entry in self.filters:
+            if len(requested) == _MOST_FILTERS:
+                break
             if entry[2] < 0 and (not vain or vain.get(entry[0], 0) < _TOGETHER):
                 if not requested or (entry[1] < 0) == (requested[0][1] < 0):
                     requested.append(entry)
@@ -199,6 +203,12 @@ class SubscribingSession(Session):
             self._start(packet, len(packet))
             self._request_ms = self.now_ms
         return self._is_request_due
+
+    def _on_lost(self, error):
+        """While messages are out as well, they may be the reason."""
+        Session._on_lost(self, error)
+        if error == _LINK_LOST and self._requested and self.next_send == self.base:
+            self._on_vain_request()
 
     def _on_vain_request(self):
         """The connection ends on the request that is out: twice together and twice alone, and a

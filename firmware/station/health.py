@@ -36,7 +36,7 @@ _REST = const(63)  # as in flash_wear.py
 class Health:
     """A sensor with changing names, as Station wants it. pins_lost: callable. Set `station`."""
 
-    station: "Anything" = None
+    station: "Anything"  # whose not_published it tells
     unit, exponent = b"", 0
 
     def __init__(self, outbox, pins_lost):

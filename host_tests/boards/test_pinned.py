@@ -366,7 +366,7 @@ class TestRefuses(Case):
         for old, new in (("0000.pin", "x"), ("0003.pin", "0000.pin"), ("x", "0003.pin")):
             os.rename(FOLDER + "/" + old, FOLDER + "/" + new)
         self.refuse_block(board, 3, "000[03].pin: is not in its block")
-        self.refuse_erase(board, 3, "0003.pin: is not in its block")
+        self.refuse_erase(board, 3, "000[03].pin: is not in its block")
 
     def test_a_file_put_back_from_a_copy(self):
         board = Board(self.image)

@@ -94,12 +94,14 @@ class TestWatch(Case):
         before = self.content(block)
         statuses = self.append(outbox, 400)
         self.assertTrue(before == self.content(block), "somebody's file was changed")
+        self.assertEqual(set(statuses[2:]), {0})  # the ring goes on without the block
+        self.assertEqual(outbox.left_out, 1)
         return statuses
 
     def test_of_the_block_being_filled_within_a_minute(self):
         board, outbox, block = self.lose(lambda outbox: outbox._head, 1)
         statuses = self.goes_on(board, outbox, block)
-        self.assertTrue(statuses[0] != 0)  # told, not lost
+        self.assertEqual(statuses[0], -5)  # STORAGE: told, not lost
 
     def test_of_the_block_that_comes_next_within_a_minute(self):
         board, outbox, block = self.lose(lambda outbox: (outbox._head + 1) % BLOCKS, 1)

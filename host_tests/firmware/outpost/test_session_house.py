@@ -10,16 +10,19 @@ import pytest
 from outpost.client import Client
 from outpost.durable import DurableSession
 from outpost.exactly_once import ExactlyOnceSession
+from outpost.publishing import Publishing
 from outpost.reader import Reader
 from outpost.session import Session
 from outpost.streaming import StreamingSession
 from outpost.subscribing import SubscribingSession
+from outpost.suspicion import Suspicion
 from paths import FIRMWARE
 
 SESSIONS = (
     Reader, Session, SubscribingSession, DurableSession, ExactlyOnceSession, StreamingSession,
 )  # fmt: skip
 ALL = (*SESSIONS, Client)
+PARTS = (Publishing, Suspicion)  # bases of Session, beside Reader
 IO = {"write", "read", "readinto", "socket", "connect", "poll", "link", "stream", "close", "recv"}
 IO |= {"ticks_ms", "sleep_ms", "time", "random", "send", "select"}
 # outbox.stream is the name of its stream of messages, not a connection.
@@ -60,7 +63,7 @@ def made(kind: type) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("kind", SESSIONS)
+@pytest.mark.parametrize("kind", (*SESSIONS, *PARTS))
 def test_a_session_knows_no_stream_and_no_clock(kind):
     names = {part.attr for part in ast.walk(tree(kind)) if isinstance(part, ast.Attribute)}
     names |= {part.id for part in ast.walk(tree(kind)) if isinstance(part, ast.Name)}
@@ -72,6 +75,12 @@ def test_a_session_knows_no_stream_and_no_clock(kind):
 def test_every_field_is_made_in_a_constructor_of_its_class(kind):
     later = set().union(*(stored(method) for method in methods(kind).values()))
     assert not later - made(kind)
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_every_field_of_a_part_is_made_in_a_constructor_of_a_session(kind):
+    later = set().union(*(stored(method) for method in methods(kind).values()))
+    assert not later - made(Session)
 
 
 @pytest.mark.parametrize("kind", ALL)

@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from outpost_tools.pipeline import schemas, tables
+from outpost_tools.pipeline import health, schemas, tables
 
 BEGIN = pd.Timestamp("2025-11-21 03:00", tz="UTC")
 SPAN_S = 24 * 3600
@@ -26,7 +26,18 @@ METRICS = {
     "erases": (None, 0, 0),
 }
 BLOCKS = 16
-TROUBLES = ("lost", "silent", "open", "behind", "restarts", "noclock")
+TROUBLES = (
+    "lost", "silent", "open", "behind", "restarts", "noclock",
+    "pins", "refused", "aside", "worn", "mended",
+)  # fmt: skip
+# What a board with such a trouble tells of its health.
+TOLD = {
+    "pins": {"pins_lost": 2, "left_out": 2},
+    "refused": {"not_published": 318},
+    "aside": {"aside": 3},
+    "worn": {"left_out": 1, "mended": 4},
+    "mended": {"mended": 1, "torn": 2},
+}
 TROUBLED_OF = 4  # with 4 devices one in 4 has trouble, with 400 one in 20
 DISASTER_S = 6 * 3600, 8 * 3600  # the broker was down: nothing arrived
 
@@ -162,6 +173,8 @@ def _row(
         "missing_open": lost if trouble == "open" else 0,
         "battery": 3.71,
         "reset_cause": 1.0,
+        **dict.fromkeys(health.NAMES, 0),
+        **TOLD.get(trouble, {}),
     }
 
 
