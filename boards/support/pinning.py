@@ -121,18 +121,14 @@ class ReadOnlyBlocks(PinnedBlocks):
     """The blocks that the map names, whether their files own them or not. Programs and erases raise
     OSError."""
 
-    def __init__(self, raw, folder, board, entries):
-        PinnedBlocks.__init__(self, raw, folder, board, entries)
-        self._direct.writeblocks = self._refuse
-
     def own(self, index):
         pass
 
-    def _refuse_lost(self, index):
+    def refuse_lost(self, index):
         raise OSError(_EROFS)
 
-    def _refuse(self, number, buf, offset):
-        raise OSError(_EROFS)
+    def direct(self):
+        return self, list(range(len(self.blocks)))
 
 
 def read_only(raw, folder, board):

@@ -110,10 +110,10 @@ class WifiBoard:
 
     def idle(self, client):
         if self._pins and elapsed_ms(self.ticks_ms(), self._checked_ms) >= self._check_each_ms:
-            self._check_pin(self._pins)
+            self._check_pin(self._pins, client)
         self._sleep_ms(_IDLE_MS)
 
-    def _check_pin(self, pins):
+    def _check_pin(self, pins, client):
         """One file: each once at first, then at a steady pace."""
         self._checked_ms = self.ticks_ms()
         try:
@@ -122,6 +122,8 @@ class WifiBoard:
             return
         if pins.lost != self._pins_told:
             self._pins_told = pins.lost
+            if client:
+                pins.guard(client.session.outbox)
             print("outbox: %s; this block is not written any more" % pins.fault)
 
     def pins_lost(self):

@@ -68,7 +68,6 @@ class Outbox(Sectors):
     # The state note, which each state record carries: see `state_note.py`.
     note: "bytes | bytearray" = b""
     note_length = 0
-    aside = 0  # messages set aside
     left_out = 0  # bad blocks
     _out = ()  # blocks that are not in the ring: the bad ones, and those that are lent
     lent = ()  # of these, the blocks that mount() found lent: see `_lend_block`
@@ -80,6 +79,8 @@ class Outbox(Sectors):
 
     def __init__(self, device, record_bytes=512, align=4, page_bytes=256):
         Sectors.__init__(self, device, record_bytes, align, page_bytes)
+        self.aside = 0  # messages set aside
+        self._shelf = None  # a Shelf, while there are any
         self._busy = True  # inside a call; and before mount(), so that nothing is stored or erased
         self._saved_oldest = self._saved_acked = 0  # oldest_seq and acked in the newest record
         self._tail = 0  # block of the oldest sector with a message that is held
@@ -511,3 +512,29 @@ class Outbox(Sectors):
             self.oldest_seq += 1
             done >>= 1
         self.acked = done >> 1
+
+    # --- Set aside: see `shelf.py` ---
+
+    def set_aside(self, seq: int) -> int:
+        """Copy held message seq to the shelf, durably; it stays held. OK; FULL: no room there, or
+        no block that could be lent; EMPTY, BUSY, STORAGE. Raises MemoryError."""
+        from outpost import shelf
+
+        return shelf.of(self).put(seq)
+
+    def is_aside(self, seq: int) -> bool:
+        return self.aside > 0 and self._shelf.has(seq)
+
+    def load_aside(self, index: int) -> int:
+        """As load(), message `index` of the shelf, 0 to aside - 1; loaded_seq is -1."""
+        return self._shelf.load(index) if self.aside else _EMPTY
+
+    def release_aside(self, index: int) -> int:
+        """Message `index` leaves the shelf, durably. OK, EMPTY, BUSY, STORAGE."""
+        return self._shelf.release(index) if self.aside else _EMPTY
+
+    def tidy_shelf(self) -> None:
+        """Give back the blocks that a power cut left lent, if nothing is on them."""
+        from outpost import shelf
+
+        shelf.of(self).tidy()

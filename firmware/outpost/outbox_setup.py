@@ -111,7 +111,21 @@ def mount(outbox: "Outbox"):
         outbox.boot = (outbox.boot + 1) & 0xFFFF
         pack_into("<H", outbox._prefix, 10, outbox.boot)
         outbox._busy = False
+        _find_shelf(outbox)
     return status
+
+
+def _find_shelf(outbox: "Outbox"):
+    """Without memory for it, its messages that are in the ring too go out again."""
+    outbox.aside = 0
+    outbox._shelf = None
+    try:
+        if outbox.lent:
+            from outpost import shelf
+
+            shelf.of(outbox).count()
+    except (ImportError, MemoryError):
+        outbox._shelf = None
 
 
 def _forget(outbox: "Outbox"):

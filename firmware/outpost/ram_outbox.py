@@ -45,16 +45,16 @@ class RamOutbox:
 
     renumbers = True
     stream = b""
-    boot = left_out = mended = aside = 0
+    boot = left_out = mended = 0
+    lent = shelf = ()
 
     def __init__(self, slots=4, record_bytes=128):
         if not (1 <= slots <= _MOST_SLOTS and 1 <= record_bytes <= _MOST_BYTES):
             raise ValueError("outbox: slots, record_bytes")
+        self.aside = 0  # messages on the shelf
         self.record_bytes = record_bytes
         self.next_seq = self.oldest_seq = self.acked = 0
         self.refused = 0  # messages for which there was no slot
-        self.aside = 0  # messages on the shelf
-        self._shelf = None
         # Message seq is in slot seq % slots: topic and payload; flags:7 topic_length:8
         # payload_length:14.
         self._slots = slots
@@ -68,12 +68,12 @@ class RamOutbox:
 
     def append(self, topic, payload, length, flags=0x10):
         """As Outbox.append(): OK, FULL, TOO_BIG."""
-        if len(topic) > 255 or len(topic) + length > self.record_bytes:
+        self.topic_length = len(topic)  # steps, and fields: the frame must stay within 11 words
+        if self.topic_length > 255 or self.topic_length + length > self.record_bytes:
             return _TOO_BIG
         if self.next_seq - self.oldest_seq == self._slots:
             self.refused += 1
             return _FULL
-        self.topic_length = len(topic)  # steps, and fields: the frame must stay within 11 words
         self._heads[self.next_seq % self._slots] = (flags << 8 | self.topic_length) << 14 | length
         flags = self._texts[self.next_seq % self._slots]
         copy(flags, 0, topic, 0, self.topic_length)
@@ -118,29 +118,25 @@ class RamOutbox:
         self.acked = done >> 1
         return True
 
-    # --- Set aside ---
+    # --- Set aside: see `ram_shelf.py` ---
 
     def set_aside(self, seq):
-        """As Outbox.set_aside(): OK, FULL (four are, or no memory), EMPTY."""
-        try:
-            if not self._shelf:
-                from outpost.ram_shelf import RamShelf
+        from outpost import ram_shelf
 
-                self._shelf = RamShelf(self)
-            return self._shelf.put(seq)
-        except (ImportError, MemoryError):
-            return _FULL
+        return ram_shelf.put(self, seq)
 
     def is_aside(self, seq):
-        return self.aside > 0 and self._shelf.has(seq)
+        return any([held[0] == seq for held in self.shelf])
 
     def load_aside(self, index):
-        """As Outbox.load_aside(): OK, EMPTY."""
-        return self._shelf.load(index) if self.aside else _EMPTY
+        from outpost import ram_shelf
+
+        return ram_shelf.load(self, index)
 
     def release_aside(self, index):
-        """As Outbox.release_aside(): OK, EMPTY."""
-        return self._shelf.release(index) if self.aside else _EMPTY
+        from outpost import ram_shelf
+
+        return ram_shelf.release(self, index)
 
     def save_state(self):
         return _OK

@@ -28,9 +28,7 @@ in flight share one. Allocation: construction only.
 from micropython import const
 
 from outpost.memory import put_publish, unload
-from outpost.publishing import Publishing
-from outpost.reader import Reader
-from outpost.suspicion import Suspicion
+from outpost.session_base import SessionBase, elapsed_ms
 
 _CLOSED = const(0)
 _CONNECTING = const(1)
@@ -38,30 +36,15 @@ _CONNECTED = const(2)
 _OK = const(0)
 _PROTOCOL_ERROR = const(-20)
 _REFUSED = const(-21)
-_TIMED_OUT = const(-22)
 _NO_ANSWER = const(-25)
 _TICKS = const(0x3FFFFFFF)
-_HALF = const(0x20000000)
 _IDS = const(65535)
 _TICK_MS = const(16)  # how often what depends on time alone is looked at
 _OVERHEAD = const(9)  # of a PUBLISH: fixed header, length of the topic, packet identifier
 _MOST_IN_FLIGHT = const(16)
 _SAVE_COUNT = const(49)  # looked at every 16th message: a power cut forgets 64 acknowledgements
 _UNSAVED = const(64)  # at most, beside those in flight
-_CAME = const(2)  # is_tick: bytes came
-_BYTE_MS = const(64)  # what a byte of a packet that is on its way is good for: 16 bytes/s
-_ANSWER = const(6)  # how many times response_ms an acknowledgement may take,
-_BEHIND = const(30)  # and a PINGRESP while other bytes come, with _BYTE_MS a byte of their packet
-_LONG_BYTES = const(0x200000)
-_LEAST_PONG_MS = const(2000)
 _LIVED_MS = const(30_000)
-_SAVE_MS = const(600_000)  # a board that measures more often programs nothing for them
-
-
-def elapsed_ms(now_ms, then_ms):
-    """Milliseconds from then to now, over a wrap too; 0 when `then` is later (up to 6 days)."""
-    passed = (now_ms - then_ms) & _TICKS
-    return passed if passed < _HALF else 0
 
 
 def packet_id_of(seq):
@@ -69,7 +52,7 @@ def packet_id_of(seq):
     return 1 + seq % _IDS
 
 
-class Session(Reader, Publishing, Suspicion):
+class Session(SessionBase):
     """Publishes. outbox: mounted. client_id: bytes, what the server knows this board by.
 
     keep_alive_s: 0 to 65,535; a PINGREQ goes out after three quarters of it without a packet sent,
@@ -107,9 +90,7 @@ class Session(Reader, Publishing, Suspicion):
         self.check_ms = 0  # ticks from which there may be something to do other than to receive
         self.is_tick = False  # next_packet() has looked at what depends on time
         self._tick_ms = 0  # ticks from which it looks again
-        Reader.__init__(self, rx_bytes)
-        Publishing.__init__(self, outbox)
-        Suspicion.__init__(self)
+        SessionBase.__init__(self, outbox, rx_bytes)
         self.outbox = outbox
         self.out_end = self.out_at = 0  # out[out_at:out_end] is still to be written; 0: nothing is
         self.out = self.tx = bytearray(outbox.record_bytes + _OVERHEAD)  # tx: where PUBLISH is made
@@ -129,16 +110,12 @@ class Session(Reader, Publishing, Suspicion):
         self.connect_packet = encode_connect(client_id, keep_alive_s, *options)
         unload("outpost.connect_packet")
         self.keep_alive_s, self.response_ms = keep_alive_s, response_ms
-        # What is awaited, since which ticks (-1: nothing is): the answer to CONNECT or PINGREQ, an
-        # acknowledgement of any message.
-        self._awaited_ms = self._exchange_ms = -1
+        self._awaited_ms = -1  # ticks at which CONNECT or PINGREQ went out, until it is answered
         self.session_present, self.return_code = False, 0  # of the last CONNACK
         # Of the connection that stands, or was lost last: ticks of its CONNACK, at which bytes came
-        # last, and of its end; `acknowledged` at its CONNACK, and at the last tick.
-        self._up_ms = self._inbound_ms = self._offline_ms = 0
-        self._acked_before = self._acked_seen = 0
+        # last, and of its end; `acknowledged` at its CONNACK.
+        self._up_ms = self._inbound_ms = self._offline_ms = self._acked_before = 0
         self._release = outbox.discard
-        self._rested_seq = self._rested_ms = 0  # the last outbox.oldest_seq, and since which ticks
         self.on_acknowledged = None  # the application's; called with the sequence number
         # Counters. sent: PUBLISH packets with QoS 1 or 2, redelivered of them with DUP. ignored:
         # acknowledgements that nothing waits for. skipped: inbound messages that were not taken.
@@ -186,88 +163,6 @@ class Session(Reader, Publishing, Suspicion):
         self._start(b"\xe0\x00", 2)
         return True
 
-    def settle(self, moved):
-        """The end of a tick. The status to close the stream with; OK: all came in time.
-
-        When nothing moved: erase ahead, save acknowledgements that no record came to carry."""
-        now_ms, outbox = self.now_ms, self.outbox
-        if self._rested_seq != outbox.oldest_seq:
-            self._rested_seq = outbox.oldest_seq
-            self._rested_ms = now_ms
-        if not moved:
-            self._tidy()
-        return self._overdue() if self.state else _OK
-
-    def _tidy(self):
-        try:
-            self.outbox.erase_ahead()
-            if self.outbox.unsaved() and self._waited(self._rested_ms) >= _SAVE_MS:
-                self.outbox.save_state()
-        except OSError:
-            pass  # of the flash driver: no reason to end the connection
-
-    # --- Deadlines: looked at once a tick ---
-
-    def _see(self):
-        """What came since the last tick, and what is awaited from this one on."""
-        now_ms = self.now_ms
-        if self.acknowledged != self._acked_seen:
-            self._acked_seen = self.acknowledged
-            self._inbound_ms = now_ms
-            self._exchange_ms = -1
-        elif self.is_tick == _CAME:
-            if self.is_between or self._seen < 0:
-                self._inbound_ms = now_ms
-            else:
-                self._inbound_ms = self._moved_on(self._inbound_ms, self.have - self._seen)
-            self._seen = self.have
-        if self.next_send == self.base:
-            self._exchange_ms = -1
-        elif self._exchange_ms < 0:
-            self._exchange_ms = now_ms
-
-    def _waited(self, since_ms):
-        """Milliseconds since then; 0 when nothing is awaited."""
-        return elapsed_ms(self.now_ms, since_ms) if since_ms >= 0 else 0
-
-    def _moved_on(self, since_ms, count):
-        """A wait of response_ms since then, after `count` bytes of a packet: _BYTE_MS each."""
-        spent_ms = min(self._waited(since_ms), self.response_ms) - count * _BYTE_MS
-        return (self.now_ms - max(spent_ms, 0)) & _TICKS
-
-    def _on_late(self, spared_ms):
-        """True when an acknowledgement was overdue `spared_ms` ago, and still is."""
-        return self._waited(self._exchange_ms) - spared_ms >= _ANSWER * self.response_ms
-
-    def _overdue(self):
-        """A packet stalls: the server's, or this side's; CONNACK or PINGRESP does not come, or only
-        other bytes do."""
-        self._see()
-        limit_ms = self.response_ms
-        silent_ms = self._waited(self._inbound_ms)
-        late_ms = self._waited(self._sent_ms) if self.out_end else 0
-        if late_ms >= limit_ms or (silent_ms >= limit_ms and not self.is_between):
-            return _TIMED_OUT
-        late_ms = self._waited(self._awaited_ms)
-        if late_ms >= _BEHIND * limit_ms + min(self.length, _LONG_BYTES) * _BYTE_MS:
-            return _TIMED_OUT
-        if self.keep_alive_s and self.state == _CONNECTED:
-            limit_ms = min(limit_ms, max(self.keep_alive_s * 750, _LEAST_PONG_MS))
-        return _TIMED_OUT if min(late_ms, silent_ms) >= limit_ms else _OK
-
-    def _needs_ping(self):
-        """PINGREQ is due by what goes out, by what comes in, or because a proof is wanted."""
-        keep_ms, in_flight = self.keep_alive_s * 750, self.in_flight
-        if keep_ms and self._waited(self._sent_ms) >= keep_ms:
-            return True
-        if self._awaited_ms >= 0:
-            return False
-        return (
-            (keep_ms and self._waited(self._inbound_ms) >= keep_ms)
-            or self._on_late(0)
-            or (in_flight and in_flight.needs_ping(self.next_send == self.base))
-        )
-
     # --- Packets to the server ---
 
     def next_packet(self):
@@ -283,25 +178,12 @@ class Session(Reader, Publishing, Suspicion):
         self.check_ms = self._tick_ms
         return 0
 
-    def part_written(self, count):
-        """The stream took `count` bytes of the packet, perhaps none, but not all that were left.
-        True when it took some."""
-        if count:
-            self.out_at += count
-            self._sent_ms = self._moved_on(self._sent_ms, count)
-            if self.state == _CONNECTING:
-                self._awaited_ms = self._sent_ms
-        return count > 0
-
     def start_ping(self):
         self._start(b"\xc0\x00", 2)
         if self._awaited_ms < 0:
             self._awaited_ms = self.now_ms
             if self.in_flight:
                 self.in_flight.add_ping()
-
-    def start(self, data, length):
-        self._start(data, length)
 
     def _start(self, data, length):
         self.out = data
@@ -315,7 +197,7 @@ class Session(Reader, Publishing, Suspicion):
         """PUBLISH of the outbox's next message (3.3), if the window has room. True: started."""
         outbox = self.outbox
         seq = self.next_send
-        if self._acked or outbox.aside or seq > outbox.next_seq:
+        if self._acked or outbox.aside:
             seq = self._skip_acked(outbox)
         if seq - self.base >= self.window or self.state != _CONNECTED or outbox.load(seq):
             return False
@@ -351,15 +233,10 @@ class Session(Reader, Publishing, Suspicion):
 
     def _skip_acked(self, outbox):
         """next_send, past what was acknowledged out of order before the link broke, or is aside."""
-        if self.next_send > outbox.next_seq:  # its numbers were used up, and begin again at 0
-            self.high = self.maybe_sent = 0
-            self._restart_window(0)
         while True:
             while self._acked >> (self.next_send - self.base) & 1:
                 self.next_send += 1
-            if not (outbox.aside and outbox.is_aside(self.next_send)):
-                break
-            if not self.pass_over(self.next_send):
+            if not (outbox.aside and self.suspects and self.suspects.pass_over(self.next_send)):
                 break
         return self.next_send
 
@@ -406,17 +283,29 @@ class Session(Reader, Publishing, Suspicion):
             outage_ms = elapsed_ms(self.now_ms, self._offline_ms)
             self.longest_outage_ms = max(self.longest_outage_ms, outage_ms)
         self.connects += 1
-        self._follow_suspects()
+        if (self.outbox.aside or self.outbox.lent or self.suspects) and self._load_suspects():
+            self.suspects.on_connected()
 
     def _on_tick(self):
         """Start the packet that is due, if any but PUBLISH. True when one goes out."""
         if self.state != _CONNECTED:
             return False
-        if self._suspects:
-            self._ask_suspects()
+        if self.suspects:
+            self.window = self.suspects.on_tick()
+            if self.suspects.is_over():
+                self.suspects = None
+                unload("outpost.suspects")
             if self.out_end:
                 return True
-        if self._needs_ping():
+        keep_ms, in_flight = self.keep_alive_s * 750, self.in_flight
+        is_due = keep_ms and self._waited(self._sent_ms) >= keep_ms
+        if not is_due and self._awaited_ms < 0:
+            is_due = (
+                (keep_ms and self._waited(self._inbound_ms) >= keep_ms)
+                or self._on_late(0)
+                or (in_flight and in_flight.needs_ping(self.next_send == self.base))
+            )
+        if is_due:
             self.start_ping()
         return self.out_end > 0
 
@@ -459,6 +348,13 @@ class Session(Reader, Publishing, Suspicion):
         if self.on_acknowledged:
             self.on_acknowledged(seq)
         return _OK
+
+    def _on_unexpected(self, first, packet_id):
+        """An acknowledgement of none in flight: of one that is aside, or ignored and counted."""
+        if self.suspects and self.suspects.takes(first, packet_id):
+            self.acknowledged += first != 0x50
+        else:
+            self.ignored += 1
 
     def _on_packet(self, first):
         """A message that a filter of an earlier session asked for is ignored and counted."""

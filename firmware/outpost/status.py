@@ -41,8 +41,8 @@ NO_ANSWER = const(-25)
 # last_error: the server closes each connection soon after it has accepted it: another client has
 # this client_id, or the server does not want this one
 TAKEN_OVER = const(-26)
-# of a session's suspects: the server ends each connection on the oldest message, as on the four set
-# aside before, with none acknowledged in between: no more are set aside until it takes one
+# session.suspects.status: the server ends each connection on the oldest message, as on the four set
+# aside before, with none acknowledged in between: no more are until it takes one
 BLOCKED = const(-27)
 # last_error: the server's certificate is not signed by ca_file, or not for server_name
 TLS_UNTRUSTED = const(-30)

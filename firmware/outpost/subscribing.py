@@ -28,6 +28,7 @@ _BAD_TOPIC = const(-6)
 _BAD_QOS = const(-8)
 _PROTOCOL_ERROR = const(-20)
 _LINK_LOST = const(-23)
+_TAKEN_OVER = const(-26)
 _CONNECTED = const(2)
 _UNANSWERED = const(-1)
 _ANSWER_BYTES = const(4)
@@ -207,7 +208,8 @@ class SubscribingSession(Session):
     def _on_lost(self, error):
         """While messages are out as well, they may be the reason."""
         Session._on_lost(self, error)
-        if error == _LINK_LOST and self._requested and self.next_send == self.base:
+        is_peer = error == _LINK_LOST or error == _TAKEN_OVER  # the second is a guess
+        if is_peer and self._requested and self.next_send == self.base:
             self._on_vain_request()
 
     def _on_vain_request(self):

@@ -27,7 +27,16 @@ GIVEN = {
 }
 
 
+class Client:
+    """What idle() gets: a client has a session, and that its outbox."""
+
+    def __init__(self, outbox):
+        self.session, self.outbox = self, outbox
+
+
 class Case(unittest.TestCase):
+    client = None
+
     def setUp(self):
         self.flash = flash_of(NAME)
         self.make_filesystem()
@@ -52,6 +61,7 @@ class Case(unittest.TestCase):
         outbox = Outbox(board.device, align=256, page_bytes=256)
         if outbox.mount() != 0:
             self.assertEqual(outbox.format(b"01234567"), 0)
+        self.client = Client(outbox)
         return outbox
 
     def append(self, outbox, count):
@@ -66,7 +76,7 @@ class Case(unittest.TestCase):
         until = self.desk.ticks.ms + ms
         while self.desk.ticks.ms < until:
             self.desk.ticks.ms += 500
-            board.idle(None)
+            board.idle(self.client)
 
     def content(self, block):
         buf = bytearray(4096)
@@ -152,7 +162,7 @@ class TestWatch(Case):
         for _ in range(600):  # 5 min
             before = gc.mem_alloc()
             self.desk.ticks.ms += 495
-            board.idle(None)
+            board.idle(self.client)
             left.append(gc.mem_alloc() - before)
         gc.enable()
         checks = [one for one in left if one]

@@ -22,7 +22,7 @@ MUTANTS = (
     ("a repetition without DUP", "subscriber", "session", "first |= 8", "first |= 0"),
     ("one more in flight than the window allows", "subscriber", "session",
      "if seq - self.base >= self.window", "if seq - self.base > self.window"),
-    ("QoS 0 overwrites what goes out", "subscriber", "publishing",
+    ("QoS 0 overwrites what goes out", "subscriber", "session_base",
      "if self.out_end or (self.in_flight and", "if (self.in_flight and"),
     ("reconnects at once", "subscriber", "client",
      "self._wait_ms = backoff_ms(", "self._wait_ms = 0 * backoff_ms("),

@@ -44,7 +44,7 @@ class Board:
         self.link = _link(settings, self.ticks_ms)
         self.sensors = [Counter()]
         self.flash = rig.state["flash"]
-        self.device = _device(settings)
+        self.device = self._pins = _device(settings)
         return self
 
     def set_clock(self, clock, now_ms):
@@ -67,7 +67,7 @@ class Board:
         time.sleep_ms(_IDLE_MS)
 
     def pins_lost(self):
-        return self.device.lost
+        return self._pins.lost
 
     def begin(self):
         pass

@@ -198,6 +198,14 @@ def test_what_a_board_says_of_its_flash_needs_attention_and_says_what_to_do(tmp_
     assert series_of(rendered(tmp_path / "t"))["metrics"] == [["load", ""]]
 
 
+def test_commands_that_the_page_names_are_there(capsys):
+    for kind in attention.KINDS.values():
+        for words in re.findall("<code>outpost ([a-z -]*[a-z])", kind.todo):
+            with pytest.raises(SystemExit) as ended:
+                cli.main([*words.split(" --")[0].split(), "--help"])
+            assert ended.value.code == 0, words
+
+
 def test_a_fleet_without_trouble_says_so(tmp_path):
     names = ["board-10", "board-9", "board-1"]
     make(

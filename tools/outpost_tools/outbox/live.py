@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import binascii
 import contextlib
-import importlib.util
 import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from outpost_tools.common import needs
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device import console
 from outpost_tools.outbox.layout import BLOCK_BYTES
@@ -120,13 +120,19 @@ def read_outbox(
 ) -> Reading:
     """`show` is called with (blocks so far, blocks). raw: each block of the flash that begins as
     one of an outbox, whoever owns it. Raises ToolError."""
-    if importlib.util.find_spec("mpremote") is None:
-        raise ToolError("--live needs mpremote: run make setup")
+    needs.check("boards")
     with console.connected(port, answer_s) as board:
-        begin = "device = find_remains()" if raw else "device = find()"
-        output = board.run(f"{OPEN}{_SEND}\n{begin}\nprint('raw' if device else '')")
-        pins = check_found(port, output, is_raw=raw)
-        return Reading(_collect(port, board, show), pins)
+        return read_from(board, port, show, raw=raw)
+
+
+def read_from(
+    board: console.Console, port: str, show: Callable[[int, int], None], *, raw: bool = False
+) -> Reading:
+    """As read_outbox(), from a board whose program is stopped. Its `device` stays open there."""
+    begin = "device = find_remains()" if raw else "device = find()"
+    output = board.run(f"{OPEN}{_SEND}\n{begin}\nprint('raw' if device else '')")
+    pins = check_found(port, output, is_raw=raw)
+    return Reading(_collect(port, board, show), pins)
 
 
 @contextlib.contextmanager

@@ -29,6 +29,7 @@ examples:
   outpost outbox export flash.img --json-lines -    the messages not yet delivered
   outpost outbox export flash.img --segments log --id rescue-1
                                  ... into the tables: outpost pipeline run --log log --tables tables
+  outpost outbox aside list flash.img               messages that the server would not take
   outpost outbox wear flash.img                     how often its blocks were erased so far
   outpost outbox wear --blocks 64 --interval 10 --topic-bytes 24 --payload-bytes 64
                                                     how long the flash will last
@@ -37,7 +38,7 @@ examples:
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    members = ("show", "check", "health", "export", "wear", "new")
+    members = ("show", "check", "health", "export", "wear", "aside", "new")
     add_group(
         subparsers, "outbox", SUMMARY, __name__, members, description=DESCRIPTION, examples=EXAMPLES
     )
