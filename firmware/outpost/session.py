@@ -56,12 +56,13 @@ class Session(SessionBase):
     """Publishes. outbox: mounted. client_id: bytes, what the server knows this board by.
 
     keep_alive_s: 0 to 65,535; a PINGREQ goes out after three quarters of it without a packet sent,
-    0: never. window: PUBLISH packets in flight, 1 to 16. rx_bytes: the longest inbound packet kept;
-    longer ones are skipped and counted. in_flight_bytes: bound of what is sent without proof that
-    the server has it (`in_flight.py`), for ports whose write() blocks when full; 0: no bound.
-    response_ms: the connection is dead when that long passes without CONNACK, PINGRESP, or the
-    stream's taking a whole packet. clean, will, user, password, level: see `connect_packet.py`.
-    ValueError names an option that is out of its range, TypeError one that is unknown.
+    or a byte received; 0: never. window: PUBLISH packets in flight, 1 to 16. rx_bytes: the longest
+    inbound packet kept; longer ones are skipped and counted. in_flight_bytes: bound of what is sent
+    without proof that the server has it (`in_flight.py`), for ports whose write() blocks when full;
+    0: no bound. response_ms: what CONNACK, PINGRESP, and the next byte of a packet that moves,
+    either way, may take; acknowledgements six times that. clean, will, user, password, level: see
+    `connect_packet.py`. ValueError names an option that is out of its range, TypeError one that is
+    unknown.
 
     The window. Messages are sent in the order of their numbers, acknowledged in any.
 

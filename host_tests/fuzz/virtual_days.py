@@ -65,7 +65,6 @@ class Day:
     errors: tuple[int, ...] = ()
     receives: bool = False
     begins_s: int = 0  # of each connection, when the fault begins
-    kinds: dict = field(default_factory=dict)
 
 
 def half_open_s(client: Client) -> float:
