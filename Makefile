@@ -9,7 +9,7 @@ DEMOS ?= amqtt nats nats3
 
 .PHONY: build fuzz help run setup venv demo demo-seeds power-loss rp2 test test-cpython test- \
 	brokers micropython lint types format clean bench bench-collector bench-diff bench-growth \
-	bench-pipeline cluster-test lock size size-diff soak
+	bench-pipeline cluster-test lock size size-diff soak virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
@@ -53,6 +53,9 @@ rp2: setup  ## the RP2 port on an emulated chip: flash over USB, CUTS=n power cu
 soak: setup  ## simulated years of a board: YEARS=n (8: an hour), INTERVAL=s between messages (10)
 	@$(BIN)/python host_tests/fuzz/soak.py $(if $(YEARS),--years $(YEARS)) \
 		$(if $(INTERVAL),--interval $(INTERVAL))
+
+virtual-days: setup  ## days of a client among servers and paths at fault; HOURS=n of each (24)
+	@$(BIN)/python host_tests/fuzz/virtual_days.py $(if $(HOURS),--hours $(HOURS))
 
 size-diff: size
 

@@ -44,7 +44,6 @@ _OVERHEAD = const(9)  # of a PUBLISH: fixed header, length of the topic, packet 
 _MOST_IN_FLIGHT = const(16)
 _SAVE_COUNT = const(49)  # looked at every 16th message: a power cut forgets 64 acknowledgements
 _UNSAVED = const(64)  # at most, beside those in flight
-_BYTE_MS = const(64)  # what a byte of a packet that is on its way is good for: 16 bytes/s
 _LIVED_MS = const(30_000)
 
 
@@ -57,12 +56,13 @@ class Session(SessionBase):
     """Publishes. outbox: mounted. client_id: bytes, what the server knows this board by.
 
     keep_alive_s: 0 to 65,535; a PINGREQ goes out after three quarters of it without a packet sent,
-    0: never. window: PUBLISH packets in flight, 1 to 16. rx_bytes: the longest inbound packet kept;
-    longer ones are skipped and counted. in_flight_bytes: bound of what is sent without proof that
-    the server has it (`in_flight.py`), for ports whose write() blocks when full; 0: no bound.
-    response_ms: the connection is dead when that long passes without CONNACK, PINGRESP, or the
-    stream's taking a whole packet. clean, will, user, password, level: see `connect_packet.py`.
-    ValueError names an option that is out of its range, TypeError one that is unknown.
+    or a byte received; 0: never. window: PUBLISH packets in flight, 1 to 16. rx_bytes: the longest
+    inbound packet kept; longer ones are skipped and counted. in_flight_bytes: bound of what is sent
+    without proof that the server has it (`in_flight.py`), for ports whose write() blocks when full;
+    0: no bound. response_ms: what CONNACK, PINGRESP, and the next byte of a packet that moves,
+    either way, may take; acknowledgements six times that. clean, will, user, password, level: see
+    `connect_packet.py`. ValueError names an option that is out of its range, TypeError one that is
+    unknown.
 
     The window. Messages are sent in the order of their numbers, acknowledged in any.
 
@@ -122,8 +122,7 @@ class Session(SessionBase):
         unload("outpost.connect_packet")
         self.keep_alive_s, self.response_ms = keep_alive_s, response_ms
         self._awaited_ms = -1  # ticks at which CONNECT or PINGREQ went out, until it is answered
-        # Of the last CONNACK. None: with `clean` no server has one [MQTT-3.2.2-1].
-        self.session_present, self.return_code = None if clean else False, 0
+        self.session_present, self.return_code = False, 0  # of the last CONNACK
         # Of the connection that stands, or was lost last: ticks of its CONNACK, at which bytes came
         # last, and of its end; `acknowledged` at its CONNACK.
         self._up_ms = self._inbound_ms = self._offline_ms = self._acked_before = 0
@@ -276,8 +275,7 @@ class Session(SessionBase):
         self.return_code = code
         if code:
             return _REFUSED
-        if self.session_present is not None:
-            self.session_present = flags == 1
+        self.session_present = flags == 1
         self.state = _CONNECTED
         self._awaited_ms = -1
         self._up_ms = self.now_ms
