@@ -119,7 +119,7 @@ class Explorer:
             if reached not in (NOWHERE, number):
                 outs.setdefault(action[0], reached)
             for at in range(1, operations + 1):
-                for mode in world.store.MODES:
+                for mode in world.modes:
                     world.restore(saved)
                     self._perform(number, action, at, mode)
         for name in ("drop",) if is_dead else WAY_OUT:
@@ -169,7 +169,7 @@ class Explorer:
         world.store.arm(at, mode)
         try:
             world.perform(action)
-            require(not at, "operation %d did not come again", at)
+            require(not at or mode == "refuse", "operation %d did not come again", at)
         except Disabled:
             return NOWHERE, 0
         except PowerCut:

@@ -80,6 +80,8 @@ def delivered(seq: int, ghost: int, ghosts: dict[int, int], in_order: bool) -> i
 
 def noted(seq: int, ghost: int, is_noted: bool) -> int:
     """The ghost, now that the note on flash says `is_noted` of a message that is held."""
+    if ghost & LOST and not ghost & RECEIVED:  # the client knows, the note perhaps not yet
+        return ghost | NOTED if is_noted else ghost & ~NOTED
     require(is_noted or not ghost & NOTED, "the note has lost that %d is released", seq)
     require(not is_noted or ghost & RECEIVED, "%d noted as released before its PUBREC", seq)
     return ghost | NOTED if is_noted else ghost

@@ -41,14 +41,13 @@ class FastOutbox:
 
     renumbers = False
     stream, boot, topic_at, record_bytes = STREAM, 1, 0, RECORD_BYTES
-    aside = 0
 
     def __init__(self, first_seq: int) -> None:
         self.flash = first_seq, first_seq, 0, b""
         self.kinds: dict[int, int] = {}
         self.buffer = bytearray(RECORD_BYTES)
         self.note = bytearray(72)
-        self.operations, self.cut_at, self.cut_after, self.fails = 0, 0, False, False
+        self.operations, self.cut_at, self.mode = 0, 0, ""
         self.mount()
 
     def mount(self) -> int:
@@ -62,11 +61,10 @@ class FastOutbox:
     def _program(self, next_seq: int, note: bytes) -> int:
         """The newest record, with what all of them carry."""
         self.operations += 1
-        if self.fails:
-            self.fails = False
-            return STORAGE
         is_cut = self.operations == self.cut_at
-        if is_cut and not self.cut_after:
+        if is_cut and self.mode == "refuse":
+            return STORAGE
+        if is_cut and self.mode == "before":
             raise PowerCut
         oldest = self.oldest_seq
         self.flash = next_seq, oldest, self.acked, note
@@ -134,9 +132,6 @@ class FastOutbox:
     def erase_ahead(self) -> bool:
         return False
 
-    def is_aside(self, seq: int) -> bool:
-        return False
-
 
 class FastStore:
     MODES = ("before", "after")
@@ -150,7 +145,7 @@ class FastStore:
 
     def arm(self, at: int, mode: str) -> None:
         outbox = self.outbox
-        outbox.operations, outbox.cut_at, outbox.cut_after = 0, at, mode == "after"
+        outbox.operations, outbox.cut_at, outbox.mode = 0, at, mode
 
     def save(self) -> dict:
         return self.outbox.__dict__.copy()

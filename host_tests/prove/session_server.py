@@ -203,16 +203,26 @@ class Server:
                 return
         require(False, "handed over: message %d, which the server did not send", packet_id)
 
-    def excuse(self, noted_ids: frozenset[int]) -> None:
-        """The power went, or flash refused the note: between the handler's return and the note, or
-        between CONNACK and the note that nothing is kept."""
-        self.stale |= self.doubtful & noted_ids
+    def excuse(self, arrived_ids: frozenset[int]) -> None:
+        """The power went, or flash refused the note, between the handler's return and the note:
+        what has not arrived for the client now may be handed over again."""
         self.inbound = tuple(
             message._replace(handed=0)
-            if message.qos == 2 and not message.phase and message.packet_id not in noted_ids
+            if message.qos == 2 and not message.phase and message.packet_id not in arrived_ids
             else message
             for message in self.inbound
         )
+
+    def power_lost(self, noted_ids: frozenset[int]) -> None:
+        """Also between CONNACK and the note that nothing is kept."""
+        back = self.doubtful & noted_ids
+        self.stale |= back
+        self.inbound = tuple(
+            message._replace(is_excused=message.is_excused or message.packet_id in back)
+            for message in self.inbound
+        )
+        self.cut_off()
+        self.excuse(noted_ids)
 
     def prune(
         self, oldest: int, base: int, next_send: int, known_ids: frozenset, noted_ids: frozenset

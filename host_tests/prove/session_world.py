@@ -70,6 +70,7 @@ class World:
         self.outbox = self.store.outbox
         self.server = Server(scope.level, scope.clean, scope.at_release)
         self.session = self.kind.__new__(self.kind)
+        self.modes = (*self.store.MODES, "refuse") if scope.fails else self.store.MODES
         self.now_ms = 0
         self.cuts = 0  # counted only where the scope bounds them
         self._start()
@@ -155,10 +156,13 @@ class World:
 
     def known_ids(self) -> frozenset[int]:
         """Identifiers that arrived, as the session or its note on flash has them."""
+        return self.noted_ids() | self.arrived_ids()
+
+    def arrived_ids(self) -> frozenset[int]:
         if not self.has_note:
             return frozenset()
         fields = self.session.__dict__
-        return self.noted_ids() | frozenset(fields["_note"][7 : fields["_note_end"] : 2])
+        return frozenset(fields["_note"][7 : fields["_note_end"] : 2])
 
     def noted_ids(self) -> frozenset[int]:
         return frozenset(self.store.durable_note()[7::2])
@@ -305,6 +309,7 @@ class World:
             allowed = (TOO_MANY, STORAGE)[: 2 if self.scope.fails else 1]
             require(taken in allowed, "%s closes with %d", data.hex(), taken)
             self._do_drop()
+            self.server.excuse(self.arrived_ids())
         require(taken < 0 or taken == len(data), "%d of %s taken", taken, data.hex())
 
     def _do_ack(self, place: int) -> None:
@@ -366,12 +371,11 @@ class World:
         """After a PowerCut: what is left is on flash, and the server's."""
         store, outbox, server = self.store, self.outbox, self.server
         store.boot()
-        server.cut_off()
         for seq in range(outbox.oldest_seq, outbox.next_seq):
             if seq not in server.ghosts:  # the cut was in its publish(), and it is whole
                 self._stored(seq, store.kind_of(seq) >> 4)
         server.ghosts = {seq: self._recalled(seq, ghost) for seq, ghost in server.ghosts.items()}
-        server.excuse(self.noted_ids())
+        server.power_lost(self.noted_ids())
         self.cuts += self.scope.cuts is not None
 
     def key_without_power(self) -> tuple:
