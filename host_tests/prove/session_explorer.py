@@ -17,12 +17,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from session_collector import CollectorWorld
 from session_facts import Violation, require
 from session_scopes import Scope
 from session_world import Disabled, PowerCut, World
 
 NOWHERE = -1
-WAY_OUT = ("connect", "step", "message", "ack", "tick")
+WAY_OUT = ("connect", "step", "message", "ack", "tick", "collect", "wait")
 AFTERWARDS = ((2,), (1,), (1, 2))  # the QoS of those messages, in turn
 MESSAGES_AFTERWARDS = 20  # the session keeps bits by seq & 15
 
@@ -42,6 +43,11 @@ class Result:
     @property
     def closed(self) -> bool:
         return not self.waiting and not self.violation
+
+
+def world_of(scope: Scope, classes: dict[str, Any]) -> World:
+    kind = CollectorWorld if scope.session == "DurableSession" else World
+    return kind(scope, classes)
 
 
 def digest(key: tuple) -> bytes:
@@ -78,7 +84,7 @@ def one_step_out(world: World) -> bool:
 
 class Explorer:
     def __init__(self, scope: Scope, classes: dict[str, Any]) -> None:
-        self.world = World(scope, classes)
+        self.world = world_of(scope, classes)
         self.result = Result(scope)
         self.number: dict[bytes, int] = {}  # of a state, by its key
         self.booted: dict[bytes, int] = {}  # of the state after a power cut, by what it left

@@ -41,6 +41,8 @@ class Scope:
     def options(self) -> dict[str, Any]:
         """Of the session. Without a keep alive: the network's end is an action of its own."""
         common = {"window": self.window, "keep_alive_s": 0, "level": self.level}
+        if self.session == "DurableSession":
+            common |= {"topic": b"w", "timeout_ms": 1000}
         return {**common, "clean": self.clean}
 
 
@@ -50,7 +52,8 @@ def _scopes() -> tuple[Scope, ...]:
     for level, name in both:
         found += [
             Scope(f"QoS 2 and 1 out, any history, MQTT {name}", held=1, level=level, fine=True),
-            Scope(f"three messages of QoS 1 and 2 out, MQTT {name}", total=3, level=level),
+            Scope(f"three messages out, MQTT {name}", total=3, level=level, forgets=False),
+            Scope(f"two out, lost sessions, MQTT {name}", held=2, total=2, level=level),
             Scope(f"in and out, any history, MQTT {name}", held=1, inbound=1, level=level),
             Scope(f"two at a time in, any history, MQTT {name}", held=0, inbound=2, level=level),
         ]
@@ -65,6 +68,8 @@ def _scopes() -> tuple[Scope, ...]:
         Scope("QoS 1 out, any history", session="Session", held=3, qos=(1,)),
         Scope("QoS 1 both ways, any history", "SubscribingSession", held=2, qos=(1,),
               inbound=2, inbound_qos=(1,)),
+        Scope("collector mode, any history", "DurableSession", held=1, qos=(1,)),
+        Scope("collector mode, three messages", "DurableSession", total=3, qos=(1,), forgets=False),
         Scope("the firmware's outbox on a chip", held=2, total=2, forgets=False, chip=True),
     )  # fmt: skip
 
@@ -74,13 +79,16 @@ SCOPES = _scopes()
 SHORT = (
     Scope("QoS 2 and 1 out, any history, MQTT 3.1.1", held=1, fine=True),
     Scope("QoS 2 and 1 out, any history, MQTT 3.1", held=1, level=3, fine=True),
-    Scope("two messages of QoS 1 and 2 out", held=2, total=2),
+    Scope("two messages out", held=2, total=2, forgets=False),
+    Scope("one message out, lost sessions", held=1, total=1),
     Scope("in, any history", held=0, inbound=1, fine=True),
     Scope("QoS 1 out, any history", session="Session", held=2, qos=(1,)),
+    Scope("collector mode", "DurableSession", held=1, qos=(1,)),
     Scope("the firmware's outbox on a chip", held=1, total=1, forgets=False, chip=True),
 )
-# Beyond what closes: hours
+# These take hours.
 LONG = (
+    Scope("three messages out, lost sessions", total=3),
     Scope("QoS 2 and 1 out, two at a time, any history", held=2),
     Scope("QoS 2 and 1 out, three at a time, any history", held=3, forgets=False),
     Scope("in and out, two at a time each", held=2, total=2, inbound=2),

@@ -49,7 +49,7 @@ _KINDS = {
     **dict.fromkeys(("base", "next_send", "high", "_exchanged", "maybe_sent"), _NUMBER),
     **dict.fromkeys(("_two", "_released", "_due"), _BITS),
     **{"_answer": _ANSWER, "through": "max(@ + 1 - o, 0)"},
-    **{"_bits_base": "min(f['base'] - @, 16)"},
+    **{"_hold_ms": _RAW, "_bits_base": "min(f['base'] - @, 16)"},
 }
 _SET_BY_OPEN = frozenset("next_send _answer _due _awaited_ms _is_request_due".split())
 
@@ -68,13 +68,16 @@ class World:
         store = ChipStore if scope.chip else FastStore
         self.store = store(scope.first_seq, self.has_note)
         self.outbox = self.store.outbox
-        self.server = Server(scope.level, scope.clean, scope.at_release)
+        self.server = self.make_server()
         self.session = self.kind.__new__(self.kind)
         self.modes = (*self.store.MODES, "refuse") if scope.fails else self.store.MODES
         self.now_ms = 0
         self.cuts = 0  # counted only where the scope bounds them
         self._start()
         self._key_of_session = self._key_maker()
+
+    def make_server(self) -> Server:
+        return Server(self.scope.level, self.scope.clean, self.scope.at_release)
 
     def _start(self) -> None:
         """Power on."""
@@ -147,7 +150,11 @@ class World:
             server.has_session,
             *map(sorted, (server.stale, server.doubtful)),
         )
-        return received, tuple(map(tuple, server.inbound)), acks, server.messages, ghosts, flags
+        messages = [self.key_of_message(*one, origin) for one in server.messages]
+        return received, tuple(map(tuple, server.inbound)), acks, messages, ghosts, flags
+
+    def key_of_message(self, first: int, number: int, origin: int) -> tuple:
+        return first, number
 
     def is_drained(self) -> bool:
         server, outbox = self.server, self.outbox
@@ -240,13 +247,16 @@ class World:
         for seq, ghost in ghosts.items():
             place = seq - outbox.oldest_seq
             if place < 0 or done >> place & 1:
-                may_free(seq, ghost)
+                self.may_free(seq, ghost)
             elif ghost & TWO:
                 now = noted(seq, ghost, base <= seq < base + 16 and bits >> (seq & 15) & 1 > 0)
                 if now != ghost:
                     changed[seq] = now
         if changed:
             self.server.ghosts = {**ghosts, **changed}
+
+    def may_free(self, seq: int, ghost: int) -> None:
+        may_free(seq, ghost)
 
     def _settle_facts(self) -> None:
         """What holds after whatever the client did."""
@@ -332,17 +342,19 @@ class World:
         server = self.server
         first, packet_id = server.messages[0]
         rest = server.messages[1:]
-        if first == CONNACK:
-            data = bytes((CONNACK, 2, packet_id, 0))
-            if self.scope.clean or (self.scope.level == 4 and not packet_id):
-                server.told_of_loss()
-        elif first & 0xF0 == 0x30:
-            data = bytes((first, 6, 0, 1, 0x63, 0, packet_id, packet_id))
-        else:
-            data = bytes((first, 2, 0, packet_id))
-        self._receive(data)
+        if first == CONNACK and (self.scope.clean or (self.scope.level == 4 and not packet_id)):
+            server.told_of_loss()
+        self._receive(self.packet_of(first, packet_id))
         if server.link:
             server.messages = rest
+
+    def packet_of(self, first: int, number: int) -> bytes:
+        """Of the server's. number: the flags of CONNACK, else the packet identifier."""
+        if first == CONNACK:
+            return bytes((CONNACK, 2, number, 0))
+        if first & 0xF0 == 0x30:
+            return bytes((first, 6, 0, 1, 0x63, 0, number, number))
+        return bytes((first, 2, 0, number))
 
     def _do_send(self, qos: int) -> None:
         self.server.send(qos)
