@@ -52,6 +52,7 @@ from outpost.outbox import Outbox
 from outpost.session import Session
 from station import flash_wear
 from station.clock import Clock
+from station.health import Health
 from station.station import Station
 from station.telemetry import Pack
 
@@ -98,10 +99,13 @@ def build(settings):
     link, outbox = board.link, open_outbox()
     client_id = settings["device_id"].encode()
     if settings["mode"] == "collector":
-        from outpost.durable import DurableSession
+        if settings["confirmation"] == "queued":
+            from outpost.queued import QueuedSession as Confirmed
+        else:
+            from outpost.durable import DurableSession as Confirmed
 
         topic, timeout_ms = (base + "/durable").encode(), settings["confirm_timeout_ms"]
-        session = DurableSession(outbox, client_id, topic, timeout_ms, **options)
+        session = Confirmed(outbox, client_id, topic, timeout_ms, **options)
     else:
         session = Session(outbox, client_id, **options)
     client = Client(link, session, board.random_bits)
@@ -109,8 +113,11 @@ def build(settings):
     board.set_clock(clock, now_ms)
     topic = (base + "/data").encode()
     pack = Pack(settings["device_id"].encode(), outbox.record_bytes - _RECORD_OVERHEAD - len(topic))
-    sensors = board.sensors + flash_wear.sensors(outbox)
-    return Station(client, pack, clock, sensors, topic, settings["interval_ms"], now_ms)
+    health = Health(outbox, board.pins_lost)
+    sensors = board.sensors + flash_wear.sensors(outbox) + [health]
+    station = Station(client, pack, clock, sensors, topic, settings["interval_ms"], now_ms)
+    health.station = station
+    return station
 
 
 def run(station):

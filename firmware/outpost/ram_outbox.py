@@ -11,6 +11,12 @@ The contract, which sessions and the station rely on (`test_outbox_contract.py`)
     save_state()          writes the acknowledgements, if any changed: status as append()
     unsaved()             messages freed since then
     erase_ahead()         does slow work now, if there is any; True when it did some
+    set_aside(seq)        copies held message seq to the shelf, durably where the outbox is durable,
+                          and does not free it: OK, FULL, EMPTY, BUSY, STORAGE
+    is_aside(seq)         True when it is on the shelf; a session treats it as acknowledged
+    load_aside(index)     as load(): message 0..aside-1 of the shelf; loaded_seq is -1
+    release_aside(index)  it leaves the shelf: OK, EMPTY, BUSY, STORAGE
+    aside                 messages on the shelf
     next_seq, oldest_seq  of the next message, and of the first that is held
     acked                 bit i: message oldest_seq + 1 + i was freed
     record_bytes          no topic and payload together is longer
@@ -39,11 +45,13 @@ class RamOutbox:
 
     renumbers = True
     stream = b""
-    boot = 0
+    boot = left_out = mended = 0
+    lent = shelf = ()
 
     def __init__(self, slots=4, record_bytes=128):
         if not (1 <= slots <= _MOST_SLOTS and 1 <= record_bytes <= _MOST_BYTES):
             raise ValueError("outbox: slots, record_bytes")
+        self.aside = 0  # messages on the shelf
         self.record_bytes = record_bytes
         self.next_seq = self.oldest_seq = self.acked = 0
         self.refused = 0  # messages for which there was no slot
@@ -60,12 +68,12 @@ class RamOutbox:
 
     def append(self, topic, payload, length, flags=0x10):
         """As Outbox.append(): OK, FULL, TOO_BIG."""
-        if len(topic) > 255 or len(topic) + length > self.record_bytes:
+        self.topic_length = len(topic)  # steps, and fields: the frame must stay within 11 words
+        if self.topic_length > 255 or self.topic_length + length > self.record_bytes:
             return _TOO_BIG
         if self.next_seq - self.oldest_seq == self._slots:
             self.refused += 1
             return _FULL
-        self.topic_length = len(topic)  # steps, and fields: the frame must stay within 11 words
         self._heads[self.next_seq % self._slots] = (flags << 8 | self.topic_length) << 14 | length
         flags = self._texts[self.next_seq % self._slots]
         copy(flags, 0, topic, 0, self.topic_length)
@@ -109,6 +117,26 @@ class RamOutbox:
             done >>= 1
         self.acked = done >> 1
         return True
+
+    # --- Set aside: see `ram_shelf.py` ---
+
+    def set_aside(self, seq):
+        from outpost import ram_shelf
+
+        return ram_shelf.put(self, seq)
+
+    def is_aside(self, seq):
+        return any([held[0] == seq for held in self.shelf])
+
+    def load_aside(self, index):
+        from outpost import ram_shelf
+
+        return ram_shelf.load(self, index)
+
+    def release_aside(self, index):
+        from outpost import ram_shelf
+
+        return ram_shelf.release(self, index)
 
     def save_state(self):
         return _OK

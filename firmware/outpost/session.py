@@ -9,12 +9,15 @@ Hooks, in the order of a connection. A subclass overrides the methods and calls 
 constructor calls one. A field on_... is the application's, and is called last.
     _on_connack()          CONNACK; when the server has accepted:
     _on_connected()
+    _on_lost(error)        the connection ended, with the status that ended it
     _on_tick()             every 16 ms and after a packet came: start what is due, but for PUBLISH
     _on_released(seq)      a QoS 2 message is due: PUBLISH, or what stands in its place
     _on_puback(packet_id)  PUBACK; when a message is acknowledged:
     _release(seq)          a field: frees it
     on_acknowledged(seq)   the application's
+    _on_unexpected(first, packet_id)  an acknowledgement of none in flight
     _on_pong()             PINGRESP
+    _on_late(spared_ms)    is an acknowledgement overdue?
     _on_packet(first)      any other packet
 
 Packet identifiers of outgoing messages follow from their sequence number, 1 + seq mod 65535: the
@@ -24,35 +27,25 @@ in flight share one. Allocation: construction only.
 
 from micropython import const
 
-from outpost.memory import copy, put_publish, unload
-from outpost.reader import Reader
+from outpost.memory import put_publish, unload
+from outpost.session_base import SessionBase, elapsed_ms
 
 _CLOSED = const(0)
 _CONNECTING = const(1)
 _CONNECTED = const(2)
 _OK = const(0)
-_TOO_BIG = const(-2)
-_BUSY = const(-3)
-_OFFLINE = const(-4)
-_BAD_TOPIC = const(-6)
-_BAD_QOS = const(-8)
 _PROTOCOL_ERROR = const(-20)
 _REFUSED = const(-21)
+_NO_ANSWER = const(-25)
 _TICKS = const(0x3FFFFFFF)
-_HALF = const(0x20000000)
 _IDS = const(65535)
 _TICK_MS = const(16)  # how often what depends on time alone is looked at
 _OVERHEAD = const(9)  # of a PUBLISH: fixed header, length of the topic, packet identifier
 _MOST_IN_FLIGHT = const(16)
 _SAVE_COUNT = const(49)  # looked at every 16th message: a power cut forgets 64 acknowledgements
 _UNSAVED = const(64)  # at most, beside those in flight
-_SAVE_MS = const(600_000)  # a board that measures more often programs nothing for them
-
-
-def elapsed_ms(now_ms, then_ms):
-    """Milliseconds from then to now, over a wrap too; 0 when `then` is later (up to 6 days)."""
-    passed = (now_ms - then_ms) & _TICKS
-    return passed if passed < _HALF else 0
+_BYTE_MS = const(64)  # what a byte of a packet that is on its way is good for: 16 bytes/s
+_LIVED_MS = const(30_000)
 
 
 def packet_id_of(seq):
@@ -60,7 +53,7 @@ def packet_id_of(seq):
     return 1 + seq % _IDS
 
 
-class Session(Reader):
+class Session(SessionBase):
     """Publishes. outbox: mounted. client_id: bytes, what the server knows this board by.
 
     keep_alive_s: 0 to 65,535; a PINGREQ goes out after three quarters of it without a packet sent,
@@ -98,7 +91,7 @@ class Session(Reader):
         self.check_ms = 0  # ticks from which there may be something to do other than to receive
         self.is_tick = False  # next_packet() has looked at what depends on time
         self._tick_ms = 0  # ticks from which it looks again
-        Reader.__init__(self, rx_bytes)
+        SessionBase.__init__(self, outbox, rx_bytes)
         self.outbox = outbox
         self.out_end = self.out_at = 0  # out[out_at:out_end] is still to be written; 0: nothing is
         self.out = self.tx = bytearray(outbox.record_bytes + _OVERHEAD)  # tx: where PUBLISH is made
@@ -119,62 +112,17 @@ class Session(Reader):
         unload("outpost.connect_packet")
         self.keep_alive_s, self.response_ms = keep_alive_s, response_ms
         self._awaited_ms = -1  # ticks at which CONNECT or PINGREQ went out, until it is answered
-        self.session_present, self.return_code = False, 0  # of the last CONNACK
-        self._offline_ms = 0  # ticks at which the connection was lost
-        self._topic = self  # the topic that was checked last; none yet, and None is no topic
-        self._retain = False  # RETAIN of the QoS 0 message that is being published
-        self._append, self._release = outbox.append, outbox.discard
-        self._rested_seq = self._rested_ms = 0  # the last outbox.oldest_seq, and since which ticks
+        # Of the last CONNACK. None: with `clean` no server has one [MQTT-3.2.2-1].
+        self.session_present, self.return_code = None if clean else False, 0
+        # Of the connection that stands, or was lost last: ticks of its CONNACK, at which bytes came
+        # last, and of its end; `acknowledged` at its CONNACK.
+        self._up_ms = self._inbound_ms = self._offline_ms = self._acked_before = 0
+        self._release = outbox.discard
         self.on_acknowledged = None  # the application's; called with the sequence number
         # Counters. sent: PUBLISH packets with QoS 1 or 2, redelivered of them with DUP. ignored:
         # acknowledgements that nothing waits for. skipped: inbound messages that were not taken.
         self.sent = self.redelivered = self.acknowledged = self.ignored = self.skipped = 0
         self.connects = self.longest_outage_ms = 0
-
-    # --- Publish ---
-
-    def publish(self, topic, payload, length, qos=1, retain=False) -> int:
-        """Send payload[:length] on topic (bytes). A status; OK with QoS 1: it is stored, survives a
-        power cut and will arrive.
-
-        QoS 0 goes out with the next poll() or not at all: OFFLINE without a connection, BUSY while
-        another packet goes out.
-        """
-        if topic is not self._topic and not self._is_topic(topic):
-            return _BAD_TOPIC
-        if (qos > 1 or qos < 0) and qos != self.highest_qos:
-            return _BAD_QOS
-        self.check_ms = self.now_ms
-        if not qos:
-            self._retain = retain
-            return self._publish_now(topic, payload, length)
-        qos = qos << 4 | (0x40 if retain else 0)
-        retain = self._append  # a call of the field itself would exceed the 11-word frame
-        return retain(topic, payload, length, qos)
-
-    def _is_topic(self, topic):
-        """[MQTT-3.3.2-2]. One that cannot change is checked once: most programs reuse theirs."""
-        if not topic:
-            return False
-        for byte in topic:
-            if byte < 1 or byte == 0x23 or byte == 0x2B:  # TypeError when it is a str
-                return False
-        if isinstance(topic, bytes):
-            self._topic = topic
-        return True
-
-    def _publish_now(self, topic, payload, length):
-        if self.state != _CONNECTED:
-            return _OFFLINE
-        if self.out_end or (self.in_flight and not self.in_flight.has_room(len(topic) + length)):
-            return _BUSY
-        if len(topic) + length > self.outbox.record_bytes:  # `tx` is made for them
-            return _TOO_BIG
-        # Both names are offsets from here on: another local would exceed the 11-word frame.
-        topic = put_publish(self.tx, 0x31 if self._retain else 0x30, topic, 0, len(topic), length)
-        length = copy(self.tx, topic, payload, 0, length)
-        self._start(self.tx, length)
-        return _OK
 
     # --- Connection ---
 
@@ -184,15 +132,28 @@ class Session(Reader):
         self.state = _CONNECTING
         self.next_send = self.base  # what was in flight goes out again, with DUP
         self._answer = 0
-        self._awaited_ms = self.now_ms
+        self._awaited_ms = self._inbound_ms = self.now_ms
+        self._exchange_ms = -1
         if self.in_flight:
             self.in_flight.forget()
         self._start(self.connect_packet, len(self.connect_packet))
 
-    def lost(self):
-        """The stream is gone."""
+    def has_progress(self):
+        """Of this connection, until lost() returns: the server has acknowledged a message; or there
+        was none to send, and it was heard for half a minute."""
+        if self.state != _CONNECTED:
+            return False
+        if self.next_send == self.base and elapsed_ms(self._inbound_ms, self._up_ms) >= _LIVED_MS:
+            return True
+        return self.acknowledged != self._acked_before
+
+    def lost(self, error):
+        """The stream is gone, or did not open. error: the status that ended it. LINK_LOST: the peer
+        or the network did; TAKEN_OVER: the peer, and no message is the reason; OK: close(); every
+        other one: this side, or the link, which had not opened one."""
         if self.state == _CONNECTED:
             self._offline_ms = self.now_ms
+            self._on_lost(error)
         self.state = _CLOSED
         self.out_end = 0
         self.check_ms = self.now_ms
@@ -203,24 +164,6 @@ class Session(Reader):
             return False
         self._start(b"\xe0\x00", 2)
         return True
-
-    def settle(self, moved):
-        """The end of a tick. True: the server, or the stream, has not answered in time.
-
-        When nothing moved: erase ahead, save acknowledgements that no record came to carry."""
-        now_ms, outbox = self.now_ms, self.outbox
-        if self._rested_seq != outbox.oldest_seq:
-            self._rested_seq = outbox.oldest_seq
-            self._rested_ms = now_ms
-        if not moved:
-            outbox.erase_ahead()
-            if outbox.unsaved() and elapsed_ms(now_ms, self._rested_ms) >= _SAVE_MS:
-                outbox.save_state()
-        if self.state == _CLOSED:
-            return False
-        if self._awaited_ms >= 0 and elapsed_ms(now_ms, self._awaited_ms) >= self.response_ms:
-            return True
-        return self.out_end and elapsed_ms(now_ms, self._sent_ms) >= self.response_ms
 
     # --- Packets to the server ---
 
@@ -237,6 +180,13 @@ class Session(Reader):
         self.check_ms = self._tick_ms
         return 0
 
+    def start_ping(self):
+        self._start(b"\xc0\x00", 2)
+        if self._awaited_ms < 0:
+            self._awaited_ms = self.now_ms
+            if self.in_flight:
+                self.in_flight.add_ping()
+
     def _start(self, data, length):
         self.out = data
         self.out_at = 0
@@ -249,7 +199,7 @@ class Session(Reader):
         """PUBLISH of the outbox's next message (3.3), if the window has room. True: started."""
         outbox = self.outbox
         seq = self.next_send
-        if self._acked or seq > outbox.next_seq:
+        if self._acked or outbox.aside:
             seq = self._skip_acked(outbox)
         if seq - self.base >= self.window or self.state != _CONNECTED or outbox.load(seq):
             return False
@@ -259,9 +209,10 @@ class Session(Reader):
             outbox.topic_length + outbox.payload_length
         ):
             return False
-        first = 0x30 | outbox.flags >> 3 & 0x06 | outbox.flags >> 6
-        if first & 4 and self._on_released(seq):
+        if outbox.flags & 0x20 and self._on_released(seq):
             return True
+        first = outbox.flags
+        first = 0x30 | first >> 3 & 0x06 | first >> 6
         if seq < self.high or (seq < self.maybe_sent and seq >= self._exchanged):
             first |= 8
             self.redelivered += 1
@@ -283,12 +234,12 @@ class Session(Reader):
         return True
 
     def _skip_acked(self, outbox):
-        """next_send, past what was acknowledged out of order before the link broke."""
-        if self.next_send > outbox.next_seq:  # its numbers were used up, and begin again at 0
-            self.high = self.maybe_sent = 0
-            self._restart_window(0)
-        while self._acked >> (self.next_send - self.base) & 1:
-            self.next_send += 1
+        """next_send, past what was acknowledged out of order before the link broke, or is aside."""
+        while True:
+            while self._acked >> (self.next_send - self.base) & 1:
+                self.next_send += 1
+            if not (outbox.aside and self.suspects and self.suspects.pass_over(self.next_send)):
+                break
         return self.next_send
 
     def _restart_window(self, seq):
@@ -319,9 +270,12 @@ class Session(Reader):
         self.return_code = code
         if code:
             return _REFUSED
-        self.session_present = flags == 1
+        if self.session_present is not None:
+            self.session_present = flags == 1
         self.state = _CONNECTED
         self._awaited_ms = -1
+        self._up_ms = self.now_ms
+        self._acked_before = self.acknowledged
         if self.in_flight:
             self.in_flight.forget()  # CONNECT arrived
         self._on_connected()
@@ -332,38 +286,57 @@ class Session(Reader):
             outage_ms = elapsed_ms(self.now_ms, self._offline_ms)
             self.longest_outage_ms = max(self.longest_outage_ms, outage_ms)
         self.connects += 1
+        if (self.outbox.aside or self.outbox.lent or self.suspects) and self._load_suspects():
+            self.suspects.on_connected()
 
     def _on_tick(self):
         """Start the packet that is due, if any but PUBLISH. True when one goes out."""
         if self.state != _CONNECTED:
             return False
-        silent_ms = elapsed_ms(self.now_ms, self._sent_ms)
-        is_due = self.keep_alive_s and silent_ms >= self.keep_alive_s * 750
-        in_flight, is_idle = self.in_flight, self.next_send == self.base
-        if is_due or (in_flight and self._awaited_ms < 0 and in_flight.needs_ping(is_idle)):
-            self._start(b"\xc0\x00", 2)
-            if self._awaited_ms < 0:
-                self._awaited_ms = self.now_ms
-                if in_flight:
-                    in_flight.add_ping()
+        if self.suspects:
+            self.window = self.suspects.on_tick()
+            if self.suspects.is_over():
+                self.suspects = None
+                unload("outpost.suspects")
+            if self.out_end:
+                return True
+        keep_ms, in_flight = self.keep_alive_s * 750, self.in_flight
+        is_due = keep_ms and self._waited(self._sent_ms) >= keep_ms
+        if not is_due and self._awaited_ms < 0:
+            is_due = (
+                (keep_ms and self._waited(self._inbound_ms) >= keep_ms)
+                or self._on_late(0)
+                or (in_flight and in_flight.needs_ping(self.next_send == self.base))
+            )
+        if is_due:
+            self.start_ping()
         return self.out_end > 0
 
     def _on_released(self, seq) -> bool:
-        """The QoS 2 message seq is loaded. True: another packet than its PUBLISH was started."""
+        """The QoS 2 message seq is loaded. True: another packet than its PUBLISH was started. Left
+        by an ExactlyOnceSession, it goes out with QoS 1: at least once, rather than never."""
+        self.outbox.flags ^= 0x30
         return False
 
     def _on_pong(self):
+        """A status. A message before the PINGREQ that should have been acknowledged by then never
+        will be: servers answer in order."""
+        self._see()
+        is_late = self._awaited_ms >= 0 and self._on_late(self._waited(self._awaited_ms))
         self._awaited_ms = -1
+        self._inbound_ms = self.now_ms  # before the tick looks whether a PINGREQ is due
         if self.in_flight:
             self.in_flight.on_pong()
+        return _NO_ANSWER if is_late else _OK
 
     def _on_puback(self, packet_id):
         """An acknowledgement that nothing waits for is ignored and counted."""
         seq = self.base
         place = (packet_id - 1 - seq) % _IDS  # in the window
         acked = self._acked
-        if not packet_id or place >= self.next_send - seq or acked >> place & 1:
-            self.ignored += 1
+        is_half = self.out_end and self.out is self.tx and self.tx[0] & 0x36 > 0x30
+        if not packet_id or place >= self.next_send - seq - is_half or acked >> place & 1:
+            self._on_unexpected(0x40, packet_id)
             return _OK
         if place or acked:
             seq = self._slide(place)
@@ -378,6 +351,13 @@ class Session(Reader):
         if self.on_acknowledged:
             self.on_acknowledged(seq)
         return _OK
+
+    def _on_unexpected(self, first, packet_id):
+        """An acknowledgement of none in flight: of one that is aside, or ignored and counted."""
+        if self.suspects and self.suspects.takes(first, packet_id):
+            self.acknowledged += first != 0x50
+        else:
+            self.ignored += 1
 
     def _on_packet(self, first):
         """A message that a filter of an earlier session asked for is ignored and counted."""

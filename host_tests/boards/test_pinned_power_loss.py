@@ -33,9 +33,14 @@ def release_files_first(folder, outbox=None, force=False):
     os.rmdir(folder)
 
 
-def extend_at_the_end(device, numbers, random_id, behind, tell):
-    """Mutant of _extend: grow() puts new blocks at the end of the ring, wherever the head is."""
-    return ORIGINALS["_extend"](device, numbers, random_id, len(device.entries), tell)
+def extend_backwards(device, numbers, random_id, behind, tell):
+    """Mutant of _extend: grow() turns the blocks of the ring round.
+
+    New blocks at its end, wherever the head is, lose nothing in format 2: they are used late, as
+    test_pinned.py finds.
+    """
+    device.entries.reverse()
+    return ORIGINALS["_extend"](device, numbers, random_id, behind, tell)
 
 
 def begin_in_silence(folder, names, known, tell):
@@ -53,7 +58,7 @@ def save_map_only(raw, folder, board, entries):
 
 MUTANTS = (
     ("os", InPlace()),
-    ("_extend", extend_at_the_end),
+    ("_extend", extend_backwards),
     ("_begin", begin_in_silence),
     ("release", release_files_first),
 )
@@ -70,7 +75,7 @@ def open_and_put_back(raw, folder, board):
     content = pinned_hunt.read(path)
     with open(path, "wb") as file:
         file.write(content)
-    return pinned.PinnedBlocks(raw, folder, board, pinned._load_map(raw, folder, board))
+    return pinned.PinnedBlocks(raw, folder, board, pinned.load_map(raw, folder, board))
 
 
 class TestPinnedPowerLoss(unittest.TestCase):

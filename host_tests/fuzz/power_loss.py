@@ -32,6 +32,7 @@ if sys.implementation.name == "cpython":
 
 LAST_SEQ = (1 << 30) - 1
 STREAM = b"0badcafe"
+JUMP = 254
 
 
 class Violation(Exception):
@@ -127,6 +128,7 @@ class Model:
         possible = [self.next_seq]
         if self.trying is not None:
             possible += [0, 1] if self.renewing else [self.next_seq + 1]
+        possible += [seq + JUMP for seq in possible]  # past what a lost sector may have used
         if outbox.next_seq not in possible:
             raise Violation("next number %d, model %d" % (outbox.next_seq, self.next_seq))
         self.next_seq = outbox.next_seq
@@ -215,8 +217,11 @@ def payload_of(outbox):
 
 
 def contents(outbox):
-    """What the outbox holds, by number; those acknowledged out of order left out."""
+    """What the outbox holds, by number; those acknowledged out of order left out. Looks only: no
+    record is written to make sure of the newest one's number.
+    """
     found, last = {}, -1
+    unproven, outbox._unproven = outbox._unproven, -1
     while outbox.load(last + 1) == 0:
         payload = payload_of(outbox)
         if outbox.loaded_seq <= last:
@@ -224,6 +229,7 @@ def contents(outbox):
         last = outbox.loaded_seq
         if last >= outbox.oldest_seq and not (outbox.acked << 1) >> (last - outbox.oldest_seq) & 1:
             found[last] = payload
+    outbox._unproven = unproven
     return found
 
 

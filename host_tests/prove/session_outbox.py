@@ -41,6 +41,7 @@ class FastOutbox:
 
     renumbers = False
     stream, boot, topic_at, record_bytes = STREAM, 1, 0, RECORD_BYTES
+    aside = lent = 0
 
     def __init__(self, first_seq: int) -> None:
         self.flash = first_seq, first_seq, 0, b""
@@ -125,6 +126,9 @@ class FastOutbox:
         if status == OK:
             self.note[:length], self.note_length = note, length
         return status
+
+    def is_aside(self, seq: int) -> bool:
+        return False
 
     def unsaved(self) -> int:
         return self.oldest_seq - self.flash[1]

@@ -26,6 +26,7 @@ from session_server import ACCEPTED, CONNACK, NONE, OPENED, Server
 
 CLOSED, CONNECTED = 0, 2
 TOO_MANY, STORAGE = -24, -5
+NETWORK_LOST = 104  # no word of the peer's: no message is suspected of it
 TOPIC = b"t"
 TICKS = 0x3FFFFFFF
 FOREVER_MS = 1500  # every deadline of a scope is shorter, or is a lost connection anyway
@@ -360,7 +361,7 @@ class World:
         self.server.send(qos)
 
     def _do_drop(self) -> None:
-        self.session.lost()
+        self.session.lost(NETWORK_LOST)
         self.server.cut_off()
 
     def _do_forget(self) -> None:

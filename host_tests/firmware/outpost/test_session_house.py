@@ -12,6 +12,7 @@ from outpost.durable import DurableSession
 from outpost.exactly_once import ExactlyOnceSession
 from outpost.reader import Reader
 from outpost.session import Session
+from outpost.session_base import SessionBase
 from outpost.streaming import StreamingSession
 from outpost.subscribing import SubscribingSession
 from paths import FIRMWARE
@@ -60,7 +61,7 @@ def made(kind: type) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("kind", SESSIONS)
+@pytest.mark.parametrize("kind", (*SESSIONS, SessionBase))
 def test_a_session_knows_no_stream_and_no_clock(kind):
     names = {part.attr for part in ast.walk(tree(kind)) if isinstance(part, ast.Attribute)}
     names |= {part.id for part in ast.walk(tree(kind)) if isinstance(part, ast.Name)}
@@ -72,6 +73,11 @@ def test_a_session_knows_no_stream_and_no_clock(kind):
 def test_every_field_is_made_in_a_constructor_of_its_class(kind):
     later = set().union(*(stored(method) for method in methods(kind).values()))
     assert not later - made(kind)
+
+
+def test_every_field_of_the_base_is_made_in_a_constructor_of_a_session():
+    later = set().union(*(stored(method) for method in methods(SessionBase).values()))
+    assert not later - made(Session)
 
 
 @pytest.mark.parametrize("kind", ALL)

@@ -43,7 +43,8 @@ class Board:
     def open(self, settings):
         self.link = _link(settings, self.ticks_ms)
         self.sensors = [Counter()]
-        self.device = _device(settings)
+        self.flash = rig.state["flash"]
+        self.device = self._pins = _device(settings)
         return self
 
     def set_clock(self, clock, now_ms):
@@ -64,6 +65,9 @@ class Board:
             self._has_told = True
             print("connected", client.session.connects)
         time.sleep_ms(_IDLE_MS)
+
+    def pins_lost(self):
+        return self._pins.lost
 
     def begin(self):
         pass
@@ -104,10 +108,10 @@ def _device(settings):
     try:
         return open_blocks(rig.state["flash"], "/outbox", board)
     except NotPinned:
-        from support.pinning import create, say
+        from support.pinning import create_first, say
 
         blocks = settings["outbox_blocks"]
-        return create(rig.state["flash"], "/outbox", blocks, os.urandom(8), board, say)
+        return create_first(rig.state["flash"], "/outbox", blocks, os.urandom(8), board, say)
 
 
 def _link(settings, ticks_ms):

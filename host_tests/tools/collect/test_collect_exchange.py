@@ -42,7 +42,7 @@ class Node:
             self.marked |= set(self.durable.devices())
 
     def words(self, now):
-        """(device, seq) of each word that this collector gives now."""
+        """(device, seq) of each confirmation that this collector publishes now."""
         if self.exchange.look_round(now):
             self.marked |= set(self.durable.devices())
         ours = [device for device in sorted(self.marked) if self.exchange.is_ours(device)]
@@ -100,7 +100,7 @@ class Group:
         keys = [key for key in self.logs() if key.device == device]
         numbers, held = {key.seq for key in keys}, max(key.held for key in keys)
         missing = [n for n in range(held, seq + 1) if n not in numbers]
-        assert not missing, f"{device} was told {seq}, but {missing} are in no log"
+        assert not missing, f"{device} received confirmation {seq}, but {missing} are in no log"
         self.confirmed[device] = max(self.confirmed[device], seq)
 
     def disturb(self):
@@ -333,3 +333,23 @@ def test_rubbish_is_no_statement(change):
     assert node.exchange.refused == 7
     node.hear("x", json.dumps(good).encode(), 0.0)
     assert node.durable.confirmation("b1") == b"0badcafe 9"
+
+
+def test_no_statement_is_longer_than_brokers_take():
+    """AWS IoT closes the connection on 128 KiB, mosquitto drops what exceeds its limit: a stream
+    with many gaps, and many streams, are said in parts.
+    """
+    speaker, listener = Node("c1"), Node("c2")
+    for seq in range(0, 20_000, 2):
+        speaker.store(Key("gaps", STREAM, seq, 0))
+    for number in range(3000):
+        speaker.store(Key(f"device-with-a-long-name-{number:05d}", STREAM, 7, 0))
+    statements = list(speaker.exchange.due(1.0, everything=True))
+    assert max(map(len, statements)) < 128 << 10
+    for number, statement in enumerate(statements):
+        assert json.loads(statement)["begins"] is (number == 0)
+        listener.hear("c1", statement, 1.0)
+    assert listener.durable._streams["gaps"][STREAM].others == {
+        "c1": [[seq, seq] for seq in range(0, 20_000, 2)]
+    }
+    assert listener.durable.stream_count() == 3001

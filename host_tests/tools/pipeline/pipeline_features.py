@@ -8,12 +8,13 @@ import threading
 import time
 from collections import Counter
 
+import pyarrow.parquet
 import pytest
 
 from ground_truth import START_MS
 from outpost_tools.common import segments
 from outpost_tools.common.errors import ToolError
-from outpost_tools.pipeline import compact, consumed, job, quarantine, status, tables
+from outpost_tools.pipeline import compact, consumed, health, job, quarantine, status, tables
 
 DAY_MS = 86_400_000
 
@@ -88,8 +89,8 @@ T0 = START_MS / 1000
 
 @pytest.fixture(scope="session")
 def clockless(spark, tmp_path_factory):
-    """Boot 7 tells its clock only in the second batch, from two days later; boot 8 never does; boot
-    9 does, at once.
+    """Boot 7 reports its clock only in the second batch, from two days later; boot 8 never; boot 9
+    at once.
     """
     folder = tmp_path_factory.mktemp("clockless")
     log, tables_dir = folder / "log", folder / "tables"
@@ -370,3 +371,62 @@ def test_compaction_beside_a_run_changes_nothing_for_readers_and_for_the_run(spa
     )
     assert keys(tables.read_table(tables_dir, "readings")) == truth
     assert windows_of(tables_dir) == recomputed_windows(tables_dir)
+
+
+def told(seq, boot, day, name, value, device="board-6", stream="00000006"):
+    """A message with one of the board's counters of its own health."""
+    head = {"bn": f"{device}/", "sid": stream, "seq": seq, "boot": boot, "held": 0, "ver": 1}
+    head |= {"bt": T0 + 86_400 * day + seq}
+    return json.dumps([head | {"n": "load", "v": 1}, {"n": name, "v": value}]).encode()
+
+
+def health_of(tables_dir, device="board-6"):
+    names = (*health.NAMES, "device")
+    rows = tables.read_table(tables_dir, "devices").select(names).to_pylist()
+    found = next(row for row in rows if row.pop("device") == device)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def test_what_a_board_tells_of_its_health_is_in_its_row(spark, tmp_path):
+    """States as told last; the counts of a boot as told last, added up over boots, days and
+    batches."""
+    log, tables_dir = tmp_path / "log", tmp_path / "tables"
+    put(
+        log,
+        told(0, 1, 0, "left_out", 0),
+        told(1, 1, 0, "aside", 2),
+        told(2, 1, 0, "mended", 3),
+        told(3, 1, 1, "mended", 5),
+        told(4, 2, 1, "mended", 1),
+        told(5, 2, 1, "not_published", 40),
+        device="board-6",
+    )
+    assert job.run(spark, log, tables_dir) == 1
+    assert health_of(tables_dir) == {"left_out": 0, "aside": 2, "mended": 6, "not_published": 40}
+    put(
+        log,
+        told(6, 2, 2, "left_out", 1),
+        told(7, 2, 2, "aside", 0),
+        told(8, 2, 2, "mended", 4),
+        device="board-6",
+        received_ms=START_MS + 4 * DAY_MS,
+    )
+    assert job.run(spark, log, tables_dir) == 1
+    expected = {"left_out": 1, "aside": 0, "mended": 9, "not_published": 40}
+    assert health_of(tables_dir) == expected
+
+
+def test_days_of_an_older_version_know_nothing_of_health(spark, tmp_path):
+    """Its files lack the columns; days that nothing touches are taken over as they are."""
+    log, tables_dir = tmp_path / "log", tmp_path / "tables"
+    put(log, told(0, 1, 0, "mended", 3), told(1, 1, 1, "load2", 1), device="board-6")
+    assert job.run(spark, log, tables_dir) == 1
+    for name in ("days", "devices"):
+        for path in tables.counted_files(tables_dir, name):
+            rows = pyarrow.parquet.ParquetFile(path).read()
+            rows = rows.drop_columns([one for one in rows.column_names if one in health.NAMES])
+            path.unlink()  # untouched days are hard links
+            pyarrow.parquet.write_table(rows, path)
+    put(log, told(2, 1, 2, "left_out", 1), device="board-6", received_ms=START_MS + 4 * DAY_MS)
+    assert job.run(spark, log, tables_dir) == 1
+    assert health_of(tables_dir) == {"left_out": 1}

@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from outpost_tools.pipeline import schemas, tables
+from outpost_tools.pipeline import health, schemas, tables
 
 BEGIN = pd.Timestamp("2025-11-21 03:00", tz="UTC")
 SPAN_S = 24 * 3600
@@ -26,7 +26,18 @@ METRICS = {
     "erases": (None, 0, 0),
 }
 BLOCKS = 16
-TROUBLES = ("lost", "silent", "open", "behind", "restarts", "noclock")
+TROUBLES = (
+    "lost", "silent", "open", "behind", "restarts", "noclock",
+    "pins", "refused", "aside", "worn", "mended",
+)  # fmt: skip
+# What a board with such a trouble tells of its health.
+TOLD = {
+    "pins": {"pins_lost": 2, "left_out": 2},
+    "refused": {"not_published": 318},
+    "aside": {"aside": 3},
+    "worn": {"left_out": 1, "mended": 4},
+    "mended": {"mended": 1, "torn": 2},
+}
 TROUBLED_OF = 4  # with 4 devices one in 4 has trouble, with 400 one in 20
 DISASTER_S = 6 * 3600, 8 * 3600  # the broker was down: nothing arrived
 
@@ -108,7 +119,7 @@ def _arrival_s(rng: np.random.Generator, at_s: np.ndarray, trouble: str) -> np.n
 def _readings(
     rng, name: str, index: int, seqs: np.ndarray, at_s: np.ndarray, arrival: np.ndarray
 ) -> pd.DataFrame:
-    told = {name: [] for name in ("record", "name", "unit", "value")}
+    columns = {name: [] for name in ("record", "name", "unit", "value")}
     for record, (metric, (unit, middle, swing)) in enumerate(METRICS.items()):
         values = (
             middle
@@ -116,15 +127,15 @@ def _readings(
             + rng.normal(0, swing / 12, len(at_s))
         )
         values = np.round(values, 2) if metric != "erases" else seqs // 38 + index
-        for column, one in zip(told, (record, metric, unit, values), strict=True):
-            told[column] += values.tolist() if column == "value" else [one] * len(seqs)
-    for column, one in zip(told, (len(METRICS), "outbox_blocks", None, BLOCKS), strict=True):
-        told[column].append(one)
+        for column, one in zip(columns, (record, metric, unit, values), strict=True):
+            columns[column] += values.tolist() if column == "value" else [one] * len(seqs)
+    for column, one in zip(columns, (len(METRICS), "outbox_blocks", None, BLOCKS), strict=True):
+        columns[column].append(one)
 
     def repeated(column: np.ndarray) -> np.ndarray:
         return np.append(np.tile(column, len(METRICS)), column[0])
 
-    frame = pd.DataFrame(told | {"seq": repeated(seqs)})
+    frame = pd.DataFrame(columns | {"seq": repeated(seqs)})
     for column, second in (("time", at_s), ("received", arrival)):
         frame[column] = BEGIN + pd.to_timedelta(repeated(second), unit="s").round("ms")
     fixed = {
@@ -162,6 +173,8 @@ def _row(
         "missing_open": lost if trouble == "open" else 0,
         "battery": 3.71,
         "reset_cause": 1.0,
+        **dict.fromkeys(health.NAMES, 0),
+        **TOLD.get(trouble, {}),
     }
 
 

@@ -19,7 +19,7 @@ try:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from outpost_tools.pipeline import schemas, tables
+    from outpost_tools.pipeline import health, schemas, tables
     from outpost_tools.report import attention, data, fleet, pack, page, words
 except ImportError as problem:
     if os.environ.get("CI") == "true":
@@ -71,7 +71,7 @@ def reading(
 def device_row(device: str, **changes) -> dict:
     row = dict.fromkeys(
         ["readings_without_time", "redelivered", "missing_closed", "missing_open", "last_boot"], 0
-    )
+    ) | dict.fromkeys(health.NAMES, 0)
     row |= {
         "device": device,
         "messages": 60,
@@ -175,6 +175,37 @@ def test_the_first_lines_say_what_to_conclude(tables_dir):
     assert order_of(html) == ["board-2", "board-1"]  # losses first
 
 
+def test_what_a_board_says_of_its_flash_needs_attention_and_says_what_to_do(tmp_path):
+    rows = [
+        device_row("cellar", left_out=2, mended=5),
+        device_row("roof", aside=1, not_published=12),
+        device_row("pump", pins_lost=1),
+        device_row("shed"),
+    ]
+    readings = [reading(row["device"], seq) for row in rows for seq in range(9)]
+    readings += [reading("cellar", 9, name) for name in health.NAMES]
+    make(tmp_path / "t", rows, readings)
+    html = text_of(rendered(tmp_path / "t"))
+    assert "3 of 4 devices need attention:" in html
+    for chip in ("▦ 2 flash blocks left out", "⊟ 1 set aside", "⚑ 1 outbox files gone"):
+        assert chip in html
+    assert order_of(html) == ["pump", "roof", "cellar", "shed"]
+    todo = html[html.index("What to do about it") : html.index("</details>")]
+    for words in ("replace the board", "outpost outbox aside list", "outpost outbox new", "cellar"):
+        assert words in todo
+    assert "flipped bits mended" not in todo  # nothing to do about them
+    assert "outbox: 5 flipped bits mended" in html
+    assert series_of(rendered(tmp_path / "t"))["metrics"] == [["load", ""]]
+
+
+def test_commands_that_the_page_names_are_there(capsys):
+    for kind in attention.KINDS.values():
+        for words in re.findall("<code>outpost ([a-z -]*[a-z])", kind.todo):
+            with pytest.raises(SystemExit) as ended:
+                cli.main([*words.split(" --")[0].split(), "--help"])
+            assert ended.value.code == 0, words
+
+
 def test_a_fleet_without_trouble_says_so(tmp_path):
     names = ["board-10", "board-9", "board-1"]
     make(
@@ -211,6 +242,13 @@ def seen(**changes) -> dict:
         ({"boots": 5, "first_seen": -86_400}, ["restarts"]),
         ({"boots": 5, "first_seen": -2 * 86_400}, ["fine"]),
         ({"boots": 2, "first_seen": -1}, ["fine"]),
+        ({"left_out": 1}, ["worn"]),
+        ({"aside": 1}, ["aside"]),
+        ({"pins_lost": 1, "left_out": 1}, ["pins"]),
+        ({"pins_lost": 1, "left_out": 2}, ["pins", "worn"]),
+        ({"not_published": 1}, ["refused"]),
+        ({"mended": 1}, ["mended"]),
+        ({"torn": 5, "unreadable": 1}, ["fine"]),
     ],
 )
 def test_what_needs_attention(row, expected):
@@ -288,15 +326,15 @@ def test_wear_from_a_counter_that_begins_anew_at_a_boot():
 
 def test_wear_in_years_on_the_page(tmp_path):
     day = 86_400
-    told = [
+    reported = [
         reading("board-1", seq, name="erases", value=value, record=1)
         for seq, value in ((0, 0.0), (day, 16.0))
     ]
-    told += [reading("board-1", 0, name="outbox_blocks", value=16.0, record=2)]
+    reported += [reading("board-1", 0, name="outbox_blocks", value=16.0, record=2)]
     make(
         tmp_path / "t",
         [device_row("board-1")],
-        [reading("board-1", 0), reading("board-1", day), *told],
+        [reading("board-1", 0), reading("board-1", day), *reported],
     )
     # an erase of each block a day
     assert "Flash wear: the first board in 273.8 years" in rendered(tmp_path / "t")

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.firmware import settings_module
 from outpost_tools.device import certificates
 from outpost_tools.device.inventory import SECRETS
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.plan import SETTINGS
-from station import settings as firmware_settings
 
 SECRET_KEYS = ("password", "wifi_password")
 _MOST_TOPIC_BYTES = 255  # the outbox has a byte for it
@@ -51,6 +51,7 @@ interval_ms = 60000              # a measurement every minute
 # topic_prefix = "outpost"       # messages go to outpost/kitchen/data
 # outbox_blocks = 64             # of 4,096 bytes each; what the first flash pins stays
 # mode = "collector"             # "broker": any MQTT broker alone, without `outpost collect`
+# confirmation = "retained"      # "queued": for brokers that refuse RETAIN; the collector's too
 
 # On a battery: asleep between measurements, which go to flash. What a wake costs: boards/README.md.
 # deep_sleep = true
@@ -107,8 +108,8 @@ def load(path: Path, kind: Kind | None = None) -> Settings:
 def check(given: dict[str, Any], name: str, folder: Path, kind: Kind | None) -> Settings:
     """name: of the file, for messages. folder: where file names begin. Raises ToolError."""
     try:
-        full = firmware_settings.check(given, name)
-    except firmware_settings.SettingsError as error:
+        full = settings_module().check(given, name)
+    except settings_module().SettingsError as error:
         raise ToolError(str(error)) from None
     for key, fault in _faults(full, kind):
         if fault:
@@ -118,6 +119,34 @@ def check(given: dict[str, Any], name: str, folder: Path, kind: Kind | None) -> 
     text = json.dumps(on_board, sort_keys=True, indent=1).encode()
     contents = {path: data for path, data in files.values()} | {SETTINGS: text}
     return Settings(given, full, contents)
+
+
+# --- One key after the other, as they are asked for ---
+
+_STAND_INS = {"device_id": "board", "broker_host": "broker"}  # for what was not asked for yet
+_NEEDED = ("device_id", "broker_host", "wifi_ssid")
+
+
+def completed(answers: dict[str, Any]) -> dict[str, Any]:
+    """With the keys that follow from others, and that nobody is asked for."""
+    more = {"tls": True} if "ca_file" in answers else {}
+    return answers | more | ({"deep_sleep": True} if "connect_every" in answers else {})
+
+
+def answer_fault(key: str, answers: dict[str, Any], kind: Kind) -> str:
+    """What is wrong with the newest of the answers, that of `key`, as "must be ..."; "" when it
+    does."""
+    if key not in answers and key in (*_NEEDED, "client_key_file"):
+        return "is needed"
+    stand_ins = _STAND_INS | ({"wifi_ssid": "network"} if kind.has_wifi else {})
+    try:
+        if key == "client_cert_file" and key in answers:  # its key comes next
+            _read(key, answers, "", Path(), certificates.certificate)
+        else:
+            check(completed(stand_ins | answers), "", Path(), kind)
+    except ToolError as error:
+        return str(error).removeprefix(": ").removeprefix(f"key '{key}' ")
+    return ""
 
 
 # --- Faults: (key, "" or what is wrong and what to do) ---
@@ -133,6 +162,7 @@ def _faults(full: dict[str, Any], kind: Kind | None) -> list[tuple[str, str]]:
     ]
     if kind is None:
         return found
+    found.append(("alpn", _alpn_fault(full["alpn"])))
     if full["sensors"] is not None:
         found += [("sensors", _sensor_fault(sensor, kind)) for sensor in full["sensors"]]
     if kind.has_wifi:
@@ -182,6 +212,15 @@ def _wifi_host_fault(host: str) -> str:
     if host.endswith(".local"):
         return "ends in .local, and the board has no mDNS; give the address"
     return "is an IPv6 address, and the board has IPv4 alone" if ":" in host else ""
+
+
+def _alpn_fault(name: str) -> str:
+    if not name:
+        return ""
+    return (
+        "is for the handshake, and no board's MicroPython can send it; leave it out, and use a "
+        "port of the broker's that needs none (8883)"
+    )
 
 
 def _ssid_fault(ssid: str) -> str:

@@ -116,7 +116,7 @@ def _version(record: str) -> str:
 def _fill(outbox: selftest.Outbox) -> str:
     return (
         f"{outbox.held} messages held in {outbox.blocks} blocks, stream {outbox.stream}, boot "
-        f"{outbox.boot - 1}"
+        f"{outbox.boot - 1}{outbox.troubles}"
     )
 
 
@@ -137,7 +137,7 @@ def follow(settings: dict[str, Any], folder: Path, until: float | None, tell: Sa
     if settings["user"]:
         client.username_pw_set(settings["user"], settings["password"] or None)
     if settings["tls"]:
-        client.tls_set_context(_context(settings, folder))
+        client.tls_set_context(tls_context(settings, folder))
     try:
         client.connect(settings["broker_host"], settings["broker_port"], _KEEP_ALIVE_S)
     except (OSError, ValueError) as error:
@@ -151,7 +151,7 @@ def follow(settings: dict[str, Any], folder: Path, until: float | None, tell: Sa
     client.disconnect()
 
 
-def _context(settings: dict[str, Any], folder: Path) -> ssl.SSLContext:
+def tls_context(settings: dict[str, Any], folder: Path) -> ssl.SSLContext:
     from outpost_tools.device import certificates
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificate and name

@@ -50,11 +50,19 @@ def write_segment(messages: list[Message], directory: Path, received_ms: int) ->
     """
     # One whose number was given up has the key of another message: it must not meet it in the
     # tables.
-    frames = [
-        _frame(message, received_ms)
+    texts = [
+        (message.record.topic, message.record.payload)
         for message in messages
         if message.state is not State.SUPERSEDED
     ]
+    return write_texts(texts, directory, received_ms)
+
+
+def write_texts(texts: list[tuple[bytes, bytes]], directory: Path, received_ms: int) -> bool:
+    """As write_segment(): (topic, payload) of each."""
+    # Never RETAIN: a broker passes a new message on without it, and one with it is a stale copy for
+    # the pipeline.
+    frames = [segments.encode_frame(received_ms, topic, payload) for topic, payload in texts]
     if directory.exists() and any(directory.iterdir()):
         _check_same(directory, frames)
         return False
@@ -68,12 +76,6 @@ def write_segment(messages: list[Message], directory: Path, received_ms: int) ->
     except OSError as error:
         raise ToolError(f"{directory}: {error.strerror}; nothing was exported") from None
     return True
-
-
-def _frame(message: Message, received_ms: int) -> bytes:
-    # Never RETAIN: a broker passes a new message on without it, and one with it is a stale copy for
-    # the pipeline.
-    return segments.encode_frame(received_ms, message.record.topic, message.record.payload)
 
 
 def _check_same(directory: Path, frames: list[bytes]) -> None:

@@ -105,6 +105,8 @@ class Image:
     next_seq: int = 0
     boot: int = 0
     messages: list[Message] = field(default_factory=list)
+    left_out: list[int] = field(default_factory=list)  # blocks that failed, and are not used
+    lent: list[int] = field(default_factory=list)  # blocks with messages set aside
 
     @property
     def head(self) -> Block:

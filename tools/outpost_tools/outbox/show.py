@@ -26,7 +26,7 @@ def text_fields(name: str, data: bytes) -> dict[str, str]:
         return {f"{name}_hex": data.hex()}
 
 
-def _shown(data: bytes) -> str:
+def shown(data: bytes) -> str:
     """As it is when every character can be printed; control characters would play with the
     terminal."""
     text = data.decode("utf-8", "replace")
@@ -109,8 +109,8 @@ def _record_line(record: Record, state: State | None) -> str:
         )
     flags = f"QoS {record.qos}{' retain' if record.retain else ''}"
     return (
-        f"{start} message {record.seq} {flags} {state.value} {_shown(record.topic)} "
-        f"{_shown(record.payload)}"
+        f"{start} message {record.seq} {flags} {state.value} {shown(record.topic)} "
+        f"{shown(record.payload)}"
     )
 
 

@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.outbox import faults
+from outpost_tools.outbox import aside, faults
 from outpost_tools.outbox.image import Image, read_image
+from outpost_tools.outbox.shelf import Shelf, read_shelf
 
 
 def examined(args: argparse.Namespace) -> tuple[Image, faults.Findings]:
-    """Also sets args.image where it was --live. Raises ToolError."""
+    """Also sets args.pins, and args.image where it was --live. Raises ToolError."""
+    args.pins = ""
     data = _data(args)
     image = read_image(data)
     align = getattr(args, "align", "auto")
     return image, faults.examine(data, image, None if align == "auto" else int(align))
+
+
+def shelf(args: argparse.Namespace) -> Shelf:
+    """The messages set aside. Also sets args.image where it was --live. Raises ToolError."""
+    args.pins = ""
+    data = _data(args)
+    return read_shelf(data, read_image(data).stream)
+
+
+@contextlib.contextmanager
+def changeable_shelf(args: argparse.Namespace) -> Iterator[aside.Shelf]:
+    """The same, on the board or in the file itself. Raises ToolError."""
+    _check_one(args)
+    if args.live is None:
+        with aside.image_shelf(args.image) as found:
+            yield found
+    else:
+        from outpost_tools.outbox import board  # late, as below
+
+        with board.shelf(args.live, args.timeout) as found:
+            yield found
 
 
 def arrived_ms(args: argparse.Namespace) -> int:
@@ -28,12 +54,16 @@ def arrived_ms(args: argparse.Namespace) -> int:
     return os.stat(args.image).st_mtime_ns // 1_000_000
 
 
-def _data(args: argparse.Namespace) -> bytes:
+def _check_one(args: argparse.Namespace) -> None:
     if (args.image is None) == (args.live is None):
         raise ToolError("give an IMAGE or --live PORT" + (", not both" if args.live else ""))
+
+
+def _data(args: argparse.Namespace) -> bytes:
+    _check_one(args)
     if args.live is None:
-        if args.save is not None:
-            raise ToolError("--save goes with --live")
+        if args.save is not None or args.raw:
+            raise ToolError("--save and --raw go with --live")
         return _bytes_of(args.image)
     data = _read_live(args)
     args.image = args.save or Path(args.live)
@@ -55,10 +85,13 @@ def _read_live(args: argparse.Namespace) -> bytes:
     if args.save is not None and args.save.exists():  # before the wait for the board
         raise ToolError(f"{args.save} is there already: name another file, or remove it")
     with live.progress_bar() as show:
-        data = live.read_outbox(args.live, args.timeout, show)
+        found = live.read_outbox(args.live, args.timeout, show, raw=args.raw)
+    args.pins = found.pins
+    if found.pins:
+        print(f"note: {args.live}: {found.pins}; read all the same", file=sys.stderr)
     if args.save is not None:
-        _save(args.save, data)
-    return data
+        _save(args.save, found.data)
+    return found.data
 
 
 def _save(path: Path, data: bytes) -> None:

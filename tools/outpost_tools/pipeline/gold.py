@@ -15,7 +15,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from outpost_tools.pipeline import schemas
+from outpost_tools.pipeline import health, schemas
 
 _BOOT = ["device", "stream", "boot"]
 # Metrics of the firmware and of its users that tell of the device's own health: their last value is
@@ -95,6 +95,7 @@ def days(readings: DataFrame) -> DataFrame:
         F.max(F.col("seq") - F.col("held")).alias("backlog_max"),
         F.max(seen).alias("last"),
         *(_last_value(names).alias(name) for name, names in HEALTH.items()),
+        *(_last_of_boot(name).alias(name) for name in health.NAMES),
     )
     delay_ms = F.rint((F.unix_micros("received") - F.unix_micros("time")) / 1000).cast("bigint")
     messages = rows.filter((F.col("record") == 0) & F.col("time").isNotNull()).withColumn(
@@ -113,6 +114,10 @@ def days(readings: DataFrame) -> DataFrame:
 
 def _last_value(names: tuple[str, ...]) -> Column:
     return F.max(F.when(F.col("name").isin(*names), F.struct("received", "seq", "value")))
+
+
+def _last_of_boot(name: str) -> Column:
+    return F.max(F.when(F.col("name") == name, F.struct("seq", "value")))
 
 
 def three_digits(number: Column) -> Column:

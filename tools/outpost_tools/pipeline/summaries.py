@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from outpost_tools.common import ranges
-from outpost_tools.pipeline import schemas, tables
+from outpost_tools.pipeline import health, schemas, tables
 
 _US = pa.timestamp("us", "UTC")
 _LAST = pa.struct(
@@ -29,6 +29,7 @@ _LAST = pa.struct(
     ]
 )
 _VALUE = pa.struct([("received", _US), ("seq", pa.int64()), ("value", pa.float64())])
+_TOLD = pa.struct([("seq", pa.int64()), ("value", pa.float64())])
 _COUNTED = [(name, pa.int64()) for name in ("readings", "placed", "without_time")]
 DAYS = pa.schema(
     [
@@ -43,6 +44,7 @@ DAYS = pa.schema(
         ("last", _LAST),
         ("battery", _VALUE),
         ("reset_cause", _VALUE),
+        *((name, _TOLD) for name in health.NAMES),
         ("delays", pa.map_(pa.int64(), pa.int64())),
         ("delay_max_ms", pa.int64()),
     ]
@@ -85,6 +87,7 @@ DEVICES = pa.schema(
         )
     ]
     + [("battery", pa.float64()), ("reset_cause", pa.float64())]
+    + [(name, pa.int64()) for name in health.NAMES]  # null: never told
 )
 BOOTS = pa.schema(
     [
@@ -210,6 +213,7 @@ def devices(pieces: pa.Table, streams: pa.Table, missing: pa.Table) -> pa.Table:
     for name in ("battery", "reset_cause"):
         known = rows.sort_values([f"{name}.received", f"{name}.seq"], na_position="first")
         found[name] = known.groupby("device")[f"{name}.value"].last()
+    found = found.join(health.of_devices(rows))
     found = found.join(_copies(streams)).join(_missing(missing)).reset_index()
     found[_DEVICE_COUNTS] = found[_DEVICE_COUNTS].fillna(0).astype("int64")
     return pa.Table.from_pandas(found[DEVICES.names], schema=DEVICES, preserve_index=False)

@@ -20,11 +20,13 @@ BOOTS, BOOTS_A_DAY = 3, 4.0
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One thing that can be wrong; `many` says it of several devices."""
+    """One thing that can be wrong; `many` says it of several devices, `todo` what to do about
+    it."""
 
     key: str
     sign: str
     many: str
+    todo: str = ""
     needs_attention: bool = True
 
 
@@ -32,12 +34,76 @@ class Kind:
 KINDS = {
     kind.key: kind
     for kind in (
-        Kind("lost", "✕", "lost messages"),
-        Kind("silent", "○", "silent"),
-        Kind("open", "◐", "gaps that may still close"),
-        Kind("behind", "▲", "backlog"),
-        Kind("restarts", "↻", "restarting often"),
+        Kind(
+            "lost",
+            "✕",
+            "lost messages",
+            "The board no longer holds them: they will not come. The gaps below name the numbers. "
+            "A full outbox with a policy that drops messages does it, and flash that fails: "
+            "<code>outpost outbox health --live PORT</code> tells which.",
+        ),
+        Kind(
+            "pins",
+            "⚑",
+            "outbox files gone",
+            "Files in the board's folder <code>/outbox</code> were deleted, moved or overwritten; "
+            "they reserve the outbox's flash. The board goes on with the other blocks, but will "
+            "not start again. Save what it holds (<code>outpost outbox export --live PORT</code>), "
+            "then make a new outbox (<code>outpost outbox new --live PORT</code>).",
+        ),
+        Kind(
+            "refused",
+            "⊘",
+            "measurements not stored",
+            "Taken, and not stored, because the outbox was full or the flash did not take them. "
+            "Full: make the connection better, raise <code>interval_ms</code>, or give the outbox "
+            "more blocks. Flash: see flash blocks left out.",
+        ),
+        Kind(
+            "aside",
+            "⊟",
+            "messages set aside",
+            "The server closed the connection at these messages, so the board put them aside and "
+            "went on. <code>outpost outbox aside list --live PORT</code> shows them; mend the "
+            "cause (size limit, topic, rights at the broker), then <code>aside send</code>; or "
+            "give them up with <code>aside give-up</code>.",
+        ),
+        Kind(
+            "worn",
+            "▦",
+            "flash blocks left out",
+            "Blocks of the board's flash failed. The outbox goes on without them, nothing stored "
+            "is lost, and it holds less. One block: watch it. More from week to week: the flash "
+            "is worn out, replace the board.",
+        ),
+        Kind(
+            "silent",
+            "○",
+            "silent",
+            "Nothing came for 20 of the board's usual intervals. Look at its power and its Wi-Fi; "
+            "<code>outpost monitor --port PORT --look</code> shows why it ended.",
+        ),
+        Kind(
+            "open",
+            "◐",
+            "gaps that may still close",
+            "The board still holds them: wait until it is connected for longer.",
+        ),
+        Kind(
+            "behind",
+            "▲",
+            "backlog",
+            "The board stores faster than it delivers: its connection is too slow or too rare.",
+        ),
+        Kind(
+            "restarts",
+            "↻",
+            "restarting often",
+            "Power, watchdog or a crash: <code>outpost monitor --port PORT --look</code> shows "
+            "<code>crash.txt</code>.",
+        ),
         Kind("noclock", "?", "readings without a time", needs_attention=False),
+        Kind("mended", "≈", "flipped bits mended", needs_attention=False),
         Kind("fine", "✓", "fine", needs_attention=False),
     )
 }
@@ -65,29 +131,32 @@ def findings(report: Report) -> list[tuple[dict, list[Finding]]]:
 
 
 def _of_device(row: dict, report: Report, newest: pd.Timestamp) -> list[Finding]:
-    found = []
-    if row["missing_closed"]:
-        found.append(Finding("lost", f"{row['missing_closed']:,} lost", row["missing_closed"]))
+    found = [
+        _finding("lost", row["missing_closed"], "{:,} lost"),
+        _finding("pins", row["pins_lost"], "{:,} outbox files gone"),
+        _finding("refused", row["not_published"], "{:,} not stored"),
+        _finding("aside", row["aside"], "{:,} set aside"),
+        # a block whose file is gone is left out as well, and not for wear
+        _finding("worn", row["left_out"] - row["pins_lost"], "{:,} flash blocks left out"),
+        _silent(row, report, newest),
+        _finding("open", row["missing_open"], "{:,} may still come"),
+        _finding("behind", row["backlog_last"], "holds {:,}", BEHIND_MESSAGES),
+        _finding("restarts", row["boots"] * _restarts_often(row), "{:,} boots"),
+        _finding("noclock", row["readings_without_time"], "{:,} without time"),
+        _finding("mended", row["mended"], "{:,} bits mended"),
+    ]
+    return [one for one in found if one] or [Finding("fine", "fine")]
+
+
+def _finding(key: str, number: int, text: str, least: int = 1) -> Finding | None:
+    return Finding(key, text.format(number), number) if number >= least else None
+
+
+def _silent(row: dict, report: Report, newest: pd.Timestamp) -> Finding | None:
     silent_s = (newest - row["last_seen"]).total_seconds()
-    if silent_s > max(SILENT_S, SILENT_INTERVALS * report.intervals_s.get(row["device"], 0.0)):
-        found.append(Finding("silent", f"silent {duration(silent_s * 1000)}", silent_s))
-    if row["missing_open"]:
-        found.append(
-            Finding("open", f"{row['missing_open']:,} may still come", row["missing_open"])
-        )
-    if row["backlog_last"] >= BEHIND_MESSAGES:
-        found.append(Finding("behind", f"holds {row['backlog_last']:,}", row["backlog_last"]))
-    if _restarts_often(row):
-        found.append(Finding("restarts", f"{row['boots']:,} boots", row["boots"]))
-    if row["readings_without_time"]:
-        found.append(
-            Finding(
-                "noclock",
-                f"{row['readings_without_time']:,} without time",
-                row["readings_without_time"],
-            )
-        )
-    return found or [Finding("fine", "fine")]
+    if silent_s <= max(SILENT_S, SILENT_INTERVALS * report.intervals_s.get(row["device"], 0.0)):
+        return None
+    return Finding("silent", f"silent {duration(silent_s * 1000)}", silent_s)
 
 
 def _restarts_often(row: dict) -> bool:
@@ -111,3 +180,12 @@ def verdict(found: list[tuple[dict, list[Finding]]]) -> list[str]:
             parts.append(f"{kind.sign} {kind.many}: {count:,}")
     need = "needs" if len(troubled) == 1 else "need"
     return [f"{len(troubled):,} of {len(found):,} devices {need} attention:", *parts]
+
+
+def advice(found: list[tuple[dict, list[Finding]]]) -> list[tuple[Kind, list[str]]]:
+    """What there is to do, by kind of trouble, with the names of the devices."""
+    by_kind = {
+        kind: [row["device"] for row, one in found if any(f.key == kind.key for f in one)]
+        for kind in KINDS.values()
+    }
+    return [(kind, names) for kind, names in by_kind.items() if names and kind.needs_attention]

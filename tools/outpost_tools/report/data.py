@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from outpost_tools.common.errors import ToolError
+from outpost_tools.pipeline import health
 from outpost_tools.pipeline.tables import read_table
 
 BINS = 150  # about one per two pixels of a phone
@@ -57,7 +58,7 @@ _COUNTS = (
     "backlog_last",
     "backlog_max",
 )
-_DEVICE_COUNTS = (*_COUNTS, "readings_without_time")
+_DEVICE_COUNTS = (*_COUNTS, "readings_without_time", *health.NAMES)
 _DELAYS = ("p50_ms", "p95_ms", "p99_ms", "max_ms")
 _VALUES = (*_DELAYS, "battery", "reset_cause")
 # What goes down and what ends it; any other kind is a moment.
@@ -189,7 +190,7 @@ def _devices(devices: pd.DataFrame, latency: pd.DataFrame) -> pd.DataFrame:
 
 def _binned(report: Report, timed: pa.Table, messages: pa.Table) -> Binned:
     counts = timed.group_by("name").aggregate([("value", "count"), ("unit", "max")]).to_pandas()
-    counts = counts[~counts["name"].isin([ERASES, BLOCKS])].sort_values(
+    counts = counts[~counts["name"].isin([ERASES, BLOCKS, *health.NAMES])].sort_values(
         ["value_count", "name"], ascending=[False, True]
     )
     names = counts["name"].tolist()[:METRICS]
@@ -263,9 +264,9 @@ def places(names: Iterable[str]) -> dict[str, int]:
 def wear(timed: pa.Table) -> pd.DataFrame:
     """Of boards that report their erases: device, erases in the time of the tables, blocks (if
     reported), seconds of that time."""
-    told = timed.filter(pc.is_in(timed["name"], pa.array([ERASES, BLOCKS], pa.string())))
+    reported = timed.filter(pc.is_in(timed["name"], pa.array([ERASES, BLOCKS], pa.string())))
     frame = (
-        told.select(["device", "name", "value", "time"])
+        reported.select(["device", "name", "value", "time"])
         .to_pandas()
         .sort_values(["device", "time"], kind="stable")
     )

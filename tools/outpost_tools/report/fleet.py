@@ -30,6 +30,16 @@ _ORDERS = {
     "boots": "boots",
     "backlog": "backlog",
 }
+# What the opened device says of its flash where it is not 0.
+_HEALTH = (
+    ("left_out", "{:,} flash blocks failed and left out"),
+    ("pins_lost", "{:,} of its files gone"),
+    ("aside", "{:,} messages set aside"),
+    ("not_published", "{:,} measurements not stored"),
+    ("unreadable", "{:,} messages that the flash lost"),
+    ("mended", "{:,} flipped bits mended"),
+    ("torn", "{:,} boots found a record torn by a power cut"),
+)
 _HEADS = (
     ("name", "name", "device"),
     ("", "states", "state"),
@@ -146,6 +156,7 @@ def _facts(row: dict) -> list[str]:
         f"outbox now {row['backlog_last']:,}, at most {row['backlog_max']:,}",
         f"slowest delivery {duration(row['max_ms'])}",
     ]
+    items += [f"outbox: {words.format(row[name])}" for name, words in _HEALTH if row[name]]
     items += [f"battery {row['battery']:g}"] if row["battery"] == row["battery"] else []
     return items + (
         [f"last reset cause {row['reset_cause']:g}"]

@@ -22,6 +22,7 @@ from outpost_tools.report.words import LETTERS, OTHER, count, duration, moment, 
 
 _GAPS_SHOWN = 30
 _WEAR_SHOWN = 12
+_NAMES_SHOWN = 6
 _EVENTS_SHOWN = 60
 _DAYS_A_YEAR = 365.25
 
@@ -40,7 +41,7 @@ def render(report: Report, title: str) -> str:
     found = attention.findings(report)
     sections = [
         f"<h1>{escape(title)}</h1>{_period(report)}",
-        _verdict(found) + _facts(report),
+        _verdict(found) + _advice(found) + _facts(report),
         fleet.section(report, found),
         _latency(report),
         _gaps(report),
@@ -79,6 +80,31 @@ def _scripts(report: Report, found: list) -> str:
 def _verdict(found: list) -> str:
     parts = " ".join(f"<span>{part}</span>" for part in attention.verdict(found))
     return f'<p class="verdict">{parts}</p>'
+
+
+def _advice(found: list) -> str:
+    """What to do, for people who do not know the words of the list above."""
+    rows = [
+        [
+            ("wide text", "", f"<b>{kind.sign} {kind.many}</b>"),
+            ("wide text", "", _names(names)),
+            ("wide text", "", kind.todo),
+        ]
+        for kind, names in attention.advice(found)
+    ]
+    if not rows:
+        return ""
+    head = [("text", "trouble"), ("text", "devices"), ("text", "what to do")]
+    return (
+        f'<details class="advice"><summary>What to do about it</summary>{_table(head, rows)}'
+        "</details>"
+    )
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(escape(name) for name in names[:_NAMES_SHOWN])
+    more = len(names) - _NAMES_SHOWN
+    return shown + (f" and {more:,} more" if more > 0 else "")
 
 
 def _period(report: Report) -> str:

@@ -1,0 +1,390 @@
+"""Messages that are set aside, in flash: one erase block that the ring of an `Outbox` lends. Loaded
+when the first message is set aside, or when mount() met the block; unloaded when the last has gone.
+
+    header  as a sector's, with magic "OS": shelf number:4, stream:8, records that it began with:4,
+            block of the shelf before, and one:4
+    record  kind:1 topic_length:1 payload_length:2 | seq:4 | CRC of the stream:4 | topic | payload |
+            crc:4 | 0xFF..align
+    kind    1 and the flags: a message; 2: message seq of that stream has left the shelf
+
+Records are appended, and none is programmed twice. The CRC is salted with the header's and the
+record's place in order, so what is left of an earlier use of the block is not valid. put() leaves
+room for the release of every message. When that is used up, what is still held is copied to a block
+with the next shelf number, and the old one is erased and goes back to the ring. So it is when
+nothing is held any more; then the new one, which is empty, goes back too.
+
+Power cut: in put(), the record is whole or absent. In release(), the message is there or gone. In
+the copying, both blocks are there: the new one counts if it has all records that its header tells,
+since nothing is appended to it before the old one is erased.
+
+Must not know why messages are set aside. Allocation: the index, a copy of each record that is
+programmed.
+"""
+# pyright: reportAttributeAccessIssue=false
+
+from struct import pack_into
+
+from micropython import const
+
+from outpost.checksum import crc30
+from outpost.memory import fill, u32, unload
+
+_OK = const(0)
+_FULL = const(-1)
+_BUSY = const(-3)
+_STORAGE = const(-5)
+_EMPTY = const(-7)
+_BLOCK_BYTES = const(4096)
+_HEADER = const(32)
+_HEADER_CRC_AT = const(28)
+_PREFIX = const(12)
+_OVERHEAD = const(16)
+_MESSAGE = const(1)
+_RELEASE = const(2)
+_VERSION = const(2)
+_LENT_MAGIC = const(0x534F)  # "OS"
+_MOST_TRIES = const(3)  # blocks that are bad, before it is given up
+
+
+def of(outbox):
+    """Its shelf, an empty one at first."""
+    if not outbox._shelf:
+        outbox._shelf = Shelf(outbox)
+    return outbox._shelf
+
+
+class _Found:
+    """What a block holds."""
+
+    def __init__(self, block, number, salt):
+        self.block, self.number, self.salt = block, number, salt
+        self.held = []  # (number, CRC of the stream, offset, size, place in order) of each message
+        self.offset = _BLOCK_BYTES  # the next free byte; 4,096: nothing is appended any more
+        self.records = 0  # in the block
+        self.is_whole = False  # it has all records that it began with
+        self.replaced = -1  # the block of the shelf before
+
+
+class Shelf:
+    """outbox: mounted. Finds what the blocks in `outbox.lent` hold; programs and erases nothing
+    before a message comes or goes."""
+
+    def __init__(self, outbox):
+        self._outbox = outbox
+        found = [self._scan(block) for block in outbox.lent]
+        found = sorted([one for one in found if one], key=lambda one: one.number)
+        while len(found) > 1 and not found[-1].is_whole:
+            found.pop()
+        self._now = found[-1] if found else _Found(-1, 0, 0)
+        self._spare = [block for block in outbox.lent if block != self._now.block]  # to give back
+        replaced = self._now.replaced
+        if replaced in outbox._out and replaced not in outbox.lent:  # a cut tore its erase
+            outbox.left_out -= 1
+            self._spare.append(replaced)
+        own = getattr(outbox._device, "own", None)
+        if own and found:  # records go into it without an erase before
+            own(self._now.block)
+
+    # --- What an outbox does with it ---
+
+    def has(self, seq) -> bool:
+        for held in self._now.held:
+            if held[0] == seq and held[1] == self._stream():
+                return True
+        return False
+
+    def put(self, seq) -> int:
+        """Message seq of the ring, which stays there. OK, FULL, EMPTY, BUSY, STORAGE."""
+        outbox = self._outbox
+        if outbox._busy:
+            return _BUSY
+        if self.has(seq):
+            return _OK
+        if outbox.load(seq) or outbox.loaded_seq != seq:
+            return _EMPTY
+        first = outbox.flags | _MESSAGE | outbox.topic_length << 8 | outbox.payload_length << 16
+        at, length = outbox.topic_at, outbox.topic_length + outbox.payload_length
+        record = self._record(first, seq, self._stream(), outbox.buffer[at : at + length])
+        return self._guarded(self._put, record)
+
+    def load(self, index) -> int:
+        """As Outbox.load_aside()."""
+        outbox = self._outbox
+        if outbox._busy or not 0 <= index < len(self._now.held):
+            return _EMPTY
+        try:
+            at = self._read(self._now, self._now.held[index])
+        except OSError:
+            return _STORAGE
+        if at < 0:
+            return _EMPTY
+        first = u32(outbox.buffer, at)
+        outbox.flags = first & 0x70
+        outbox.topic_at = at + _PREFIX
+        outbox.topic_length = first >> 8 & 0xFF
+        outbox.payload_length = first >> 16
+        return _OK
+
+    def release(self, index) -> int:
+        """OK, EMPTY, BUSY, STORAGE."""
+        if self._outbox._busy:
+            return _BUSY
+        if not 0 <= index < len(self._now.held):
+            return _EMPTY
+        return self._guarded(self._release, index)
+
+    def _guarded(self, function, argument):
+        outbox = self._outbox
+        outbox._busy = True
+        try:
+            status = function(argument)
+        except OSError:
+            outbox.storage_errors += 1
+            status = _STORAGE
+        finally:
+            outbox._busy = False
+            self.count()
+        return status
+
+    def count(self):
+        """Nothing is on it: the next one is found anew, and this module goes."""
+        self._outbox.aside = len(self._now.held)
+        if not self._now.held:
+            self._outbox._shelf = None
+            unload("outpost.shelf")
+
+    def _stream(self):
+        return crc30(0, self._outbox.stream, 0, 8)
+
+    # --- Find and read ---
+
+    def _scan(self, block):
+        """What a block holds; None: it is no shelf."""
+        outbox = self._outbox
+        try:
+            if not outbox._load_header(block, _LENT_MAGIC):
+                return None
+            one = _Found(block, u32(outbox.buffer, 4), u32(outbox.buffer, _HEADER_CRC_AT))
+            began_with = u32(outbox.buffer, 16)
+            one.replaced = u32(outbox.buffer, 20) - 1
+            end = offset = self._first_offset()
+            last, copies = 0, 0  # the last place in order that may be valid here
+            while offset < _BLOCK_BYTES:
+                at = outbox._read(block, offset)
+                place = one.records
+                while place <= last and not outbox._fits(at, one.salt ^ place):
+                    place += 1
+                if place <= last:
+                    self._take(one, at, offset, place)
+                    copies += place < began_with
+                    one.records = last = place + 1
+                    end = offset = offset + outbox._record_size
+                elif outbox._rest_is_blank(block, offset):
+                    break
+                else:  # damage: the next one is looked for
+                    offset += outbox._align
+                    last = one.records + 2
+        except OSError:
+            return None
+        one.is_whole = copies == began_with
+        if offset == end:
+            one.offset = end
+        return one
+
+    def _take(self, one, at, offset, place):
+        """The record at `at` in the buffer."""
+        buf = self._outbox.buffer
+        seq, stream = u32(buf, at + 4), u32(buf, at + 8)
+        if buf[at] & _MESSAGE:
+            one.held.append((seq, stream, offset, self._outbox._record_size, place))
+        else:
+            one.held = [held for held in one.held if held[:2] != (seq, stream)]
+
+    def _read(self, one, held):
+        """Where in the buffer a message's record is; -1: it is damaged."""
+        at = self._outbox._read(one.block, held[2])
+        return at if self._outbox._fits(at, one.salt ^ held[4]) else -1
+
+    # --- Write ---
+
+    def _first_offset(self):
+        return max(_HEADER, self._outbox._align)
+
+    def _padded(self, size):
+        return -(-size & -self._outbox._align)
+
+    def _record(self, first, seq, stream, text):
+        """A record, but for its CRC."""
+        record = bytearray(_OVERHEAD + len(text))
+        pack_into("<III", record, 0, first, seq, stream)
+        record[_PREFIX : _PREFIX + len(text)] = text
+        return record
+
+    def _put(self, record):
+        now = self._now
+        releases = (len(now.held) + 1) * self._padded(_OVERHEAD)
+        needed = self._padded(len(record)) + releases
+        if now.offset + needed > _BLOCK_BYTES or not self._append(now, record):
+            status = self._renew(now.held, needed)
+            if status:
+                return status
+            if not self._append(self._now, record):
+                return _STORAGE
+        return _OK
+
+    def _release(self, index):
+        now = self._now
+        seq, stream = now.held[index][:2]
+        rest = now.held[:index] + now.held[index + 1 :]
+        if now.offset + self._padded(_OVERHEAD) <= _BLOCK_BYTES:
+            is_done = self._append(now, self._record(_RELEASE, seq, stream, b""))
+        else:
+            is_done = False
+        if not is_done and rest:
+            return self._renew(rest, 0)
+        if is_done:
+            now.held = rest
+        if not rest:
+            is_done = self._retire() or is_done
+        return _OK if is_done else _STORAGE
+
+    def _retire(self):
+        """Nothing is held: the block goes back. An erase that is cut might leave messages without
+        their releases, so an empty shelf follows first. False: there is no block for that."""
+        old = self._now
+        if old.records:
+            block = self._lend()
+            if block < 0:
+                if old.block not in self._outbox.lent:
+                    self._outbox.lent += (old.block,)
+                return False
+            if not self._follow(old, block, []):
+                return False
+        self._spare.append(self._now.block)
+        self._now = _Found(-1, self._now.number, 0)
+        self._give_back()
+        return True
+
+    def tidy(self):
+        """Give back what a cut left lent. A status."""
+        return self._guarded(self._tidy, None)
+
+    def _tidy(self, _):
+        if self._now.block >= 0 and not self._now.held:
+            self._retire()
+        self._give_back()
+        return _OK
+
+    def _append(self, one, record):
+        """True when the record reads back. Until then nothing is appended any more."""
+        offset, end = one.offset, len(record) - 4
+        pack_into("<I", record, end, crc30(one.salt ^ one.records, record, 0, end))
+        one.offset = _BLOCK_BYTES
+        if not self._program(one.block, offset, record):
+            return False
+        size = self._padded(len(record))
+        if record[0] & _MESSAGE:
+            seq, stream = u32(record, 4), u32(record, 8)
+            one.held.append((seq, stream, offset, size, one.records))
+        one.offset = offset + size
+        one.records += 1
+        return True
+
+    def _program(self, block, offset, data):
+        """True when `data` reads back. What is before and after it in its pages stays as it is."""
+        outbox = self._outbox
+        page = offset - offset % outbox._page
+        at = offset - page
+        end = at + len(data)
+        view = outbox._views[-(-end // outbox._page)]
+        fill(outbox.buffer, len(view))
+        outbox.buffer[at:end] = data
+        outbox.loaded_seq = -1
+        outbox._raw.writeblocks(outbox._place[block], view, page)
+        outbox._raw.readblocks(outbox._place[block], view, page)
+        if outbox.buffer[at:end] == data:
+            return True
+        outbox.storage_errors += 1
+        return False
+
+    def _renew(self, held, needed):
+        """Go on in another block, with those in `held`. OK; FULL: there is no room, or no block;
+        STORAGE."""
+        whole = [one for one in held if self._read(self._now, one) >= 0]
+        self._outbox.unreadable += len(held) - len(whole)  # lost by the flash
+        size = needed + self._first_offset()
+        for one in whole:
+            size += one[3]
+        block = -1 if size > _BLOCK_BYTES else self._lend()
+        if block < 0:
+            return _FULL
+        return _OK if self._follow(self._now, block, whole) else _STORAGE
+
+    def _follow(self, old, block, held):
+        """The shelf goes on in `block`, with those in `held`. False: it does not take them."""
+        new = _Found(block, max(old.number + 1, self._outbox.next_seq), 0)
+        if not self._write_header(new, len(held), old.block) or not self._copy(old, new, held):
+            self._spare.append(block)
+            return False
+        self._now = new
+        if old.block >= 0:
+            self._spare.append(old.block)
+        self._give_back()
+        return True
+
+    def _write_header(self, one, count, replaced):
+        """count: of the records that it begins with. replaced: the block before; -1: none."""
+        outbox = self._outbox
+        header = bytearray(_HEADER)
+        align_log2 = 2
+        while 1 << align_log2 < outbox._align:
+            align_log2 += 1
+        pack_into("<HBBI8sIIHH", header, 0, _LENT_MAGIC, _VERSION, align_log2, one.number,
+                  outbox.stream, count, replaced + 1, 0, outbox.boot)  # fmt: skip
+        one.salt = crc30(0, header, 0, _HEADER_CRC_AT)
+        pack_into("<I", header, _HEADER_CRC_AT, one.salt)
+        one.offset = self._first_offset()
+        return self._program(one.block, 0, header)
+
+    def _copy(self, old, new, held):
+        outbox = self._outbox
+        for one in held:
+            at = outbox._read(old.block, one[2])
+            end = at + _OVERHEAD + outbox.buffer[at + 1] + (u32(outbox.buffer, at) >> 16)
+            if not self._append(new, outbox.buffer[at:end]):
+                return False
+        return True
+
+    # --- Blocks ---
+
+    def _lend(self):
+        """An erased block; -1: there is none."""
+        outbox = self._outbox
+        for _ in range(_MOST_TRIES):
+            block = self._spare.pop() if self._spare else outbox._lend_block()
+            if block < 0 or self._clear(block):
+                return block
+        return -1
+
+    def _clear(self, block):
+        """Erase a lent block. False: it is bad, and left out."""
+        outbox = self._outbox
+        ready = outbox._ready
+        is_clear = outbox._clear(block)
+        outbox._ready = ready if ready != block else -1
+        if not is_clear and outbox._out.count(block) > 1:
+            out = list(outbox._out)
+            out.remove(block)
+            outbox._out = tuple(out)
+        return is_clear
+
+    def _give_back(self):
+        """True when the spare blocks are erased, and of the ring again."""
+        is_done = True
+        while self._spare:
+            block = self._spare.pop()
+            if self._clear(block):
+                self._outbox._take_back(block)
+            else:
+                is_done = False
+        return is_done

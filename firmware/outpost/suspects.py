@@ -1,0 +1,326 @@
+"""Which message does the server not take? It is set aside, the others go on, and it is tried again
+alone. Loaded when connections end on messages, or messages are aside; unloaded when all is well.
+
+**Suspicion.** The peer ended two connections in a row on which PUBLISH was out and nothing was
+acknowledged (one, while messages are aside): a message may be the reason, or the network is bad.
+The two are told apart by a control on each of the next connections, which sends no message:
+
+    CONNACK   PINGREQ, PINGRESP ... PINGREQ, PINGRESP   PUBLISH of the oldest, alone
+    |------ control: older than the one that ended ------|-- trial --|
+
+- It ends in the control: the network, or a server that ends them all. The suspicion is dropped, and
+  four ends in a row must come before the next.
+- The peer ends it in the trial, once any of that PUBLISH went out and before its acknowledgement:
+  evidence. The third in a row for the same message, and it is set aside.
+- PUBACK: it is not the one. The next that had been in flight goes out, alone; past the last of
+  them, the suspicion is over.
+- A deadline of ours (TIMED_OUT, NO_ANSWER) or another client with our id (TAKEN_OVER) is no
+  evidence, and evidence begins anew.
+A message with a topic that no server may take is set aside without trials.
+
+So a network that ends connections at some age, or by chance, must end three in a row in the round
+trip of one and the same PUBLISH, none of them in the control, which is longer.
+
+**A server that takes nothing** is not to empty the outbox onto the shelf: after four set aside
+with no acknowledgement in between, none is until one comes, and `status` is BLOCKED.
+
+**Again.** One minute after it was set aside a message goes out again: a PINGREQ is answered, the
+window runs empty, it goes out alone. PUBACK, and it leaves the shelf, and the next one follows. No
+answer, or an end: the next one a minute later; after each round over the shelf, twice the time, up
+to a day. The others wait for one exchange at most.
+
+Must not know a stream, a clock, or where the shelf is (`ram_outbox.py` has the contract).
+Allocation: construction; a message that is set aside.
+"""
+
+from micropython import const
+
+from outpost import packets
+from outpost.memory import put_publish
+from outpost.reader import is_topic
+from outpost.session import elapsed_ms, packet_id_of
+
+_OK = const(0)
+_FULL = const(-1)
+_LINK_LOST = const(-23)
+_MOST_IN_FLIGHT = const(16)
+_BLOCKED = const(-27)
+_CALM = const(0)  # nothing is suspected; the shelf may have messages
+_CONTROL = const(1)
+_TRIAL = const(2)
+_PINGED = const(3)  # a message of the shelf is due;
+_HOLD = const(4)  # the window runs empty;
+_AGAIN = const(5)  # it went out;
+_RECEIVED = const(6)  # PUBREC came;
+_RELEASED = const(7)  # PUBREL went out
+_ENDS = const(3)  # that are evidence
+_IN_A_ROW = const(4)
+_PATIENCE = const(-3)
+_CONTROL_MS = const(10_000)  # at most
+_MOST_MINUTES = const(1440)  # a day
+_MINUTE_MS = const(60_000)
+
+
+class Suspects:
+    """A part of its session, whose fields it reads; its window is this object's to say."""
+
+    def __init__(self, session):
+        self._session = session
+        self._full = session.window
+        self._state = _CALM
+        # One by one:
+        self._until = 0  # messages before this one
+        self._seq = self._ends = 0  # the last one on which a connection ended, and how often
+        self._age_ms = 0  # of the connection that ended
+        self._pinged_ms = -1  # age of this one when PINGREQ went out; -1: it did not
+        self._in_a_row = 0  # set aside, and nothing acknowledged since
+        self._acknowledged = session.acknowledged
+        self.status = _OK  # of the last message that was to be set aside, or BLOCKED
+        # Again:
+        self._index = 0  # of the message on the shelf that is next
+        self._minutes = 1  # until then,
+        self._since_ms = session.now_ms  # from these ticks on
+        self._packet_id = 0
+
+    def is_over(self):
+        return self._state == _CALM and not self._session.outbox.aside
+
+    def begin(self):
+        """The messages that were in flight are suspected."""
+        self._until = self._session.high
+        self._ends = 0
+        self._take_age()
+        self._state = _CONTROL
+
+    def refuse(self, seq) -> int:
+        """The server said that it will never take message seq: it is set aside. A status."""
+        outbox = self._session.outbox
+        try:
+            self.status = outbox.set_aside(seq)
+        except (ImportError, MemoryError):
+            self.status = _FULL
+        if self.status == _OK:
+            if outbox.aside == 1:
+                self._wait(1)
+            self.pass_over(seq)
+        return self.status
+
+    def pass_over(self, seq):
+        """Message seq counts as acknowledged, if it is aside. False: it is not, or is beyond the
+        window."""
+        session = self._session
+        place = seq - session.base
+        if not session.outbox.is_aside(seq) or not 0 <= place < _MOST_IN_FLIGHT:
+            return False
+        session._slide(place)
+        session._release(seq)
+        return True
+
+    def retry(self):
+        """The next message of the shelf is due now."""
+        self._minutes = 0
+
+    # --- Events of the session ---
+
+    def on_connected(self):
+        self._pinged_ms = -1
+        try:
+            if self._session.outbox.lent:
+                self._session.outbox.tidy_shelf()
+        except (ImportError, MemoryError):
+            pass  # the next connection is early enough
+        if self._state == _TRIAL:
+            self._state = _CONTROL
+
+    def on_lost(self, error):
+        """The connection ended. What the session is to count from, see Session._on_lost(); None: it
+        tells nothing of what was suspected."""
+        state = self._state
+        if state == _CALM:
+            return None
+        if state > _TRIAL:
+            self._state = _CALM
+            if state < _AGAIN:
+                return None
+            self._postpone()
+        elif state == _CONTROL or not self._is_out():
+            if not self._is_asking():  # else it ended on SUBSCRIBE
+                self._state = _CALM
+                return _PATIENCE
+        elif error != _LINK_LOST:
+            self._ends = 0
+        else:
+            self._take_evidence(self._session.base)
+        return 0
+
+    def on_tick(self):
+        """Returns the session's window from now on."""
+        session = self._session
+        outbox = session.outbox
+        if session.acknowledged != self._acknowledged:
+            self._acknowledged = session.acknowledged
+            self._in_a_row = self.status = 0
+        if outbox.aside and outbox.oldest_seq < session.base and outbox.is_aside(outbox.oldest_seq):
+            outbox.discard(outbox.oldest_seq)  # collector mode: no confirmation will come for it
+        if self._state == _CONTROL and self._is_proved():
+            self._state = _TRIAL
+            self._check_topic()
+        if self._state == _TRIAL and session.base >= self._until:
+            self._state = _CALM
+        if self._state == _CONTROL:
+            return 0
+        return 1 if self._state == _TRIAL else self._look_at_shelf()
+
+    def takes(self, first, packet_id):
+        """True when this acknowledgement is for the message of the shelf that went out again."""
+        if self._state < _AGAIN or packet_id != self._packet_id:
+            return False
+        if first == 0x50:
+            self._state = _RECEIVED
+            self._since_ms = self._session.now_ms
+            return True
+        if first == 0x70 and self._state != _RELEASED:
+            return False
+        self._state = _CALM
+        self._session.outbox.save_state()  # or a power cut might bring it back to the ring
+        self._session.outbox.release_aside(self._index)
+        if self._index >= self._session.outbox.aside:
+            self._index = 0
+        self._wait(0)
+        return True
+
+    # --- One by one ---
+
+    def _take_age(self):
+        self._age_ms = min(self._age(), _CONTROL_MS)
+
+    def _age(self):
+        """Milliseconds since CONNACK."""
+        return elapsed_ms(self._session.now_ms, self._session._up_ms)
+
+    def _is_asking(self):
+        """True while SUBSCRIBE or UNSUBSCRIBE awaits its answer."""
+        return bool(getattr(self._session, "_requested", False))
+
+    def _is_waiting(self):
+        """True while PINGREQ awaits its answer."""
+        return self._session._awaited_ms >= 0
+
+    def _is_out(self):
+        """True when some of the PUBLISH of the oldest message went out."""
+        session = self._session
+        if session.next_send == session.base:
+            return False
+        return not session.out_end or session.out_at > 0 or session.out is not session.tx
+
+    def _is_proved(self):
+        """The control: the connection, on which nothing was published, has outlived the one that
+        ended, and PINGREQ was answered then."""
+        session = self._session
+        if self._is_waiting() or self._is_asking():
+            return False
+        if self._pinged_ms >= self._age_ms:
+            return True
+        age_ms = self._age()
+        if self._pinged_ms < 0 or age_ms >= self._age_ms:
+            self._pinged_ms = age_ms
+            session.start_ping()
+        return False
+
+    def _check_topic(self):
+        """Of the oldest message, which another firmware may have stored."""
+        outbox, seq = self._session.outbox, self._session.base
+        if outbox.load(seq) == _OK and outbox.loaded_seq == seq:
+            at = outbox.topic_at
+            if not outbox.topic_length or not is_topic(outbox.buffer, at, at + outbox.topic_length):
+                self.refuse(seq)
+
+    def _take_evidence(self, seq):
+        if self._seq != seq:
+            self._seq = seq
+            self._ends = 0
+        self._ends += 1
+        self._take_age()
+        self._state = _CONTROL
+        if self._ends < _ENDS or getattr(self._session, "_released", 0) >> (seq & 15) & 1:
+            return  # QoS 2: the server has it
+        if self._in_a_row >= _IN_A_ROW:
+            self.status = _BLOCKED
+        elif self.refuse(seq) == _OK:
+            self._in_a_row += 1
+
+    # --- Again ---
+
+    def _wait(self, minutes):
+        self._minutes = minutes
+        self._since_ms = self._session.now_ms
+
+    def _postpone(self):
+        """The message was not taken again."""
+        self._index += 1
+        if self._index < self._session.outbox.aside:
+            self._wait(self._minutes)
+        else:
+            self._index = 0
+            self._wait(min(max(2 * self._minutes, 1), _MOST_MINUTES))
+
+    def _look_at_shelf(self):
+        """Send the message that is due, when it is alone. Returns the window."""
+        state = self._state
+        waited_ms = elapsed_ms(self._session.now_ms, self._since_ms)
+        if state == _CALM:
+            if self._session.outbox.aside and waited_ms >= self._minutes * _MINUTE_MS:
+                self._state = _PINGED
+                self._session.start_ping()
+            return self._full
+        if state == _PINGED and self._is_waiting():
+            return self._full
+        if state < _AGAIN:
+            self._state = _HOLD
+            self._send_alone()
+        elif waited_ms >= self._session.response_ms:
+            self._state = _CALM
+            self._postpone()
+            return self._full
+        elif state == _RECEIVED and not self._session.out_end:
+            self._send_release()
+        return 0
+
+    def _send_alone(self):
+        session = self._session
+        if session.next_send == session.base and not self._is_asking() and not session.out_end:
+            self._send()
+
+    def _send(self):
+        """PUBLISH of the shelf's message, with an identifier that none in flight has."""
+        session = self._session
+        outbox = session.outbox
+        if outbox.load_aside(self._index) != _OK:
+            self._state = _CALM
+            self._postpone()
+            return
+        length = outbox.topic_length + outbox.payload_length
+        if session.in_flight and not session.in_flight.has_room(length):
+            return
+        self._packet_id = packet_id_of(session.base + 32767)
+        session._start(session.tx, self._put(session, outbox))
+        self._state = _AGAIN
+        self._since_ms = session.now_ms
+
+    def _put(self, session, outbox):
+        """Returns the packet's length."""
+        first = outbox.flags >> 3 & 0x06
+        if first == 4 and session.highest_qos < 2:
+            first = 2
+        first |= 0x30 | outbox.flags >> 6 | self._packet_id << 8
+        return put_publish(
+            session.tx, first, outbox.buffer, outbox.topic_at,
+            outbox.topic_length, outbox.payload_length,
+        )  # fmt: skip
+
+    def _send_release(self):
+        """PUBREL: the server has the QoS 2 message of the shelf."""
+        tx = self._session.tx
+        end = packets.put_header(tx, 0x62, 2)
+        self._session._start(tx, packets.put_u16(tx, end, self._packet_id))
+        self._state = _RELEASED

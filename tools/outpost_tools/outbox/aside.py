@@ -1,0 +1,181 @@
+"""Messages that a board set aside: list them, take them out, send them again, give them up.
+
+On a live board its own firmware changes the shelf (board.py), in an image the same firmware does,
+here, over a file under NOR rules. A message is let go of only after the broker acknowledged it, or
+the outbox stored it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from outpost_tools.common.errors import ToolError
+from outpost_tools.outbox.image import read_image
+from outpost_tools.outbox.layout import BLOCK_BYTES
+from outpost_tools.outbox.shelf import Aside, read_shelf
+from outpost_tools.outbox.show import shown, text_fields
+
+_PAGE_BYTES = 256
+_SHOWN_BYTES = 60
+_ROW = "{:>10} {:<8} {:>3} {:>6}  {}"
+
+
+class Shelf(Protocol):
+    """A board's (board.py), or an image's."""
+
+    messages: list[Aside]
+
+    def release(self, message: Aside) -> None: ...
+
+    def send_again(self, message: Aside) -> None: ...
+
+
+# --- What is there ---
+
+
+def lines(messages: list[Aside]) -> Iterator[str]:
+    """A line a message."""
+    if messages:
+        yield _ROW.format("number", "stream", "QoS", "bytes", "topic and payload")
+    for one in messages:
+        size = len(one.topic) + len(one.payload)
+        start = one.payload[:_SHOWN_BYTES]
+        rest = " ..." if len(one.payload) > _SHOWN_BYTES else ""
+        text = f"{shown(one.topic)} {shown(start)}{rest}"
+        yield _ROW.format(one.seq, one.stream or "?", one.qos, size, text)
+
+
+def as_json(message: Aside) -> dict[str, Any]:
+    fields = {"stream": message.stream, "seq": message.seq, "state": "aside"}
+    fields |= {"qos": message.qos, "retain": message.retain}
+    return fields | text_fields("topic", message.topic) | text_fields("payload", message.payload)
+
+
+def chosen(messages: list[Aside], seq: int | None) -> list[Aside]:
+    """seq None: all. Raises ToolError when there is none, or more than one of that number."""
+    if not messages:
+        raise ToolError("no message is set aside")
+    found = [one for one in messages if seq in (None, one.seq)]
+    if not found:
+        numbers = ", ".join(str(one.seq) for one in messages)
+        raise ToolError(f"no message {seq} is set aside; there are {numbers}")
+    if seq is not None and len(found) > 1:
+        raise ToolError(f"{len(found)} streams have a message {seq}: say --all")
+    return found
+
+
+# --- In an image ---
+
+
+class _File:
+    """A block device over an image file. Programs clear bits only, as in NOR flash."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("r+b")
+        self._blocks = path.stat().st_size // BLOCK_BYTES
+
+    def close(self) -> None:
+        self._file.close()
+
+    def readblocks(self, block: int, buf: bytearray | memoryview, offset: int = 0) -> None:
+        self._file.seek(block * BLOCK_BYTES + offset)
+        buf[:] = self._file.read(len(buf))
+
+    def writeblocks(self, block: int, buf: bytes | memoryview, offset: int = 0) -> None:
+        before = bytearray(len(buf))
+        self.readblocks(block, before, offset)
+        self._write(block, offset, bytes(a & b for a, b in zip(before, buf, strict=True)))
+
+    def ioctl(self, operation: int, argument: int) -> int:
+        if operation == 6:
+            self._write(argument, 0, b"\xff" * BLOCK_BYTES)
+        return {4: self._blocks, 5: BLOCK_BYTES}.get(operation, 0)
+
+    def _write(self, block: int, offset: int, data: bytes) -> None:
+        self._file.seek(block * BLOCK_BYTES + offset)
+        self._file.write(data)
+        self._file.flush()
+
+
+class ImageShelf:
+    """The messages set aside in an image file. Raises ToolError."""
+
+    def __init__(self, path: Path, device: _File) -> None:
+        data = path.read_bytes()
+        image = read_image(data)
+        self.messages = read_shelf(data, image.stream).messages
+        self._path, self._device = path, device
+        self._align = image.head.header.align if image.chain else 4
+
+    def release(self, message: Aside) -> None:
+        from outpost.outbox import Outbox
+
+        page_bytes = max(_PAGE_BYTES, self._align)
+        outbox = Outbox(self._device, align=self._align, page_bytes=page_bytes)  # type: ignore
+        status = outbox.mount()
+        if status:
+            raise ToolError(f"{self._path}: cannot be mounted, status {status}")
+        index = self.messages.index(message)
+        if outbox.load_aside(index) == 0:
+            at = outbox.topic_at
+            end = at + outbox.topic_length + outbox.payload_length
+            if bytes(outbox.buffer[at:end]) == message.topic + message.payload:
+                status = outbox.release_aside(index)
+                if status == 0:
+                    return
+        raise ToolError(f"{self._path}: the message could not be let go of, status {status}")
+
+    def send_again(self, message: Aside) -> None:
+        raise ToolError(f"{self._path}: an image cannot send: give --settings")
+
+
+@contextlib.contextmanager
+def image_shelf(path: Path) -> Iterator[ImageShelf]:
+    """Raises ToolError."""
+    try:
+        device = _File(path)
+    except OSError as error:
+        raise ToolError(f"{path}: {error.strerror}") from None
+    with contextlib.closing(device):
+        yield ImageShelf(path, device)
+
+
+# --- Away with them ---
+
+
+def give_up(shelf: Shelf, seq: int | None) -> list[Aside]:
+    """Those that are no more. Raises ToolError."""
+    found = chosen(shelf.messages, seq)
+    for message in found:
+        _release(shelf, message)
+    return found
+
+
+def send_by_board(shelf: Shelf, seq: int | None) -> list[Aside]:
+    """The board stores them again. Raises ToolError: those before it are stored."""
+    found = chosen(shelf.messages, seq)
+    for message in found:
+        shelf.send_again(message)
+        shelf.messages.remove(message)
+    return found
+
+
+def _release(shelf: Shelf, message: Aside) -> None:
+    shelf.release(message)
+    shelf.messages.remove(message)
+
+
+def publish(shelf: Shelf, seq: int | None, settings: dict[str, Any], folder: Path) -> list[Aside]:
+    """Send from here to the board's broker, each let go of once it is acknowledged. Raises
+    ToolError: those before it are sent."""
+    from outpost_tools.outbox import publishing
+
+    found = chosen(shelf.messages, seq)
+    with publishing.connected(settings, folder) as broker:
+        for message in found:
+            broker.send(message)
+            _release(shelf, message)
+    return found

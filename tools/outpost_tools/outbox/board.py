@@ -1,0 +1,194 @@
+"""What is done to the outbox of a live board, over its serial port: a new one, and its messages set
+aside.
+
+The board does it with its own firmware; the program is stopped before and restarted after. Here are
+the scripts and what their lines mean.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from outpost_tools.common import needs
+from outpost_tools.common.errors import ToolError
+from outpost_tools.device import console
+from outpost_tools.outbox import live
+from outpost_tools.outbox.image import read_image
+from outpost_tools.outbox.shelf import Aside, read_shelf
+
+_LOOK = """
+def look():
+    from outpost.outbox import Outbox
+    device = find_quietly()
+    held = -1
+    if device:
+        outbox = Outbox(device, align=board.align, page_bytes=board.page_bytes)
+        if outbox.mount() == 0:
+            held = outbox.next_seq - outbox.oldest_seq
+    count = 0
+    if getattr(board, "flash", None):
+        from support.pinning import remains
+        count = len(remains(board.flash))
+    print("N", held, count)
+
+def find_quietly():
+    try:
+        return find()
+    except AttributeError:
+        return None
+
+look()
+"""
+_NEW = """
+def new():
+    if getattr(board, "flash", None):
+        from support import pinning
+        pinning.release("/outbox", force=True)
+        pinning.start_new("/outbox")
+        return print("D 0")
+    from outpost.outbox import Outbox
+    outbox = Outbox(board.device, align=board.align, page_bytes=board.page_bytes)
+    print("D", outbox.format(board.random_hex(), True))
+
+new()
+"""
+
+# What was read of the board says which message is at which place of the shelf; the checksum, that
+# it still is.
+_SHELF = """
+def mounted():
+    from outpost.outbox import Outbox
+    outbox = Outbox(device, align=board.align, page_bytes=board.page_bytes)
+    status = outbox.mount()
+    if status:
+        raise OSError("mount: status %d" % status)
+    return outbox
+
+def loaded(index, crc):
+    outbox = mounted()
+    if outbox.load_aside(index):
+        raise OSError("no such message is set aside any more")
+    at = outbox.topic_at
+    middle = at + outbox.topic_length
+    end = middle + outbox.payload_length
+    topic, payload = bytes(outbox.buffer[at:middle]), bytes(outbox.buffer[middle:end])
+    if crc32(topic + payload) != crc:
+        raise OSError("another message is set aside there now")
+    return outbox, topic, payload
+
+def release(index, crc):
+    print("R", loaded(index, crc)[0].release_aside(index))
+
+def again(index, crc):
+    outbox, topic, payload = loaded(index, crc)
+    status = outbox.append(topic, payload, len(payload), outbox.flags)
+    print("S", status)
+    if not status:
+        print("R", outbox.release_aside(index))
+
+def mode():
+    from station.settings import load
+    return load("settings.json")["mode"]
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """held: messages of the outbox that opens, -1 when none does. parts: blocks of the flash that
+    begin as one of an outbox, whoever owns them."""
+
+    held: int
+    parts: int
+
+    @property
+    def is_nothing(self) -> bool:
+        return self.held == 0 or (self.held < 0 and not self.parts)
+
+    def __str__(self) -> str:
+        if self.held >= 0:
+            return f"{self.held:,} messages are held in it"
+        return f"it cannot be opened; parts of it are in {self.parts} blocks of the flash"
+
+
+def make_new(port: str, answer_s: float, *, is_sure: bool) -> Found:
+    """Gives up what the board's outbox holds; its next start makes a new one. Returns what there
+    was. Raises ToolError, also when there is something and nobody was sure."""
+    with console.connected(port, answer_s) as board:
+        found = _look(port, board)
+        if not found.is_nothing and not is_sure:
+            raise ToolError(
+                f"{port}: {found}: save them (outpost outbox export --live {port}"
+                f"{'' if found.held >= 0 else ' --raw'}), then say --yes"
+            )
+        lines = board.run(_NEW, answer_s=max(answer_s, 60.0))
+        status = _number(port, lines, rb"D (-?\d+)")
+        if status:
+            raise ToolError(f"{port}: the board could not make it: status {status}")
+        return found
+
+
+def _look(port: str, board: console.Console) -> Found:
+    lines = board.run(live.OPEN + _LOOK, answer_s=max(board.answer_s, 60.0))
+    for line in lines:
+        if line.startswith((b"outpost: ", b"settings: ")):
+            live.check_found(port, [line])
+    found = re.search(rb"^N (-?\d+) (\d+)", b"\n".join(lines), re.MULTILINE)
+    if not found:
+        raise ToolError(f"{port}: the board does not say what its outbox holds")
+    return Found(int(found[1]), int(found[2]))
+
+
+def _number(port: str, lines: list[bytes], pattern: bytes) -> int:
+    found = re.search(rb"^" + pattern, b"\n".join(lines), re.MULTILINE)
+    if not found:
+        said = console.printable(b" / ".join(lines))[-200:]
+        raise ToolError(f"{port}: the board does not answer as it should: {said}")
+    return int(found[1])
+
+
+class Shelf:
+    """The messages set aside on a board whose program is stopped."""
+
+    def __init__(self, inner: console.Console, port: str, data: bytes) -> None:
+        self._inner, self._port = inner, port
+        self.messages = read_shelf(data, read_image(data).stream).messages
+
+    def release(self, message: Aside) -> None:
+        """Raises ToolError."""
+        lines = self._inner.run(self._call("release", message))
+        _check_status(self._port, _number(self._port, lines, rb"R (-?\d+)"), "let go of it")
+
+    def send_again(self, message: Aside) -> None:
+        """The board stores it again, under a new number. Raises ToolError."""
+        if b"collector" in b"".join(self._inner.run("print(mode())")):
+            raise ToolError(
+                f"{self._port}: in collector mode a message keeps its number, so the board cannot "
+                "send it under a new one: give --settings, and it is sent from here"
+            )
+        lines = self._inner.run(self._call("again", message))
+        _check_status(self._port, _number(self._port, lines, rb"S (-?\d+)"), "store it")
+        _check_status(self._port, _number(self._port, lines, rb"R (-?\d+)"), "let go of it")
+
+    def _call(self, name: str, message: Aside) -> str:
+        crc = zlib.crc32(message.topic + message.payload)
+        return f"{name}({self.messages.index(message)}, {crc})"
+
+
+@contextlib.contextmanager
+def shelf(port: str, answer_s: float) -> Iterator[Shelf]:
+    """Raises ToolError."""
+    needs.check("boards")
+    with console.connected(port, answer_s) as inner, live.progress_bar() as show:
+        found = live.read_from(inner, port, show)
+        inner.run(_SHELF)
+        yield Shelf(inner, port, found.data)
+
+
+def _check_status(port: str, status: int, what: str) -> None:
+    if status:
+        name = {-1: ": it is full", -5: ": the flash did not take it"}.get(status, "")
+        raise ToolError(f"{port}: the board could not {what}, status {status}{name}")

@@ -1,0 +1,82 @@
+"""Messages from this machine to a board's broker, with the board's settings, one at a time and
+acknowledged."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from outpost_tools.common.errors import ToolError
+from outpost_tools.device import watching
+from outpost_tools.outbox.shelf import Aside
+
+_ANSWER_S = 15.0
+_STEP_S = 0.05
+
+
+class Broker:
+    def __init__(self, client: Any, where: str) -> None:
+        self._client, self._where = client, where
+        self._is_lost = False
+        client.on_disconnect = self._lost
+
+    def _lost(self, *_: Any) -> None:
+        self._is_lost = True
+
+    def wait(self, is_done: Any, what: str) -> None:
+        """Raises ToolError."""
+        until = time.monotonic() + _ANSWER_S
+        while not is_done():
+            if self._is_lost:
+                raise ToolError(
+                    f"{self._where}: the broker closed the connection at {what}: the cause is not "
+                    "mended yet; it stays set aside"
+                )
+            if time.monotonic() > until:
+                raise ToolError(
+                    f"{self._where}: no answer of the broker to {what} in {_ANSWER_S:g} s"
+                )
+            self._client.loop(_STEP_S)
+
+    def send(self, message: Aside) -> None:
+        """With QoS 1 at least: without an acknowledgement nobody knows. Raises ToolError."""
+        topic = message.topic.decode("utf-8", "surrogateescape")
+        qos = max(message.qos, 1)
+        try:
+            sent = self._client.publish(topic, message.payload, qos, message.retain)
+        except ValueError as error:
+            raise ToolError(f"message {message.seq}: no topic to publish to: {error}") from None
+        self.wait(sent.is_published, f"message {message.seq}")
+
+
+@contextlib.contextmanager
+def connected(settings: dict[str, Any], folder: Path) -> Iterator[Broker]:
+    """settings: the board's; folder: of its certificates. Not under the board's own client
+    identifier, which would throw the board off. Raises ToolError."""
+    import paho.mqtt.client as mqtt
+
+    name = f"{settings['device_id']}-aside-{os.getpid()}"
+    client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, name, protocol=mqtt.MQTTv311)
+    if settings["user"]:
+        client.username_pw_set(settings["user"], settings["password"] or None)
+    if settings["tls"]:
+        client.tls_set_context(watching.tls_context(settings, folder))
+    where = f"{settings['broker_host']}:{settings['broker_port']}"
+    refusals: list[Any] = []
+    client.on_connect = lambda _c, _u, _f, reason, _p: refusals.append(reason)
+    try:
+        client.connect(settings["broker_host"], settings["broker_port"])
+    except (OSError, ValueError) as error:
+        raise ToolError(f"{where}: the broker does not answer: {error}") from None
+    broker = Broker(client, where)
+    try:
+        broker.wait(lambda: bool(refusals), "the connection")
+        if refusals[0].is_failure:
+            raise ToolError(f"{where}: the broker does not let us in: {refusals[0]}")
+        yield broker
+    finally:
+        client.disconnect()

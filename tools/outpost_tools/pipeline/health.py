@@ -1,0 +1,38 @@
+"""What a board says of its own health, and what the tables make of it.
+
+The names are those of `firmware/station/health.py`. A state is what it was at last; the others are
+counted from each start on, so the last of each boot is added up.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+STATES = ("left_out", "aside", "pins_lost")
+COUNTS = ("not_published", "unreadable", "mended", "torn")
+NAMES = (*STATES, *COUNTS)
+
+
+def of_devices(rows: pd.DataFrame) -> pd.DataFrame:
+    """By device: a column a name, NA where the device never told it.
+
+    rows: `days` flattened, that is NAME.seq and NAME.value of the last that each boot told that
+    day.
+    """
+    columns = {name: _states(rows, name) for name in STATES}
+    columns |= {name: _counts(rows, name) for name in COUNTS}
+    return pd.DataFrame(columns, index=pd.Index(rows["device"].unique())).astype("Int64")
+
+
+def _told(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    value = f"{name}.value"
+    return rows[rows[value].notna()].sort_values(["last.received", f"{name}.seq"])
+
+
+def _states(rows: pd.DataFrame, name: str) -> pd.Series:
+    return _told(rows, name).groupby("device")[f"{name}.value"].last()
+
+
+def _counts(rows: pd.DataFrame, name: str) -> pd.Series:
+    boots = _told(rows, name).groupby(["device", "stream", "boot"])[f"{name}.value"].max()
+    return boots.groupby("device").sum()
