@@ -36,7 +36,12 @@ def test_closes(firmware, scope):
         (IN, "if self._place(packet_id) < 0:", "if True:", "handed over twice"),
         (IN, "self._answer = _PUBCOMP | packet_id", "pass", "not drain"),
         (LEVEL_3, "(self.session_present or self._is_level_3)", "self.session_present", "has lost"),
-        (LEVEL_3, "first == 0x6A", "first == 0x6B", "closes with"),
+        (
+            IN,
+            "_place(packet_id)\n        if at >= 0:",
+            "_place(packet_id)\n        if at > 6:",
+            "while noted",
+        ),
     ],
 )
 def test_finds(scope, old, new, found):
