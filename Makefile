@@ -7,9 +7,10 @@ RUN_PATH := $(CURDIR)/firmware:$(CURDIR)/boards:$(CURDIR)/boards/UNIX:$(CURDIR)/
 
 DEMOS ?= amqtt nats nats3
 
-.PHONY: build fuzz help run setup venv demo demo-seeds power-loss rp2 test test-cpython test- \
-	brokers micropython lint types format clean bench bench-collector bench-diff bench-growth \
-	bench-pipeline cluster-test lock size size-diff soak virtual-days
+.PHONY: build fuzz help run setup venv demo demo-brokers demo-seeds power-loss rp2 test \
+	test-cpython test-brokers test-micropython lint types format clean bench bench-collector \
+	bench-diff bench-growth bench-pipeline cluster-test lock prove prove-session size size-diff \
+	soak virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
@@ -45,6 +46,9 @@ test-micropython: setup  ## the firmware under MicroPython: 64-bit, 32-bit, and 
 
 power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations
 	@$(BIN)/python host_tests/fuzz/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))
+
+prove-session: setup  ## the sessions against any server, to a fixpoint; OPTIONS=--short: a minute
+	@$(BIN)/python host_tests/prove/prove_session.py $(OPTIONS)
 
 rp2: setup  ## the RP2 port on an emulated chip: flash over USB, CUTS=n power cuts (300), cycles
 	@$(PYTHON) tools/setup.py --rp2
