@@ -198,7 +198,9 @@ def test_nothing_else_becomes_importable(installed, tmp_path, name):
 
 
 def test_the_command_runs_outside_the_repository(installed, tmp_path):
-    assert "simulate" in done([installed, "--help"], tmp_path)
+    told = done([installed, "--help"], tmp_path)
+    manuals = Path(told.rpartition("The manuals: ")[2].strip())
+    assert "simulate" in told and manuals.is_file() and installed.parents[1] in manuals.parents
     assert done([installed, "--version"], tmp_path).split()[0] == "outpost"
     assert "broker_host" in done([installed, "provision", "--example"], tmp_path)
     done([installed, "build", "--arch", "armv6m", "--board", "RPI_PICO_W"], tmp_path)

@@ -19,6 +19,7 @@ from types import ModuleType
 
 from outpost_tools import DISTRIBUTION
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.source_tree import place
 
 SUBCOMMANDS = {  # in the order of the list: name and module
     "flash": "device.arguments.flash",
@@ -48,7 +49,7 @@ examples, from a sensor to a report (a broker listens on port 1883):
 or all of that with power cuts and killed servers:
   outpost demo
 
-`outpost SUBCOMMAND --help` explains one of them.
+`outpost SUBCOMMAND --help` explains one of them. The manuals: {manuals}
 """
 
 
@@ -86,7 +87,7 @@ def build_parser(chosen: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="outpost",
         description=_DESCRIPTION,
-        epilog=_EXAMPLES,
+        epilog=_EXAMPLES.format(manuals=place() / "README.md"),
         formatter_class=_Columns,
         allow_abbrev=False,
     )

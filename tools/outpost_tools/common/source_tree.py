@@ -16,11 +16,16 @@ def is_checkout() -> bool:
     return (_CHECKOUT / "firmware" / "main.py").is_file()
 
 
+def place() -> Path:
+    """The folder with firmware/, boards/ and tools/, where it should be."""
+    return _CHECKOUT if is_checkout() else _INSTALLED
+
+
 def repository() -> Path:
-    """The folder with firmware/, boards/ and tools/. Raises ToolError where it is nowhere."""
-    root = _CHECKOUT if is_checkout() else _INSTALLED
+    """place(). Raises ToolError where it is not there."""
+    root = place()
     if not (root / "firmware" / "main.py").is_file():
         raise ToolError(
-            f"{root}: no firmware/main.py; this installation is broken: install it anew"
+            f"{root}: no firmware/main.py; incomplete package: install it again"
         )
     return root
