@@ -303,6 +303,7 @@ def _jump(outbox: "Outbox", following):
     is_empty = outbox.oldest_seq == outbox.next_seq
     outbox.next_seq = min(outbox.next_seq + _JUMP, _SEQ_MASK)
     outbox._offset = _BLOCK_BYTES
+    outbox._doubt |= 4
     if is_empty:
         outbox.oldest_seq = outbox.next_seq
 
@@ -318,7 +319,6 @@ def settle(outbox: "Outbox"):
             is_sure = _write_copy(outbox)
     if not is_sure:
         outbox._offset = _BLOCK_BYTES
-    outbox._doubt = 0
 
 
 def _write_copy(outbox: "Outbox"):

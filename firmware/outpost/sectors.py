@@ -201,17 +201,28 @@ class Sectors:
         while offset < _BLOCK_BYTES and self._cursor_seq != self._cursor_end:
             at = self._read(self._cursor_block, offset)
             seq = self._cursor_seq
+            if self.buffer[at] == 0xFF:  # no record begins there
+                offset += self._count_erased(at)
+                last = seq + 2
+                continue
             while seq != self._cursor_end and seq <= last:
                 if self._fits(at, self._cursor_salt ^ seq):
                     self._cursor_seq = seq + (self.buffer[at] & 1)
                     self._cursor_offset = offset + self._record_size
                     return at
                 seq += 1
-            if self._rest_is_blank(self._cursor_block, offset):
-                break
             offset += self._align
             last = self._cursor_seq + 2
         return -1
+
+    def _count_erased(self, at):
+        """Bytes from `at` on, up to where a record may begin."""
+        start = at
+        if is_blank(self.buffer, at, self._filled):
+            at = self._filled
+        while at < self._filled and self.buffer[at] == 0xFF:
+            at += self._align
+        return at - start
 
     # Write
 
