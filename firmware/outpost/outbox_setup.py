@@ -154,7 +154,7 @@ def _find(outbox: "Outbox", marks):
 def _read_headers(outbox: "Outbox", marks):
     for block in range(outbox.blocks):
         if outbox._load_header(block):
-            if outbox.buffer[2] > _VERSION:
+            if outbox.buffer[2] > _VERSION or outbox.buffer[3] > 0xF:
                 return _NEWER
             marks[3 * block] = u32(outbox.buffer, 4)
             marks[3 * block + 1] = crc30(0, outbox.buffer, 8, 16)
