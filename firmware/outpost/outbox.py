@@ -149,18 +149,12 @@ class Outbox(Sectors, SettingAside):
 
     def _open_sector(self):
         """Begin a sector in the next free block that can be erased. False: there is none."""
-        while True:
-            if self._is_worn_out:
-                raise OSError
-            block = self._head
-            if self._has_header or block in self._out:
-                block = self._after(block)
-                if block == self._head or not self._is_free(block):
-                    return False
-            # else use this block again, since the sector before must stay
-            if self._ready == block or self._clear(block):
-                break
+        block = self._next_free()
+        if block < 0:
+            return False
         self._ready = -1
+        if self._failed_block >= 0 and self._failed_block != block:
+            self._failed_block = -1
         self._follow_head()
         if self._cursor_block == block:  # it was at the end of what was read and freed
             self._cursor_seq = -1
@@ -173,6 +167,20 @@ class Outbox(Sectors, SettingAside):
         self._offset = max(_HEADER, self._align)
         self._limit = _BLOCK_BYTES
         return True
+
+    def _next_free(self):
+        """The block for the next sector, erased; -1: the ring is full."""
+        while True:
+            if self._is_worn_out:
+                raise OSError
+            block = self._head
+            if self._has_header or block in self._out:
+                block = self._after(block)
+                if block == self._head or not self._is_free(block):
+                    return -1
+            # else use this block again, since the sector before must stay
+            if self._ready == block or self._clear(block):
+                return block
 
     def _after(self, block):
         """The next block of the ring."""
