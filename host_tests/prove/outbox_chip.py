@@ -8,16 +8,13 @@ which they differ are unstable, and `view` says which of the two a read gets.
 Must not know: the outbox and its format. Runs under MicroPython too.
 """
 
+from fake_flash import PowerCut
 from nor_flash import NorRuleError
 
 EIO = 5
 
 # How reads see unstable cells: one face, the other, some cells of each, a face in turn, or any.
 VIEWS = ("data", "other", "mixed", "in turn", "any")
-
-
-class PowerCut(BaseException):
-    """Not an Exception, so that no handler of the firmware catches what a cut would not let it."""
 
 
 class Chip:
@@ -53,6 +50,10 @@ class Chip:
         twin.view = self.view
         return twin
 
+    def is_settled(self):
+        """No cell is unstable."""
+        return all([face is None for face in self.other])
+
     # The device
 
     def readblocks(self, block, buf, offset=0):
@@ -60,7 +61,7 @@ class Chip:
         self.reads += 1
         if self._fails(None):
             raise OSError(EIO)
-        buf[:] = self.face(block)[offset : offset + len(buf)]
+        buf[:] = self.face(block, offset, offset + len(buf))
 
     def writeblocks(self, block, buf, offset=0):
         self._check(block, offset, len(buf))
@@ -81,18 +82,19 @@ class Chip:
             self._operate(True, arg, 0, self.erased)
         return 0
 
-    def face(self, block):
+    def face(self, block, start=0, end=None):
         """The bytes of a block as they read now."""
-        other = self.other[block]
+        data, other = self.data[block][start:end], self.other[block]
         if other is None or self.view == 0:
-            return self.data[block]
-        if self.view == 1:
+            return data
+        other = other[start:end]
+        if self.view == 1 or data == other:
             return other
         if self.view == 3:
-            return other if self.reads & 1 else self.data[block]
+            return other if self.reads & 1 else data
         noise = Noise(block + 1) if self.view == 2 else self.random
-        a, b = _number(self.data[block]), _number(other)
-        return _bytes(a ^ (a ^ b) & noise.mask(len(other)), len(other))
+        a = _number(data)
+        return _bytes(a ^ (a ^ _number(other)) & noise.mask(len(data)), len(data))
 
     # Operations
 
@@ -182,15 +184,18 @@ class Chip:
             old = _or(old, self.other[block][offset:end])
         if old == self.erased[: len(old)]:
             return
-        for i in range(len(data)):
-            if data[i] != 0xFF and old[i] != 0xFF:
-                raise NorRuleError("byte %d of block %d programmed twice" % (offset + i, block))
+        for new, now in zip(data, old):
+            if new != 0xFF and now != 0xFF:
+                raise NorRuleError("a byte of block %d is programmed twice" % block)
 
 
 class Noise:
     """Bits without a pattern, the same ones each time for one seed."""
 
     def __init__(self, seed):
+        self.seed(seed)
+
+    def seed(self, seed):
         self._state = seed * 7919 + 1
 
     def below(self, limit):
@@ -198,11 +203,15 @@ class Noise:
         return (self._state >> 12) % limit
 
     def mask(self, length):
-        """A number of `length` random bytes."""
-        found = 0
-        for _ in range((length + 1) // 2):
-            found = found << 16 | self.below(0x10000)
-        return found & (1 << 8 * length) - 1
+        """A number of `length` random bytes, at most 4,096: any part of one long row of them."""
+        if not _NOISE:
+            row = Noise(0)
+            _NOISE.append(b"".join([_bytes(row.below(0x10000), 2) for _ in range(0x1800)]))
+        at = self.below(0x2000)
+        return _number(_NOISE[0][at : at + length])
+
+
+_NOISE = []  # 12,288 random bytes, made when first needed
 
 
 class Cut:
@@ -221,6 +230,7 @@ class Cut:
         return self.old ^ (self.old ^ self.target) & done
 
     def bytes_to(self, end):
+        """All cells below byte `end`."""
         return (1 << 8 * max(0, end)) - 1
 
     def part(self, tenths):
@@ -287,13 +297,11 @@ def _random(cut):
 def _all_but_a_bit(cut):
     """One cell of those that change has not."""
     changed = cut.old ^ cut.target
-    if not changed:
-        return cut.target, None
-    left = cut.random.below(bin(changed).count("1"))
-    while left:
-        changed &= changed - 1
-        left -= 1
-    return cut.target ^ (changed & -changed), None
+    start = cut.random.below(8 * cut.size)
+    above = changed >> start
+    if not above:
+        above, start = changed, 0
+    return cut.target ^ (above & -above) << start, None
 
 
 def _extra(cut):

@@ -151,9 +151,6 @@ class TaggedChip(Chip):
         )  # fmt: skip
         self.fail_call = self.cut_at = self.reads = 0
 
-    def is_settled(self) -> bool:
-        return not any(self.other)
-
 
 class Ram:
     """The fields of one outbox: saved, restored, and relative."""
