@@ -9,8 +9,12 @@ and power-fail argument: `firmware/OUTBOX_FORMAT.md`.
 The next record carries the acknowledgements, so they cost no program of their own. A cut forgets
 those that no record carried yet, and these messages are sent again.
 
-Allocation: construction, mount() and format() only. Not for use from interrupts; a call from inside
-a call returns BUSY.
+A block that takes no erase or no program is left out of the ring, and so is one that is lent
+(`_lend_block`).
+
+Allocation: construction, mount() and format(); when a block is left out or lent, and when the first
+append() after mount() has something to make sure of. Not for use from interrupts; a call from
+inside a call returns BUSY.
 """
 
 from micropython import const
@@ -35,6 +39,7 @@ _STATE = const(2)
 _ROOM = const(3)  # not a record: only the room for one
 _SEQ_MASK = const(0x3FFFFFFF)
 _ACK_BITS = const(16)
+_JUMP = const(254)  # see `outbox_setup.py`
 
 
 class Outbox(Sectors):
@@ -55,7 +60,7 @@ class Outbox(Sectors):
 
     To read: next_seq, oldest_seq, acked, stream (8 hex digits, bytes), boot, buffer, record_bytes,
     and the counters appended, refused, dropped, unreadable, damaged, erases, sealed_torn,
-    storage_errors. When full it refuses; `policies.py` has the other two ways.
+    storage_errors, mended, left_out. When full it refuses; `policies.py` has the other two ways.
     """
 
     # True where a kept message may get a new number, which collector mode cannot follow.
@@ -63,13 +68,22 @@ class Outbox(Sectors):
     # The state note, which each state record carries: see `state_note.py`.
     note: "bytes | bytearray" = b""
     note_length = 0
+    left_out = 0  # bad blocks
+    _out = ()  # blocks that are not in the ring: the bad ones, and those that are lent
+    lent = ()  # of these, the blocks that mount() found lent: see `_lend_block`
+    _is_worn_out = False  # fewer than two blocks work: nothing is stored
+    _failed_block = -1  # in it a sector could not be opened, once
+    # What mount() could not be sure of, bit by bit. 1: the block after the head may hold a torn
+    # sector; 2: the head's header may be torn, and read differently later.
+    _doubt = 0
 
     def __init__(self, device, record_bytes=512, align=4, page_bytes=256):
         Sectors.__init__(self, device, record_bytes, align, page_bytes)
         self._busy = True  # inside a call; and before mount(), so that nothing is stored or erased
         self._saved_oldest = self._saved_acked = 0  # oldest_seq and acked in the newest record
         self._tail = 0  # block of the oldest sector with a message that is held
-        self._ready = -1  # the block that erase_ahead() erased; -1: none
+        self._unproven = -1  # the number after the newest message, if that may be torn
+        self._ready = -1  # the block that is erased for the next sector; -1: none
         # Messages since mount():
         self.appended = 0
         self.refused = 0  # the ring was full
@@ -102,31 +116,60 @@ class Outbox(Sectors):
     def _make_room(self, size):
         """True when the head has room for `size` bytes, in a fresh sector if need be; False when
         the ring is full."""
-        if self._offset + size <= _BLOCK_BYTES:
-            return True
-        block = self._head
-        if self._has_header:  # else use this block again, since the sector before must stay
-            block = (block + 1) % self.blocks
-            if not self._is_free(block):
-                return False
-        if self._ready != block:
-            self._erase(block)
+        if self._limit < 0:
+            self._resume()
+        return self._offset + size <= self._limit or self._open_sector()
+
+    def _resume(self):
+        """The first record since mount(): look once more whether its place is erased."""
+        if self._doubt:
+            from outpost import outbox_setup
+
+            outbox_setup.settle(self)
+            unload("outpost.outbox_setup")
+        elif not self._rest_is_blank(self._head, self._offset):
+            self._offset = _BLOCK_BYTES
+        self._limit = abs(self._limit)
+
+    def _open_sector(self):
+        """Begin a sector in the next free block that can be erased. False: there is none."""
+        while True:
+            if self._is_worn_out:
+                raise OSError
+            block = self._head
+            if self._has_header or block in self._out:
+                block = self._after(block)
+                if block == self._head or not self._is_free(block):
+                    return False
+            # else use this block again, since the sector before must stay
+            if self._ready == block or self._clear(block):
+                break
         self._ready = -1
         self._follow_head()
         if self._cursor_block == block:  # it was at the end of what was read and freed
             self._cursor_seq = -1
+        if self.oldest_seq == self.next_seq:
+            self._tail = block
         self._sector_no = (self._sector_no + self._has_header) & _SEQ_MASK
         self._head = block
         self._first_seq = self.next_seq
         self._has_header = False  # it goes out with the first record, in one program
         self._offset = max(_HEADER, self._align)
+        self._limit = _BLOCK_BYTES
         return True
+
+    def _after(self, block):
+        """The next block of the ring."""
+        while True:
+            block = (block + 1) % self.blocks
+            if block not in self._out:
+                return block
 
     def _is_free(self, block):
         """True when no message is held in `block`, the one after the head. Moves the tail up to the
         oldest message held."""
         if self._tail == block:
-            block = (block + 1) % self.blocks
+            block = self._after(block)
             if self._first_of(block) > self.oldest_seq:
                 return False
             self._tail = block
@@ -136,7 +179,7 @@ class Outbox(Sectors):
         """first_seq of a sector from tail to head; of the next one when the flash has lost its
         header."""
         while block != self._head:
-            if self._load_header(block):
+            if block not in self._out and self._load_header(block):
                 return u32(self.buffer, 16)
             block = (block + 1) % self.blocks
         return self._first_seq
@@ -144,16 +187,77 @@ class Outbox(Sectors):
     def erase_ahead(self) -> bool:
         """Erase the next block now, so that a later append() does not wait 45-400 ms for it. True
         when it erased one."""
-        block = (self._head + 1) % self.blocks
-        if self._busy or self._ready == block or not self._has_header or not self._is_free(block):
+        block = self._after(self._head)
+        if self._busy or self._ready == block or not self._has_header or self._is_worn_out:
             return False
         self._busy = True
         try:
-            self._erase(block)
-            self._ready = block
+            block = self._clear_free(block)
         finally:
             self._busy = False
-        return True
+        return block
+
+    def _clear_free(self, block):
+        try:
+            return self._is_free(block) and self._clear(block)
+        except OSError:
+            self.storage_errors += 1
+            return False
+
+    # --- Blocks that are left out ---
+
+    def _clear(self, block):
+        """Erase a block that holds nothing, and look whether it is erased. False: it is not, after
+        two attempts, and left out."""
+        if self._is_cleared(block) or self._is_cleared(block):
+            self._ready = block
+            return True
+        self._leave_out(block)
+        return False
+
+    def _is_cleared(self, block):
+        try:
+            self._erase(block)
+            if self._rest_is_blank(block, 0):
+                return True
+        except OSError:
+            pass
+        self.storage_errors += 1
+        return False
+
+    def _leave_out(self, block):
+        """A bad block is not used any more. The ring needs two others."""
+        self.left_out += 1
+        if self.blocks - len(self._out) > 2:
+            self._out += (block,)
+        else:
+            self._is_worn_out = True
+
+    def _note_failure(self):
+        """A program failed. The second time that a sector cannot be opened in a block, the block is
+        left out."""
+        self.storage_errors += 1
+        if not self._has_header:
+            if self._failed_block == self._head:
+                self._leave_out(self._head)
+            self._failed_block = self._head
+
+    def _lend_block(self):
+        """A free block for another use: out of the ring until _take_back(). -1: there is none.
+
+        Its user gives it a sector header of its own magic, "OS", by which mount() knows it.
+        """
+        block = self._after(self._head)
+        if self.blocks - len(self._out) < 3 or not self._has_header or not self._is_free(block):
+            return -1
+        self._ready = -1
+        self._out += (block,)
+        return block
+
+    def _take_back(self, block):
+        """A lent block, erased, is of the ring again."""
+        self._out = tuple([one for one in self._out if one != block])
+        self.lent = tuple([one for one in self.lent if one != block])
 
     # --- Append ---
 
@@ -183,7 +287,7 @@ class Outbox(Sectors):
         try:
             first = self._put(first)  # the status from here on: a frame with `try` has two locals
         except OSError:
-            self.storage_errors += 1
+            self._note_failure()
             first = _STORAGE
         except BaseException:
             self._busy = False
@@ -220,14 +324,13 @@ class Outbox(Sectors):
             if not outbox_setup.start_stream(self):
                 return _FULL
         size = -(-(first >> 16) - (first >> 8 & 0xFF) - _OVERHEAD & -self._align)  # rounded up
-        if self._offset + size > _BLOCK_BYTES and not self._make_room(size):
+        if self._offset + size > self._limit and not self._make_room(size):
             self.refused += for_message
             return _FULL
         if first & 3 == _ROOM:
             return _OK
-        if not self._write_record(first, size):
-            if not (self._make_room(size) and self._write_record(first, size)):
-                return _STORAGE
+        if not self._write_record(first, size) and not self._retry(first, size):
+            return _STORAGE
         if for_message:
             size = self.loaded_seq = self.next_seq  # it was read back, and is in the buffer yet
             self.next_seq = size + 1
@@ -236,10 +339,24 @@ class Outbox(Sectors):
         self._saved_acked = self.acked
         return _OK
 
+    def _retry(self, first, size):
+        """The record did not come through: write it into the next sector that takes it."""
+        tries = 5
+        while tries:
+            self._note_failure()
+            if not self._make_room(size):
+                break
+            if self._write_record(first, size):
+                return True
+            tries -= 1
+        return False
+
     # --- Read ---
 
     def load(self, seq: int) -> int:
         """Read message number seq, or the next one that is held. OK, or EMPTY when there is none.
+
+        EMPTY also for the newest one that mount() found, while the ring is full: see _prove().
 
         Until the next call of any method it is in `buffer`: the topic at topic_at, topic_length
         bytes, then payload_length bytes; flags; loaded_seq is its number. What flash has lost at
@@ -256,15 +373,37 @@ class Outbox(Sectors):
                 self._cursor_block = self._head
                 self._cursor_offset = self._offset
             return _OK
-        seq = self._search(seq)  # from here on where it is in the buffer
-        if seq < 0:
+        try:
+            return self._load(seq)
+        except OSError:
+            self.storage_errors += 1
+            self._cursor_seq = self.loaded_seq = -1
             return _EMPTY
+
+    def _load(self, seq):
+        at = self._search(seq)
+        if at < 0:
+            return _EMPTY
+        if self._cursor_seq == self._unproven:
+            return self._load(seq) if self._prove() else _EMPTY
         self.loaded_seq = self._cursor_seq - 1
-        self.flags = self.buffer[seq] & 0x70
-        self.topic_at = seq + _PREFIX
-        self.topic_length = self.buffer[seq + 1]
-        self.payload_length = u32(self.buffer, seq) >> 16
+        self.flags = self.buffer[at] & 0x70
+        self.topic_at = at + _PREFIX
+        self.topic_length = self.buffer[at + 1]
+        self.payload_length = u32(self.buffer, at) >> 16
         return _OK
+
+    def _prove(self):
+        """The newest message that mount() found may be torn, and be gone at the next mount. Before
+        anybody sees its number, a record after it says that the number is used. True: it does."""
+        if not self.appended:
+            size = -(-self.note_length - _OVERHEAD & -self._align)  # rounded up
+            if not Outbox._make_room(self, size):  # no policy shall drop a message for it
+                return False
+            if self.append(b"", self.note, self.note_length, _STATE) != _OK:
+                return False
+        self._unproven = -1
+        return True
 
     def _search(self, seq):
         """As _find(); what flash has lost at the old end is given up."""
@@ -274,7 +413,8 @@ class Outbox(Sectors):
         at = self._find(seq)
         found = self._cursor_seq - (at >= 0)
         if seq == self.oldest_seq and seq < found:  # those between were freed, or are lost
-            self.unreadable += found - seq
+            if found - seq != _JUMP:  # else mount() passed over these numbers
+                self.unreadable += found - seq
             self.discard_through(found - 1)
             if found < self.oldest_seq:  # and the one found was acknowledged as well
                 return self._search(self.oldest_seq)
@@ -287,7 +427,9 @@ class Outbox(Sectors):
             self._follow_head()
             at = self._next_record()
             if at < 0:
-                if self._cursor_block == self._head:
+                if self._cursor_block == self._head:  # what follows is lost, if anything does
+                    self._cursor_seq = self.next_seq
+                    self._cursor_offset = self._offset
                     return at
                 self._enter((self._cursor_block + 1) % self.blocks)
             elif self.buffer[at] & _MESSAGE and self._cursor_seq > seq:

@@ -64,14 +64,16 @@ class NewestPerTopic(Outbox):
     def mount(self):
         """As Outbox.mount(); then learn the newest message of each topic."""
         status = Outbox.mount(self)
+        unproven, self._unproven = self._unproven, -1  # nothing is handed out yet
         self._known = seq = 0
         while status == _OK and self.load(seq) == _OK:
             seq = self.loaded_seq + 1
             self._learn(self._crc_of_topic(self.topic_at - _PREFIX), self.loaded_seq)
+        self._unproven = unproven
         return status
 
     def _put(self, first):
-        if not self._is_free((self._head + 1) % self.blocks):  # another policy filled the ring
+        if not self._is_free(self._after(self._head)):  # another policy filled the ring
             self._make_room((first >> 8 & 0xFF) + (first >> 16) + _OVERHEAD)
         status = Outbox._put(self, first)
         if status == _OK and first & 3 == _MESSAGE:
@@ -106,7 +108,7 @@ class NewestPerTopic(Outbox):
         if not Outbox._make_room(self, size):
             return False
         rounds = self.blocks
-        while rounds and not self._is_free((self._head + 1) % self.blocks):
+        while rounds and not self._is_free(self._after(self._head)):
             self._rescue()
             rounds -= 1
             if not Outbox._make_room(self, size):
@@ -150,7 +152,7 @@ class NewestPerTopic(Outbox):
         length = first >> 16
         copy(self._payload, 0, self.buffer, at, length)
         length = -(-length - (first >> 8 & 0xFF) - _OVERHEAD & -self._align)  # of the record
-        if self._offset + length > _BLOCK_BYTES or not self._write_record(first, length):
+        if self._offset + length > self._limit or not self._write_record(first, length):
             return False
         self.next_seq += 1
         return True

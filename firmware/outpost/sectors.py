@@ -1,7 +1,7 @@
 """Sectors and records on NOR flash: the bytes of the outbox format, and the only reads and
 programs.
 
-    sector  header 32 B | record | record | ... | erased
+    sector  header 32 B | record | record | ... | erased | a copy of the header, or erased
     header  "OB" version align_log2 | sector_no:4 | stream:8 | first_seq:4 | oldest:4 | acked:2 |
             boot:2 | crc:4
     record  kind:1 topic_length:1 payload_length:2 | oldest:4 | acked:2 | boot:2 | topic | payload |
@@ -9,7 +9,8 @@ programs.
 
 Little endian. The sequence number of a record is not stored: it is first_seq plus the number of
 messages before it, and it salts the CRC together with the header's CRC, so that a record left over
-from an earlier use of the block is not valid. Every byte: `firmware/OUTBOX_FORMAT.md`.
+from an earlier use of the block is not valid. A header survives any one flipped bit, because its
+CRC tells which one it is. Every byte: `firmware/OUTBOX_FORMAT.md`.
 Must not know: which messages are held, and which sectors may be erased (`outbox.py`).
 
 Allocation: construction only. Every integer stays below 2^30 and every frame within 11 words: the
@@ -21,10 +22,11 @@ from struct import pack_into
 from micropython import const
 
 from outpost.checksum import crc30, holds_record, is_blank, put_record
-from outpost.memory import fill, put_prefix, u32
+from outpost.memory import copy, fill, put_prefix, u32
 
-_FORMAT_VERSION = const(1)
+_FORMAT_VERSION = const(2)
 _BLOCK_BYTES = const(4096)
+_HEADER = const(32)
 _HEADER_CRC_AT = const(28)
 _MAGIC = const(0x424F)  # "OB"
 _PREFIX = const(12)
@@ -46,6 +48,8 @@ class Sectors:
     # What is wrong with the newest sector, as mount() found it:
     damaged = 0  # places of it where a record does not check, yet a valid one follows
     sealed_torn = 0  # 1: its end is torn, so nothing more is appended to it
+    mended = 0  # headers of which one bit had flipped, or that were read from their copy
+    _mended_block = -1  # the last of them
 
     def __init__(self, device, record_bytes, align, page_bytes):
         """Arguments and errors: see Outbox."""
@@ -69,6 +73,7 @@ class Sectors:
         self._first_seq = 0  # number of its first message
         self._salt = 0  # CRC of its header
         self._offset = _BLOCK_BYTES  # its next free byte; 4,096: nothing is appended any more
+        self._limit = _BLOCK_BYTES  # its records end here; negative: it is to be looked at first
         self._has_header = True  # False: its header goes out with its first record
         # The cursor, at the next record to read:
         self._cursor_seq = -1  # its number; -1: the cursor is nowhere
@@ -115,21 +120,64 @@ class Sectors:
     # Read
 
     def _rest_is_blank(self, block, offset):
-        while offset < _BLOCK_BYTES:
+        """All from `offset` on is erased; in the head sector, up to the copy of its header."""
+        end = abs(self._limit) if block == self._head else _BLOCK_BYTES
+        while offset < end:
             at = self._read(block, offset)
-            if not is_blank(self.buffer, at, self._filled):
+            filled = min(self._filled, at + end - offset)
+            if not is_blank(self.buffer, at, filled):
                 return False
-            offset += self._filled - at
+            offset += filled - at
         return True
 
-    def _load_header(self, block):
-        """True when the block begins with a valid sector header, which is then at the start of the
-        buffer. The two unused bits of a CRC are 0."""
+    def _load_header(self, block, magic=_MAGIC):
+        """True when the block has a sector header, valid or with one flipped bit, or a copy of it.
+        It is then at the start of the buffer, mended."""
         self._read(block, 0)
+        if self._is_header(magic):
+            return True
+        if is_blank(self.buffer, 0, _HEADER):
+            return False
+        if not self._mend_header(magic) and not self._load_copy(block, magic):
+            self.buffer[0] = 0  # other than in an erased block, whatever the copy's place has
+            return False
+        if self._mended_block != block:
+            self._mended_block = block
+            self.mended += 1
+        return True
+
+    def _is_header(self, magic):
+        """True when the buffer begins with a valid header. The two unused bits of a CRC are 0."""
         buf = self.buffer
-        if u32(buf, 0) & 0xFFFF != _MAGIC or buf[_HEADER_CRC_AT + 3] > 0x3F:
+        if u32(buf, 0) & 0xFFFF != magic or buf[_HEADER_CRC_AT + 3] > 0x3F:
             return False
         return u32(buf, _HEADER_CRC_AT) == crc30(0, buf, 0, _HEADER_CRC_AT)
+
+    def _mend_header(self, magic):
+        """True when one bit, turned back, makes a valid header of the start of the buffer. No
+        second one does, since two headers differ in four bits at least."""
+        buf = self.buffer
+        bit = u32(buf, 0) & 0xFFFF ^ magic
+        if bit & (bit - 1):  # two wrong bits in the magic alone
+            return False
+        bit = 8 * _HEADER
+        while bit:
+            bit -= 1
+            buf[bit >> 3] ^= 1 << (bit & 7)
+            if self._is_header(magic):
+                return True
+            buf[bit >> 3] ^= 1 << (bit & 7)
+        return False
+
+    def _load_copy(self, block, magic):
+        """True when the block ends with a copy of its header."""
+        block = self._read(block, self._copy_at())  # from here on where it is in the buffer
+        copy(self.buffer, 0, self.buffer, block, _HEADER)
+        return self._is_header(magic)
+
+    def _copy_at(self):
+        """Where in a sector the copy of its header is, if it has one."""
+        return _BLOCK_BYTES - max(_HEADER, self._align)
 
     def _fits(self, at, salt):
         """True when a valid record is at `at` in the buffer; _record_size is then its padded
@@ -205,10 +253,11 @@ class Sectors:
         self._offset = _BLOCK_BYTES
         self._raw.writeblocks(self._place[self._head], first, page)
         self._raw.readblocks(self._place[self._head], first, page)
-        if not self._has_header:
-            self._has_header = self._load_header(self._head)
+        if not self._has_header:  # any other header is one that the block did not give up
+            self._has_header = (
+                self._is_header(_MAGIC) and u32(self.buffer, _HEADER_CRC_AT) == self._salt
+            )
         if self._has_header and holds_record(first, self._prefix, at, self._topic, self._payload):
             self._offset = page + at + size
             return True
-        self.storage_errors += 1
         return False

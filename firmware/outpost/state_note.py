@@ -18,11 +18,9 @@ _OK = const(0)
 _FULL = const(-1)
 _TOO_BIG = const(-2)
 _NOTE_BYTES = const(72)
-_BLOCK_BYTES = const(4096)
 _MESSAGE = const(1)
 _STATE = const(2)
 _OVERHEAD = const(16)
-_SEQ_MASK = const(0x3FFFFFFF)
 
 
 class NotedOutbox(Outbox):
@@ -48,41 +46,30 @@ class NotedOutbox(Outbox):
         return status
 
     def mount(self):
-        """As Outbox.mount(). A newest sector without any record was torn at its first: the state
-        note is in the one before, which must not be erased, so the torn one is to be opened
-        again."""
+        """As Outbox.mount(); then take the state note."""
         self.note_length = 0
         status = Outbox.mount(self)
-        if status == _OK and not self._take_note(self._head):
-            before = (self._head - 1) % self.blocks
-            if self._load_header(before):
-                if u32(self.buffer, 4) == (self._sector_no - 1) & _SEQ_MASK:
-                    self._take_note(before)
-            if self.note_length:
-                self._has_header = False
-                self._offset = _BLOCK_BYTES
+        if status == _OK:
+            self._take_note(self._head)
         return status
 
     def _take_note(self, block):
-        """Take the last state note of a sector. True when the sector has any record."""
+        """Take the last state note of a sector."""
         self._enter(block)
         self._follow_head()
         self._cursor_end = -1  # a state record may follow the last message
-        found = False
         at = self._next_record()
         while at >= 0:
-            found = True
             if self.buffer[at] == _STATE:
                 length = min(u32(self.buffer, at) >> 16, _NOTE_BYTES)
                 self.note_length = copy(self.note, 0, self.buffer, at + 12, length)
             at = self._next_record()
         self._cursor_seq = -1
-        return found
 
     def _put(self, first):
         """Refuse a message while no block is spare. In a ring full of messages no state note could
         be written, no exchange of QoS 2 would end, and none of the messages would ever be sent."""
-        if first & 1 and not self._is_free((self._head + 1) % self.blocks):
+        if first & 1 and not self._is_free(self._after(self._head)):
             self.refused += first & 3 == _MESSAGE  # else the room for one
             return _FULL
         return Outbox._put(self, first)
@@ -105,6 +92,6 @@ class NotedOutbox(Outbox):
 
     def _make_room(self, size):
         """With room for the state note, should the message open a sector."""
-        if self._offset + size > _BLOCK_BYTES or not self._has_header:
+        if self._offset + size > abs(self._limit) or not self._has_header:
             size -= -(self.note_length + _OVERHEAD) & -self._align  # rounded up
         return Outbox._make_room(self, size)

@@ -6,6 +6,7 @@ import unittest
 import power_loss
 from fake_flash import PowerCut, flash_in_ram
 from nor_flash import NorFlash, NorRuleError
+from outpost.memory import u32
 from outpost.outbox import Outbox
 
 STEPS = 16
@@ -55,7 +56,11 @@ class SavesLate(Outbox):
 
 
 class NoReadBack(Outbox):
-    """Mutant: believes that a program took."""
+    """Mutant: believes that an erase and a program took."""
+
+    def _clear(self, block):
+        self._erase(block)
+        return True
 
     def _write_record(self, first, size):
         start = self._offset
@@ -66,7 +71,9 @@ class NoReadBack(Outbox):
 
 
 class NoSalt(Outbox):
-    """Mutant: the CRC says nothing about the place."""
+    """Mutant: the CRC says nothing about the place, and an erase is believed."""
+
+    _clear = NoReadBack._clear
 
     def _fits(self, at, salt):
         return Outbox._fits(self, at, 0)
@@ -74,6 +81,13 @@ class NoSalt(Outbox):
     def _put_header(self):
         Outbox._put_header(self)
         self._true_salt, self._salt = self._salt, self.next_seq  # their XOR is the seed
+
+    def _is_header(self, magic):
+        """Whatever header is there is taken for the one that was written."""
+        found = Outbox._is_header(self, magic)
+        if found and not self._has_header:
+            self._salt = u32(self.buffer, 28)
+        return found
 
     def _write_record(self, first, size):
         """What reads back with a valid CRC is taken for what was written."""
@@ -107,8 +121,9 @@ def lost_over_a_dead_block(outbox_class):
     one length and content.
     """
     flash = DeadBlock(flash_in_ram(3)._file, 3)
+    Outbox(flash).format(b"01234567")
     outbox = outbox_class(flash)
-    outbox.format(b"01234567")
+    outbox.mount()
     lost = 0
     for _ in range(120):
         if outbox.append(b"t", bytes(380), 380) == 0:
