@@ -44,10 +44,12 @@ class Model(Promise):
         return self.append(outbox, self.topics[0], payload)
 
     def free(self, outbox):
-        """One of the oldest eight is acknowledged."""
+        """One of the oldest eight was sent, and is acknowledged."""
         window = sorted(self.held)[:8]
         if window:
-            self.discard(outbox, window[random.getrandbits(8) % len(window)])
+            seq = window[random.getrandbits(8) % len(window)]
+            if self.load(outbox, seq):
+                self.discard(outbox, seq)
 
     def new_note(self, outbox):
         note = b"note %d" % random.getrandbits(20)

@@ -51,16 +51,15 @@ def _off(explorer: Explorer) -> list:
 
 
 def _load(is_first: bool) -> Callable[["Explorer"], list]:
-    """Each message that load() returns must be the one that was promised under its number."""
-
     def offer(explorer: Explorer) -> list:
         if not is_first and explorer.outbox.loaded_seq < 0:
             return []
         return [("load first" if is_first else "load next", act)]
 
     def act(explorer: Explorer) -> None:
-        outbox, promise = explorer.outbox, explorer.promise
-        explorer.check_load(0 if is_first else outbox.loaded_seq + 1, promise)
+        outbox = explorer.outbox
+        seq = 0 if is_first else outbox.loaded_seq + 1
+        explorer.promise.load(outbox, seq, explorer.chip.is_settled())
 
     return offer
 

@@ -304,6 +304,23 @@ def _all_but_a_bit(cut):
     return cut.target ^ (above & -above) << start, None
 
 
+def _all_but_cell(tenths):
+    """As _all_but_a_bit(), at a certain place."""
+
+    def way(cut):
+        changed = cut.old ^ cut.target
+        start = 8 * cut.part(tenths)
+        above = changed >> start
+        if above:
+            return cut.target ^ (above & -above) << start, None
+        last = changed
+        while last & (last - 1):
+            last &= last - 1
+        return cut.target ^ last, None
+
+    return way
+
+
 def _extra(cut):
     """All is done, and cells of the same bytes that should have stayed 1 have fallen."""
     noise = cut.random.mask(cut.size) & cut.random.mask(cut.size) & cut.random.mask(cut.size)
@@ -342,6 +359,11 @@ def _unstable_half(cut):
     return cut.some(half), cut.target
 
 
+def _unstable_later(cut):
+    """Whole at first, and half of it later."""
+    return cut.target, cut.some(cut.bytes_to(cut.part(5)))
+
+
 def _unstable_some(cut):
     return cut.some(cut.random.mask(cut.size)), cut.some(cut.random.mask(cut.size))
 
@@ -364,6 +386,7 @@ _BOTH = {
     "unstable": _unstable,
     "unstable, done": _unstable_done,
     "unstable, half": _unstable_half,
+    "unstable, later": _unstable_later,
     "unstable, some": _unstable_some,
 }
 PROGRAM_WAYS = {
@@ -372,7 +395,10 @@ PROGRAM_WAYS = {
     "all but 4 bytes": _bytes_done(-4),
     "all but a byte": _bytes_done(-1),
     "any prefix": _any_prefix,
-    "last byte": _suffix(9),
+    "last tenth": _suffix(9),
+    "all but the first cell": _all_but_cell(0),
+    "all but a middle cell": _all_but_cell(5),
+    "all but the last cell": _all_but_cell(10),
     "hole": _hole(12, 8),
     "long hole": _hole(4, 4),
     "hole after a header": _hole(44, 8),

@@ -1,8 +1,9 @@
 """The outbox's own modules, loaded from their sources at another block size, and maybe with one
 token changed (a mutant): what the proof runs.
 
-Four things differ from what a board runs, and PROOF.md says so: `_BLOCK_BYTES`; the CRC comes from
-zlib; `unload()` does nothing; `is_blank` and `fill` are slices. `test_bytes.py` holds the firmware's
+Five things differ from what a board runs, and PROOF.md says so: `_BLOCK_BYTES`; `_MARKS`, places for
+marks of format(), of which a small block has two; the CRC comes from zlib; `unload()` does nothing;
+`is_blank` and `fill` are slices. `test_bytes.py` holds the firmware's
 own against these meanings.
 """
 
@@ -49,7 +50,7 @@ class Real:
     """
 
     def __init__(self, block_bytes: int, mutate: tuple[str, object] | None = None) -> None:
-        self.block_bytes = block_bytes
+        self._constants = {"_BLOCK_BYTES": block_bytes, "_MARKS": 2}
         self._package = types.ModuleType("outpost")
         self._package.__path__ = [str(FOLDER)]  # type: ignore[attr-defined]
         kept = {name: sys.modules[name] for name in list(sys.modules) if _is_ours(name)}
@@ -82,8 +83,8 @@ class Real:
         path = FOLDER / f"{name}.py"
         tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
         for node in tree.body:
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_BLOCK_BYTES":
-                node.value = ast.Constant(self.block_bytes)
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in self._constants:
+                node.value = ast.Constant(self._constants[ast.unparse(node.targets[0])])
         if mutate and mutate[0] == name:
             tree = mutate[1](tree)  # type: ignore[operator]
         module = types.ModuleType(f"outpost.{name}")

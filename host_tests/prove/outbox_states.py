@@ -27,6 +27,9 @@ FIELDS = {
     "next_seq": "seq", "oldest_seq": "seq", "_first_seq": "seq", "_saved_oldest": "seq",
     "_sector_no": "sector",
     "_head": "block", "_tail": "block", "_ready": "block",
+    "_limit": "plain", "_is_worn_out": "plain", "_doubt": "plain", "_unproven": "number",
+    "_failed_block": "place", "_out": "places", "lent": "places", "left_out": "drop",
+    "mended": "drop", "_mended_block": "drop",
     "acked": "plain", "_offset": "plain", "_has_header": "plain", "_busy": "plain",
     "_saved_acked": "plain", "note_length": "plain", "note": "note", "stream": "stream",
     "loaded_seq": "loaded", "flags": "drop", "topic_at": "drop", "topic_length": "drop",
@@ -42,12 +45,15 @@ FIELDS = {
 }  # fmt: skip
 
 
+HEADER, COPY, RECORD, MARKER = range(4)
+
+
 class Piece(NamedTuple):
-    """What one program put on flash: a header or a record."""
+    """What one program put on flash: a header, its copy, a record, a marker of format()."""
 
     at: int
     data: bytes
-    is_header: bool
+    sort: int
     sector: int = 0  # of a header
     stream: bytes = b""
     first: int = 0  # first number of the sector; of a record, its own number
@@ -57,19 +63,27 @@ class Piece(NamedTuple):
     payload: bytes = b""
 
 
-def pieces_of(offset: int, data: bytes, align: int, before: tuple, numbers: Sequence[int]) -> tuple:
+MARK = b"outpost: "  # format() programs it before anything else
+
+
+def pieces_of(offset: int, data: bytes, before: tuple, numbers: Sequence[int]) -> tuple:
     """The pieces of a program. before: those of its block; numbers: one of them is the record's."""
     found: list[Piece] = []
     at = 0
-    if offset == 0 and data[:2] == b"OB":
-        found.append(_header(data[:32]))
-        at = max(32, align)
-    while at < len(data) and data[at] == 0xFF:
-        at += 1
-    if at < len(data):
-        header = [piece for piece in (*before, *found) if piece.is_header][-1]
-        found.append(_record(offset, data, at, header, numbers))
-    return tuple(found)
+    while True:
+        while at < len(data) and data[at] == 0xFF:
+            at += 1
+        if at == len(data):
+            return tuple(found)
+        if data[at : at + 2] == b"OB":
+            piece = _header(offset + at, data[at : at + 32])
+        elif data.startswith(MARK, at):
+            piece = Piece(offset + at, data[at : at + 32], MARKER)
+        else:
+            header = [one for one in (*before, *found) if one.sort == HEADER][-1]
+            piece = _record(offset, data, at, header, numbers)
+        found.append(piece)
+        at += len(piece.data)
 
 
 def _u32(data: bytes, at: int) -> int:
@@ -80,10 +94,11 @@ def _u16(data: bytes, at: int) -> int:
     return data[at] | data[at + 1] << 8
 
 
-def _header(data: bytes) -> Piece:
+def _header(at: int, data: bytes) -> Piece:
     return Piece(
-        0, data, True, _u32(data, 4), data[8:16], _u32(data, 16), _u32(data, 20), _u16(data, 24)
-    )
+        at, data, COPY if at else HEADER, _u32(data, 4), data[8:16],
+        _u32(data, 16), _u32(data, 20), _u16(data, 24),
+    )  # fmt: skip
 
 
 def _record(offset: int, data: bytes, at: int, header: Piece, numbers: Sequence[int]) -> Piece:
@@ -96,7 +111,7 @@ def _record(offset: int, data: bytes, at: int, header: Piece, numbers: Sequence[
         raise AssertionError("a record without a number")
     payload = data[at + 12 + data[at + 1] : end]
     return Piece(
-        offset + at, data[at : end + 4], False, header.sector, b"", seq,
+        offset + at, data[at : end + 4], RECORD, header.sector, b"", seq,
         _u32(data, at + 4), _u16(data, at + 8), _u32(data, at), payload,
     )  # fmt: skip
 
@@ -137,7 +152,7 @@ class TaggedChip(Chip):
     def _note(self, is_erase: bool, block: int, offset: int, data: bytes) -> None:
         if not is_erase and self.bad[block] not in ("deaf", "refusing"):
             before = self.pieces[block]
-            self.pieces[block] = before + pieces_of(offset, data, self.align, before, self.numbers)
+            self.pieces[block] = before + pieces_of(offset, data, before, self.numbers)
 
     def snapshot(self) -> tuple:
         return (
@@ -162,21 +177,21 @@ class Ram:
         self.outbox = outbox
         transient = ("_topic", "_payload")  # only inside of a call
         self.names = [
-            name for name in vars(outbox) if FIELDS[name] != "fixed" and name not in transient
-        ]
+            name for name, kind in FIELDS.items()
+            if kind != "fixed" and name not in transient and hasattr(outbox, name)
+        ]  # fmt: skip
         self._plain = [name for name in self.names if FIELDS[name] == "plain"]
 
     def snapshot(self) -> tuple:
-        fields = vars(self.outbox)
         return tuple(
             bytes(value) if type(value) is bytearray else value
-            for value in (fields[name] for name in self.names)
+            for value in (getattr(self.outbox, name) for name in self.names)
         )
 
     def restore(self, state: tuple) -> None:
         fields = vars(self.outbox)
         for name, value in zip(self.names, state, strict=True):
-            if type(fields[name]) is bytearray:
+            if type(fields.get(name)) is bytearray:
                 fields[name][:] = value
             else:
                 fields[name] = value
@@ -184,22 +199,32 @@ class Ram:
     def key(self, seq: int, sector: int, turn: int) -> tuple:
         o = self.outbox
         blocks = o.blocks
-        fields = vars(o)
-        found = [fields[name] for name in self._plain]
+
+        def place(block: int) -> int:
+            return -1 if block < 0 else (block - turn) % blocks
+
+        found: list[Any] = [getattr(o, name) for name in self._plain]
         found += [
             o.next_seq - seq, o.oldest_seq - seq, o._first_seq - seq, o._saved_oldest - seq,
-            (o._sector_no - sector) & 0x3FFFFFFF, (o._head - turn) % blocks,
-            (o._tail - turn) % blocks, -1 if o._ready < 0 else (o._ready - turn) % blocks,
+            (o._sector_no - sector) & 0x3FFFFFFF, place(o._head), place(o._tail), place(o._ready),
         ]  # fmt: skip
         if o.loaded_seq >= 0:
             found += [o.loaded_seq - seq, o.flags, o.topic_at, o.topic_length, o.payload_length]
         else:
             found.append(None)
         if o._cursor_seq >= 0:
-            found += [o._cursor_seq - seq, (o._cursor_block - turn) % blocks, o._cursor_offset]
+            found += [o._cursor_seq - seq, place(o._cursor_block), o._cursor_offset]
             found.append(o._cursor_end - seq if o._cursor_end >= 0 else None)
         else:
             found.append(None)
+        if "_unproven" in self.names:
+            is_proven = o._unproven < 0
+            found.append(None if is_proven else (o._unproven - seq, o.appended > 0))
+            found += [
+                place(o._failed_block),
+                sorted(map(place, o._out)),
+                sorted(map(place, o.lent)),
+            ]
         return tuple(found)
 
 
@@ -213,7 +238,44 @@ class Folding(NamedTuple):
     numbers: bool = True  # absolute numbers
 
 
-_INTACT, _DAMAGED, _BLANK = 2, 1, 0
+_BLANK, _DAMAGED, _NEARLY, _INTACT = range(4)
+
+
+def _state(face: bytes, piece: Piece) -> int:
+    """Whether the bytes of a piece are there: whole, but for one bit, otherwise, not at all."""
+    data = face[piece.at : piece.at + len(piece.data)]
+    if data == piece.data:
+        return _INTACT
+    if not data.strip(b"\xff"):
+        return _BLANK
+    wrong = int.from_bytes(data, "little") ^ int.from_bytes(piece.data, "little")
+    if piece.sort == RECORD:  # the two unused bits of its CRC
+        wrong &= (1 << 8 * len(data) - 2) - 1
+    return _NEARLY if wrong & (wrong - 1) == 0 else _DAMAGED
+
+
+def _strays(face: bytes, pieces: tuple) -> tuple:
+    """Where bytes outside of all pieces are not erased: the first and the last."""
+    left = bytearray(face)
+    for piece in pieces:
+        left[piece.at : piece.at + len(piece.data)] = b"\xff" * len(piece.data)
+    if not left.strip(b"\xff"):
+        return ()
+    return len(left) - len(left.lstrip(b"\xff")), len(left.rstrip(b"\xff"))
+
+
+def _is_blank(data: bytes) -> bool:
+    return not data.strip(b"\xff")
+
+
+class Look(NamedTuple):
+    """A block: its header, if any face has one; all pieces, each with its state in each face; for
+    each face which parts are erased, and where bytes outside of the pieces are not."""
+
+    header: Piece | None
+    found: list
+    form: tuple
+    strays: tuple
 
 
 class Keys:
@@ -221,18 +283,19 @@ class Keys:
 
     def __init__(self, chip: TaggedChip, ram: Ram, folding: Folding) -> None:
         self.chip, self.ram, self.folding = chip, ram, folding
-        self._keeps_torn = not folding.torn
 
     def on(self, promise: Any) -> bytes:
         """The key of a running outbox."""
         promised = self._promise(promise)
-        seq, sector, turn, flash = self._flash(promise)
+        # A sector whose header did not come through is erased and opened again.
+        opens_again = not self.ram.outbox._has_header
+        seq, sector, turn, flash = self._flash(promise, opens_again)
         return _digest((promised, flash, self.ram.key(seq, sector, turn), self._view()))
 
     def off(self, promise: Any) -> bytes:
         """The key without power."""
         promised = self._promise(promise)
-        return _digest((promised, self._flash(promise)[3]))
+        return _digest((promised, self._flash(promise, False)[3]))
 
     def _view(self) -> int:
         return 0 if self.chip.is_settled() else self.chip.view
@@ -259,96 +322,125 @@ class Keys:
             attempts.append(data[0])
         return attempts.index(data[0]), len(data), data[-1] in (0, 0xFF) and data[-1]
 
-    def _flash(self, promise: Any) -> tuple:
+    def _flash(self, promise: Any, opens_again: bool) -> tuple:
         base = promise.next_seq if self.folding.numbers else 0
-        blocks = [self._statuses(block) for block in range(self.chip.blocks)]
-        sectors = [s for block in blocks for s in block[1]]
-        newest = max((piece.sector for piece, _ in sectors), default=0)
-        head = next((b for b, (_, hs, _) in enumerate(blocks)
-                     if any(piece.sector == newest for piece, _ in hs)), 0)  # fmt: skip
-        starts = {piece.sector: piece.first for piece, _ in sectors}
-        least = min(self._oldest(blocks, newest), default=0)
+        blocks = [self._look(block) for block in range(self.chip.blocks)]
+        headers = [block.header for block in blocks if block.header]
+        newest = max((header.sector for header in headers), default=0)
+        head = next(
+            (at for at, one in enumerate(blocks) if one.header and one.header.sector == newest), 0
+        )
+        starts: dict[Any, Any] = {header.sector: header.first for header in headers}
+        if headers:
+            starts["stream"] = max(headers, key=lambda header: header.sector).stream
+        live = max(opens_again, self._live(blocks, newest))
+        least = min(self._oldest(blocks, newest, live), default=0)
         turn = head if self.folding.turn else 0
         count = self.chip.blocks
         order = [(turn + i) % count for i in range(count)]
-        facts = base, newest, starts, least
+        facts = base, newest, starts, least, live
         sector = newest if self.folding.numbers else 0
         return base, sector, turn, tuple(self._block(b, blocks[b], facts) for b in order)
 
-    def _oldest(self, blocks: list, newest: int) -> list[int]:
+    def _oldest(self, blocks: list, newest: int, live: int) -> list[int]:
         """What a mount may take for the oldest message."""
-        near = [pieces for _, hs, pieces in blocks for piece, _ in hs if piece.sector >= newest - 1]
+        near = [one.found for one in blocks if one.header and one.header.sector >= newest - live]
         found = [
-            [piece.oldest for piece, states in pieces if _INTACT in states] for pieces in near
+            [piece.oldest for piece, states in pieces if max(states) >= _NEARLY] for pieces in near
         ]
         if self.folding.acks and self.chip.is_settled():
-            return [
-                one[-1] for one, pieces in zip(found, near, strict=True)
-                if pieces[0][0].sector == newest
-            ]  # fmt: skip
+            return [one[-1] for one in found]
         return [oldest for one in found for oldest in one]
 
-    def _statuses(self, block: int) -> tuple:
-        """(whether blank, headers that some face has whole, all pieces): pieces with their state
-        in each face."""
-        chip = self.chip
-        data, other = chip.data[block], chip.other[block]
-        faces = [data]
-        if other is not None:
-            view, chip.view = chip.view, 2
-            faces += [other, chip.face(block)]
-            chip.view = view
-        found = []
-        for piece in chip.pieces[block]:
-            end = piece.at + len(piece.data)
-            states = tuple(
-                _INTACT if face[piece.at : end] == piece.data
-                else _DAMAGED if face[piece.at : end].strip(b"\xff")
-                else _BLANK
-                for face in faces
-            )  # fmt: skip
-            found.append((piece, states))
-        headers = [one for one in found if one[0].is_header and _INTACT in one[1]]
-        is_blank = not any(face.strip(b"\xff") for face in faces)
-        return is_blank, headers, found
+    def _live(self, blocks: list, newest: int) -> int:
+        """How many sectors before the newest a mount may take for the head: one, while the newest
+        has no record, or may read as if it had none."""
+        if not self.chip.is_settled():
+            return 2
+        has_record = any(
+            piece.sort == RECORD and max(states) >= _NEARLY
+            for one in blocks if one.header and one.header.sector == newest
+            for piece, states in one.found
+        )  # fmt: skip
+        return 0 if has_record else 1
 
-    def _block(self, block: int, statuses: tuple, facts: tuple) -> tuple:
-        is_blank, headers, pieces = statuses
-        base, newest, starts, least = facts
+    def _look(self, block: int) -> Look:
+        """What is in a block, in each of its faces."""
+        chip = self.chip
+        faces = [chip.data[block]]
+        if chip.other[block] is not None:
+            view, chip.view = chip.view, 2
+            faces += [chip.other[block], chip.face(block)]
+            chip.view = view
+        pieces = chip.pieces[block]
+        found = [(piece, tuple([_state(face, piece) for face in faces])) for piece in pieces]
+        headers = [
+            piece for piece, states in found
+            if piece.sort in (HEADER, COPY) and max(states) >= _NEARLY
+        ]  # fmt: skip
+        size = len(self.ram.outbox.buffer)
+        form = tuple(
+            [
+                (
+                    _is_blank(face[:32]),
+                    _is_blank(face),
+                    _is_blank(face[size:]),
+                    _is_blank(face[-32:]),
+                )
+                for face in faces
+            ]
+        )
+        strays = tuple([_strays(face, pieces) for face in faces])
+        return Look(headers[-1] if headers else None, found, form, strays)
+
+    def _block(self, block: int, look: Look, facts: tuple) -> tuple:
+        base, newest, starts, least, live = facts
         bad = self.chip.bad[block]
-        if not headers:
-            return bad, is_blank if bad or not self.folding.blank else None
-        header = headers[-1][0]
+        header = look.header
+        if header is None:
+            if not look.found and any(look.strays):
+                return bad, look.form, "strays"
+            return bad, look.form
         age = newest - header.sector
         end = starts.get(header.sector + 1)
-        if age > self.chip.blocks:
+        if age > self.chip.blocks + 1 and header.stream == starts.get("stream"):
             return bad, "old"
-        if age > 1 and end is not None and end <= least:
-            return bad, "released", age
-        acks_from = self._acks_from(age, pieces)
+        if age > live and end is not None and end <= least:
+            kept = [(piece.at, states) for piece, states in look.found if piece.sort != RECORD]
+            return bad, "released", age, header.stream, kept, look.form
         key: list[Any] = [bad, age if self.folding.numbers else header.sector, header.stream]
-        for index, (piece, states) in enumerate(pieces):
-            if age and end is not None and self.folding.torn and not piece.is_header:
-                if piece.first >= end:
-                    continue
-            key.append(self._piece(piece, states, base, index >= acks_from))
+        acks_from = self._acks_from(age > live, look.found)
+        drops_torn = age > live and end is not None and self.folding.torn
+        following = header.first
+        for index, (piece, states) in enumerate(look.found):
+            is_past = drops_torn and following == end and piece.at
+            if not (is_past and (piece.sort == RECORD or max(states) < _NEARLY)):
+                key.append(self._piece(piece, states, base, index >= acks_from))
+            if piece.sort == RECORD and piece.kind & 1 and min(states) == _INTACT:
+                following = piece.first + 1
+        if not drops_torn:
+            key.append(look.strays)
         return tuple(key)
 
-    def _acks_from(self, age: int, pieces: list) -> int:
+    def _acks_from(self, is_past: bool, pieces: list) -> int:
         """The first piece whose acknowledgements a mount may read."""
         if not self.folding.acks or not self.chip.is_settled():
             return 0
-        if age:
+        if is_past:
             return len(pieces)
-        whole = [i for i, (_, states) in enumerate(pieces) if states[0] == _INTACT]
-        return whole[-1]
+        whole = [
+            i for i, (piece, states) in enumerate(pieces)
+            if states[0] == _INTACT and piece.sort != COPY
+        ]  # fmt: skip
+        return whole[-1] if whole else 0
 
     def _piece(self, piece: Piece, states: tuple, base: int, has_acks: bool) -> tuple:
-        if _INTACT not in states:
+        if max(states) < _NEARLY:
             return piece.at, states
+        has_acks = has_acks and (piece.sort != RECORD or _INTACT in states)
         acks = (piece.oldest - base, piece.acked) if has_acks else None
         return (
-            piece.at, states, len(piece.data), piece.first - base, piece.kind, acks,
+            piece.at, piece.sort, states, len(piece.data), piece.first - base, piece.kind, acks,
             self._tag(piece.first, piece.payload) if piece.kind & 1 else piece.payload,
         )  # fmt: skip
 
