@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUN_PATH := $(CURDIR)/firmware:$(CURDIR)/boards:$(CURDIR)/boards/UNIX:$(CURDIR)/tools/cpython_stubs
 
-.PHONY: build fuzz help run setup venv demo demo-seeds power-loss rp2 test test-cpython test- \
+.PHONY: build fuzz help run setup venv demo demo-seeds power-loss prove rp2 test test-cpython test- \
 	micropython lint types format clean bench bench-collector bench-diff bench-growth \
 	bench-pipeline cluster-test lock size size-diff soak
 
@@ -36,6 +36,11 @@ test-micropython: setup  ## the firmware under MicroPython: 64-bit, 32-bit, and 
 
 power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations
 	@$(BIN)/python host_tests/fuzz/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))
+
+prove: setup  ## every state and every cut at small geometries; SHORT=1: what CI runs
+	@$(BIN)/python host_tests/prove/prove_outbox.py $(if $(SHORT),--short)
+	@if [ -f host_tests/prove/prove_session.py ]; then \
+		$(BIN)/python host_tests/prove/prove_session.py $(if $(SHORT),--short); fi
 
 rp2: setup  ## the RP2 port on an emulated chip: flash over USB, CUTS=n power cuts (300), cycles
 	@$(PYTHON) tools/setup.py --rp2

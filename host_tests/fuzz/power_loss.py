@@ -13,7 +13,15 @@ import sys
 from fake_flash import PowerCut
 from nor_flash import NorRuleError
 from outbox_chip import ERASE_WAYS, PROGRAM_WAYS, Chip
-from outbox_invariants import LAST_SEQ, DropPromise, Promise, Violation, contents, payload_of, require
+from outbox_invariants import (
+    LAST_SEQ,
+    DropPromise,
+    Promise,
+    Violation,
+    contents,
+    payload_of,
+    require,
+)
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest, NewestPerTopic
 from outpost.state_note import NotedOutbox

@@ -15,7 +15,7 @@ OTHER_STREAM = b"01234567"
 Act = Callable[["Explorer"], Any]
 
 
-def _append(size: int | None, filler: int = -1) -> Callable[["Explorer"], list]:
+def _append(size: int | None, filler: int = -1) -> Callable[[Explorer], list]:
     def offer(explorer: Explorer) -> list:
         if len(explorer.promise.held) >= explorer.scope.most_held:
             return []
@@ -28,7 +28,7 @@ def _append(size: int | None, filler: int = -1) -> Callable[["Explorer"], list]:
     return offer
 
 
-def _free(place: int) -> Callable[["Explorer"], list]:
+def _free(place: int) -> Callable[[Explorer], list]:
     def offer(explorer: Explorer) -> list:
         held = sorted(explorer.promise.held)
         if len(held) <= place:
@@ -50,7 +50,7 @@ def _off(explorer: Explorer) -> list:
     return [("off", lambda e: e.power_off("off"))]
 
 
-def _load(is_first: bool) -> Callable[["Explorer"], list]:
+def _load(is_first: bool) -> Callable[[Explorer], list]:
     def offer(explorer: Explorer) -> list:
         if not is_first and explorer.outbox.loaded_seq < 0:
             return []
@@ -77,11 +77,11 @@ def _note(explorer: Explorer) -> list:
     ]
 
 
-ACTIONS: dict[str, Callable[["Explorer"], list]] = {
+ACTIONS: dict[str, Callable[[Explorer], list]] = {
     "append small": _append(4),
     "append large": _append(None),
-    "append FF": _append(12, 0xFF),
-    "append 00": _append(12, 0),
+    "append FF": _append(None, 0xFF),
+    "append 00": _append(None, 0),
     "free first": _free(0),
     "free second": _free(1),
     "save": _save,

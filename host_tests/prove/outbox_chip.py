@@ -178,10 +178,12 @@ class Chip:
         for erased: what comes of that, the invariants show."""
         if self.bad[block]:
             return
-        end = offset + len(data)
-        old = self.data[block][offset:end]
+        first, last = _extent(data, False)
+        data = data[first:last]
+        first, last = offset + first, offset + last
+        old = self.data[block][first:last]
         if self.other[block] is not None:
-            old = _or(old, self.other[block][offset:end])
+            old = _or(old, self.other[block][first:last])
         if old == self.erased[: len(old)]:
             return
         for new, now in zip(data, old):

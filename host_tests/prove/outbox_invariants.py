@@ -1,8 +1,8 @@
 """What the outbox promises, once: the names, and the code that holds an outbox against them. The
 format page names them; the hunts (`power_loss.py`) and the proof (`prove_outbox.py`) check them.
 
-A `Promise` follows what the user was told: append() returned OK, discard() returned True. After each
-mount `check()` compares it with what is found. Must not know: the bytes on flash.
+A `Promise` follows what the user was told: append() returned OK, discard() returned True. After
+each mount `check()` compares it with what is found. Must not know: the bytes on flash.
 Runs under MicroPython too.
 """
 
@@ -45,11 +45,13 @@ class Promise:
     """What the user of an outbox was promised.
 
     held: messages stored and not released, by number. unsaved: released since the last record; they
-    may come back. maybe: for a number the payloads whose append() was interrupted or failed; one
-    may be there, or none. next_seq: the number that the next message gets, unless one of `maybe` has it.
+    may come back. maybe: for a number the payloads whose append() was interrupted or failed: one
+    may be there, or none. next_seq: the number that the next message gets, unless one of `maybe`
+    has it.
     """
 
     extra = ()  # what a test wants to remember with it
+    bits_flip = False  # a flipped bit may have cost the record that told of a release
 
     def __init__(self, next_seq=0):
         self.held = {}
@@ -64,7 +66,7 @@ class Promise:
         twin = type(self)(self.next_seq)
         twin.held, twin.unsaved, twin.maybe = dict(self.held), dict(self.unsaved), dict(self.maybe)
         twin.note, twin.maybe_note, twin.renewing = self.note, self.maybe_note, self.renewing
-        twin.extra = self.extra
+        twin.extra, twin.bits_flip = self.extra, self.bits_flip
         return twin
 
     # What the user does
@@ -109,7 +111,10 @@ class Promise:
     def load(self, outbox, seq, settled=True):
         """load(seq) returns the oldest message from there on that is held, or one that may be
         there. From then on its number is known to others. Returns whether it is `seq`."""
+        errors = outbox.storage_errors
         status = outbox.load(seq)
+        if status and outbox.storage_errors > errors:
+            return False  # the driver's error, told as EMPTY
         expected = min([one for one in self.held if one >= seq], default=-1)
         if status:
             # The newest that mount() found is held back while the ring is full.
@@ -172,21 +177,28 @@ class Promise:
             else:
                 known = payload in self.maybe.get(seq, ())
                 name = "duplicates" if seq < self.next_seq and not known else "invented"
+                known = known or (name == "duplicates" and self.bits_flip)
                 require(known, name, "%d %s, held are %s", seq, payload[:20], sorted(self.held))
         self._check_next(outbox, found)
         self._check_note(outbox, settled)
         if settled:
             if self.renewing and outbox.next_seq < self.next_seq:
                 self.next_seq = 0
-            self.held, self.unsaved, self.maybe, self.renewing = found, {}, {}, False
+            # Released and not found: no record tells of it yet, so it may still come back.
+            self.unsaved = {one: data for one, data in self.unsaved.items() if one not in found}
+            self.held, self.maybe, self.renewing = found, {}, False
             self.next_seq = max([self.next_seq] + [seq + 1 for seq in found])
+        else:  # the outbox knows no longer which were released; they may be there, or not
+            for seq, payload in self.unsaved.items():
+                self.maybe[seq] = self.maybe.get(seq, ()) + (payload,)
+            self.unsaved = {}
         return duplicates
 
     def _check_next(self, outbox, found):
         """A number may be passed over, but none comes back."""
         least = 0 if self.renewing else max([self.next_seq] + [seq + 1 for seq in found])
         near = least <= outbox.next_seq <= least + MOST_SKIPPED
-        near = near or self.renewing and outbox.next_seq >= self.next_seq
+        near = near or (self.renewing and outbox.next_seq >= self.next_seq)
         require(near, "numbers", "next is %d, expected %d", outbox.next_seq, least)
 
     def _check_note(self, outbox, settled):

@@ -1,10 +1,10 @@
 """The outbox's own modules, loaded from their sources at another block size, and maybe with one
 token changed (a mutant): what the proof runs.
 
-Five things differ from what a board runs, and PROOF.md says so: `_BLOCK_BYTES`; `_MARKS`, places for
-marks of format(), of which a small block has two; the CRC comes from zlib; `unload()` does nothing;
-`is_blank` and `fill` are slices. `test_bytes.py` holds the firmware's
-own against these meanings.
+Five things differ from what a board runs, and PROOF.md says so: `_BLOCK_BYTES`; `_MARKS`, places
+for marks of format(), of which a small block has two; the CRC comes from zlib; `unload()` does
+nothing; `is_blank` and `fill` are slices. `test_bytes.py` holds the firmware's own against these
+meanings.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Scope:
     """actions: names of `outbox_actions.ACTIONS`. most_held: so many messages are held at most,
     when the ring itself does not bound them. wear: so many blocks may fail, in one of `ailments`.
     flips: so many bits may fall or rise by themselves. errors: any one call to the driver may raise
-    OSError. short: it runs in .ci/run."""
+    OSError. short: it runs in .ci/run. kills: mutants are held against it."""
 
     name: str
     blocks: int
@@ -50,6 +50,7 @@ class Scope:
     starts_blank: bool = False
     checks_progress: bool = True
     short: bool = False
+    kills: bool = False
     folding: Folding = field(default_factory=Folding)
 
     @property
@@ -65,8 +66,8 @@ _NO_CELL = tuple(way for way in STABLE if "cell" not in way)
 _FEW = ("nothing", "all", "first half", "random")
 
 SCOPES = (
-    Scope("two blocks", 2, 128, _BASIC, short=True),
-    Scope("first format", 2, 128, ("append large", "off"), starts_blank=True, short=True,
+    Scope("two blocks", 2, 128, _BASIC, short=True, kills=True),
+    Scope("first format", 2, 128, ("append large", "off"), starts_blank=True, short=True, kills=True,
           folding=Folding(turn=False, blank=False)),
     Scope("two blocks, erase ahead", 2, 128, _MORE),
     Scope("drop oldest", 2, 128, _BASIC, kind="DropOldest"),
@@ -75,13 +76,13 @@ SCOPES = (
           errors=True, program_ways=_FEW, erase_ways=_FEW, checks_progress=False),
     Scope("unstable cells", 2, 128, ("append large", "free first", "erase ahead", "off"),
           program_ways=UNSTABLE, erase_ways=UNSTABLE_ERASE),
-    Scope("three blocks", 3, 128, _BASIC),
+    Scope("three blocks", 3, 128, _BASIC, kills=True),
     Scope("bad block", 3, 128, ("append large", "free first", "off"), wear=1,
           ailments=("deaf",), program_ways=_FEW, erase_ways=_FEW),
     Scope("refusing block", 3, 128, ("append large", "free first", "off"), wear=1,
           ailments=("refusing",), program_ways=_FEW, erase_ways=_FEW),
     Scope("two sizes", 2, 160, ("append small", "append large", "free first", "off")),
-    Scope("FF and 00", 2, 128, ("append FF", "append 00", "free first", "off")),
+    Scope("FF and 00", 2, 128, ("append FF", "append 00", "free first", "off"), record_bytes=64),
     Scope("notes", 3, 160, ("append large", "free first", "note", "off"),
           kind="NotedOutbox", folding=Folding(torn=False)),
     Scope("end of the numbers", 2, 128, _BASIC, first_seq=(1 << 30) - 6,

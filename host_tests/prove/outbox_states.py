@@ -398,8 +398,6 @@ class Keys:
         bad = self.chip.bad[block]
         header = look.header
         if header is None:
-            if not look.found and any(look.strays):
-                return bad, look.form, "strays"
             return bad, look.form
         age = newest - header.sector
         end = starts.get(header.sector + 1)

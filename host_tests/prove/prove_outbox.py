@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the outbox's own code to a fixpoint at small geometries: every action from every state, every
-cut of every flash operation in every way of the model, and holds each outcome against the
+"""Runs the outbox's own code to a fixpoint at small geometries: every action from every state,
+every cut of every flash operation in every way of the model, and holds each outcome against the
 invariants. `make prove`; see firmware/PROOF.md.
 
 A scope is closed when no state is left that was not expanded: what was checked then holds for
@@ -25,7 +25,6 @@ sys.path.extend(paths.ALL)
 
 from nor_flash import NorRuleError
 from outbox_actions import ACTIONS
-from outbox_chip import PowerCut
 from outbox_invariants import DropPromise, Promise, Violation, goes_on
 from outbox_real import Real
 from outbox_scopes import SCOPES, Scope
@@ -92,6 +91,7 @@ class Explorer:
         promise = kind(self.scope.first_seq)
         promise.most = (self.scope.block_bytes - 32) // 20
         promise.extra = (0, 0)  # blocks worn, bits flipped
+        promise.bits_flip = self.scope.flips > 0
         return promise
 
     # --- The search ---
@@ -210,7 +210,6 @@ class Explorer:
         self._restore(state)
         self.operations = operations
         self.result.twins += 1
-        self.lastkey, self.lastexp, self.lastfound = key, expected, found
         if set(found) != set(expected):
             first = [f"only the first: {expected[one]}" for one in expected if one not in found]
             second = [f"only the second: {found[one]}" for one in found if one not in expected]
@@ -232,25 +231,28 @@ class Explorer:
 
     def _world(self) -> list:
         """Blocks fail, bits flip, unstable cells read otherwise: at any moment."""
-        found = []
         worn, flipped = self.promise.extra
-        if worn < self.scope.wear:
-            for block in range(self.chip.blocks):
-                for ailment in self.scope.ailments:
-                    if self.chip.bad[block] is None:
-                        found.append((f"block {block} {ailment}", _wear(block, ailment)))
-        if flipped < self.scope.flips and self.chip.is_settled():
-            for block, pieces in enumerate(self.chip.pieces):
-                for index, piece in enumerate(pieces):
-                    end = piece.at + len(piece.data)
-                    if self.chip.data[block][piece.at : end] != piece.data:
-                        continue
-                    found.append((f"a bit of block {block}, {index}", _flip(block, index)))
+        found = self._wearing() if worn < self.scope.wear else []
         if not self.chip.is_settled():
-            for view in (0, 1, 2):
-                if view != self.chip.view:
-                    found.append((f"cells read otherwise: {view}", _see(view)))
-        return found
+            views = [view for view in (0, 1, 2) if view != self.chip.view]
+            return found + [(f"cells read otherwise: {view}", _see(view)) for view in views]
+        return found + (self._flipping() if flipped < self.scope.flips else [])
+
+    def _wearing(self) -> list:
+        return [
+            (f"block {block} {ailment}", _wear(block, ailment))
+            for block, bad in enumerate(self.chip.bad)
+            for ailment in self.scope.ailments
+            if bad is None
+        ]
+
+    def _flipping(self) -> list:
+        return [
+            (f"a bit of block {block}, {index}", _flip(block, index))
+            for block, pieces in enumerate(self.chip.pieces)
+            for index, piece in enumerate(pieces)
+            if self.chip.data[block][piece.at : piece.at + len(piece.data)] == piece.data
+        ]
 
     def _cut_all(self, name: str, operations: list, promise: Any) -> None:
         """Each of the operations, in each way."""
@@ -420,9 +422,12 @@ def main() -> int:
         for scope in SCOPES
         if (not args.scope or scope.name in args.scope) and (not args.short or scope.short)
     ]
-    with ProcessPoolExecutor(min(args.processes, len(scopes))) as pool:
-        waiting = [pool.submit(run, scope, args.states, args.quiet) for scope in scopes]
-        results = [one.result() for one in waiting]
+    if args.processes == 1:
+        results = [run(scope, args.states, args.quiet) for scope in scopes]
+    else:
+        with ProcessPoolExecutor(args.processes) as pool:
+            waiting = [pool.submit(run, scope, args.states, args.quiet) for scope in scopes]
+            results = [one.result() for one in waiting]
     print(table(results))
     for one in results:
         for fault, path in one.violations:
