@@ -24,7 +24,7 @@ INVARIANTS = (
 )
 NAMES = tuple([name for name, _ in INVARIANTS])
 
-MOST_SKIPPED = 1024  # numbers that a mount may pass over, where it cannot know whether one was used
+MOST_SKIPPED = 256  # numbers that a mount may pass over, where it cannot know whether one was used
 LAST_SEQ = (1 << 30) - 1  # of these numbers the last is never given
 
 
@@ -47,7 +47,7 @@ class Promise:
     held: messages stored and not released, by number. unsaved: released since the last record; they
     may come back. maybe: for a number the payloads whose append() was interrupted or failed: one
     may be there, or none. next_seq: the number that the next message gets, unless one of `maybe`
-    has it.
+    has it. top_seq: the greatest number that the outbox has been at; it may pass over some.
     """
 
     extra = ()  # what a test wants to remember with it
@@ -57,7 +57,7 @@ class Promise:
         self.held = {}
         self.unsaved = {}
         self.maybe = {}
-        self.next_seq = next_seq
+        self.next_seq = self.top_seq = next_seq
         self.note = b""
         self.maybe_note = None  # the one that set_note() was interrupted at
         self.renewing = False  # the append() under way begins a new stream
@@ -66,6 +66,7 @@ class Promise:
         twin = type(self)(self.next_seq)
         twin.held, twin.unsaved, twin.maybe = dict(self.held), dict(self.unsaved), dict(self.maybe)
         twin.note, twin.maybe_note, twin.renewing = self.note, self.maybe_note, self.renewing
+        twin.top_seq = self.top_seq
         twin.extra, twin.bits_flip = self.extra, self.bits_flip
         return twin
 
@@ -95,7 +96,7 @@ class Promise:
             require(payload in self.maybe.get(seq, ()), "numbers", "%d was not to come yet", seq)
             del self.maybe[seq]
             self.held[seq] = payload
-            self.next_seq = seq + 1
+            self.next_seq = self.top_seq = seq + 1
             self.unsaved = {}
         elif status in (-1, -2, -3):  # FULL, TOO_BIG, BUSY: nothing was programmed of it
             for seq in list(self.maybe):
@@ -197,9 +198,11 @@ class Promise:
     def _check_next(self, outbox, found):
         """A number may be passed over, but none comes back."""
         least = 0 if self.renewing else max([self.next_seq] + [seq + 1 for seq in found])
-        near = least <= outbox.next_seq <= least + MOST_SKIPPED
+        most = max([least, self.top_seq] + [seq + 1 for seq in self.maybe]) + MOST_SKIPPED
+        near = least <= outbox.next_seq <= most
         near = near or (self.renewing and outbox.next_seq >= self.next_seq)
         require(near, "numbers", "next is %d, expected %d", outbox.next_seq, least)
+        self.top_seq = outbox.next_seq
 
     def _check_note(self, outbox, settled):
         if not hasattr(outbox, "set_note"):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Every single-token mutant of the outbox's modules, and what kills it: `make prove-mutants`.
+"""Every single-token mutant of the outbox's modules, and what kills it.
 
 A mutant changes one token of one module: a comparison, an operator, a constant, a truth value, a
-call that is left out. It is killed when a scope of the proof finds a violation, an exception that
-no board would survive, or a state that the unchanged code never reaches in as many expansions. What
-survives is printed, to be read: it is the same program, or nothing here would notice.
+call that is left out. It is killed when a scope of the proof finds a violation, when an exception
+leaves a call, or when a call does not end. What survives is printed, to be read: it is the same
+program, or nothing here would notice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _COMPARE = {
 _OPERATE = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
     ast.BitXor: ast.BitOr, ast.LShift: ast.RShift, ast.RShift: ast.LShift, ast.Mult: ast.Add,
-    ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv,
+    ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv, ast.And: ast.Or, ast.Or: ast.And,
 }  # fmt: skip
 
 
@@ -69,20 +69,19 @@ def changes(tree: ast.Module) -> Iterator[tuple]:
 def _of(node: ast.AST) -> Iterator[tuple]:
     if isinstance(node, ast.Compare):
         for i, op in enumerate(node.ops):
-            other = _COMPARE.get(type(op))
-            if other:
-                yield (
-                    node.lineno,
-                    f"{ast.unparse(node)}: {other.__name__}",
-                    _put(node.ops, i, other()),
-                )
-    elif isinstance(node, (ast.BinOp, ast.AugAssign)) and type(node.op) in _OPERATE:
+            if type(op) in _COMPARE:
+                other = _COMPARE[type(op)]
+                text = f"{ast.unparse(node)}: {other.__name__}"
+                yield node.lineno, text, _put(node.ops, i, other())
+    elif isinstance(node, (ast.BinOp, ast.AugAssign, ast.BoolOp)) and type(node.op) in _OPERATE:
         other = _OPERATE[type(node.op)]
         yield node.lineno, f"{ast.unparse(node)}: {other.__name__}", _set(node, "op", other())
-    elif isinstance(node, ast.BoolOp):
-        other = ast.Or if isinstance(node.op, ast.And) else ast.And
-        yield node.lineno, f"{ast.unparse(node)}: {other.__name__}", _set(node, "op", other())
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+    else:
+        yield from _of_value(node)
+
+
+def _of_value(node: ast.AST) -> Iterator[tuple]:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         yield node.lineno, f"{ast.unparse(node)}: without not", _set(node, "op", ast.UAdd())
     elif isinstance(node, ast.Constant) and type(node.value) in (bool, int):
         value = not node.value if type(node.value) is bool else node.value + 1

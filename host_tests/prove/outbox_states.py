@@ -14,12 +14,10 @@ on flash whole, damaged, or not at all.
 from __future__ import annotations
 
 import marshal
-from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from outbox_chip import Chip
-from outbox_real import crc30
 
 # How the fields of an outbox enter the key. "loaded": only while a message is in the buffer;
 # "cursor": only while the cursor is somewhere. A field that is not here stops the proof.
@@ -66,8 +64,8 @@ class Piece(NamedTuple):
 MARK = b"outpost: "  # format() programs it before anything else
 
 
-def pieces_of(offset: int, data: bytes, before: tuple, numbers: Sequence[int]) -> tuple:
-    """The pieces of a program. before: those of its block; numbers: one of them is the record's."""
+def pieces_of(offset: int, data: bytes, before: tuple, seq: int) -> tuple:
+    """The pieces of a program. before: those of its block; seq: the number of the record."""
     found: list[Piece] = []
     at = 0
     while True:
@@ -81,7 +79,7 @@ def pieces_of(offset: int, data: bytes, before: tuple, numbers: Sequence[int]) -
             piece = Piece(offset + at, data[at : at + 32], MARKER)
         else:
             header = [one for one in (*before, *found) if one.sort == HEADER][-1]
-            piece = _record(offset, data, at, header, numbers)
+            piece = _record(offset, data, at, header, seq)
         found.append(piece)
         at += len(piece.data)
 
@@ -101,14 +99,8 @@ def _header(at: int, data: bytes) -> Piece:
     )  # fmt: skip
 
 
-def _record(offset: int, data: bytes, at: int, header: Piece, numbers: Sequence[int]) -> Piece:
+def _record(offset: int, data: bytes, at: int, header: Piece, seq: int) -> Piece:
     end = at + 12 + data[at + 1] + _u16(data, at + 2)
-    crc, salt = _u32(data, end), _u32(header.data, 28)
-    for seq in numbers:
-        if crc30(salt ^ seq, bytearray(data), at, end) == crc:
-            break
-    else:
-        raise AssertionError("a record without a number")
     payload = data[at + 12 + data[at + 1] : end]
     return Piece(
         offset + at, data[at : end + 4], RECORD, header.sector, b"", seq,
@@ -119,7 +111,7 @@ def _record(offset: int, data: bytes, at: int, header: Piece, numbers: Sequence[
 class TaggedChip(Chip):
     """A chip that knows the pieces which its blocks were programmed with since the last erase.
 
-    numbers: those that the next record may have.
+    number: that of the next record.
     """
 
     align = 4
@@ -127,7 +119,7 @@ class TaggedChip(Chip):
     def __init__(self, blocks: int, unit_bytes: int = 1, block_bytes: int = 128) -> None:
         Chip.__init__(self, blocks, unit_bytes, block_bytes)
         self.pieces: list[tuple[Piece, ...]] = [()] * blocks
-        self.numbers: Sequence[int] = range(1)
+        self.number = 0
 
     def perform(self, is_erase: bool, block: int, offset: int, data: bytes) -> None:
         Chip.perform(self, is_erase, block, offset, data)
@@ -152,7 +144,7 @@ class TaggedChip(Chip):
     def _note(self, is_erase: bool, block: int, offset: int, data: bytes) -> None:
         if not is_erase and self.bad[block] not in ("deaf", "refusing"):
             before = self.pieces[block]
-            self.pieces[block] = before + pieces_of(offset, data, before, self.numbers)
+            self.pieces[block] = before + pieces_of(offset, data, before, self.number)
 
     def snapshot(self) -> tuple:
         return (
@@ -268,6 +260,14 @@ def _is_blank(data: bytes) -> bool:
     return not data.strip(b"\xff")
 
 
+def _form(face: bytes, buffer_bytes: int) -> tuple:
+    """Which parts of a block are erased: those that mount() looks at, and those that a torn erase
+    leaves."""
+    size = len(face)
+    ends = sorted({32, size // 2, min(buffer_bytes, size), size - 32, size})
+    return tuple([_is_blank(face[start:end]) for start, end in zip([0, *ends], ends, strict=False)])
+
+
 class Look(NamedTuple):
     """A block: its header, if any face has one; all pieces, each with its state in each face; for
     each face which parts are erased, and where bytes outside of the pieces are not."""
@@ -286,6 +286,7 @@ class Keys:
 
     def on(self, promise: Any) -> bytes:
         """The key of a running outbox."""
+        self._number(promise)
         promised = self._promise(promise)
         # A sector whose header did not come through is erased and opened again.
         opens_again = not self.ram.outbox._has_header
@@ -294,14 +295,30 @@ class Keys:
 
     def off(self, promise: Any) -> bytes:
         """The key without power."""
+        self._number(promise)
         promised = self._promise(promise)
         return _digest((promised, self._flash(promise, False)[3]))
+
+    def _number(self, promise: Any) -> None:
+        """What numbers are relative to: the one after the newest that is on flash. The promise may
+        be far behind, where numbers were passed over: as far as the oldest on flash it matters."""
+        numbers = [
+            piece.first + (piece.sort == RECORD and piece.kind & 1)
+            for pieces, bad in zip(self.chip.pieces, self.chip.bad, strict=True)
+            for piece in pieces
+            if piece.sort != MARKER and bad is None
+        ]
+        if not self.folding.numbers:
+            self.base = self.least = 0
+        else:
+            self.base = max(numbers, default=promise.next_seq)
+            self.least = min([*numbers, self.base])
 
     def _view(self) -> int:
         return 0 if self.chip.is_settled() else self.chip.view
 
     def _promise(self, promise: Any) -> tuple:
-        base = promise.next_seq if self.folding.numbers else 0
+        base = self.base
         self._attempts: dict[int, list[int]] = {}
         return (
             [(seq - base, self._tag(seq, promise.held[seq])) for seq in sorted(promise.held)],
@@ -310,7 +327,8 @@ class Keys:
                 (seq - base, *[self._tag(seq, data) for data in promise.maybe[seq]])
                 for seq in sorted(promise.maybe)
             ],
-            promise.next_seq - base, promise.note, promise.maybe_note, promise.renewing,
+            max(promise.next_seq, self.least) - base, max(promise.top_seq, self.least) - base,
+            promise.note, promise.maybe_note, promise.renewing,
             promise.extra,
         )  # fmt: skip
 
@@ -323,7 +341,7 @@ class Keys:
         return attempts.index(data[0]), len(data), data[-1] in (0, 0xFF) and data[-1]
 
     def _flash(self, promise: Any, opens_again: bool) -> tuple:
-        base = promise.next_seq if self.folding.numbers else 0
+        base = self.base
         blocks = [self._look(block) for block in range(self.chip.blocks)]
         headers = [block.header for block in blocks if block.header]
         newest = max((header.sector for header in headers), default=0)
@@ -378,18 +396,7 @@ class Keys:
             piece for piece, states in found
             if piece.sort in (HEADER, COPY) and max(states) >= _NEARLY
         ]  # fmt: skip
-        size = len(self.ram.outbox.buffer)
-        form = tuple(
-            [
-                (
-                    _is_blank(face[:32]),
-                    _is_blank(face),
-                    _is_blank(face[size:]),
-                    _is_blank(face[-32:]),
-                )
-                for face in faces
-            ]
-        )
+        form = tuple([_form(face, len(self.ram.outbox.buffer)) for face in faces])
         strays = tuple([_strays(face, pieces) for face in faces])
         return Look(headers[-1] if headers else None, found, form, strays)
 

@@ -210,6 +210,7 @@ class Explorer:
         self._restore(state)
         self.operations = operations
         self.result.twins += 1
+        self.last = key, expected, found
         if set(found) != set(expected):
             first = [f"only the first: {expected[one]}" for one in expected if one not in found]
             second = [f"only the second: {found[one]}" for one in found if one not in expected]
@@ -225,9 +226,9 @@ class Explorer:
     def _note_operation(self, is_erase: bool, block: int, offset: int, data: bytes) -> None:
         promise = self.promise.copy()
         promise.drop(self.outbox)
-        self.chip.numbers = (self.outbox.next_seq,)
+        self.chip.number = self.outbox.next_seq
         cut = is_erase, block, offset, data
-        self.operations.append((cut, self.chip.snapshot(), promise, self.chip.numbers))
+        self.operations.append((cut, self.chip.snapshot(), promise, self.chip.number))
 
     def _world(self) -> list:
         """Blocks fail, bits flip, unstable cells read otherwise: at any moment."""
@@ -256,7 +257,7 @@ class Explorer:
 
     def _cut_all(self, name: str, operations: list, promise: Any) -> None:
         """Each of the operations, in each way."""
-        for number, (cut, chip, then, numbers) in enumerate(operations):
+        for number, (cut, chip, then, number_of_record) in enumerate(operations):
             is_erase = cut[0]
             ways = self.scope.erase_ways if is_erase else self.scope.program_ways
             for way in ways:
@@ -264,7 +265,7 @@ class Explorer:
                 self.chip.restore(chip)
                 self.promise = (promise or then).copy()
                 self.chip.random.seed(1)
-                self.chip.numbers = numbers
+                self.chip.number = number_of_record
                 self.chip.cut(*cut, way)
                 kind = "erase" if is_erase else "program"
                 self.power_off(f"{name}, cut in {kind} {number}: {way}")
