@@ -7,10 +7,9 @@ RUN_PATH := $(CURDIR)/firmware:$(CURDIR)/boards:$(CURDIR)/boards/UNIX:$(CURDIR)/
 
 DEMOS ?= amqtt nats nats3
 
-.PHONY: build fuzz help run setup venv demo demo-brokers demo-seeds power-loss rp2 test \
-	test-cpython test-brokers test-micropython lint types format clean bench bench-collector \
-	bench-diff bench-growth bench-pipeline cluster-test lock prove prove-session size size-diff \
-	soak virtual-days
+.PHONY: bench bench-collector bench-diff bench-growth bench-pipeline brokers build clean \
+	cluster-test demo demo-seeds format fuzz help lint lock power-loss prove rp2 run setup size \
+	size-diff soak test test-cpython test-micropython types venv virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
@@ -47,8 +46,9 @@ test-micropython: setup  ## the firmware under MicroPython: 64-bit, 32-bit, and 
 power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations
 	@$(BIN)/python host_tests/fuzz/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))
 
-prove-session: setup  ## the sessions against any server, to a fixpoint; OPTIONS=--short: a minute
-	@$(BIN)/python host_tests/prove/prove_session.py $(OPTIONS)
+prove: setup  ## every state and every cut at small geometries, sessions too; SHORT=1: what CI runs
+	@$(BIN)/python host_tests/prove/prove_outbox.py $(if $(SHORT),--short)
+	@$(BIN)/python host_tests/prove/prove_session.py $(if $(SHORT),--short)
 
 rp2: setup  ## the RP2 port on an emulated chip: flash over USB, CUTS=n power cuts (300), cycles
 	@$(PYTHON) tools/setup.py --rp2
