@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the sessions' own code against a server that may do anything a server may, to a fixpoint:
 every action from every state, the power cut in every flash operation, each outcome held against
-the invariants of `session_facts.py`. `make prove-session`; README.md beside this says what it
+the invariants of `session_facts.py`. `make prove`; README.md beside this says what it
 shows.
 
     python host_tests/prove/prove_session.py                   all scopes that close: half an hour

@@ -25,7 +25,5 @@ def repository() -> Path:
     """place(). Raises ToolError where it is not there."""
     root = place()
     if not (root / "firmware" / "main.py").is_file():
-        raise ToolError(
-            f"{root}: no firmware/main.py; incomplete package: install it again"
-        )
+        raise ToolError(f"{root}: no firmware/main.py; incomplete package: install it again")
     return root
