@@ -7,9 +7,9 @@ RUN_PATH := $(CURDIR)/firmware:$(CURDIR)/boards:$(CURDIR)/boards/UNIX:$(CURDIR)/
 
 DEMOS ?= amqtt nats nats3
 
-.PHONY: build fuzz help run setup venv demo demo-seeds power-loss rp2 test test-cpython test- \
-	brokers micropython lint types format clean bench bench-collector bench-diff bench-growth \
-	bench-pipeline cluster-test lock size size-diff soak
+.PHONY: bench bench-collector bench-diff bench-growth bench-pipeline brokers build clean \
+	cluster-test demo demo-seeds format fuzz help lint lock power-loss prove rp2 run setup size \
+	size-diff soak test test-cpython test-micropython types venv virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
@@ -46,6 +46,10 @@ test-micropython: setup  ## the firmware under MicroPython: 64-bit, 32-bit, and 
 power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations
 	@$(BIN)/python host_tests/fuzz/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))
 
+prove: setup  ## every state and every cut at small geometries, sessions too; SHORT=1: what CI runs
+	@$(BIN)/python host_tests/prove/prove_outbox.py $(if $(SHORT),--short)
+	@$(BIN)/python host_tests/prove/prove_session.py $(if $(SHORT),--short)
+
 rp2: setup  ## the RP2 port on an emulated chip: flash over USB, CUTS=n power cuts (300), cycles
 	@$(PYTHON) tools/setup.py --rp2
 	@$(BIN)/python host_tests/rigs/rp2040/long_run.py $(if $(CUTS),--cuts $(CUTS))
@@ -53,6 +57,9 @@ rp2: setup  ## the RP2 port on an emulated chip: flash over USB, CUTS=n power cu
 soak: setup  ## simulated years of a board: YEARS=n (8: an hour), INTERVAL=s between messages (10)
 	@$(BIN)/python host_tests/fuzz/soak.py $(if $(YEARS),--years $(YEARS)) \
 		$(if $(INTERVAL),--interval $(INTERVAL))
+
+virtual-days: setup  ## days of a client among servers and paths at fault; HOURS=n of each (24)
+	@$(BIN)/python host_tests/fuzz/virtual_days.py $(if $(HOURS),--hours $(HOURS))
 
 size-diff: size
 

@@ -35,6 +35,7 @@ from outpost.session import elapsed_ms
 _OK = const(0)
 _CONNECTED = const(2)
 _LINK_LOST = const(-23)
+_TOO_MANY = const(-24)
 _TAKEN_OVER = const(-26)
 _TICKS = const(0x3FFFFFFF)
 _TICK_MS = const(16)
@@ -43,9 +44,9 @@ _FIRST_WAIT_MS = const(500)
 _LONGEST_WAIT_MS = const(60_000)  # and up to 16 s of jitter
 _DOUBLINGS = const(7)
 # Connections in a row that the server ended within _SOON_MS, with nothing else in between: each
-# with messages on their way counts 1, each without them _IDLE; _ENOUGH is no accident any more.
+# with something on its way counts 1, each other one _COUNT_OF_IDLE; _ENOUGH is no accident.
 _SOON_MS = const(120_000)
-_IDLE = const(3)
+_COUNT_OF_IDLE = const(3)
 _ENOUGH = const(8)
 
 
@@ -210,14 +211,14 @@ class Client:
         has_progress = session.has_progress()
         if error != _LINK_LOST or elapsed_ms(session.now_ms, session._up_ms) >= _SOON_MS:
             self._cut_short = 0
-        elif session.next_send != session.base:  # networks do that too
-            self._cut_short += has_progress
+        elif session.next_send != session.base or getattr(session, "_request_ms", -1) >= 0:
+            self._cut_short += has_progress  # networks do that too
         elif session.state == _CONNECTED:
-            self._cut_short += _IDLE
+            self._cut_short += _COUNT_OF_IDLE
         if self._cut_short >= _ENOUGH:
             self.takeovers += 1
             error = _TAKEN_OVER
-        elif has_progress:
+        elif has_progress or error == _TOO_MANY:  # which makes room for more
             self._attempt = 0
         self._attempt += 1
         return error

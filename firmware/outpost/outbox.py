@@ -74,7 +74,8 @@ class Outbox(Sectors):
     _is_worn_out = False  # fewer than two blocks work: nothing is stored
     _failed_block = -1  # in it a sector could not be opened, once
     # What mount() could not be sure of, bit by bit. 1: the block after the head may hold a torn
-    # sector; 2: the head's header may be torn, and read differently later.
+    # sector; 2: the head's header may be torn, and read differently later; 4: that block is why
+    # numbers were passed over, so it stays until a sector has the new ones.
     _doubt = 0
 
     def __init__(self, device, record_bytes=512, align=4, page_bytes=256):
@@ -96,7 +97,7 @@ class Outbox(Sectors):
         """Find the messages. OK, or BLANK, FOREIGN, NEWER, GEOMETRY: see `outpost.status`. Programs
         and erases nothing.
 
-        Allocates 8 bytes a block, and frees them. Reads each header once, and the newest sector.
+        Allocates 12 bytes a block, and frees them. Reads each header once, and the newest sector.
         """
         from outpost import outbox_setup
 
@@ -125,28 +126,26 @@ class Outbox(Sectors):
     def _resume(self):
         """The first record since mount(): look once more whether its place is erased."""
         if self._doubt:
-            from outpost import outbox_setup
+            try:
+                from outpost import outbox_setup
 
-            outbox_setup.settle(self)
-            unload("outpost.outbox_setup")
+                outbox_setup.settle(self)
+                unload("outpost.outbox_setup")
+            except MemoryError:
+                self._offset = _BLOCK_BYTES  # a fresh sector does as well
+            self._doubt = 0
         elif not self._rest_is_blank(self._head, self._offset):
             self._offset = _BLOCK_BYTES
         self._limit = abs(self._limit)
 
     def _open_sector(self):
         """Begin a sector in the next free block that can be erased. False: there is none."""
-        while True:
-            if self._is_worn_out:
-                raise OSError
-            block = self._head
-            if self._has_header or block in self._out:
-                block = self._after(block)
-                if block == self._head or not self._is_free(block):
-                    return False
-            # else use this block again, since the sector before must stay
-            if self._ready == block or self._clear(block):
-                break
+        block = self._next_free()
+        if block < 0:
+            return False
         self._ready = -1
+        if self._failed_block >= 0 and self._failed_block != block:
+            self._failed_block = -1
         self._follow_head()
         if self._cursor_block == block:  # it was at the end of what was read and freed
             self._cursor_seq = -1
@@ -159,6 +158,20 @@ class Outbox(Sectors):
         self._offset = max(_HEADER, self._align)
         self._limit = _BLOCK_BYTES
         return True
+
+    def _next_free(self):
+        """The block for the next sector, erased; -1: the ring is full."""
+        while True:
+            if self._is_worn_out:
+                raise OSError
+            block = self._head
+            if self._has_header or block in self._out:
+                block = self._after(block)
+                if block == self._head or not self._is_free(block):
+                    return -1
+            # else use this block again, since the sector before must stay
+            if self._ready == block or self._clear(block):
+                return block
 
     def _after(self, block):
         """The next block of the ring."""
@@ -190,7 +203,9 @@ class Outbox(Sectors):
         """Erase the next block now, so that a later append() does not wait 45-400 ms for it. True
         when it erased one."""
         block = self._after(self._head)
-        if self._busy or self._ready == block or not self._has_header or self._is_worn_out:
+        if self._busy or self._ready == block or not self._has_header:
+            return False
+        if block == self._head or self._is_worn_out or self._doubt & 4:
             return False
         self._busy = True
         try:
@@ -229,11 +244,11 @@ class Outbox(Sectors):
 
     def _leave_out(self, block):
         """A bad block is not used any more. The ring needs two others."""
-        self.left_out += 1
-        if self.blocks - len(self._out) > 2:
-            self._out += (block,)
-        else:
+        if self.blocks - len(self._out) < 3:
             self._is_worn_out = True
+        elif block not in self._out:
+            self._out += (block,)
+            self.left_out += 1
 
     def _note_failure(self):
         """A program failed. The second time that a sector cannot be opened in a block, the block is

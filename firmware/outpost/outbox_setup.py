@@ -33,7 +33,7 @@ _BLOCK_COUNT = const(4)
 _BLOCK_SIZE = const(5)
 _SEQ_MASK = const(0x3FFFFFFF)
 _HALF = const(0x20000000)
-_FIELDS = const(48)  # one more than 47 places hold
+_FIELDS = const(60)  # one more than 59 places hold
 
 # What mount() notes of a block, three integers each: its sector_no, or one of the following; the
 # CRC of its stream; its first_seq.
@@ -168,7 +168,7 @@ def _find(outbox: "Outbox", marks):
 def _read_headers(outbox: "Outbox", marks):
     for block in range(outbox.blocks):
         if outbox._load_header(block):
-            if outbox.buffer[2] > _VERSION:
+            if outbox.buffer[2] > _VERSION or outbox.buffer[3] > 0xF:
                 return _NEWER
             marks[3 * block] = u32(outbox.buffer, 4)
             marks[3 * block + 1] = crc30(0, outbox.buffer, 8, 16)
@@ -267,14 +267,19 @@ def _find_ring(outbox: "Outbox", marks):
     for distance in range(1, outbox.blocks):
         block = (outbox._head - distance) % outbox.blocks
         number = marks[3 * block]
-        missing = ((outbox._sector_no - number) & _SEQ_MASK) - age - 1
+        its_age = (outbox._sector_no - number) & _SEQ_MASK
+        missing = its_age - age - 1
         if number == _LENT:
             outbox.lent += (block,)
-        elif number < 0 or marks[3 * block + 1] != stream or not 0 <= missing <= len(passed):
+        elif number < 0 or marks[3 * block + 1] != stream:
+            passed.append(block)
+        elif its_age > distance:  # the last round did not use it
+            _leave_out(outbox, (block,))
+        elif not 0 <= missing <= len(passed):
             passed.append(block)
         else:
-            _leave_out(outbox, marks, passed, len(passed) - missing)
-            age, passed = age + missing + 1, []
+            _choose_left_out(outbox, marks, passed, len(passed) - missing)
+            age, passed = its_age, []
             if first > outbox.oldest_seq:
                 outbox._tail, first = block, marks[3 * block + 2]
     if outbox.lent:
@@ -284,14 +289,18 @@ def _find_ring(outbox: "Outbox", marks):
     outbox._saved_oldest, outbox._saved_acked = outbox.oldest_seq, outbox.acked
 
 
-def _leave_out(outbox: "Outbox", marks, passed, count):
-    """Of the blocks between two sectors `count` were left out: at least those that have an older
+def _choose_left_out(outbox: "Outbox", marks, passed, count):
+    """Of the blocks between two sectors `count` were left out: at least those that have another
     header yet, and none that is erased."""
     out = [block for block in passed if marks[3 * block] >= 0]
     out += [block for block in passed if marks[3 * block] == _JUNK][: max(0, count - len(out))]
-    if out:
-        outbox._out += tuple(out)
-        outbox.left_out += len(out)
+    _leave_out(outbox, tuple(out))
+
+
+def _leave_out(outbox: "Outbox", blocks):
+    if blocks:
+        outbox._out += blocks
+        outbox.left_out += len(blocks)
 
 
 def _note_doubts(outbox: "Outbox", marks, records):
@@ -317,6 +326,7 @@ def _jump(outbox: "Outbox", following):
     is_empty = outbox.oldest_seq == outbox.next_seq
     outbox.next_seq = min(outbox.next_seq + _JUMP, _SEQ_MASK)
     outbox._offset = _BLOCK_BYTES
+    outbox._doubt |= 4
     if is_empty:
         outbox.oldest_seq = outbox.next_seq
 
@@ -332,7 +342,6 @@ def settle(outbox: "Outbox"):
             is_sure = _write_copy(outbox)
     if not is_sure:
         outbox._offset = _BLOCK_BYTES
-    outbox._doubt = 0
 
 
 def _write_copy(outbox: "Outbox"):

@@ -31,11 +31,24 @@ class DropOldest(Outbox):
         while not Outbox._make_room(self, size):
             if self._tail == self._head:
                 return False
-            end = self._first_of((self._tail + 1) % self.blocks)
-            while self.oldest_seq < end:
-                self.dropped += 1
-                self.discard_through(self.oldest_seq)
+            self._drop_sector()
         return True
+
+    def _clear_free(self, block):
+        """As Outbox does when it erases ahead. Of a full ring the oldest sector is dropped, so that
+        append() does not wait for an erase."""
+        try:
+            if self.blocks - len(self._out) > 2 and not self._is_free(block):
+                self._drop_sector()
+        except OSError:
+            return False
+        return Outbox._clear_free(self, block)
+
+    def _drop_sector(self):
+        end = self._first_of((self._tail + 1) % self.blocks)
+        while self.oldest_seq < end:
+            self.dropped += 1
+            self.discard_through(self.oldest_seq)
 
 
 class NewestPerTopic(Outbox):

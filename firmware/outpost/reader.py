@@ -67,6 +67,7 @@ class Reader:
         self.first = 0  # first byte of the packet: type and flags
         self.length = 0  # remaining length of the packet, in bytes
         self.have = 0  # bytes of it that have arrived
+        self._seen = -1  # `have`, when the session looked last; -1: a packet has begun since
         self.is_between = True  # the last packet is complete, and none has begun
         self._shift = _FIRST  # 0 to 21: bits of the remaining length that have arrived
 

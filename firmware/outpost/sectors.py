@@ -29,6 +29,7 @@ _BLOCK_BYTES = const(4096)
 _HEADER = const(32)
 _HEADER_CRC_AT = const(28)
 _MAGIC = const(0x424F)  # "OB"
+_MOST_LOST = const(7)  # messages at one place
 _PREFIX = const(12)
 _OVERHEAD = const(16)  # the prefix, and the CRC
 _BLOCK_COUNT = const(4)
@@ -193,25 +194,36 @@ class Sectors:
         """Read the record at the cursor, or the next one after damage; the cursor moves past it.
 
         Returns where it is in the buffer; -1: the sector has no further one, and the cursor stays.
-        After damage it is looked for at every place up to where all is erased; up to two messages
-        may be lost.
+        After damage it is looked for at every place that is not erased; some messages may be
+        lost there: torn in as many boots, whole for a while, and read differently now.
         """
         offset = self._cursor_offset
         last = self._cursor_seq  # the only number valid here: more, and a damaged kind might pass
         while offset < _BLOCK_BYTES and self._cursor_seq != self._cursor_end:
             at = self._read(self._cursor_block, offset)
             seq = self._cursor_seq
+            if self.buffer[at] == 0xFF:  # no record begins there
+                offset += self._count_erased(at)
+                last = seq + _MOST_LOST
+                continue
             while seq != self._cursor_end and seq <= last:
                 if self._fits(at, self._cursor_salt ^ seq):
                     self._cursor_seq = seq + (self.buffer[at] & 1)
                     self._cursor_offset = offset + self._record_size
                     return at
                 seq += 1
-            if self._rest_is_blank(self._cursor_block, offset):
-                break
             offset += self._align
-            last = self._cursor_seq + 2
+            last = self._cursor_seq + _MOST_LOST
         return -1
+
+    def _count_erased(self, at):
+        """Bytes from `at` on, up to where a record may begin."""
+        start = at
+        if is_blank(self.buffer, at, self._filled):
+            at = self._filled
+        while at < self._filled and self.buffer[at] == 0xFF:
+            at += self._align
+        return at - start
 
     # Write
 

@@ -44,7 +44,6 @@ _OVERHEAD = const(9)  # of a PUBLISH: fixed header, length of the topic, packet 
 _MOST_IN_FLIGHT = const(16)
 _SAVE_COUNT = const(49)  # looked at every 16th message: a power cut forgets 64 acknowledgements
 _UNSAVED = const(64)  # at most, beside those in flight
-_BYTE_MS = const(64)  # what a byte of a packet that is on its way is good for: 16 bytes/s
 _LIVED_MS = const(30_000)
 
 
@@ -57,12 +56,13 @@ class Session(SessionBase):
     """Publishes. outbox: mounted. client_id: bytes, what the server knows this board by.
 
     keep_alive_s: 0 to 65,535; a PINGREQ goes out after three quarters of it without a packet sent,
-    0: never. window: PUBLISH packets in flight, 1 to 16. rx_bytes: the longest inbound packet kept;
-    longer ones are skipped and counted. in_flight_bytes: bound of what is sent without proof that
-    the server has it (`in_flight.py`), for ports whose write() blocks when full; 0: no bound.
-    response_ms: the connection is dead when that long passes without CONNACK, PINGRESP, or the
-    stream's taking a whole packet. clean, will, user, password, level: see `connect_packet.py`.
-    ValueError names an option that is out of its range, TypeError one that is unknown.
+    or a byte received; 0: never. window: PUBLISH packets in flight, 1 to 16. rx_bytes: the longest
+    inbound packet kept; longer ones are skipped and counted. in_flight_bytes: bound of what is sent
+    without proof that the server has it (`in_flight.py`), for ports whose write() blocks when full;
+    0: no bound. response_ms: what CONNACK, PINGRESP, and the next byte of a packet that moves,
+    either way, may take; acknowledgements six times that. clean, will, user, password, level: see
+    `connect_packet.py`. ValueError names an option that is out of its range, TypeError one that is
+    unknown.
 
     The window. Messages are sent in the order of their numbers, acknowledged in any.
 
@@ -78,20 +78,23 @@ class Session(SessionBase):
     """
 
     highest_qos = 1
+    # Found here, they cost a look-up less.
+    settle, _overdue, _see = SessionBase.settle, SessionBase._overdue, SessionBase._see
+    _waited, _publish_now = SessionBase._waited, SessionBase._publish_now
 
     def __init__(
         self, outbox, client_id, keep_alive_s=60, window=16, rx_bytes=4, in_flight_bytes=0,
         response_ms=10_000, clean=False, will=None, user=None, password=None, level=4,
     ):  # fmt: skip
-        from outpost.connect_packet import check_options, encode_connect
+        from outpost.connect_packet import check_options, encode_connect, widen
 
         check_options(keep_alive_s, window, rx_bytes, in_flight_bytes, response_ms, level)
-        # What each poll() reads is made first: it then has the place that its hash names.
+        widen(self)
+        # What each message reads is made first: it then has the place that its hash names.
         self.now_ms = 0  # ticks, set by the owner
         self.check_ms = 0  # ticks from which there may be something to do other than to receive
         self.is_tick = False  # next_packet() has looked at what depends on time
         self._tick_ms = 0  # ticks from which it looks again
-        SessionBase.__init__(self, outbox, rx_bytes)
         self.outbox = outbox
         self.out_end = self.out_at = 0  # out[out_at:out_end] is still to be written; 0: nothing is
         self.out = self.tx = bytearray(outbox.record_bytes + _OVERHEAD)  # tx: where PUBLISH is made
@@ -107,21 +110,22 @@ class Session(SessionBase):
             from outpost.in_flight import InFlight
 
             self.in_flight = InFlight(in_flight_bytes, len(self.tx))
+        self._release = outbox.discard
+        self.on_acknowledged = None  # the application's; called with the sequence number
+        # Counters. sent: PUBLISH packets with QoS 1 or 2, redelivered of them with DUP. ignored:
+        # acknowledgements that nothing waits for. skipped: inbound messages that were not taken.
+        self.sent = self.acknowledged = 0
+        SessionBase.__init__(self, outbox, rx_bytes)
+        self.redelivered = self.ignored = self.skipped = 0
         options = clean, will, user, password, level
         self.connect_packet = encode_connect(client_id, keep_alive_s, *options)
         unload("outpost.connect_packet")
         self.keep_alive_s, self.response_ms = keep_alive_s, response_ms
         self._awaited_ms = -1  # ticks at which CONNECT or PINGREQ went out, until it is answered
-        # Of the last CONNACK. None: with `clean` no server has one [MQTT-3.2.2-1].
-        self.session_present, self.return_code = None if clean else False, 0
+        self.session_present, self.return_code = False, 0  # of the last CONNACK
         # Of the connection that stands, or was lost last: ticks of its CONNACK, at which bytes came
         # last, and of its end; `acknowledged` at its CONNACK.
         self._up_ms = self._inbound_ms = self._offline_ms = self._acked_before = 0
-        self._release = outbox.discard
-        self.on_acknowledged = None  # the application's; called with the sequence number
-        # Counters. sent: PUBLISH packets with QoS 1 or 2, redelivered of them with DUP. ignored:
-        # acknowledgements that nothing waits for. skipped: inbound messages that were not taken.
-        self.sent = self.redelivered = self.acknowledged = self.ignored = self.skipped = 0
         self.connects = self.longest_outage_ms = 0
 
     # --- Connection ---
@@ -198,9 +202,7 @@ class Session(SessionBase):
     def _start_message(self):
         """PUBLISH of the outbox's next message (3.3), if the window has room. True: started."""
         outbox = self.outbox
-        seq = self.next_send
-        if self._acked or outbox.aside:
-            seq = self._skip_acked(outbox)
+        seq = self._skip_acked(outbox) if self._acked or outbox.aside else self.next_send
         if seq - self.base >= self.window or self.state != _CONNECTED or outbox.load(seq):
             return False
         if outbox.loaded_seq != seq:
@@ -213,7 +215,12 @@ class Session(SessionBase):
             return True
         first = outbox.flags
         first = 0x30 | first >> 3 & 0x06 | first >> 6
-        if seq < self.high or (seq < self.maybe_sent and seq >= self._exchanged):
+        if seq >= self.high:
+            self.high = seq + 1
+            if seq < self.maybe_sent and seq >= self._exchanged:
+                first |= 8
+                self.redelivered += 1
+        else:
             first |= 8
             self.redelivered += 1
         first |= (1 + seq % _IDS) << 8  # packet_id_of(), a call less
@@ -228,9 +235,7 @@ class Session(SessionBase):
         if self.in_flight:
             self.in_flight.add(self.out_end)
             self.in_flight.await_proof()
-        seq += 1
-        self.next_send = seq
-        self.high = seq if seq > self.high else self.high
+        self.next_send = seq + 1
         return True
 
     def _skip_acked(self, outbox):
@@ -270,8 +275,7 @@ class Session(SessionBase):
         self.return_code = code
         if code:
             return _REFUSED
-        if self.session_present is not None:
-            self.session_present = flags == 1
+        self.session_present = flags == 1
         self.state = _CONNECTED
         self._awaited_ms = -1
         self._up_ms = self.now_ms
@@ -334,8 +338,9 @@ class Session(SessionBase):
         seq = self.base
         place = (packet_id - 1 - seq) % _IDS  # in the window
         acked = self._acked
-        is_half = self.out_end and self.out is self.tx and self.tx[0] & 0x36 > 0x30
-        if not packet_id or place >= self.next_send - seq - is_half or acked >> place & 1:
+        if self.out_end and self.out is self.tx and self.tx[0] & 0x36 > 0x30:
+            acked |= 1 << self.next_send - seq - 1  # the message that is half sent: not yet
+        if not packet_id or place >= self.next_send - seq or acked >> place & 1:
             self._on_unexpected(0x40, packet_id)
             return _OK
         if place or acked:

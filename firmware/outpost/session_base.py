@@ -42,10 +42,10 @@ class SessionBase(Reader):
     """See Session."""
 
     def __init__(self, outbox, rx_bytes):
-        Reader.__init__(self, rx_bytes)
         self._topic = self  # the topic that was checked last; none yet, and None is no topic
-        self._retain = False  # RETAIN of the QoS 0 message that is being published
         self._append = outbox.append
+        Reader.__init__(self, rx_bytes)
+        self._retain = False  # RETAIN of the QoS 0 message that is being published
         # An acknowledgement of any message is awaited since these ticks; -1: none is
         self._exchange_ms = -1
         self._acked_seen = 0  # `acknowledged` at the last tick
@@ -137,7 +137,11 @@ class SessionBase(Reader):
             self._inbound_ms = now_ms
             self._exchange_ms = -1
         elif self.is_tick == _CAME:
-            self._inbound_ms = now_ms
+            if self.is_between or self._seen < 0:
+                self._inbound_ms = now_ms
+            else:
+                self._inbound_ms = self._moved_on(self._inbound_ms, self.have - self._seen)
+            self._seen = self.have
         if self.next_send == self.base:
             self._exchange_ms = -1
         elif self._exchange_ms < 0:
@@ -146,6 +150,11 @@ class SessionBase(Reader):
     def _waited(self, since_ms):
         """Milliseconds since then; 0 when nothing is awaited."""
         return elapsed_ms(self.now_ms, since_ms) if since_ms >= 0 else 0
+
+    def _moved_on(self, since_ms, count):
+        """A wait of response_ms since then, after `count` bytes of a packet: _BYTE_MS each."""
+        spent_ms = min(self._waited(since_ms), self.response_ms) - count * _BYTE_MS
+        return (self.now_ms - max(spent_ms, 0)) & _TICKS
 
     def _on_late(self, spared_ms):
         """True when an acknowledgement was overdue `spared_ms` ago, and still is."""
@@ -172,8 +181,7 @@ class SessionBase(Reader):
         True when it took some."""
         if count:
             self.out_at += count
-            spent_ms = min(self._waited(self._sent_ms), self.response_ms) - count * _BYTE_MS
-            self._sent_ms = (self.now_ms - max(spent_ms, 0)) & _TICKS
+            self._sent_ms = self._moved_on(self._sent_ms, count)
             if self.state == _CONNECTING:
                 self._awaited_ms = self._sent_ms
         return count > 0

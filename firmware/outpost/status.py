@@ -30,7 +30,8 @@ GEOMETRY = const(-13)  # mount: formatted with another `align`; mount it with th
 # last_error: the server sent what MQTT does not allow; the connection was closed
 PROTOCOL_ERROR = const(-20)
 REFUSED = const(-21)  # last_error: CONNACK refused; return_code says why (1..5)
-# last_error: no CONNACK, no PINGRESP, or the stream took nothing for response_ms
+# last_error: no CONNACK, no PINGRESP, or a packet that stopped half way, in or out: see Deadlines
+# in firmware/README.md
 TIMED_OUT = const(-22)
 LINK_LOST = const(-23)  # last_error: the stream ended or broke
 # last_error: more inbound QoS 2 messages at a time than can be noted; they come again

@@ -85,6 +85,7 @@ class SubscribingSession(Session):
         self._request_ms = -1  # ticks at which it went out
         self.topic_length = self.payload_at = self.payload_length = 0  # of the PUBLISH in `buffer`
         self._passed_id = 0  # its identifier, when that is not in `buffer`
+        self._is_clean = options.get("clean")
         self._pubrel_bits = 0xF7 if options.get("level") == 3 else 0xFF  # in 3.1 it may have DUP
         self.unacknowledged = unacknowledged
         self._held_back = 0  # messages of this connection that are not acknowledged
@@ -134,7 +135,7 @@ class SubscribingSession(Session):
         self._request_ms = -1
         self._answers_end = self._held_back = 0
         self._is_request_due = True
-        if not self.session_present:
+        if not self.session_present or self._is_clean:  # whatever a server says [MQTT-3.2.2-1]
             for entry in self.filters:
                 if 0 <= entry[2] <= _REFUSED_CODE:
                     entry[2] = _UNANSWERED

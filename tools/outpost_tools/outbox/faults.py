@@ -8,6 +8,7 @@ from typing import NamedTuple, TextIO
 from outpost_tools.outbox.image import Block, Image, Kind, Status, age, board_view
 from outpost_tools.outbox.layout import (
     BLOCK_BYTES,
+    JUMP,
     MESSAGE,
     NUMBERS,
     OVERHEAD_BYTES,
@@ -33,14 +34,14 @@ _STATUS = {
     Status.FOREIGN: (
         "foreign: no sector of an outbox is here; does the image begin at the region's first block?"
     ),
-    Status.NEWER: "newer version: no sector of version 1 is here",
+    Status.NEWER: "newer version: no sector of version 1 or 2 is here",
 }
 # A line for each block would only repeat what the line for the region says.
 _UNREMARKABLE = {
-    Status.OUTBOX: {Kind.ERASED},
-    Status.NEWER: {Kind.ERASED},
+    Status.OUTBOX: {Kind.ERASED, Kind.LENT},
+    Status.NEWER: {Kind.ERASED, Kind.LENT},
     Status.BLANK: {Kind.ERASED, Kind.FOREIGN, Kind.DAMAGED},
-    Status.FOREIGN: {Kind.ERASED, Kind.FOREIGN},
+    Status.FOREIGN: {Kind.ERASED, Kind.FOREIGN, Kind.LENT},
 }
 
 
@@ -72,7 +73,9 @@ def examine(data: bytes, image: Image, align: int | None = None) -> Findings:
     if image.status is not Status.OUTBOX:
         found.faults.append(_STATUS[image.status])
     for block in image.blocks:
-        if block.is_sector:
+        if block.number in image.left_out:
+            found.fault(block, "left out: the block takes no erase or no program, and is not used")
+        elif block.is_sector:
             _sector(image, block, align, found)
         elif block.kind not in _UNREMARKABLE[image.status]:
             _no_sector(image, block, found)
@@ -107,11 +110,10 @@ def _no_sector(image: Image, block: Block, found: Findings) -> None:
 def _sector(image: Image, block: Block, align: int | None, found: Findings) -> None:
     header = block.header
     if block.kind is Kind.REPAIRED:
-        found.fault(
-            block,
-            f"bad header: one bit of byte {block.wrong_byte} is wrong; read as sector "
-            f"{header.sector_no}",
-        )
+        wrong = "it is read from its copy"
+        if block.wrong_byte >= 0:
+            wrong = f"one bit of byte {block.wrong_byte} is wrong"
+        found.fault(block, f"bad header: {wrong}; read as sector {header.sector_no}")
     if align is not None and header.align != align:
         found.fault(
             block, f"other alignment: {header.align}; a board set to {align} refuses it (GEOMETRY)"
@@ -120,13 +122,22 @@ def _sector(image: Image, block: Block, align: int | None, found: Findings) -> N
         _other_stream(block, found)
     elif block not in image.chain:
         found.fault(block, f"out of place: a second sector {header.sector_no}")
-    elif (block.number + age(block, image.head)) % len(image.blocks) != image.head.number:
+    elif _is_misplaced(image, block):
         found.fault(
             block,
             f"out of place: sector {header.sector_no} belongs elsewhere; blocks are missing or "
             "were moved",
         )
     _records(block, found)
+
+
+def _is_misplaced(image: Image, block: Block) -> bool:
+    """Its number is not the one of its place, or so many after it as blocks between are left out or
+    lent."""
+    distance = (image.head.number - block.number) % len(image.blocks)
+    skipped = set(image.left_out) | set(image.lent)
+    between = {(block.number + step) % len(image.blocks) for step in range(1, distance)}
+    return age(block, image.head) != distance - len(between & skipped)
 
 
 def _other_stream(block: Block, found: Findings) -> None:
@@ -180,6 +191,10 @@ def _sector_end(image: Image, block: Block, later: Block | None, found: Findings
             block,
             f"messages {seq} to {first - 1} are gone: freed, and the power cut in the erase of the "
             "block",
+        )
+    elif first - seq == JUMP:
+        found.note(
+            block, f"numbers {seq} to {first - 1} were passed over, after a power cut in an erase"
         )
     elif first > seq:
         found.fault(

@@ -1,8 +1,8 @@
 """How an outbox's flash is, for people and programs: pure, from an image that was read and
 examined.
 
-A trouble is what somebody should look at. Torn records and mended bits alone are none: power cuts
-and time cause them, and nothing was lost by them.
+A trouble is what somebody should look at. Torn records and mended headers alone are none: power
+cuts and time cause them, and nothing was lost by them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from outpost_tools.outbox import wear
 from outpost_tools.outbox.faults import Findings
 from outpost_tools.outbox.image import Image, Kind, Status
 from outpost_tools.outbox.layout import BLOCK_BYTES, HEADER_BYTES
+from outpost_tools.outbox.shelf import Shelf
 
 WORN_PART = 0.8  # of the erases that a block stands
 
@@ -27,7 +28,9 @@ class Health:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def examine(image: Image, findings: Findings, pins: str = "", endurance: int = 0) -> Health:
+def examine(
+    image: Image, findings: Findings, shelf: Shelf, pins: str = "", endurance: int = 0
+) -> Health:
     """pins: what is wrong with the files that should own a board's outbox."""
     found = Health()
     if image.status is not Status.OUTBOX:
@@ -38,7 +41,8 @@ def examine(image: Image, findings: Findings, pins: str = "", endurance: int = 0
         _room(image, found)
         _wear(image, found, endurance or wear.ENDURANCE)
         _flash(image, found)
-        _faults(findings, found)
+        _faults(image, findings, found)
+    _aside(shelf, found)
     _pins(pins, found)
     return found
 
@@ -46,6 +50,11 @@ def examine(image: Image, findings: Findings, pins: str = "", endurance: int = 0
 def as_json(name: str, found: Health) -> dict[str, Any]:
     sound = not found.troubles
     return {"image": name, "sound": sound} | found.facts | {"troubles": found.troubles}
+
+
+def _of(number: int, one: str) -> str:
+    """1 block, 2 blocks."""
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
 
 
 def _numbers(image: Image, found: Health) -> None:
@@ -58,7 +67,7 @@ def _numbers(image: Image, found: Health) -> None:
         )
     )
     span = f", numbers {image.held[0].seq:,} to {image.held[-1].seq:,}" if held else ""
-    found.rows.append(("held", f"{held:,} messages{span}; the next is {image.next_seq:,}"))
+    found.rows.append(("held", f"{_of(held, 'message')}{span}; the next is {image.next_seq:,}"))
     found.facts |= {
         "stream": image.stream,
         "format": header.version,
@@ -91,7 +100,7 @@ def _room(image: Image, found: Health) -> None:
 def _wear(image: Image, found: Health, endurance: int) -> None:
     _, most = wear.erases_so_far(image)
     part = most / endurance
-    text = f"{most:,} erases of a block so far, {100 * part:.2g} % of {endurance:,}"
+    text = f"{_of(most, 'erase')} of a block so far, {100 * part:.2g} % of {endurance:,}"
     found.rows.append(("wear", text))
     found.facts["erases_of_a_block"] = most
     if part >= WORN_PART:
@@ -101,17 +110,18 @@ def _wear(image: Image, found: Health, endurance: int) -> None:
 def _flash(image: Image, found: Health) -> None:
     """What went wrong with it, and was survived or not."""
     out = ", ".join(map(str, image.left_out))
-    found.rows.append(("left out", f"{len(image.left_out)} blocks: {out}" if out else "no block"))
+    count = _of(len(image.left_out), "block")
+    found.rows.append(("left out", f"{count}: {out}" if out else "no block"))
     if out:
         found.troubles.append(
-            f"{len(image.left_out)} blocks failed and are not used any more ({out}): the outbox "
-            "holds less; replace the board when more follow"
+            f"{count} failed, not used any more ({out}): the outbox holds less; replace the board "
+            "when more follow"
         )
     torn = sum(block.is_sector and not block.rest_is_erased for block in image.blocks)
-    found.rows.append(("torn", f"{torn} sectors end in a record that a power cut left torn"))
+    found.rows.append(("torn", f"{_of(torn, 'sector')} with a torn record at the end: power cuts"))
     mended = sum(block.kind is Kind.REPAIRED for block in image.blocks)
-    found.rows.append(("mended", f"{mended} headers with a wrong bit, read all the same"))
-    found.rows.append(("unreadable", f"{image.unreadable:,} messages"))
+    found.rows.append(("mended", f"{_of(mended, 'header')} with a wrong bit, read all the same"))
+    found.rows.append(("unreadable", _of(image.unreadable, "message")))
     found.facts |= {
         "left_out": image.left_out,
         "torn": torn,
@@ -120,16 +130,31 @@ def _flash(image: Image, found: Health) -> None:
     }
     if image.unreadable:
         found.troubles.append(
-            f"{image.unreadable:,} messages cannot be read any more: lost by the flash"
+            f"{_of(image.unreadable, 'message')} cannot be read any more: lost by the flash"
         )
 
 
-def _faults(findings: Findings, found: Health) -> None:
-    count = len(findings.faults)
-    found.facts["faults"] = findings.faults
-    if count:
-        found.rows.append(("faults", f"{count}: outpost outbox check names them"))
-        found.troubles.append(f"{count} faults of the flash: outpost outbox check names them")
+def _faults(image: Image, findings: Findings, found: Health) -> None:
+    """Those that are not told above."""
+    told = {f"block {number}: " for number in image.left_out}
+    told |= {f"block {one.number}: bad header" for one in image.blocks if one.kind is Kind.REPAIRED}
+    faults = [line for line in findings.faults if not line.startswith(tuple(told))]
+    found.facts["faults"] = faults
+    if faults:
+        found.rows.append(("faults", f"{len(faults)}: outpost outbox check names them"))
+        found.troubles.append(f"{_of(len(faults), 'fault')}: outpost outbox check names them")
+
+
+def _aside(shelf: Shelf, found: Health) -> None:
+    count = len(shelf.messages)
+    found.facts["aside"] = count
+    if count or shelf.damaged:
+        damaged = f", {_of(shelf.damaged, 'place')} damaged" if shelf.damaged else ""
+        found.rows.append(("set aside", _of(count, "message") + damaged))
+        found.troubles.append(
+            f"{_of(count, 'message')} set aside, because the server would not take them: outpost "
+            "outbox aside list"
+        )
 
 
 def _pins(pins: str, found: Health) -> None:

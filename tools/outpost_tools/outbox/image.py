@@ -1,8 +1,8 @@
 """The ring in an image: which block is the head, what belongs to it, and which messages are held.
 
 read_image() makes of it what can be made: damaged records are stepped over, headers with one wrong
-bit repaired, missing sectors are gaps. board_view() is what a board's mount() would make of it: no
-such header, nothing beyond a gap.
+bit repaired, missing sectors are gaps. board_view() is what a board's mount() would make of it:
+nothing but what lies in one ring.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from outpost_tools.outbox import layout, salvage
-from outpost_tools.outbox.layout import BLOCK_BYTES, HEADER_BYTES, NUMBERS, Header, Record, Walk
+from outpost_tools.outbox.layout import BLOCK_BYTES, NUMBERS, Header, Record, Walk
 
 ACK_BITS = 16
 _NO_RECORDS = Walk([], 0, 0)
@@ -21,9 +21,10 @@ class Kind(StrEnum):
     """What a block is."""
 
     SECTOR = "sector"
-    REPAIRED = "repaired"  # a sector whose header has one wrong bit
+    REPAIRED = "repaired"  # a sector whose header has one wrong bit, or is read from its copy
     ERASED = "erased"
     NEWER = "newer"  # a sector of a later format version
+    LENT = "lent"  # holds set-aside messages
     DAMAGED = "damaged"  # begins as a sector, and is none
     FOREIGN = "foreign"
 
@@ -105,8 +106,17 @@ class Image:
     next_seq: int = 0
     boot: int = 0
     messages: list[Message] = field(default_factory=list)
-    left_out: list[int] = field(default_factory=list)  # blocks that failed, and are not used
-    lent: list[int] = field(default_factory=list)  # blocks with messages set aside
+    left_out: list[int] = field(default_factory=list)  # blocks that the ring goes around: bad ones
+
+    @property
+    def lent(self) -> list[int]:
+        """Blocks with set-aside messages."""
+        return [block.number for block in self.blocks if block.kind is Kind.LENT]
+
+    @property
+    def mended(self) -> list[int]:
+        """Blocks whose header has a flipped bit, or was read from its copy."""
+        return [block.number for block in self.blocks if block.kind is Kind.REPAIRED]
 
     @property
     def head(self) -> Block:
@@ -142,12 +152,13 @@ def board_view(data: bytes) -> Image:
 
 
 def _assembled(data: bytes, *, deep: bool) -> Image:
-    blocks = [_block(number, text, deep) for number, text in enumerate(_split(data))]
+    blocks = [_block(number, text) for number, text in enumerate(_split(data))]
     sectors = [block for block in blocks if block.is_sector]
     image = Image(blocks, len(data) % BLOCK_BYTES, _status(data, blocks, sectors, deep))
     if image.status is Status.OUTBOX:
         head = _head(sectors)
-        _take_state(image, head, _chain(head, sectors) if deep else _unbroken_chain(head, blocks))
+        ring, image.left_out = _ring(head, blocks)
+        _take_state(image, head, _chain(head, sectors) if deep else _held(ring))
         _take_messages(image, sectors if deep else image.chain)
     return image
 
@@ -159,7 +170,7 @@ def _split(data: bytes) -> list[bytes]:
     ]
 
 
-def _block(number: int, text: bytes, repair: bool) -> Block:
+def _block(number: int, text: bytes) -> Block:
     header = layout.read_header(text)
     if header is not None:
         return (
@@ -167,9 +178,11 @@ def _block(number: int, text: bytes, repair: bool) -> Block:
             if header.version > layout.VERSION
             else _sector(number, Kind.SECTOR, text, header)
         )
-    if layout.is_erased(text):
+    if layout.is_erased(text.replace(layout.MARK, b"\xff" * len(layout.MARK))):
         return Block(number, Kind.ERASED)
-    repaired = salvage.repair_header(text) if repair else None
+    if layout.is_lent(text):
+        return Block(number, Kind.LENT)
+    repaired = salvage.repair_header(text)
     if repaired is not None:
         block = _sector(number, Kind.REPAIRED, text, repaired[0])
         block.wrong_byte = repaired[1]
@@ -179,7 +192,8 @@ def _block(number: int, text: bytes, repair: bool) -> Block:
 
 def _sector(number: int, kind: Kind, text: bytes, header: Header) -> Block:
     found = salvage.walk_on(text, header)
-    rest_bytes = len(text[found.end :].rstrip(b"\xff"))
+    end = layout.records_end(text, header)
+    rest_bytes = len(text[found.end : end].rstrip(b"\xff"))
     return Block(
         number,
         kind,
@@ -196,8 +210,10 @@ def _status(data: bytes, blocks: list[Block], sectors: list[Block], deep: bool) 
         return Status.NEWER
     if sectors:
         return Status.OUTBOX
-    # A cut inside format() leaves the place of the first header torn.
-    return Status.BLANK if layout.is_erased(data[HEADER_BYTES:]) else Status.FOREIGN
+    erased = layout.is_erased(data)
+    # A cut inside format() leaves its mark, and the first header torn.
+    marked = data.endswith(layout.MARK) and all(block.kind is Kind.ERASED for block in blocks[1:])
+    return Status.BLANK if erased or marked else Status.FOREIGN
 
 
 def _is_later(sector_no: int, other: int) -> bool:
@@ -207,10 +223,14 @@ def _is_later(sector_no: int, other: int) -> bool:
 
 
 def _head(sectors: list[Block]) -> Block:
+    """The newest, but for one torn in its first program: the sector before it is there."""
     head = sectors[0]
     for block in sectors[1:]:
         if _is_later(block.header.sector_no, head.header.sector_no):
             head = block
+    before = (head.header.sector_no - 1) % NUMBERS
+    if not head.walk.records and any(block.header.sector_no == before for block in sectors):
+        return _head([block for block in sectors if block is not head])
     return head
 
 
@@ -231,18 +251,43 @@ def _chain(head: Block, sectors: list[Block]) -> list[Block]:
     return [by_age[key] for key in sorted(by_age, reverse=True)]
 
 
-def _unbroken_chain(head: Block, blocks: list[Block]) -> list[Block]:
-    """Back from the head over blocks side by side, until one holds the oldest message."""
-    chain, oldest = [head], _told(head)[0]
-    while chain[0].header.first_seq > oldest and len(chain) < len(blocks):
-        before = blocks[(chain[0].number - 1) % len(blocks)]
-        if (
-            not before.is_sector
-            or age(before, head) != len(chain)
-            or before.header.stream != head.header.stream
-        ):
+def _ring(head: Block, blocks: list[Block]) -> tuple[list[Block], list[int]]:
+    """(back from the head the sectors that follow each other, newest first; the blocks that were
+    left out), as mount() finds them."""
+    ring, left_out, passed = [head], [], []
+    for distance in range(1, len(blocks)):
+        block = blocks[(head.number - distance) % len(blocks)]
+        if block.kind is Kind.LENT:
+            continue
+        if not block.is_sector or block.header.stream != head.header.stream:
+            passed.append(block)
+            continue
+        missing = age(block, head) - age(ring[-1], head) - 1
+        if age(block, head) > distance:
+            left_out.append(block.number)
+        elif not 0 <= missing <= len(passed):
+            passed.append(block)
+        else:
+            left_out += _left_out(passed, len(passed) - missing)
+            ring.append(block)
+            passed = []
+    return ring, left_out
+
+
+def _left_out(passed: list[Block], count: int) -> list[int]:
+    """Of the blocks between two sectors, those with another header, and others up to `count`."""
+    out = [block.number for block in passed if block.is_sector]
+    junk = [b.number for b in passed if not b.is_sector and b.kind is not Kind.ERASED]
+    return out + junk[: max(0, count - len(out))]
+
+
+def _held(ring: list[Block]) -> list[Block]:
+    """Oldest first, back to the sector that holds the oldest message."""
+    chain, oldest = [], _told(ring[0])[0]
+    for block in ring:
+        chain.insert(0, block)
+        if block.header.first_seq <= oldest:
             break
-        chain.insert(0, before)
     return chain
 
 

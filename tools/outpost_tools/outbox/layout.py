@@ -1,5 +1,5 @@
-"""The bytes of the outbox format, version 1: `firmware/OUTBOX_FORMAT.md`, read with struct and
-zlib.
+"""The bytes of the outbox format, versions 1 and 2: `firmware/OUTBOX_FORMAT.md`, read with struct
+and zlib.
 
 Shares no code with the firmware, so that each checks the other. Knows one block: no ring, no queue.
 """
@@ -14,8 +14,11 @@ from typing import NamedTuple
 BLOCK_BYTES = 4096
 HEADER_BYTES = 32
 OVERHEAD_BYTES = 16
-VERSION = 1
+VERSION = 2
 MAGIC = b"OB"
+LENT_MAGIC = b"OS"
+MARK = b"outpost: an outbox is made here\n"  # at the end of the last block, by format()
+JUMP = 254  # numbers that mount() passes over when a sector may have been lost
 MESSAGE = 1
 STATE = 2
 NUMBERS = 1 << 30
@@ -105,6 +108,24 @@ def crc30(data: bytes, preset: int) -> int:
 
 def is_erased(data: bytes) -> bool:
     return data.count(0xFF) == len(data)
+
+
+def copy_at(align: int) -> int:
+    """Where in a sector the copy of its header is, if it has one."""
+    return BLOCK_BYTES - max(HEADER_BYTES, align)
+
+
+def records_end(block: bytes, header: Header) -> int:
+    """Where the records of a sector must end: before the copy of its header, if it has one."""
+    at = copy_at(header.align)
+    copied = read_header(block[at : at + HEADER_BYTES])
+    return at if copied is not None and copied.salt == header.salt else BLOCK_BYTES
+
+
+def is_lent(block: bytes) -> bool:
+    """A block with set-aside messages, around which the ring goes."""
+    salt = _CRC.unpack_from(block, _HEADER.size)[0]
+    return block.startswith(LENT_MAGIC) and salt == crc30(block[: _HEADER.size], 0)
 
 
 def read_header(block: bytes) -> Header | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from outpost_tools.outbox.layout import (
+    ALIGNMENTS,
     BLOCK_BYTES,
     HEADER_BYTES,
     MESSAGE,
@@ -20,6 +21,7 @@ from outpost_tools.outbox.layout import (
     Header,
     Record,
     Walk,
+    copy_at,
     is_erased,
     padded,
     read_header,
@@ -30,16 +32,19 @@ from outpost_tools.outbox.layout import (
 
 
 def repair_header(block: bytes) -> tuple[Header, int] | None:
-    """(header, byte) when the header is valid but for one bit of that byte, and the record after
-    it proves it so."""
+    """(header, byte) when the header is valid but for one bit of that byte; byte -1: it was read
+    from its copy. As the firmware does it."""
     for bit in range(HEADER_BYTES * 8):
         trial = bytearray(block[:HEADER_BYTES])
         trial[bit // 8] ^= 1 << bit % 8
         header = read_header(bytes(trial))
-        if header is None or header.version != VERSION:
-            continue
-        if read_record(block, header.records_at, header, header.first_seq) is not None:
+        if header is not None and header.version <= VERSION:
             return header, bit // 8
+    for align in ALIGNMENTS:
+        at = copy_at(align)
+        header = read_header(block[at : at + HEADER_BYTES])
+        if header is not None and header.version <= VERSION and copy_at(header.align) == at:
+            return header, -1
     return None
 
 

@@ -17,10 +17,11 @@ from outpost_tools.outbox.shelf import Shelf, read_shelf
 
 
 def examined(args: argparse.Namespace) -> tuple[Image, faults.Findings]:
-    """Also sets args.pins, and args.image where it was --live. Raises ToolError."""
+    """Also sets args.pins and args.shelf, and args.image where it was --live. Raises ToolError."""
     args.pins = ""
     data = _data(args)
     image = read_image(data)
+    args.shelf = read_shelf(data, image.stream)
     align = getattr(args, "align", "auto")
     return image, faults.examine(data, image, None if align == "auto" else int(align))
 

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from outpost_tools.outbox import health, source
 
     image, findings = source.examined(args)
-    found = health.examine(image, findings, args.pins, args.endurance)
+    found = health.examine(image, findings, args.shelf, args.pins, args.endurance)
     if args.json:
         print(json.dumps(health.as_json(str(args.image), found), indent=1))
     else:
