@@ -16,6 +16,7 @@ Allocation: construction, mount() and format(); when a block is left out or lent
 append() after mount() has something to make sure of. Not for use from interrupts; a call from
 inside a call returns BUSY.
 """
+# pyright: reportAttributeAccessIssue=false
 
 from micropython import const
 

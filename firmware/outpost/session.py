@@ -24,6 +24,7 @@ Packet identifiers of outgoing messages follow from their sequence number, 1 + s
 same after a power cut, without a write. The window is at most 16 numbers wide, so no two messages
 in flight share one. Allocation: construction only.
 """
+# pyright: reportAttributeAccessIssue=false
 
 from micropython import const
 
