@@ -50,7 +50,11 @@ _KINDS = {
     **dict.fromkeys(("base", "next_send", "high", "_exchanged", "maybe_sent"), _NUMBER),
     **dict.fromkeys(("_two", "_released", "_due"), _BITS),
     **{"_answer": _ANSWER, "through": "max(@ + 1 - o, 0)"},
-    **{"_hold_ms": _RAW, "_bits_base": "min(f['base'] - @, 16)"},
+    **{
+        "_acked_before": "(f['acknowledged'] != @)",
+        "_hold_ms": _RAW,
+        "_bits_base": "min(f['base'] - @, 16)",
+    },
 }
 _SET_BY_OPEN = frozenset("next_send _answer _due _awaited_ms _is_request_due".split())
 
