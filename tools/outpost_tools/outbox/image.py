@@ -230,7 +230,9 @@ def _head(sectors: list[Block]) -> Block:
             head = block
     before = (head.header.sector_no - 1) % NUMBERS
     if not head.walk.records and any(block.header.sector_no == before for block in sectors):
-        return _head([block for block in sectors if block is not head])
+        sectors.remove(head)
+        head.kind, head.header = Kind.DAMAGED, None
+        return _head(sectors)
     return head
 
 
