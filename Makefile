@@ -5,15 +5,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUN_PATH := $(CURDIR)/firmware:$(CURDIR)/boards:$(CURDIR)/boards/UNIX:$(CURDIR)/tools/cpython_stubs
 
-.PHONY: build fuzz help run setup venv demo demo-seeds power-loss rp2 test test-cpython test- \
-	micropython lint types format clean bench bench-collector bench-diff bench-growth \
-	bench-pipeline cluster-test lock size size-diff soak
+DEMOS ?= amqtt nats nats3
+
+.PHONY: bench bench-collector bench-diff bench-growth bench-pipeline brokers build clean \
+	cluster-test demo demo-seeds format fuzz help lint lock power-loss prove rp2 run setup size \
+	size-diff soak test test-cpython test-micropython types venv virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
 		sed -E 's/^([a-z0-9-]+):[^#]*## ?/\1\t/' | expand -t 20
 
-setup:  ## everything the tests need: .venv, MicroPython, mosquitto; without root
+setup:  ## everything the tests need: .venv, MicroPython, mosquitto, Java; without root
 	@$(PYTHON) tools/setup.py
 
 venv:
@@ -23,8 +25,15 @@ run:  ## PROGRAM=hello.py on the desktop board, with the settings.json of this f
 	@test -n "$(PROGRAM)" || { echo "make run PROGRAM=hello.py: which program?" >&2; exit 2; }
 	@cd "$(or $(PWD),.)" && PYTHONPATH="$(RUN_PATH)" $(PYTHON) "$(PROGRAM)"
 
-demo: venv  ## boards to tables, with disasters; SEED=n repeats a run, BROKER=amqtt|mosquitto
+demo: venv  ## boards to tables, with disasters; SEED=n repeats, BROKER=mosquitto|amqtt|nats|nats3
 	@$(BIN)/outpost demo
+
+brokers: setup  ## brokers beside mosquitto: tests, what they drop, DEMOS="amqtt nats nats3"
+	@BROKERS=all $(BIN)/python -m pytest -q host_tests/system/test_other_brokers.py \
+		host_tests/tools/simulate/test_simulate_broker.py
+	@$(BIN)/python host_tests/bench/broker_drops.py
+	@for broker in $(DEMOS); do \
+		$(BIN)/outpost demo --broker $$broker --out build/demo-$$broker || exit 1; done
 
 test: setup lint types test-cpython test-micropython  ## all checks
 
@@ -37,6 +46,10 @@ test-micropython: setup  ## the firmware under MicroPython: 64-bit, 32-bit, and 
 power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations
 	@$(BIN)/python host_tests/fuzz/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))
 
+prove: setup  ## every state and every cut at small geometries, sessions too; SHORT=1: what CI runs
+	@$(BIN)/python host_tests/prove/prove_outbox.py $(if $(SHORT),--short)
+	@$(BIN)/python host_tests/prove/prove_session.py $(if $(SHORT),--short)
+
 rp2: setup  ## the RP2 port on an emulated chip: flash over USB, CUTS=n power cuts (300), cycles
 	@$(PYTHON) tools/setup.py --rp2
 	@$(BIN)/python host_tests/rigs/rp2040/long_run.py $(if $(CUTS),--cuts $(CUTS))
@@ -44,6 +57,9 @@ rp2: setup  ## the RP2 port on an emulated chip: flash over USB, CUTS=n power cu
 soak: setup  ## simulated years of a board: YEARS=n (8: an hour), INTERVAL=s between messages (10)
 	@$(BIN)/python host_tests/fuzz/soak.py $(if $(YEARS),--years $(YEARS)) \
 		$(if $(INTERVAL),--interval $(INTERVAL))
+
+virtual-days: setup  ## days of a client among servers and paths at fault; HOURS=n of each (24)
+	@$(BIN)/python host_tests/fuzz/virtual_days.py $(if $(HOURS),--hours $(HOURS))
 
 size-diff: size
 
@@ -101,5 +117,5 @@ format: setup  ## ruff: put into the format, fix what can be fixed
 	@$(BIN)/ruff format .
 
 clean:  ## remove what was made in this work tree (not the interpreters in the cache)
-	rm -rf build .venv .pytest_cache .ruff_cache .hypothesis tools/cpython_stubs/*.egg-info
+	rm -rf build .venv .pytest_cache .ruff_cache .hypothesis *.egg-info tools/*.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -15,6 +15,7 @@ FAKES = HOST_TESTS / "fakes"
 RIGS = HOST_TESTS / "rigs"
 FUZZ = HOST_TESTS / "fuzz"
 BENCH = HOST_TESTS / "bench"
+PROVE = HOST_TESTS / "prove"
 
 FIRMWARE = REPOSITORY / "firmware"
 BOARDS = REPOSITORY / "boards"  # of which `support` is imported
@@ -22,7 +23,7 @@ UNIX_BOARD = BOARDS / "UNIX"
 STUBS = REPOSITORY / "tools" / "cpython_stubs"  # what CPython needs to run the firmware
 
 PRODUCT = (FIRMWARE, BOARDS, UNIX_BOARD)
-HELPERS = (FAKES, RIGS, FUZZ, BENCH)
+HELPERS = (FAKES, RIGS, FUZZ, BENCH, PROVE)
 ALL = [str(path) for path in (*PRODUCT, REPOSITORY / "tools", STUBS, *HELPERS, HOST_TESTS)]
 
 

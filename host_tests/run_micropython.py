@@ -40,7 +40,7 @@ from outpost_tools.common import interpreters
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device import firmware_build
 
-_MPY = {"i386": "x86", "amd64": "x64", "armhf": "armv7emsp"}
+_MPY = {"i386": "x86", "amd64": "x64", "armhf": "armv7emsp"}  # none for arm64
 # the fakes (a whole flash in RAM) are bigger than a board; tests of the heap measure for themselves
 _HEAP = "heapsize=16M"
 _TIME_LIMIT_S = 300
@@ -59,7 +59,18 @@ class Target:
         return self.architecture + " shipped" * self.is_shipped
 
 
-ALL = (Target("amd64"), Target("i386", skips_long=True), Target("i386", is_shipped=True))
+def everything() -> list[Target]:
+    """Sources on 64-bit and 32-bit, what ships on 32-bit: on ARM as far as its kernel runs that."""
+    wide, *narrow = interpreters.REQUIRED_ARCHITECTURES
+    narrow = narrow or [
+        name for name in interpreters.DEFAULT_ARCHITECTURES if interpreters.find_micropython(name)
+    ]
+    small = [name for name in narrow if name != wide][:1]
+    return [
+        Target(wide),
+        *(Target(name, skips_long=True) for name in small),
+        *(Target(name, is_shipped=True) for name in small),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +265,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--arch",
         action="append",
-        choices=interpreters.ARCHITECTURES,
+        choices=interpreters.KNOWN,
         help="may be given repeatedly",
     )
     parser.add_argument(
@@ -279,8 +290,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 def targets(options: argparse.Namespace) -> list[Target]:
     """Those that were asked for; all."""
     if options.shipped:
-        return [Target(architecture, is_shipped=True) for architecture in options.arch or ["i386"]]
-    return [Target(architecture) for architecture in options.arch] if options.arch else [*ALL]
+        chosen = options.arch or [everything()[-1].architecture]
+        return [Target(architecture, is_shipped=True) for architecture in chosen]
+    return [Target(architecture) for architecture in options.arch] if options.arch else everything()
 
 
 def main(arguments: list[str] | None = None) -> int:

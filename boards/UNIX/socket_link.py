@@ -10,6 +10,7 @@ import sys
 
 from host_clock import ticks_ms
 
+_DNS_FAILED = -44
 _CONNECT_MS = 3000
 _TCP, _NODELAY = 6, 1
 _IS_MICROPYTHON = sys.implementation.name == "micropython"
@@ -30,8 +31,14 @@ def open_link(settings, time_is_set=yes):
         raise ValueError("settings: key 'broker_host' is missing; add it")
     port = settings.get("broker_port", 8883 if settings.get("tls") else 1883)
 
+    def look_up():
+        try:
+            return socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)[0]
+        except OSError:  # its numbers are getaddrinfo()'s own
+            raise OSError(_DNS_FAILED)
+
     def open_socket():
-        address = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)[0]
+        address = look_up()
         sock = socket.socket(address[0], address[1])
         try:
             sock.settimeout(_CONNECT_MS / 1000)

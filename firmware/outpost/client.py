@@ -14,8 +14,9 @@ Its duties to the session, as those of any other owner of one:
 - open() when a stream is there, lost(error) when it is gone;
 - receive(data, at, end) with what the server sent; a negative result is a status: close the stream;
 - next_packet(): write that many bytes of `out`, from out_at on; when all were taken, set out_end to
-  0, else advance out_at;
-- when is_tick, then settle(moved), `moved` if bytes went either way; true: close it, TIMED_OUT.
+  0, else part_written(count);
+- when is_tick, then settle(moved), `moved` if bytes went either way; not OK: close it, with this
+  status.
 Nothing need be called before the ticks reach `check_ms`, unless bytes arrive.
 
 poll() does a bounded piece of work and returns: at most one packet written and one chunk read. Only
@@ -33,22 +34,32 @@ from outpost.session import elapsed_ms
 
 _OK = const(0)
 _CONNECTED = const(2)
-_TIMED_OUT = const(-22)
 _LINK_LOST = const(-23)
+_TOO_MANY = const(-24)
+_TAKEN_OVER = const(-26)
 _TICKS = const(0x3FFFFFFF)
 _TICK_MS = const(16)
 _CHUNK_BYTES = const(64)
 _FIRST_WAIT_MS = const(500)
-_LONGEST_WAIT_MS = const(60_000)
+_LONGEST_WAIT_MS = const(60_000)  # and up to 16 s of jitter
+_DOUBLINGS = const(7)
+# Connections in a row that the server ended within _SOON_MS, with nothing else in between: each
+# with something on its way counts 1, each other one _COUNT_OF_IDLE; _ENOUGH is no accident.
+_SOON_MS = const(120_000)
+_COUNT_OF_IDLE = const(3)
+_ENOUGH = const(8)
 
 
 def backoff_ms(attempt, random_bits):
-    """Milliseconds to wait before connection attempt 2, 3, ...: doubled up to a minute, half of it
-    fixed, half random, so that a thousand boards do not return in step after a broker's restart.
-    random_bits: 16 random bits.
+    """Milliseconds to wait after `attempt` attempts without progress: doubled 7 times, half of it
+    fixed, half random, so that a thousand boards do not return in step after a broker's restart;
+    then 60 to 76 s. random_bits: 16 random bits.
     """
-    step = min(_FIRST_WAIT_MS << min(attempt - 1, 7), _LONGEST_WAIT_MS) // 2
-    return step + (random_bits & 0xFFFF) * step // 0x10000
+    random_bits &= 0xFFFF
+    if attempt > _DOUBLINGS:
+        return _LONGEST_WAIT_MS + (random_bits >> 2)
+    step = _FIRST_WAIT_MS // 2 << attempt - 1
+    return step + (random_bits * step >> 16)
 
 
 def nothing(argument):
@@ -75,11 +86,13 @@ class Client:
         self._receive, self._next_packet = session.receive, session.next_packet
         self.publish = session.publish
         self._link, self._random = link, random
-        self._attempt = 0  # attempts since the last connection
+        self._attempt = 0  # attempts since the last progress, see Session.has_progress()
+        self._cut_short = 0  # the last connections that ended as if taken over: see _ENOUGH
         self._since_ms = 0  # ticks at which the stream was lost
         self._wait_ms = 0  # from then on, until the next attempt
         self.last_error = _OK  # status, or error number of the port, that ended the last stream
         self.failures = 0  # streams that ended in an error, or did not open
+        self.takeovers = 0  # of them TAKEN_OVER
 
     def is_connected(self) -> bool:
         return self.session.state == _CONNECTED
@@ -118,14 +131,15 @@ class Client:
         left = self._next_packet()
         if left:
             count = self._stream.write(session.out, session.out_at, left)
-            if count:
+            if count == left:
                 moved = True
-                if count == left:
-                    session.out_end = 0
-                else:
-                    session.out_at += count
-        if session.is_tick and session.settle(moved):
-            self._lost(_TIMED_OUT)
+                session.out_end = 0
+            else:
+                moved = session.part_written(count or 0) or moved
+        if session.is_tick:
+            count = session.settle(moved)
+            if count:
+                self._lost(count)
         return moved
 
     def _keep_rest(self, at, count):
@@ -152,6 +166,7 @@ class Client:
         with self:
             self._stream = self._link()
         if self._stream is None:
+            session.settle(False)
             return False
         self._read = self._stream.readinto
         session.open()
@@ -164,7 +179,10 @@ class Client:
         of 13 words, which come from the heap at each turn."""
         if not isinstance(error, OSError):
             return False
-        self._lost(error.args[0] if error.args else _LINK_LOST)
+        number = error.args[0] if error.args else _LINK_LOST
+        if not isinstance(number, int) or -20 < number < 0:
+            number = _LINK_LOST  # it would read as a status of another meaning
+        self._lost(number)
         return True
 
     def _lost(self, error):
@@ -177,12 +195,33 @@ class Client:
         self._stream = None
         self._read = nothing
         self._rx_at = self._rx_end = 0
-        self._attempt = 1 if self.session.state == _CONNECTED else self._attempt + 1
+        error = self._judge(error)
         self.session.lost(error)
         self.last_error = error
         self.failures += error != _OK
         self._since_ms = self.session.now_ms
         self._wait_ms = backoff_ms(self._attempt, self._random() if self._random else 0)
+
+    def _judge(self, error):
+        """Was there progress? Does it look as if another client has this one's id? The status.
+
+        A server gives the id to whoever came last, and closes the other's connection; that one
+        comes back and takes it again, and nothing else goes wrong in between."""
+        session = self.session
+        has_progress = session.has_progress()
+        if error != _LINK_LOST or elapsed_ms(session.now_ms, session._up_ms) >= _SOON_MS:
+            self._cut_short = 0
+        elif session.next_send != session.base or getattr(session, "_request_ms", -1) >= 0:
+            self._cut_short += has_progress  # networks do that too
+        elif session.state == _CONNECTED:
+            self._cut_short += _COUNT_OF_IDLE
+        if self._cut_short >= _ENOUGH:
+            self.takeovers += 1
+            error = _TAKEN_OVER
+        elif has_progress or error == _TOO_MANY:  # which makes room for more
+            self._attempt = 0
+        self._attempt += 1
+        return error
 
     def close(self) -> int:
         """DISCONNECT, if connected, and save what is acknowledged. The outbox keeps the rest. A

@@ -166,13 +166,8 @@ class ExactlyOnceSession(SubscribingSession):
         return SubscribingSession._on_puback(self, packet_id)
 
     def _on_packet(self, first):
-        if first & 0xF0 == 0x30 or self.length != 2:
-            return SubscribingSession._on_packet(self, first)
-        packet_id = packets.get_u16(self.buffer, 0)
-        if packet_id and (first == 0x62 or (first == 0x6A and self._is_level_3)):  # repeated
-            return self._on_pubrel(packet_id)
-        if first == 0x50 or first == 0x70:
-            return self._on_progress(first, packet_id)
+        if (first == 0x50 or first == 0x70) and self.length == 2:
+            return self._on_progress(first, packets.get_u16(self.buffer, 0))
         return SubscribingSession._on_packet(self, first)
 
     def _on_progress(self, first, packet_id):

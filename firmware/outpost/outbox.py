@@ -22,7 +22,6 @@ from micropython import const
 from outpost.checksum import skip_records
 from outpost.memory import u32, unload
 from outpost.sectors import Sectors
-from outpost.setting_aside import SettingAside
 
 _OK = const(0)
 _FULL = const(-1)
@@ -43,7 +42,7 @@ _ACK_BITS = const(16)
 _JUMP = const(254)  # see `outbox_setup.py`
 
 
-class Outbox(Sectors, SettingAside):
+class Outbox(Sectors):
     """The FIFO. After mount(): append() at one end; load() reads; discard() frees at the other end.
 
     device: block device of at least 2 blocks of 4,096 bytes.
@@ -66,7 +65,6 @@ class Outbox(Sectors, SettingAside):
 
     # True where a kept message may get a new number, which collector mode cannot follow.
     renumbers = False
-    _shelf_module = "outpost.shelf"
     # The state note, which each state record carries: see `state_note.py`.
     note: "bytes | bytearray" = b""
     note_length = 0
@@ -82,7 +80,8 @@ class Outbox(Sectors, SettingAside):
 
     def __init__(self, device, record_bytes=512, align=4, page_bytes=256):
         Sectors.__init__(self, device, record_bytes, align, page_bytes)
-        SettingAside.__init__(self)
+        self.aside = 0  # messages set aside
+        self._shelf = None  # a Shelf, while there are any
         self._busy = True  # inside a call; and before mount(), so that nothing is stored or erased
         self._saved_oldest = self._saved_acked = 0  # oldest_seq and acked in the newest record
         self._tail = 0  # block of the oldest sector with a message that is held
@@ -104,15 +103,7 @@ class Outbox(Sectors, SettingAside):
 
         status = outbox_setup.mount(self)
         unload("outpost.outbox_setup")
-        SettingAside.__init__(self)
-        if self.lent and self._open_shelf():
-            self._close_shelf()
         return status
-
-    def _new_shelf(self):
-        from outpost.shelf import Shelf
-
-        return Shelf(self)
 
     def format(self, stream: bytes, force: bool = False, first_seq: int = 0) -> int:
         """Make an empty outbox and mount it. stream: 8 random hex digits (bytes). FOREIGN if
@@ -536,3 +527,29 @@ class Outbox(Sectors, SettingAside):
             self.oldest_seq += 1
             done >>= 1
         self.acked = done >> 1
+
+    # --- Set aside: see `shelf.py` ---
+
+    def set_aside(self, seq: int) -> int:
+        """Copy held message seq to the shelf, durably; it stays held. OK; FULL: no room there, or
+        no block that could be lent; EMPTY, BUSY, STORAGE. Raises MemoryError."""
+        from outpost import shelf
+
+        return shelf.of(self).put(seq)
+
+    def is_aside(self, seq: int) -> bool:
+        return self.aside > 0 and self._shelf.has(seq)
+
+    def load_aside(self, index: int) -> int:
+        """As load(), message `index` of the shelf, 0 to aside - 1; loaded_seq is -1."""
+        return self._shelf.load(index) if self.aside else _EMPTY
+
+    def release_aside(self, index: int) -> int:
+        """Message `index` leaves the shelf, durably. OK, EMPTY, BUSY, STORAGE."""
+        return self._shelf.release(index) if self.aside else _EMPTY
+
+    def tidy_shelf(self) -> None:
+        """Give back the blocks that a power cut left lent, if nothing is on them."""
+        from outpost import shelf
+
+        shelf.of(self).tidy()

@@ -33,7 +33,7 @@ _BLOCK_COUNT = const(4)
 _BLOCK_SIZE = const(5)
 _SEQ_MASK = const(0x3FFFFFFF)
 _HALF = const(0x20000000)
-_FIELDS = const(48)  # one more than 47 places hold
+_FIELDS = const(60)  # one more than 59 places hold
 
 # What mount() notes of a block, three integers each: its sector_no, or one of the following; the
 # CRC of its stream; its first_seq.
@@ -111,7 +111,21 @@ def mount(outbox: "Outbox"):
         outbox.boot = (outbox.boot + 1) & 0xFFFF
         pack_into("<H", outbox._prefix, 10, outbox.boot)
         outbox._busy = False
+        _find_shelf(outbox)
     return status
+
+
+def _find_shelf(outbox: "Outbox"):
+    """Without memory for it, its messages that are in the ring too go out again."""
+    outbox.aside = 0
+    outbox._shelf = None
+    try:
+        if outbox.lent:
+            from outpost import shelf
+
+            shelf.of(outbox).count()
+    except (ImportError, MemoryError):
+        outbox._shelf = None
 
 
 def _forget(outbox: "Outbox"):

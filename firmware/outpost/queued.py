@@ -1,4 +1,4 @@
-"""Collector mode over a server that keeps no retained messages (Azure Event Grid closes the
+"""Collector mode over a server that keeps no retained messages (Azure Event Grid closed the
 connection on RETAIN).
 
 The collector publishes its confirmations with QoS 1, and the server queues them for this board's

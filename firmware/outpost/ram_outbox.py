@@ -29,7 +29,6 @@ Collector mode needs discard_through(seq) besides, and renumbers to be False; Qo
 from micropython import const
 
 from outpost.memory import copy
-from outpost.setting_aside import SettingAside
 
 _OK = const(0)
 _FULL = const(-1)
@@ -39,20 +38,20 @@ _MOST_SLOTS = const(16)
 _MOST_BYTES = const(16_383)
 
 
-class RamOutbox(SettingAside):
+class RamOutbox:
     """slots: messages held at most, 1..16. record_bytes: topic and payload of the largest together,
     1..16,383. Numbers begin at 0 with every boot, so it is for broker mode. Raises ValueError.
     """
 
     renumbers = True
-    _shelf_module = "outpost.ram_shelf"
     stream = b""
     boot = left_out = mended = 0
+    lent = shelf = ()
 
     def __init__(self, slots=4, record_bytes=128):
         if not (1 <= slots <= _MOST_SLOTS and 1 <= record_bytes <= _MOST_BYTES):
             raise ValueError("outbox: slots, record_bytes")
-        SettingAside.__init__(self)
+        self.aside = 0  # messages on the shelf
         self.record_bytes = record_bytes
         self.next_seq = self.oldest_seq = self.acked = 0
         self.refused = 0  # messages for which there was no slot
@@ -69,17 +68,24 @@ class RamOutbox(SettingAside):
 
     def append(self, topic, payload, length, flags=0x10):
         """As Outbox.append(): OK, FULL, TOO_BIG."""
-        if len(topic) > 255 or len(topic) + length > self.record_bytes:
+        self.topic_length = len(topic)
+        if self.topic_length > 255 or self.topic_length + length > self.record_bytes:
+            self.loaded_seq = -1
             return _TOO_BIG
         if self.next_seq - self.oldest_seq == self._slots:
+            self.loaded_seq = -1
             self.refused += 1
             return _FULL
-        self.topic_length = len(topic)  # steps, and fields: the frame must stay within 11 words
-        self._heads[self.next_seq % self._slots] = (flags << 8 | self.topic_length) << 14 | length
-        flags = self._texts[self.next_seq % self._slots]
+        # It counts as loaded. Steps, and fields: the frame must stay within 11 words.
+        self.flags = flags
+        self.payload_length = length
+        flags = self.loaded_seq = self.next_seq  # its number from here on, then its slot
+        self.next_seq = flags + 1
+        flags %= self._slots
+        self._heads[flags] = (self.flags << 8 | self.topic_length) << 14 | length
+        flags = self.buffer = self._texts[flags]
         copy(flags, 0, topic, 0, self.topic_length)
         copy(flags, self.topic_length, payload, 0, length)
-        self.next_seq += 1
         return _OK
 
     def reserve(self, length):
@@ -96,6 +102,8 @@ class RamOutbox(SettingAside):
             seq = self.oldest_seq
             if seq == self.next_seq:
                 return _EMPTY
+        if seq == self.loaded_seq:
+            return _OK
         self.loaded_seq = seq
         seq %= self._slots  # from here on the slot, then what it holds
         self.buffer = self._texts[seq]
@@ -119,10 +127,25 @@ class RamOutbox(SettingAside):
         self.acked = done >> 1
         return True
 
-    def _new_shelf(self):
-        from outpost.ram_shelf import RamShelf
+    # --- Set aside: see `ram_shelf.py` ---
 
-        return RamShelf(self)
+    def set_aside(self, seq):
+        from outpost import ram_shelf
+
+        return ram_shelf.put(self, seq)
+
+    def is_aside(self, seq):
+        return any([held[0] == seq for held in self.shelf])
+
+    def load_aside(self, index):
+        from outpost import ram_shelf
+
+        return ram_shelf.load(self, index)
+
+    def release_aside(self, index):
+        from outpost import ram_shelf
+
+        return ram_shelf.release(self, index)
 
     def save_state(self):
         return _OK

@@ -21,6 +21,7 @@ _PROTOCOL_ERROR = const(-20)
 _FIRST = const(-7)  # _shift while the packet's first byte is awaited
 _TOO_LONG = const(28)  # _shift after four bytes of length that all announce another
 _BODY = const(35)  # _shift once the length is complete
+_CAME = const(2)  # owes: bytes came
 
 
 def is_topic(buf, at, end):
@@ -56,7 +57,7 @@ class Reader:
 
     def __init__(self, rx_bytes):
         self.state = _CLOSED  # or CONNECTING (CONNECT is out), CONNECTED
-        self.owes = False  # a packet came, or one was due: another may be due
+        self.owes = False  # bytes came (_CAME), or a packet was due: another may be due
         self._answer = 0  # an answer that is due, first byte << 16 | packet identifier; 0: none is
         self.buffer = bytearray(rx_bytes)  # the packet after its fixed header
         self.restart()
@@ -66,6 +67,7 @@ class Reader:
         self.first = 0  # first byte of the packet: type and flags
         self.length = 0  # remaining length of the packet, in bytes
         self.have = 0  # bytes of it that have arrived
+        self._seen = -1  # `have`, when the session looked last; -1: a packet has begun since
         self.is_between = True  # the last packet is complete, and none has begun
         self._shift = _FIRST  # 0 to 21: bits of the remaining length that have arrived
 
@@ -89,7 +91,7 @@ class Reader:
 
     def _take(self, data, at, end):
         """One packet, or what there is of it. As receive()."""
-        self.owes = True
+        self.owes = _CAME
         at = self.feed(data, at, end)
         if at < 0:
             return _PROTOCOL_ERROR
@@ -100,7 +102,7 @@ class Reader:
         if self.first == 0x40 and self.length == 2:
             self._on_puback(self.buffer[0] << 8 | self.buffer[1])
         elif self.first == 0xD0 and not self.length:
-            self._on_pong()
+            return self._on_pong() or at
         else:
             return self._on_packet(self.first) or at
         return at

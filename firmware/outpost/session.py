@@ -17,6 +17,7 @@ constructor calls one. A field on_... is the application's, and is called last.
     on_acknowledged(seq)   the application's
     _on_unexpected(first, packet_id)  an acknowledgement of none in flight
     _on_pong()             PINGRESP
+    _on_late(spared_ms)    is an acknowledgement overdue?
     _on_packet(first)      any other packet
 
 Packet identifiers of outgoing messages follow from their sequence number, 1 + seq mod 65535: the
@@ -27,9 +28,7 @@ in flight share one. Allocation: construction only.
 from micropython import const
 
 from outpost.memory import put_publish, unload
-from outpost.publishing import Publishing
-from outpost.reader import Reader
-from outpost.suspicion import Suspicion
+from outpost.session_base import SessionBase, elapsed_ms
 
 _CLOSED = const(0)
 _CONNECTING = const(1)
@@ -37,8 +36,8 @@ _CONNECTED = const(2)
 _OK = const(0)
 _PROTOCOL_ERROR = const(-20)
 _REFUSED = const(-21)
+_NO_ANSWER = const(-25)
 _TICKS = const(0x3FFFFFFF)
-_HALF = const(0x20000000)
 _IDS = const(65535)
 _TICK_MS = const(16)  # how often what depends on time alone is looked at
 _OVERHEAD = const(9)  # of a PUBLISH: fixed header, length of the topic, packet identifier
@@ -46,13 +45,6 @@ _MOST_IN_FLIGHT = const(16)
 _SAVE_COUNT = const(49)  # looked at every 16th message: a power cut forgets 64 acknowledgements
 _UNSAVED = const(64)  # at most, beside those in flight
 _LIVED_MS = const(30_000)
-_SAVE_MS = const(600_000)  # a board that measures more often programs nothing for them
-
-
-def elapsed_ms(now_ms, then_ms):
-    """Milliseconds from then to now, over a wrap too; 0 when `then` is later (up to 6 days)."""
-    passed = (now_ms - then_ms) & _TICKS
-    return passed if passed < _HALF else 0
 
 
 def packet_id_of(seq):
@@ -60,16 +52,17 @@ def packet_id_of(seq):
     return 1 + seq % _IDS
 
 
-class Session(Reader, Publishing, Suspicion):
+class Session(SessionBase):
     """Publishes. outbox: mounted. client_id: bytes, what the server knows this board by.
 
     keep_alive_s: 0 to 65,535; a PINGREQ goes out after three quarters of it without a packet sent,
-    0: never. window: PUBLISH packets in flight, 1 to 16. rx_bytes: the longest inbound packet kept;
-    longer ones are skipped and counted. in_flight_bytes: bound of what is sent without proof that
-    the server has it (`in_flight.py`), for ports whose write() blocks when full; 0: no bound.
-    response_ms: the connection is dead when that long passes without CONNACK, PINGRESP, or the
-    stream's taking a whole packet. clean, will, user, password, level: see `connect_packet.py`.
-    ValueError names an option that is out of its range, TypeError one that is unknown.
+    or a byte received; 0: never. window: PUBLISH packets in flight, 1 to 16. rx_bytes: the longest
+    inbound packet kept; longer ones are skipped and counted. in_flight_bytes: bound of what is sent
+    without proof that the server has it (`in_flight.py`), for ports whose write() blocks when full;
+    0: no bound. response_ms: what CONNACK, PINGRESP, and the next byte of a packet that moves,
+    either way, may take; acknowledgements six times that. clean, will, user, password, level: see
+    `connect_packet.py`. ValueError names an option that is out of its range, TypeError one that is
+    unknown.
 
     The window. Messages are sent in the order of their numbers, acknowledged in any.
 
@@ -85,22 +78,23 @@ class Session(Reader, Publishing, Suspicion):
     """
 
     highest_qos = 1
+    # Found here, they cost a look-up less.
+    settle, _overdue, _see = SessionBase.settle, SessionBase._overdue, SessionBase._see
+    _waited, _publish_now = SessionBase._waited, SessionBase._publish_now
 
     def __init__(
         self, outbox, client_id, keep_alive_s=60, window=16, rx_bytes=4, in_flight_bytes=0,
         response_ms=10_000, clean=False, will=None, user=None, password=None, level=4,
     ):  # fmt: skip
-        from outpost.connect_packet import check_options, encode_connect
+        from outpost.connect_packet import check_options, encode_connect, widen
 
         check_options(keep_alive_s, window, rx_bytes, in_flight_bytes, response_ms, level)
-        # What each poll() reads is made first: it then has the place that its hash names.
+        widen(self)
+        # What each message reads is made first: it then has the place that its hash names.
         self.now_ms = 0  # ticks, set by the owner
         self.check_ms = 0  # ticks from which there may be something to do other than to receive
         self.is_tick = False  # next_packet() has looked at what depends on time
         self._tick_ms = 0  # ticks from which it looks again
-        Reader.__init__(self, rx_bytes)
-        Publishing.__init__(self, outbox)
-        Suspicion.__init__(self)
         self.outbox = outbox
         self.out_end = self.out_at = 0  # out[out_at:out_end] is still to be written; 0: nothing is
         self.out = self.tx = bytearray(outbox.record_bytes + _OVERHEAD)  # tx: where PUBLISH is made
@@ -116,23 +110,22 @@ class Session(Reader, Publishing, Suspicion):
             from outpost.in_flight import InFlight
 
             self.in_flight = InFlight(in_flight_bytes, len(self.tx))
+        self._release = outbox.discard
+        self.on_acknowledged = None  # the application's; called with the sequence number
+        # Counters. sent: PUBLISH packets with QoS 1 or 2, redelivered of them with DUP. ignored:
+        # acknowledgements that nothing waits for. skipped: inbound messages that were not taken.
+        self.sent = self.acknowledged = 0
+        SessionBase.__init__(self, outbox, rx_bytes)
+        self.redelivered = self.ignored = self.skipped = 0
         options = clean, will, user, password, level
         self.connect_packet = encode_connect(client_id, keep_alive_s, *options)
         unload("outpost.connect_packet")
         self.keep_alive_s, self.response_ms = keep_alive_s, response_ms
         self._awaited_ms = -1  # ticks at which CONNECT or PINGREQ went out, until it is answered
         self.session_present, self.return_code = False, 0  # of the last CONNACK
-        self._offline_ms = 0  # ticks at which the connection was lost
-        # Of the connection that stands, or was lost last:
-        self._up_ms = 0  # ticks of its CONNACK
-        self._heard_ms = 0  # ticks at which bytes came last
-        self._acked_before = 0  # `acknowledged` at its CONNACK
-        self._release = outbox.discard
-        self._rested_seq = self._rested_ms = 0  # the last outbox.oldest_seq, and since which ticks
-        self.on_acknowledged = None  # the application's; called with the sequence number
-        # Counters. sent: PUBLISH packets with QoS 1 or 2, redelivered of them with DUP. ignored:
-        # acknowledgements that nothing waits for. skipped: inbound messages that were not taken.
-        self.sent = self.redelivered = self.acknowledged = self.ignored = self.skipped = 0
+        # Of the connection that stands, or was lost last: ticks of its CONNACK, at which bytes came
+        # last, and of its end; `acknowledged` at its CONNACK.
+        self._up_ms = self._inbound_ms = self._offline_ms = self._acked_before = 0
         self.connects = self.longest_outage_ms = 0
 
     # --- Connection ---
@@ -143,7 +136,8 @@ class Session(Reader, Publishing, Suspicion):
         self.state = _CONNECTING
         self.next_send = self.base  # what was in flight goes out again, with DUP
         self._answer = 0
-        self._awaited_ms = self.now_ms
+        self._awaited_ms = self._inbound_ms = self.now_ms
+        self._exchange_ms = -1
         if self.in_flight:
             self.in_flight.forget()
         self._start(self.connect_packet, len(self.connect_packet))
@@ -153,7 +147,7 @@ class Session(Reader, Publishing, Suspicion):
         was none to send, and it was heard for half a minute."""
         if self.state != _CONNECTED:
             return False
-        if self.next_send == self.base and elapsed_ms(self._heard_ms, self._up_ms) >= _LIVED_MS:
+        if self.next_send == self.base and elapsed_ms(self._inbound_ms, self._up_ms) >= _LIVED_MS:
             return True
         return self.acknowledged != self._acked_before
 
@@ -174,24 +168,6 @@ class Session(Reader, Publishing, Suspicion):
             return False
         self._start(b"\xe0\x00", 2)
         return True
-
-    def settle(self, moved):
-        """The end of a tick. True: the server, or the stream, has not answered in time.
-
-        When nothing moved: erase ahead, save acknowledgements that no record came to carry."""
-        now_ms, outbox = self.now_ms, self.outbox
-        if self._rested_seq != outbox.oldest_seq:
-            self._rested_seq = outbox.oldest_seq
-            self._rested_ms = now_ms
-        if not moved:
-            outbox.erase_ahead()
-            if outbox.unsaved() and elapsed_ms(now_ms, self._rested_ms) >= _SAVE_MS:
-                outbox.save_state()
-        if self.state == _CLOSED:
-            return False
-        if self._awaited_ms >= 0 and elapsed_ms(now_ms, self._awaited_ms) >= self.response_ms:
-            return True
-        return self.out_end and elapsed_ms(now_ms, self._sent_ms) >= self.response_ms
 
     # --- Packets to the server ---
 
@@ -215,9 +191,6 @@ class Session(Reader, Publishing, Suspicion):
             if self.in_flight:
                 self.in_flight.add_ping()
 
-    def start(self, data, length):
-        self._start(data, length)
-
     def _start(self, data, length):
         self.out = data
         self.out_at = 0
@@ -229,9 +202,7 @@ class Session(Reader, Publishing, Suspicion):
     def _start_message(self):
         """PUBLISH of the outbox's next message (3.3), if the window has room. True: started."""
         outbox = self.outbox
-        seq = self.next_send
-        if self._acked or outbox.aside or seq > outbox.next_seq:
-            seq = self._skip_acked(outbox)
+        seq = self._skip_acked(outbox) if self._acked or outbox.aside else self.next_send
         if seq - self.base >= self.window or self.state != _CONNECTED or outbox.load(seq):
             return False
         if outbox.loaded_seq != seq:
@@ -244,7 +215,12 @@ class Session(Reader, Publishing, Suspicion):
             return True
         first = outbox.flags
         first = 0x30 | first >> 3 & 0x06 | first >> 6
-        if seq < self.high or (seq < self.maybe_sent and seq >= self._exchanged):
+        if seq >= self.high:
+            self.high = seq + 1
+            if seq < self.maybe_sent and seq >= self._exchanged:
+                first |= 8
+                self.redelivered += 1
+        else:
             first |= 8
             self.redelivered += 1
         first |= (1 + seq % _IDS) << 8  # packet_id_of(), a call less
@@ -259,22 +235,15 @@ class Session(Reader, Publishing, Suspicion):
         if self.in_flight:
             self.in_flight.add(self.out_end)
             self.in_flight.await_proof()
-        seq += 1
-        self.next_send = seq
-        self.high = seq if seq > self.high else self.high
+        self.next_send = seq + 1
         return True
 
     def _skip_acked(self, outbox):
         """next_send, past what was acknowledged out of order before the link broke, or is aside."""
-        if self.next_send > outbox.next_seq:  # its numbers were used up, and begin again at 0
-            self.high = self.maybe_sent = 0
-            self._restart_window(0)
         while True:
             while self._acked >> (self.next_send - self.base) & 1:
                 self.next_send += 1
-            if not (outbox.aside and outbox.is_aside(self.next_send)):
-                break
-            if not self.pass_over(self.next_send):
+            if not (outbox.aside and self.suspects and self.suspects.pass_over(self.next_send)):
                 break
         return self.next_send
 
@@ -321,20 +290,29 @@ class Session(Reader, Publishing, Suspicion):
             outage_ms = elapsed_ms(self.now_ms, self._offline_ms)
             self.longest_outage_ms = max(self.longest_outage_ms, outage_ms)
         self.connects += 1
-        self._follow_suspects()
+        if (self.outbox.aside or self.outbox.lent or self.suspects) and self._load_suspects():
+            self.suspects.on_connected()
 
     def _on_tick(self):
         """Start the packet that is due, if any but PUBLISH. True when one goes out."""
         if self.state != _CONNECTED:
             return False
-        if self._suspects:
-            self._ask_suspects()
+        if self.suspects:
+            self.window = self.suspects.on_tick()
+            if self.suspects.is_over():
+                self.suspects = None
+                unload("outpost.suspects")
             if self.out_end:
                 return True
-        silent_ms = elapsed_ms(self.now_ms, self._sent_ms)
-        is_due = self.keep_alive_s and silent_ms >= self.keep_alive_s * 750
-        in_flight, is_idle = self.in_flight, self.next_send == self.base
-        if is_due or (in_flight and self._awaited_ms < 0 and in_flight.needs_ping(is_idle)):
+        keep_ms, in_flight = self.keep_alive_s * 750, self.in_flight
+        is_due = keep_ms and self._waited(self._sent_ms) >= keep_ms
+        if not is_due and self._awaited_ms < 0:
+            is_due = (
+                (keep_ms and self._waited(self._inbound_ms) >= keep_ms)
+                or self._on_late(0)
+                or (in_flight and in_flight.needs_ping(self.next_send == self.base))
+            )
+        if is_due:
             self.start_ping()
         return self.out_end > 0
 
@@ -345,15 +323,23 @@ class Session(Reader, Publishing, Suspicion):
         return False
 
     def _on_pong(self):
+        """A status. A message before the PINGREQ that should have been acknowledged by then never
+        will be: servers answer in order."""
+        self._see()
+        is_late = self._awaited_ms >= 0 and self._on_late(self._waited(self._awaited_ms))
         self._awaited_ms = -1
+        self._inbound_ms = self.now_ms  # before the tick looks whether a PINGREQ is due
         if self.in_flight:
             self.in_flight.on_pong()
+        return _NO_ANSWER if is_late else _OK
 
     def _on_puback(self, packet_id):
         """An acknowledgement that nothing waits for is ignored and counted."""
         seq = self.base
         place = (packet_id - 1 - seq) % _IDS  # in the window
         acked = self._acked
+        if self.out_end and self.out is self.tx and self.tx[0] & 0x36 > 0x30:
+            acked |= 1 << self.next_send - seq - 1  # the message that is half sent: not yet
         if not packet_id or place >= self.next_send - seq or acked >> place & 1:
             self._on_unexpected(0x40, packet_id)
             return _OK
@@ -370,6 +356,13 @@ class Session(Reader, Publishing, Suspicion):
         if self.on_acknowledged:
             self.on_acknowledged(seq)
         return _OK
+
+    def _on_unexpected(self, first, packet_id):
+        """An acknowledgement of none in flight: of one that is aside, or ignored and counted."""
+        if self.suspects and self.suspects.takes(first, packet_id):
+            self.acknowledged += first != 0x50
+        else:
+            self.ignored += 1
 
     def _on_packet(self, first):
         """A message that a filter of an earlier session asked for is ignored and counted."""

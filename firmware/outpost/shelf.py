@@ -27,7 +27,7 @@ from struct import pack_into
 from micropython import const
 
 from outpost.checksum import crc30
-from outpost.memory import fill, u32
+from outpost.memory import fill, u32, unload
 
 _OK = const(0)
 _FULL = const(-1)
@@ -44,6 +44,13 @@ _RELEASE = const(2)
 _VERSION = const(2)
 _LENT_MAGIC = const(0x534F)  # "OS"
 _MOST_TRIES = const(3)  # blocks that are bad, before it is given up
+
+
+def of(outbox):
+    """Its shelf, an empty one at first."""
+    if not outbox._shelf:
+        outbox._shelf = Shelf(outbox)
+    return outbox._shelf
 
 
 class _Found:
@@ -77,7 +84,6 @@ class Shelf:
         own = getattr(outbox._device, "own", None)
         if own and found:  # records go into it without an erase before
             own(self._now.block)
-        outbox.aside = len(self._now.held)
 
     # --- What an outbox does with it ---
 
@@ -137,8 +143,15 @@ class Shelf:
             status = _STORAGE
         finally:
             outbox._busy = False
-            outbox.aside = len(self._now.held)
+            self.count()
         return status
+
+    def count(self):
+        """Nothing is on it: the next one is found anew, and this module goes."""
+        self._outbox.aside = len(self._now.held)
+        if not self._now.held:
+            self._outbox._shelf = None
+            unload("outpost.shelf")
 
     def _stream(self):
         return crc30(0, self._outbox.stream, 0, 8)

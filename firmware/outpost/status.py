@@ -30,7 +30,8 @@ GEOMETRY = const(-13)  # mount: formatted with another `align`; mount it with th
 # last_error: the server sent what MQTT does not allow; the connection was closed
 PROTOCOL_ERROR = const(-20)
 REFUSED = const(-21)  # last_error: CONNACK refused; return_code says why (1..5)
-# last_error: no CONNACK, no PINGRESP, or the stream took nothing for response_ms
+# last_error: no CONNACK, no PINGRESP, or a packet that stopped half way, in or out: see Deadlines
+# in firmware/README.md
 TIMED_OUT = const(-22)
 LINK_LOST = const(-23)  # last_error: the stream ended or broke
 # last_error: more inbound QoS 2 messages at a time than can be noted; they come again
@@ -41,8 +42,8 @@ NO_ANSWER = const(-25)
 # last_error: the server closes each connection soon after it has accepted it: another client has
 # this client_id, or the server does not want this one
 TAKEN_OVER = const(-26)
-# of a session's suspects: the server ends each connection on the oldest message, as on the four set
-# aside before, with none acknowledged in between: no more are set aside until it takes one
+# session.suspects.status: the server ends each connection on the oldest message, as on the four set
+# aside before, with none acknowledged in between: no more are until it takes one
 BLOCKED = const(-27)
 # last_error: the server's certificate is not signed by ca_file, or not for server_name
 TLS_UNTRUSTED = const(-30)

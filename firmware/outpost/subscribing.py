@@ -28,9 +28,11 @@ _BAD_TOPIC = const(-6)
 _BAD_QOS = const(-8)
 _PROTOCOL_ERROR = const(-20)
 _LINK_LOST = const(-23)
+_TAKEN_OVER = const(-26)
 _CONNECTED = const(2)
 _UNANSWERED = const(-1)
 _ANSWER_BYTES = const(4)
+_ANSWER = const(6)  # times response_ms
 _HELD_ANSWERS = const(32)
 _MOST_UNACKNOWLEDGED = const(16)  # mosquitto has 20 in flight, and is then silent
 _REFUSED_CODE = const(128)
@@ -80,8 +82,10 @@ class SubscribingSession(Session):
         self._requested = []  # the filters that await SUBACK or UNSUBACK
         self._vain = None  # a dictionary: connections that ended on a filter
         self._request_id = 0  # and its packet identifier
+        self._request_ms = -1  # ticks at which it went out
         self.topic_length = self.payload_at = self.payload_length = 0  # of the PUBLISH in `buffer`
         self._passed_id = 0  # its identifier, when that is not in `buffer`
+        self._is_clean = options.get("clean")
         self._pubrel_bits = 0xF7 if options.get("level") == 3 else 0xFF  # in 3.1 it may have DUP
         self.unacknowledged = unacknowledged
         self._held_back = 0  # messages of this connection that are not acknowledged
@@ -110,7 +114,7 @@ class SubscribingSession(Session):
             return _BAD_TOPIC
         if qos > self.highest_qos:
             return _BAD_QOS
-        if self._requested:
+        if self._requested and self.state == _CONNECTED:
             return _BUSY
         self._is_request_due = self.owes = True
         self.check_ms = self.now_ms
@@ -128,9 +132,10 @@ class SubscribingSession(Session):
     def _on_connected(self):
         Session._on_connected(self)
         self._requested = []
+        self._request_ms = -1
         self._answers_end = self._held_back = 0
         self._is_request_due = True
-        if not self.session_present:
+        if not self.session_present or self._is_clean:  # whatever a server says [MQTT-3.2.2-1]
             for entry in self.filters:
                 if 0 <= entry[2] <= _REFUSED_CODE:
                     entry[2] = _UNANSWERED
@@ -155,6 +160,10 @@ class SubscribingSession(Session):
             return True
         self._is_others_turn = self._start_answers()
         return self._is_others_turn
+
+    def _on_late(self, spared_ms):
+        is_late = self._waited(self._request_ms) - spared_ms >= _ANSWER * self.response_ms
+        return is_late or Session._on_late(self, spared_ms)
 
     def _start_answers(self):
         """PUBACK, PUBREC, PUBREL, PUBCOMP (3.4 to 3.7): all that wait go in one write, when there
@@ -193,12 +202,14 @@ class SubscribingSession(Session):
             self._request_id = packet_id_of(self.base + 32767)
             packet = encode_filters(self._request_id, requested)
             self._start(packet, len(packet))
+            self._request_ms = self.now_ms
         return self._is_request_due
 
     def _on_lost(self, error):
         """While messages are out as well, they may be the reason."""
         Session._on_lost(self, error)
-        if error == _LINK_LOST and self._requested and self.next_send == self.base:
+        is_peer = error == _LINK_LOST or error == _TAKEN_OVER  # the second is a guess
+        if is_peer and self._requested and self.next_send == self.base:
             self._on_vain_request()
 
     def _on_vain_request(self):
@@ -245,6 +256,7 @@ class SubscribingSession(Session):
             return False
         self._take_codes()
         self._requested = []
+        self._request_ms = -1
         return True
 
     def _take_codes(self):

@@ -41,9 +41,11 @@ from outpost.reader import is_topic
 from outpost.session import elapsed_ms, packet_id_of
 
 _OK = const(0)
+_FULL = const(-1)
 _LINK_LOST = const(-23)
+_MOST_IN_FLIGHT = const(16)
 _BLOCKED = const(-27)
-_IDLE = const(0)  # nothing is suspected; the shelf may have messages
+_CALM = const(0)  # nothing is suspected; the shelf may have messages
 _CONTROL = const(1)
 _TRIAL = const(2)
 _PINGED = const(3)  # a message of the shelf is due;
@@ -65,7 +67,7 @@ class Suspects:
     def __init__(self, session):
         self._session = session
         self._full = session.window
-        self._state = _IDLE
+        self._state = _CALM
         # One by one:
         self._until = 0  # messages before this one
         self._seq = self._ends = 0  # the last one on which a connection ended, and how often
@@ -81,7 +83,7 @@ class Suspects:
         self._packet_id = 0
 
     def is_over(self):
-        return self._state == _IDLE and not self._session.outbox.aside
+        return self._state == _CALM and not self._session.outbox.aside
 
     def begin(self):
         """The messages that were in flight are suspected."""
@@ -92,13 +94,27 @@ class Suspects:
 
     def refuse(self, seq) -> int:
         """The server said that it will never take message seq: it is set aside. A status."""
-        session = self._session
-        self.status = session.outbox.set_aside(seq)
+        outbox = self._session.outbox
+        try:
+            self.status = outbox.set_aside(seq)
+        except (ImportError, MemoryError):
+            self.status = _FULL
         if self.status == _OK:
-            if not session.outbox.aside - 1:
+            if outbox.aside == 1:
                 self._wait(1)
-            session.pass_over(seq)
+            self.pass_over(seq)
         return self.status
+
+    def pass_over(self, seq):
+        """Message seq counts as acknowledged, if it is aside. False: it is not, or is beyond the
+        window."""
+        session = self._session
+        place = seq - session.base
+        if not session.outbox.is_aside(seq) or not 0 <= place < _MOST_IN_FLIGHT:
+            return False
+        session._slide(place)
+        session._release(seq)
+        return True
 
     def retry(self):
         """The next message of the shelf is due now."""
@@ -108,6 +124,11 @@ class Suspects:
 
     def on_connected(self):
         self._pinged_ms = -1
+        try:
+            if self._session.outbox.lent:
+                self._session.outbox.tidy_shelf()
+        except (ImportError, MemoryError):
+            pass  # the next connection is early enough
         if self._state == _TRIAL:
             self._state = _CONTROL
 
@@ -115,16 +136,16 @@ class Suspects:
         """The connection ended. What the session is to count from, see Session._on_lost(); None: it
         tells nothing of what was suspected."""
         state = self._state
-        if state == _IDLE:
+        if state == _CALM:
             return None
         if state > _TRIAL:
-            self._state = _IDLE
+            self._state = _CALM
             if state < _AGAIN:
                 return None
             self._postpone()
         elif state == _CONTROL or not self._is_out():
             if not self._is_asking():  # else it ended on SUBSCRIBE
-                self._state = _IDLE
+                self._state = _CALM
                 return _PATIENCE
         elif error != _LINK_LOST:
             self._ends = 0
@@ -145,7 +166,7 @@ class Suspects:
             self._state = _TRIAL
             self._check_topic()
         if self._state == _TRIAL and session.base >= self._until:
-            self._state = _IDLE
+            self._state = _CALM
         if self._state == _CONTROL:
             return 0
         return 1 if self._state == _TRIAL else self._look_at_shelf()
@@ -160,7 +181,7 @@ class Suspects:
             return True
         if first == 0x70 and self._state != _RELEASED:
             return False
-        self._state = _IDLE
+        self._state = _CALM
         self._session.outbox.save_state()  # or a power cut might bring it back to the ring
         self._session.outbox.release_aside(self._index)
         if self._index >= self._session.outbox.aside:
@@ -247,7 +268,7 @@ class Suspects:
         """Send the message that is due, when it is alone. Returns the window."""
         state = self._state
         waited_ms = elapsed_ms(self._session.now_ms, self._since_ms)
-        if state == _IDLE:
+        if state == _CALM:
             if self._session.outbox.aside and waited_ms >= self._minutes * _MINUTE_MS:
                 self._state = _PINGED
                 self._session.start_ping()
@@ -258,7 +279,7 @@ class Suspects:
             self._state = _HOLD
             self._send_alone()
         elif waited_ms >= self._session.response_ms:
-            self._state = _IDLE
+            self._state = _CALM
             self._postpone()
             return self._full
         elif state == _RECEIVED and not self._session.out_end:
@@ -275,14 +296,14 @@ class Suspects:
         session = self._session
         outbox = session.outbox
         if outbox.load_aside(self._index) != _OK:
-            self._state = _IDLE
+            self._state = _CALM
             self._postpone()
             return
         length = outbox.topic_length + outbox.payload_length
         if session.in_flight and not session.in_flight.has_room(length):
             return
         self._packet_id = packet_id_of(session.base + 32767)
-        session.start(session.tx, self._put(session, outbox))
+        session._start(session.tx, self._put(session, outbox))
         self._state = _AGAIN
         self._since_ms = session.now_ms
 
@@ -301,5 +322,5 @@ class Suspects:
         """PUBREL: the server has the QoS 2 message of the shelf."""
         tx = self._session.tx
         end = packets.put_header(tx, 0x62, 2)
-        self._session.start(tx, packets.put_u16(tx, end, self._packet_id))
+        self._session._start(tx, packets.put_u16(tx, end, self._packet_id))
         self._state = _RELEASED

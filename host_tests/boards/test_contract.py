@@ -13,6 +13,7 @@ import socket_link
 from fake_flash import flash_in_ram
 from fake_machine import PORTS, REPOSITORY, Bench, Filesystem, Reset
 from fake_network import RP2
+from outpost import status
 from outpost.client import Client
 from outpost.outbox import Outbox
 from outpost.session import Session
@@ -326,6 +327,23 @@ class TestContract(unittest.TestCase):
             finally:
                 socket_link.socket, socket_link._secure = kept, secure
             self.assertEqual(asked, [("broker.test", port)])
+
+    def test_on_a_desktop_a_name_without_an_address_is_dns_failed(self):
+        """getaddrinfo()'s own numbers are small and negative, as the statuses of publish() are."""
+
+        class Sockets:
+            SOCK_STREAM = 1
+
+            def getaddrinfo(self, *arguments):
+                raise OSError(-2)
+
+        kept, socket_link.socket = socket_link.socket, Sockets()
+        try:
+            with self.assertRaises(OSError) as caught:
+                socket_link.open_link({"broker_host": "broker.test"})()
+        finally:
+            socket_link.socket = kept
+        self.assertEqual(caught.exception.args[0], status.DNS_FAILED)
 
     def test_a_fault_in_the_settings_is_found_before_the_flash_is_touched(self):
         faults = (("broker_host", {"broker_host": ""}), ("sensors", {"sensors": ["no-such"]}))

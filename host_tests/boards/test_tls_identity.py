@@ -9,9 +9,10 @@ import ssl
 import pytest
 
 import make_certificates
+from collector_process import Process
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.children import free_port
-from real_broker import Observer, device, need_mosquitto, run
+from real_broker import Observer, device, need_mosquitto, run, wait_for
 from strict_server import Limits, StrictServer
 
 each = pytest.mark.parametrize("architecture", ["i386", "cpython"])
@@ -134,3 +135,18 @@ def test_alpn_is_refused_where_the_port_cannot(certificates, tmp_path):
         assert one.process.wait(60) != 0
     said = (tmp_path / DEVICE / "device.log").read_text()
     assert "key 'alpn': this MicroPython's TLS cannot send it; leave it out" in said
+
+
+def test_the_collector_proves_who_it_is_and_names_the_protocol(certificates, tmp_path):
+    """On the name, with the certificate and the protocol that the server asks for."""
+    options = ["--ca-file", "ca.pem", "--cert", "cellar.pem", "--key", "cellar.key"]
+    options = [str(certificates / one) if "." in one else one for one in options]
+    with secure_server(certificates, tls_name="localhost", alpn="x-amzn-mqtt-ca") as server:
+        where = {"host": "localhost"}
+        with Process(tmp_path, server.port, options=[*options, "--new-log"], **where) as collector:
+            wait_for(lambda: server.violations, "a handshake without the protocol")
+            assert "subscribed to" not in collector.text()
+        options += ["--alpn", "x-amzn-mqtt-ca"]
+        with Process(tmp_path, server.port, options=options, **where) as collector:
+            wait_for(lambda: "subscribed to" in collector.text(), "a subscription")
+        assert set(server.names) == {"localhost"} and set(server.violations) == {"no ALPN"}

@@ -35,7 +35,7 @@ MODES = {
     "exactly_once": "ExactlyOnceSession",
 }
 _FIXED = ("tx", "buffer", "_rx", "_note")  # buffers that must keep their size
-_NAMED_ERRORS = (-22, -23, 0)  # a connection may end in these whatever the server said
+_NAMED_ERRORS = (-22, -23, -25, -26, 0)  # a connection may end in these whatever the server said
 _FIRST_WAIT_MS, _LONGEST_WAIT_MS, _RESPONSE_MS = 250, 60_000, 10_000
 
 
@@ -46,6 +46,7 @@ class Stream:
         self.world = world
         self.written, self.incoming = bytearray(), bytearray()
         self.at = 0
+        self.moved_ms = 0  # when the client read bytes, or wrote part of a CONNECT
         self.broken = self.ended = self.closed = False
 
     def write(self, buf: Any, offset: int, length: int) -> int | None:
@@ -58,6 +59,8 @@ class Stream:
         if self.broken:
             raise OSError(104)
         length = min(length, self.world.room)
+        if length and self.world.session.state == CONNECTING:
+            self.moved_ms = self.world.now_ms
         self.written += buf[offset : offset + length]
         return length or None
 
@@ -68,6 +71,7 @@ class Stream:
         count = min(len(self.incoming) - self.at, len(buf), self.world.chunk)
         if not count:
             return 0 if self.ended else None
+        self.moved_ms = self.world.now_ms
         buf[:count] = self.incoming[self.at : self.at + count]
         self.at += count
         return count
@@ -394,7 +398,8 @@ class World:
             self.model.started(bytes(stream.written) + rest)
         require(session.state == one.state, "state %d, expected %d", session.state, one.state)
         if one.state == CONNECTING or one.ping_ms >= 0:
-            late = self.now_ms - (self.opened_ms if one.state == CONNECTING else one.ping_ms)
+            asked_ms = self.opened_ms if one.state == CONNECTING else one.ping_ms
+            late = self.now_ms - max(asked_ms, stream.moved_ms)
             require(late < _RESPONSE_MS, "no answer for %d ms, and the connection stays open", late)
 
     def _closed(self, one: Connection) -> None:

@@ -102,7 +102,13 @@ def test_the_help_imports_no_library_of_a_subcommand():
     modules = {f"outpost_tools.{name}" for name in ARGUMENTS}
     allowed = {
         f"outpost_tools.{name}"
-        for name in ("cli", "common.command_line", "common.errors", "device.arguments.options")
+        for name in (
+            "cli",
+            "common.command_line",
+            "common.errors",
+            "common.source_tree",
+            "device.arguments.options",
+        )
     }
     assert loaded <= modules | allowed and len(loaded & modules) == len(cli.SUBCOMMANDS)
 

@@ -17,7 +17,9 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
+from outpost_tools import DISTRIBUTION
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.source_tree import place
 
 SUBCOMMANDS = {  # in the order of the list: name and module
     "flash": "device.arguments.flash",
@@ -33,6 +35,7 @@ SUBCOMMANDS = {  # in the order of the list: name and module
     "mq": "mq.arguments",
     "build": "device.arguments.build",
     "demo": "demo.arguments",
+    "fetch": "fetch.arguments",
 }
 
 _DESCRIPTION = "Telemetry from MicroPython boards through flash, MQTT and Spark into a report."
@@ -46,7 +49,7 @@ examples, from a sensor to a report (a broker listens on port 1883):
 or all of that with power cuts and killed servers:
   outpost demo
 
-`outpost SUBCOMMAND --help` explains one of them.
+`outpost SUBCOMMAND --help` explains one of them. The manuals: {manuals}
 """
 
 
@@ -60,7 +63,7 @@ class _Columns(argparse.RawDescriptionHelpFormatter):
 
 def _version() -> str:
     try:
-        return version("outpost")
+        return version(DISTRIBUTION)
     except PackageNotFoundError:  # run from the source tree without having been installed
         return "unknown"
 
@@ -84,7 +87,7 @@ def build_parser(chosen: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="outpost",
         description=_DESCRIPTION,
-        epilog=_EXAMPLES,
+        epilog=_EXAMPLES.format(manuals=place() / "README.md"),
         formatter_class=_Columns,
         allow_abbrev=False,
     )

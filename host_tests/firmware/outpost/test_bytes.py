@@ -25,7 +25,8 @@ try:
             setattr(Native, name, getattr(source, name))
     IMPLEMENTATIONS.append(Native)
 except (ImportError, AttributeError, SyntaxError, ValueError):
-    if sys.implementation.name == "micropython":  # CPython alone has no machine code
+    # CPython makes no machine code, nor does MicroPython on 64-bit ARM
+    if getattr(sys.implementation, "_mpy", 0) >> 10 & 15:
         raise
 
 

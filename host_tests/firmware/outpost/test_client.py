@@ -57,12 +57,13 @@ class TestPublish(unittest.TestCase):
 
 
 class TestBackoff(unittest.TestCase):
-    def test_doubles_up_to_a_minute(self):
+    def test_doubles_up_to_a_minute_and_stays_there(self):
         least = [backoff_ms(attempt, 0) for attempt in range(1, 12)]
         most = [backoff_ms(attempt, 0xFFFF) for attempt in range(1, 12)]
         self.assertEqual(least[:3], [250, 500, 1000])
         self.assertEqual(most[:3], [499, 999, 1999])
-        self.assertTrue(max(most) <= 60_000 and least[-1] == 30_000)
+        self.assertEqual((least[6], most[6], least[7], most[7]), (16_000, 31_999, 60_000, 76_383))
+        self.assertEqual((least[10], most[10]), (least[7], most[7]))
 
     def test_jitter_stays_between_half_and_whole(self):
         for bits in range(0, 0x10000, 997):

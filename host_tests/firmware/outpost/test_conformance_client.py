@@ -164,8 +164,8 @@ class TestKeepAlive(unittest.TestCase):
         """A slow server is no fault; one that closes for want of packets would be this side's."""
         gaps = self.gaps(connected(keep_alive_s=4), 2000, False)
         self.assertTrue(max(gaps) <= 4000, gaps)
-        # 3 s of rest, and response_ms from the first PINGREQ on
-        self.assertTrue(12_900 <= sum(gaps) <= 13_200, gaps)
+        # 3 s of rest, and as long from the first PINGREQ on: 1.5 times keep alive
+        self.assertTrue(5_900 <= sum(gaps) <= 6_000, gaps)
 
     def test_keep_alive_0_sends_no_pingreq(self):
         bench = connected(keep_alive_s=0).poll(10_000)
@@ -434,7 +434,7 @@ class TestState(unittest.TestCase):
     def test_unacknowledged_messages_are_state_as_long_as_the_connection_and_beyond(self):
         bench = connected(keep_alive_s=0).publish(b"a")
         bench.sent()
-        bench.poll(20_000)
+        bench.poll(5_900)  # for 6 times response_ms the server may take its time
         self.assertEqual((bench.outbox.oldest_seq, bench.session.base), (0, 0))
         bench.say(puback(1))
         self.assertTrue(bench.client.is_drained())

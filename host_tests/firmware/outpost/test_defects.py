@@ -117,6 +117,9 @@ class TestDefectsOfOthers(unittest.TestCase):
         bench = connected()
         # each time: a connection that stood makes the next wait a short one again
         for _ in range(6):
+            for _ in range(12_500):
+                if bench.poll().stream.take() == encode("PINGREQ"):
+                    bench.stream.say(encode("PINGRESP"))
             bench.stream.ended = True
             start, links = bench.now_ms, bench.links
             while bench.links == links:
@@ -305,7 +308,7 @@ class TestWhatUsersAskFor(unittest.TestCase):
         """micropython-mqtt#54"""
         bench = connected(keep_alive_s=20).publish(*[b"%d" % number for number in range(16)])
         self.assertEqual(len(bench.sent()), 16)
-        for _ in range(60_000):  # ten minutes, the server answering pings only
+        for _ in range(5_900):  # a minute, the server answering pings only
             if bench.poll().stream.length:
                 self.assertEqual(kinds(bench), ["PINGREQ"])
                 bench.stream.say(encode("PINGRESP"))

@@ -22,8 +22,8 @@ MODULES = (
     "outpost.in_flight outpost.aio outpost.checksum "
     "outpost.client outpost.durable outpost.exactly_once outpost.memory outpost.outbox "
     "outpost.packets outpost.policies outpost.portable outpost.ram_outbox outpost.reader "
-    "outpost.publishing outpost.ram_shelf outpost.sectors outpost.session outpost.state_note "
-    "outpost.streaming outpost.subscribing outpost.suspects outpost.suspicion "
+    "outpost.ram_shelf outpost.sectors outpost.session outpost.state_note "
+    "outpost.streaming outpost.subscribing outpost.suspects "
     "station.clock station.flash_wear station.health station.station station.telemetry "
     "support.esp32_board support.rp2_board support.tls_link support.wifi support.wifi_board "
     "support.wifi_link support.dns support.ntp"
@@ -34,8 +34,8 @@ MAY = {  # set-up, and what a page says allocates
     "aio.py run", "aio.py publish", "aio.py delivered", "aio.py connected",
     "outbox.py format", "state_note.py _take_note", "exactly_once.py _take_note",  # once a boot
     "subscribing.py encode_filters", "subscribing.py subscribe",  # SUBSCRIBE does
-    "subscribing.py _start_request", "suspicion.py _load_suspects", "setting_aside.py _open_shelf",
-    "ram_shelf.py put",  # a message that is set aside
+    "subscribing.py _start_request", "session_base.py _load_suspects",
+    "ram_shelf.py put", "suspects.py refuse",  # a message that is set aside
     "tls_link.py client_context", "tls_link.py read", "wifi_board.py _pinned_blocks",  # set-up
     "wifi_board.py _open_link", "wifi_board.py _open_wifi",  # set-up
     "chip_sensors.py _one",  # set-up

@@ -12,7 +12,7 @@ import unittest
 
 import micropython
 
-from bench_client import TOPIC, Bench, confirmation
+from bench_client import TOPIC, Bench, confirmation, queued
 from fake_stream import FakeStream
 from outpost.client import Client
 from outpost.ram_outbox import RamOutbox
@@ -95,8 +95,16 @@ class TestHeap(unittest.TestCase):
         self.check("publish, broker mode", Loop("broker").turn)
 
     def test_qos_1_publish_with_outbox_and_puback_collector_mode(self):
-        loop = Loop("collector")
         word = bytearray(confirmation("0000000000"))
+        self.check("publish, collector mode", self.confirmed_turn(Loop("collector"), word))
+
+    def test_qos_1_publish_with_outbox_and_puback_queued_confirmations(self):
+        """Each confirmation gets its PUBACK."""
+        word = bytearray(queued("0000000000", 7))
+        self.check("publish, queued confirmations", self.confirmed_turn(Loop("queued"), word))
+
+    def confirmed_turn(self, loop, word):
+        """Loop.turn() until the outbox is empty. word: with ten digits for the number."""
 
         def turn():
             if not loop.turn():
@@ -109,7 +117,7 @@ class TestHeap(unittest.TestCase):
             loop.poll()
             return loop.client.is_drained()
 
-        self.check("publish, collector mode", turn)
+        return turn
 
     def test_collectors_word(self):
         loop = Loop("collector")

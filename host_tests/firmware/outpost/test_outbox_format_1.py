@@ -44,13 +44,13 @@ class TestFormat1(unittest.TestCase):
         flash = flash_in_ram(5, 256, IMAGE)
         outbox, seen = mounted(flash), set()
         for number in range(130, 400):
-            outbox.discard_through(number - 60)
-            self.assertEqual(outbox.append(b"t", b"%04d" % number, 4), status.OK)
+            outbox.discard_through(number - 30)
+            self.assertEqual(outbox.append(b"t", b"%04d" % number + bytes(296), 300), status.OK)
             seen.add(frozenset(versions(flash)))
             if number % 20 == 0:
                 outbox = mounted(flash)
         self.assertEqual(seen, {frozenset({1}), frozenset({1, 2}), frozenset({2})})
-        self.assertEqual(sorted(contents(mounted(flash))), list(range(340, 400)))
+        self.assertEqual(sorted(contents(mounted(flash))), list(range(370, 400)))
 
     def test_cuts_while_it_is_drained_and_appended_to_lose_nothing(self):
         for seed in range(CUTS):

@@ -122,10 +122,19 @@ class TestConnection(unittest.TestCase):
         self.assertEqual(written(one), b"")
         one.now_ms = one.check_ms = 7515  # the next tick
         self.assertEqual(written(one), PINGREQ)
-        one.now_ms = 7515 + 9999
+        one.now_ms = 7515 + 7499
         self.assertFalse(one.settle(True))
-        one.now_ms = 7515 + 10_000
-        self.assertTrue(one.settle(True))
+        one.now_ms = 7515 + 7500
+        self.assertEqual(one.settle(True), status.TIMED_OUT)
+
+    def test_of_a_long_keep_alive_response_ms_is_what_a_missing_answer_may_take(self):
+        one = connected(keep_alive_s=600)
+        one.now_ms = one.check_ms = 450_000
+        self.assertEqual(written(one), PINGREQ)
+        one.now_ms += 9_999
+        self.assertFalse(one.settle(True))
+        one.now_ms += 1
+        self.assertEqual(one.settle(True), status.TIMED_OUT)
 
     def test_pingresp_in_time_keeps_it(self):
         one = connected(keep_alive_s=10)

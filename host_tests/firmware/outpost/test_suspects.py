@@ -3,11 +3,16 @@ answers after a round trip, and ends connections as it is told to."""
 
 import unittest
 
-from bench_client import split
+from bench_client import STREAM, WORD, confirmation, split
+from fake_flash import flash_in_ram
 from outpost import status
 from outpost.client import Client
+from outpost.durable import DurableSession
+from outpost.exactly_once import ExactlyOnceSession
+from outpost.outbox import Outbox
 from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
+from outpost.state_note import NotedOutbox
 from outpost.subscribing import SubscribingSession
 
 CONNACK = b"\x20\x02\x01\x00"
@@ -181,14 +186,14 @@ class TestSetAside(unittest.TestCase):
         world.run(120, lambda: not world.outbox.aside)
         world.run(1)
         self.assertEqual((world.outbox.aside, world.session.window), (0, 16))
-        self.assertEqual((world.payloads()[-1], world.session._suspects), (b"bad", None))
+        self.assertEqual((world.payloads()[-1], world.session.suspects), (b"bad", None))
 
     def test_no_more_than_four_without_an_acknowledgement(self):
         """A server that ends the connection on whatever is published, but answers pings."""
         world = World(rejects=lambda *_: True).publish(*numbered(10))
         world.run(3600)
         self.assertEqual((world.outbox.aside, len(world.got)), (4, 0))
-        self.assertEqual(world.session._suspects.status, status.BLOCKED)
+        self.assertEqual(world.session.suspects.status, status.BLOCKED)
         world.rejects = lambda *_: False
         world.run(300, lambda: world.client.is_drained() and not world.outbox.aside)
         self.assertEqual(sorted(set(world.payloads())), sorted(numbered(10)))
@@ -198,7 +203,7 @@ class TestSetAside(unittest.TestCase):
         world.outbox.set_aside = lambda seq: status.FULL
         world.publish(b"bad", b"1").run(120)
         self.assertEqual((world.outbox.oldest_seq, world.outbox.aside), (0, 0))
-        self.assertEqual(world.session._suspects.status, status.FULL)
+        self.assertEqual(world.session.suspects.status, status.FULL)
 
     def test_a_server_that_ends_every_connection_at_once_has_nothing_set_aside(self):
         for rtt_ms in (5, 50, 400):
@@ -313,6 +318,136 @@ class TestEverySession(unittest.TestCase):
             self.assertEqual((world.session.refused, world.outbox.aside), (1, 0))
             self.assertTrue(world.client.is_connected() and world.client.is_drained())
             self.assertTrue(world.links <= 10, world.links)
+
+
+def on_flash(kind=Outbox, blocks=8):
+    outbox = kind(flash_in_ram(blocks, 256))
+    assert outbox.format(STREAM) == status.OK
+    return outbox
+
+
+def again(outbox):
+    """After a reset."""
+    fresh = type(outbox)(outbox._device)
+    assert fresh.mount() == status.OK
+    return fresh
+
+
+class Collector(World):
+    """Broker and collector: what it took is durable, and confirmed up to the first number that is
+    missing and that the board may still hold. The payload: number, and the oldest held."""
+
+    def __init__(self, outbox, **options):
+        self.durable, self.floor, self.rounds = set(), 0, 0
+        World.__init__(self, DurableSession, outbox, topic=WORD, timeout_ms=2000, **options)
+
+    def publish(self, *words):
+        for word in words:
+            held, seq = self.outbox.oldest_seq, self.outbox.next_seq
+            payload = b"%s %d %d" % (word, seq, held)
+            assert self.client.publish(b"t", payload, len(payload)) == status.OK
+        return self
+
+    def _take(self, first, body, packet):
+        answer = World._take(self, first, body, packet)
+        if answer:
+            _, seq, held = self.got[-1][1].split(b" ")
+            self.durable.add(int(seq))
+            self.floor = max(self.floor, int(held))
+        return answer
+
+    def _serve(self, packet):
+        World._serve(self, packet)
+        through = self.floor
+        while through in self.durable:
+            through += 1
+        if through and self.client.is_connected():
+            self.queue.append((self.now_ms + self.rtt_ms, confirmation(through - 1)))
+
+
+class TestOnFlash(unittest.TestCase):
+    def test_broker_mode_over_a_reset(self):
+        outbox = on_flash()
+        world = World(Session, outbox, is_bad).publish(b"1", b"bad", b"2", b"3")
+        world.run(60, world.client.is_drained)
+        self.assertEqual(world.shelf(), [b"bad"])
+        outbox = again(outbox)  # before a record said that it was freed: both have it
+        self.assertEqual((outbox.aside, outbox.is_aside(1)), (1, True))
+        world = World(Session, outbox, is_bad)
+        world.run(30)
+        self.assertTrue(world.client.is_drained() and world.client.is_connected())
+        self.assertEqual((world.links, world.shelf()), (1, [b"bad"]))
+        world.rejects = lambda *_: False
+        world.run(120, lambda: not outbox.aside)
+        self.assertEqual((world.payloads()[-1], again(outbox).aside), (b"bad", 0))
+
+    def test_collector_mode_the_confirmations_go_on_past_it(self):
+        outbox = on_flash()
+        world = Collector(outbox, rejects=is_bad)
+        world.publish(b"a", b"bad", b"b", b"c").run(60, lambda: outbox.aside)
+        world.run(20)
+        for _ in range(5):
+            world.publish(b"more").run(20)
+        self.assertTrue(world.client.is_drained())
+        self.assertEqual((world.shelf(), outbox.aside), ([b"bad 1 0"], 1))
+        self.assertEqual(world.durable, set(range(9)) - {1})
+        outbox.save_state()
+        outbox = again(outbox)
+        self.assertEqual((outbox.aside, outbox.oldest_seq), (1, outbox.next_seq))
+        durable, world = world.durable, Collector(outbox)
+        world.run(120, lambda: not outbox.aside)
+        self.assertEqual((world.durable | durable, world.links), (set(range(9)), 1))
+
+    def test_collector_mode_over_a_bad_network(self):
+        outbox = on_flash()
+        world = Collector(outbox, life_ms=3000, rtt_ms=200)
+        for _ in range(40):
+            world.publish(b"x", b"y").run(2)
+        world.life_ms = 0
+        world.run(60)
+        world.publish(b"z").run(60, world.client.is_drained)
+        self.assertEqual((outbox.aside, world.client.is_drained()), (0, True))
+
+    def test_qos_2_and_again_with_four_packets(self):
+        outbox = on_flash(NotedOutbox)
+        world = World(ExactlyOnceSession, outbox, is_bad)
+        for payload in (b"1", b"bad", b"2"):
+            self.assertEqual(world.client.publish(b"t", payload, len(payload), 2), status.OK)
+        world.run(60, world.client.is_drained)
+        self.assertEqual((world.shelf(), world.payloads()), ([b"bad"], [b"1", b"2"]))
+        world.rejects = lambda *_: False
+        world.run(120, lambda: not outbox.aside)
+        self.assertEqual(world.payloads(), [b"1", b"2", b"bad"])
+        firsts = [first for _, first, body in world.packets[-3:]]
+        self.assertEqual((firsts[-2:], outbox.aside), ([0x34, 0x62], 0))
+
+    def test_refused_by_the_servers_word(self):
+        """MQTT 5: a reason code in PUBACK. One in the middle of the window, and the oldest."""
+        outbox = on_flash()
+        world = World(Session, outbox)
+        world._take = lambda *_: b""
+        world.publish(*numbered(4)).run(1)
+        for seq in (2, 0):
+            assert world.session._load_suspects()
+            self.assertEqual(world.session.suspects.refuse(seq), status.OK)
+        self.assertEqual((outbox.oldest_seq, outbox.aside), (1, 2))
+        self.assertEqual(sorted(world.shelf()), [b"0", b"2"])
+        world.queue.append((0, b"\x40\x02\x00\x02\x40\x02\x00\x04"))
+        world.run(1)
+        self.assertTrue(world.client.is_drained())
+
+    def test_a_shelf_without_memory_postpones(self):
+        world = World(Session, on_flash(), is_bad).publish(b"bad", b"1")
+
+        def no_memory(seq):
+            raise MemoryError()
+
+        world.outbox.set_aside = no_memory
+        world.run(120)
+        self.assertEqual((world.outbox.aside, world.outbox.oldest_seq), (0, 0))
+        del world.outbox.set_aside
+        world.run(200, world.client.is_drained)
+        self.assertEqual((world.shelf(), world.payloads()), ([b"bad"], [b"1"]))
 
 
 if __name__ == "__main__":

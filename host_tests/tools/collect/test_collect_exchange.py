@@ -333,3 +333,23 @@ def test_rubbish_is_no_statement(change):
     assert node.exchange.refused == 7
     node.hear("x", json.dumps(good).encode(), 0.0)
     assert node.durable.confirmation("b1") == b"0badcafe 9"
+
+
+def test_no_statement_is_longer_than_brokers_take():
+    """AWS IoT closes the connection on 128 KiB, mosquitto drops what exceeds its limit: a stream
+    with many gaps, and many streams, are said in parts.
+    """
+    speaker, listener = Node("c1"), Node("c2")
+    for seq in range(0, 20_000, 2):
+        speaker.store(Key("gaps", STREAM, seq, 0))
+    for number in range(3000):
+        speaker.store(Key(f"device-with-a-long-name-{number:05d}", STREAM, 7, 0))
+    statements = list(speaker.exchange.due(1.0, everything=True))
+    assert max(map(len, statements)) < 128 << 10
+    for number, statement in enumerate(statements):
+        assert json.loads(statement)["begins"] is (number == 0)
+        listener.hear("c1", statement, 1.0)
+    assert listener.durable._streams["gaps"][STREAM].others == {
+        "c1": [[seq, seq] for seq in range(0, 20_000, 2)]
+    }
+    assert listener.durable.stream_count() == 3001

@@ -316,7 +316,7 @@ def test_tls_password_and_rights_of_the_recommended_configuration(tmp_path, secu
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
     [
-        ({"ca": "other-ca"}, "certificate verify failed"),
+        ({"ca": "other-ca"}, "its certificate does not verify"),
         ({"host": "127.0.0.2"}, "mismatch"),
         ({"password": "x"}, "refused"),
     ],

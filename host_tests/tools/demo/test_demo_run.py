@@ -1,12 +1,14 @@
 # cpython-only: tests a desktop tool
 """The demo around its judge: plan of disasters, folder, bad arguments, copies on the wire."""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +17,9 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.common.interpreters import find_mosquitto
 from outpost_tools.demo import disasters, wire
 from outpost_tools.demo import run as demo_run
-from outpost_tools.demo.disasters import SHORTEST_RUN_S
+from outpost_tools.demo.disasters import SHORTEST_RUN_S, Disaster
+from outpost_tools.demo.progress import Progress
+from outpost_tools.demo.stage import Stage
 
 
 @pytest.mark.parametrize("seconds", [SHORTEST_RUN_S, 30, 300])
@@ -154,3 +158,31 @@ def test_an_interrupted_demo_leaves_no_process(tmp_path, number):
         demo.kill()
         demo.stderr.close()
     assert processes_of(out) == []
+
+
+class SlowStage(Stage):
+    """Without processes: each disaster takes longer than the rest of the run."""
+
+    def __init__(self):
+        self._seconds, self._progress, self.struck = 0.3, Progress(), []
+        self.fleet = SimpleNamespace(boards=[], failures=[])
+
+    async def _strike(self, disaster):
+        await asyncio.sleep(0.3)
+        self.struck.append(disaster.what)
+
+    def _check(self):
+        pass
+
+    def _line(self):
+        return ""
+
+
+def test_a_slow_disaster_does_not_keep_the_next_ones_from_happening():
+    """Three nodes of NATS may take 10 s to elect who leads; the collector must come back all the
+    same, or the boards never drain.
+    """
+    stage = SlowStage()
+    plan = [Disaster(0.0, "kill_broker"), Disaster(0.1, "start_broker")]
+    asyncio.run(stage.play([*plan, Disaster(0.2, "start_collector")]))
+    assert stage.struck == ["kill_broker", "start_broker", "start_collector"]

@@ -21,7 +21,7 @@ from outpost_tools.common import children
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.message import decode
-from outpost_tools.device import connection, kinds, payload, selftest
+from outpost_tools.device import connection, kinds, payload, progress, selftest
 from paths import REPOSITORY
 from real_broker import Observer, need_mosquitto, wait_for
 
@@ -216,7 +216,7 @@ def test_a_program_of_the_users_own_is_not_overwritten(name, rig, tmp_path):
     assert (
         f"/{name} on the board is not Outpost's" in rig.err
         and "--replace" in rig.err
-        and rig.err.count("\n") == 1
+        and rig.err.count("outpost: ") == 1
     )
     assert rig.hashes() == before
     assert rig.outpost("flash", "--no-link", "--replace") == 0, rig.err
@@ -364,6 +364,49 @@ def test_a_slow_board_is_flashed_with_the_defaults(rig):
         rig.outpost("flash", "--settings", settings_file(rig, outbox_blocks=64), "--no-link") == 0
     ), rig.err
     assert rig.row("outbox") == "64 blocks, pinned now; empty"
+
+
+# --- What is said meanwhile ---
+
+
+def test_each_step_is_said_when_it_begins(rig):
+    """Where nobody looks at a bar, too."""
+    port = children.free_port()
+    settings = settings_file(rig, broker_port=port)
+    assert rig.outpost("flash", "--settings", settings, "--link-timeout", 2) == 1
+    lines = rig.err.splitlines()
+    assert re.match(r"\[  0\.\d s\] /dev/\S+: stopping the board's program$", lines[0])
+    steps = [line.partition("] ")[2] for line in lines]
+    order = (
+        "compiling",
+        "comparing",
+        "copying",
+        "self-test",
+        "waiting until",
+        "restart",
+    )
+    found = [next(n for n, step in enumerate(steps) if word in step) for word in order]
+    assert found == sorted(found)
+    assert any("not let in yet: ECONNREFUSED" in step for step in steps), steps
+    assert "nothing listens at 'broker_host', 'broker_port'" in rig.err
+
+
+def test_progress_without_a_terminal_is_lines_now_and_then(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    shown = progress.Progress()
+    with shown.bar("copying", "B") as show:
+        for done in range(0, 101, 10):
+            show(done, 100)
+            now[0] += 2.0
+    shown.note("same")
+    shown.note("same")
+    assert capsys.readouterr().err.splitlines() == [
+        "[  6.0 s] copying: 30 %",
+        "[ 12.0 s] copying: 60 %",
+        "[ 18.0 s] copying: 90 %",
+        "[ 22.0 s] same",
+    ]
 
 
 # --- Cut off ---
@@ -538,7 +581,7 @@ def test_no_room(tmp_path, tree):  # noqa: F811
         assert (
             "'outbox_blocks'" in rig.err
             and "16 of them for the outbox" in rig.err
-            and rig.err.count("\n") == 1
+            and rig.err.count("outpost: ") == 1
         )
         assert rig.image.read_bytes() == before
 

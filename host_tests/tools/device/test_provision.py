@@ -313,13 +313,20 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    """Answers of an earlier test, or of who runs the tests, are not offered."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
 def ask(monkeypatch, capsys, answers, secrets, *words):
     asked = []
     monkeypatch.setattr(sys, "stdin", Terminal("".join(f"{one}\n" for one in answers)))
     monkeypatch.setattr(
         getpass, "getpass", lambda question: asked.append(question) or secrets.pop(0)
     )
-    return *provision(capsys, "--board", "RPI_PICO_W", *words), asked
+    board = [] if "--board" in words else ["--board", "RPI_PICO_W"]
+    return *provision(capsys, *board, *words), asked
 
 
 ANSWERS = [
@@ -330,7 +337,6 @@ ANSWERS = [
     "",
     "board",
     "ca.pem",
-    "",
     "",
     "60000",
     "temperature, adc@26",
@@ -357,15 +363,101 @@ def test_answers_become_settings(folder, monkeypatch, capsys):
     assert status == 2 and "File exists" in err
 
 
-def test_a_bad_answer_is_one_line(folder, monkeypatch, capsys):
-    status, out, err, _ = ask(monkeypatch, capsys, ANSWERS[:9] + ["0", "", ""], [SECRET, ""])
-    assert (
-        status == 2
-        and "key 'interval_ms' must be 1 to" in err.splitlines()[-1]
-        and SECRET not in out + err
-    )
-    status, _, err, _ = ask(monkeypatch, capsys, ANSWERS[:2], [SECRET])
-    assert status == 2 and "the answers ended" in err
+def kept(capsys, monkeypatch, answers, secrets):
+    """What a settings file of these answers holds, and what was said meanwhile."""
+    path = Path("kept.toml")
+    path.unlink(missing_ok=True)
+    status, out, err, _ = ask(monkeypatch, capsys, answers, secrets, "--save", path)
+    assert status == 0, err
+    assert not any(secret in out + err for secret in (SECRET, SHORT))
+    return tomllib.loads(path.read_text()), err
+
+
+SHORT = "tooshrt"
+WRONG = {  # key: an answer that does not do, and what is said of it; in the order of the questions
+    "device_id": ("two words", "That may hold A-Z a-z 0-9 _ . - only, not ' '."),
+    "wifi_ssid": ("", "That is needed."),
+    "wifi_country": ("Germany", "That must be of length 0 to 2, not 7."),
+    "broker_host": ("mqtt://10.0.0.1", "That must be a name or an address alone, without mqtt://"),
+    "broker_port": ("70000", "That must be 1 to 65535, not 70000."),
+    "user": ("x" * 65, "That must be of length 0 to 64, not 65."),
+    "ca_file": ("nowhere.pem", "That names 'nowhere.pem', which cannot be read: No such file"),
+    "client_cert_file": ("client.key", "That names 'client.key', which"),
+    "interval_ms": ("fast", "That must be a whole number, not 'fast'."),
+    "sensors": ("radar", "That names 'radar', which this board has not; known: "),
+    "connect_every": ("0", "That must be 1 to 10000, not 0."),
+}
+
+
+def test_an_answer_that_does_not_do_is_asked_for_again_at_once(folder, monkeypatch, capsys):
+    """With a mistake at every question, the settings are those without one."""
+    monkeypatch.chdir(folder)
+    good, _ = kept(capsys, monkeypatch, ANSWERS, [SECRET, "pass" + SECRET])
+    answers = [
+        text for key, one in zip(WRONG, ANSWERS, strict=True) for text in (WRONG[key][0], one)
+    ]
+    found, err = kept(capsys, monkeypatch, answers, [SHORT, SECRET, "pass" + SECRET])
+    assert found == good
+    assert "That must have 8 to 63 characters" in err
+    for key in WRONG:
+        assert WRONG[key][1] in err, key
+    assert err.count("That ") == len(WRONG) + 1
+
+
+def test_a_certificate_is_followed_by_its_own_key(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    files = ["ca.pem", "client.pem", "", "ca.pem", "client.key"]
+    answers = [*ANSWERS[:6], *files, *ANSWERS[8:]]
+    found, err = kept(capsys, monkeypatch, answers, [SECRET, ""])
+    assert (found["client_cert_file"], found["client_key_file"]) == ("client.pem", "client.key")
+    assert "That is needed." in err and "That names 'ca.pem'" in err
+
+
+def test_one_can_go_back(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    answers = ["kitchn", "<", "kitchen", "Home", "DE", "192.168.1.9", "<", "192.168.1.10"]
+    found, _ = kept(capsys, monkeypatch, answers + ANSWERS[4:], [SECRET, "pass" + SECRET])
+    assert (found["device_id"], found["broker_host"]) == ("kitchen", "192.168.1.10")
+
+
+def test_answers_are_offered_again_after_whatever_broke_off(folder, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(folder)
+    status, _, err, _ = ask(monkeypatch, capsys, ANSWERS[:4], [SECRET])
+    assert status == 2 and "the answers ended" in err and err.count("outpost:") == 1
+    (draft,) = (tmp_path / "state" / "outpost").iterdir()
+    assert draft.stat().st_mode & 0o777 == 0o600 and SECRET not in draft.read_text()
+    assert ask(monkeypatch, capsys, ANSWERS, [SECRET, "pass" + SECRET])[0] == 0
+    # Enter takes what stands in brackets, - is for none; passwords are asked for again
+    answers = ["", "", "", "", "", "", "", "", "", "", "-"]
+    found, err = kept(capsys, monkeypatch, answers, [SECRET, "pass" + SECRET])
+    assert "[192.168.1.10]" in err and "[temperature, adc@26]" in err
+    assert found["sensors"] == ["temperature", "adc@26"] and found["interval_ms"] == 60000
+    assert "connect_every" not in found and found["password"] == "pass" + SECRET
+    assert not draft.exists(), "the file has them"
+
+
+def test_the_port_and_the_file_to_save_to_are_looked_at_before_the_questions(
+    folder, monkeypatch, capsys
+):
+    """Else all answers would be given for nothing."""
+    status, _, err, asked = ask(monkeypatch, capsys, ANSWERS, [SECRET, ""], "--port", NO_PORT)
+    assert status == 2 and "no such port" in err and "Wi-Fi" not in err and asked == []
+    there = folder / "there.toml"
+    there.touch()
+    status, _, err, asked = ask(monkeypatch, capsys, ANSWERS, [SECRET, ""], "--save", there)
+    assert status == 2 and "File exists" in err and "Wi-Fi" not in err and asked == []
+    there.unlink()
+
+
+def test_a_board_that_has_the_answers_ends_the_draft(rig, folder, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(folder)
+    drafts = tmp_path / "state" / "outpost"
+    words = ["--board", "RIG", "--port", rig.port]
+    answers = ["rig-1", "127.0.0.1", "", "", "", "", "", ""]
+    status, out, err, _ = ask(monkeypatch, capsys, answers, [], *words)
+    assert status == 0, err
+    assert "written: /settings.json" in out
+    assert list(drafts.iterdir()) == []
 
 
 def test_nobody_to_ask(folder, monkeypatch, capsys):

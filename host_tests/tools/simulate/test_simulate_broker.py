@@ -1,26 +1,62 @@
 # cpython-only: tests a desktop tool
-"""The brokers of tests and demo: both keep an absent collector's messages; both come back on their
-port.
+"""The brokers of tests and demo: all keep an absent collector's messages, and come back on their
+port; three nodes of NATS are one broker.
 """
 
 import importlib.util
+import os
 import socket
 import time
 
 import paho.mqtt.client as mqtt
 import pytest
 
-from outpost_tools.common.broker import ANY_USER, KINDS, Broker, BrokerError
-from outpost_tools.common.interpreters import find_mosquitto
+from outpost_tools.common import nats
+from outpost_tools.common.broker import ANY_USER, Broker, BrokerError, open_broker
+from outpost_tools.common.interpreters import find_mosquitto, find_nats
 
 
-@pytest.fixture(params=KINDS)
+def opened(kind, folder):
+    here = {"mosquitto": find_mosquitto, "nats": find_nats, "nats3": find_nats}.get(
+        kind, lambda: importlib.util.find_spec("amqtt")
+    )
+    if not here():
+        pytest.skip(f"missing: {kind}; run `make setup`")
+    return open_broker(kind, folder)
+
+
+@pytest.fixture(params=["mosquitto", "amqtt", "nats"])
 def broker(request, tmp_path):
-    here = find_mosquitto() if request.param == "mosquitto" else importlib.util.find_spec("amqtt")
-    if not here:
-        pytest.skip(f"missing: {request.param}; run `make setup`")
-    with Broker(request.param, tmp_path / "broker") as broker:
+    with opened(request.param, tmp_path / "broker") as broker:
         yield broker
+
+
+def test_three_nodes_answer_while_one_of_them_is_dead(tmp_path):
+    """Each is struck in its turn, and start() brings it back."""
+    if os.environ.get("BROKERS") != "all":
+        pytest.skip("optional: three nodes take half a minute; `make brokers` runs them")
+    with opened("nats3", tmp_path) as cluster:
+        assert [node.is_running for node in cluster.nodes] == [True] * 3
+        for dead in (0, 1):
+            cluster.strike()
+            assert [node.is_running for node in cluster.nodes].index(False) == dead
+            disconnect(connect(cluster, f"someone-{dead}"))
+            cluster.start()
+        assert all(node.is_running for node in cluster.nodes)
+    assert not any(node.is_running for node in cluster.nodes)
+
+
+def test_the_recommended_configuration_of_nats_is_what_runs(tmp_path):
+    """With other names and addresses; one node has nothing of a cluster."""
+    recommended = nats.RECOMMENDED.read_text()
+    one = nats.configuration(tmp_path, "nats-1", 1884, [])
+    three = nats.configuration(tmp_path, "nats-2", 1884, [7001, 7002, 7003])
+    for line in ('ack_wait: "5s"', "max_ack_pending: 1024", 'sync_interval: "2m"'):
+        assert line in recommended and line in one and line in three
+    assert 'listen: "127.0.0.1:1884"' in one and f'store_dir: "{tmp_path}"' in one
+    assert "  stream_replicas: 3" in three and "  stream_replicas: 3" not in one
+    assert "cluster {" in three and "cluster {" not in one
+    assert 'routes: ["nats-route://127.0.0.1:7002", "nats-route://127.0.0.1:7003"]' in three
 
 
 def connect(broker, name, received=None):

@@ -8,6 +8,7 @@ durable.py    message keys -> "durable up to seq N"; pure
 exchange.py   several collectors: what each says to the others, who confirms, why it is safe; pure
 confirm.py    when a confirmation is due; pure
 place.py      is this disk the newest of its id? the broker remembers how far it went
+shares.py     has the broker shared subscriptions?
 loop.py       the order: take, append, fsync, PUBACK, confirm
 metrics.py    what is counted: the line on stderr, Prometheus' text format
 """

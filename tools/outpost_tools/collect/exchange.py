@@ -54,8 +54,11 @@ LIVE_S = 7.0
 # they did.
 SETTLE_S = 1.0
 ASK_AGAIN_S = 1.0
-# Of streams in one statement; about 100 KB, below the broker's limit for a message.
-STREAMS_AT_ONCE = 1000
+# Of one statement, about. AWS IoT closes the connection on more than 128 KiB; mosquitto drops what
+# exceeds its limit without a word.
+STATEMENT_BYTES = 100_000
+_STREAM_BYTES = 75  # of a stream without its ranges: names, base, brackets
+_RANGE_BYTES = 22
 
 
 @dataclass(slots=True)
@@ -191,10 +194,8 @@ class Exchange:
         if not (news or full or ask or now - self._said_at >= HEARTBEAT_S):
             return
         self._said_at = now
-        for at in range(0, max(len(news), 1), STREAMS_AT_ONCE):
-            yield self._statement(
-                news[at : at + STREAMS_AT_ONCE], begins=full and at == 0, fresh=not full, ask=ask
-            )
+        for number, part in enumerate(_parts(news)):
+            yield self._statement(part, begins=full and number == 0, fresh=not full, ask=ask)
 
     def wait_s(self, now: float) -> float:
         """Seconds until due() may have something to say."""
@@ -219,6 +220,25 @@ class Exchange:
         ]
         number, self._number = self._number, self._number + 1
         return _encode({"life": self._life, "number": number, **more, "streams": streams})
+
+
+def _parts(news: list[News]) -> Iterator[list[News]]:
+    """The news in portions for one statement each, at least one; a stream may be in several."""
+    part: list[News] = []
+    room = STATEMENT_BYTES
+    for one in news:
+        ranges = one.ranges
+        while True:
+            count = max((room - _STREAM_BYTES) // _RANGE_BYTES, 0)
+            if count >= len(ranges) or room == STATEMENT_BYTES:
+                part.append(one._replace(ranges=ranges[:count]))
+                room -= _STREAM_BYTES + _RANGE_BYTES * min(count, len(ranges))
+                ranges = ranges[count:]
+                if not ranges:
+                    break
+            yield part
+            part, room = [], STATEMENT_BYTES
+    yield part
 
 
 def _encode(statement: dict[str, Any]) -> bytes:

@@ -290,17 +290,17 @@ class Collector:
         except OSError as error:
             self._say(f"cannot seal in {self._log.directory}: {error}; the next start will")
             return 1
-        self._sum_up()
+        self._sum_up(last=True)
         return 0
 
-    def _sum_up(self) -> None:
+    def _sum_up(self, *, last: bool = False) -> None:
         metrics, durable = self._metrics, self._log.durable
         metrics.connected.set(self._link.connected)
         metrics.socket_bytes.set(self._link.unread_bytes)
         metrics.unsealed_bytes.set(self._log.unsealed_bytes)
         metrics.unconfirmed.set(durable.unconfirmed())
         metrics.streams.set(durable.stream_count())
-        metrics.sum_up(connected=self._link.connected, quiet=self._quiet)
+        metrics.sum_up(connected=self._link.connected, quiet=self._quiet, last=last)
 
     def _say(self, text: str) -> None:
         print(f"{self._log.collector}: {text}", file=sys.stderr, flush=True)

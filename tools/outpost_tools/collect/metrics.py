@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 from outpost_tools.common.errors import ToolError
 
 STATS_INTERVAL_S = 5.0
+SAME_AGAIN_S = 600.0
 _FSYNC_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
@@ -45,6 +46,8 @@ class Metrics:
         self._fsync_s = 0.0
         self._shown = 0
         self._shown_at = time.monotonic()
+        self._said: tuple[int, bool] | None = None  # of the last line
+        self._said_at = 0.0
 
     def serve(self, port: int) -> None:
         """On loopback, in a thread of the library's. Raises ToolError."""
@@ -68,14 +71,19 @@ class Metrics:
     def is_due(self) -> bool:
         return time.monotonic() - self._shown_at >= STATS_INTERVAL_S
 
-    def sum_up(self, *, connected: bool, quiet: bool) -> None:
-        """The rate since the last time, and the line."""
+    def sum_up(self, *, connected: bool, quiet: bool, last: bool = False) -> None:
+        """The rate since the last time, and the line: not the same again within ten minutes.
+
+        last: the line in any case.
+        """
         now = time.monotonic()
         rate = (self._total - self._shown) / max(now - self._shown_at, 1e-3)
         self._rate.set(rate)
         self._shown, self._shown_at = self._total, now
-        if quiet:
+        is_news = (self._total, connected) != self._said or now - self._said_at >= SAME_AGAIN_S
+        if quiet or not (is_news or last):
             return
+        self._said, self._said_at = (self._total, connected), now
         sync_ms = 1000 * self._fsync_s / max(self._commits, 1)
         text = (
             f"{self._total} messages stored, {rate:.0f}/s, {self._commits} commits of "

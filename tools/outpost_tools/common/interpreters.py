@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -21,12 +22,51 @@ from pathlib import Path
 
 from outpost_tools.common.errors import ToolError
 
-ARCHITECTURES = ("amd64", "i386", "armhf")
-# armhf needs qemu, so it is checked where it was asked for
-REQUIRED_ARCHITECTURES = (
-    "amd64",
-    "i386",
-)
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What one kind of machine runs, by Debian's names of architectures.
+
+    required: what `make setup` wants, 64-bit first. fast: what boards are simulated on, best first
+    (32-bit: integers of 2^30 and above take heap there, as on a board). lacks: what falls away, for
+    people; "": nothing.
+    """
+
+    architecture: str
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    fast: tuple[str, ...]
+    lacks: str = ""
+
+
+_MACHINES = {
+    "x86_64": Machine("amd64", ("amd64", "i386"), ("armhf",), ("i386", "amd64")),
+    # a Raspberry Pi 3 or newer; its kernel runs 32-bit programs too, others may not
+    "aarch64": Machine(
+        "arm64",
+        ("arm64",),
+        ("armhf",),
+        ("armhf", "arm64"),
+        "without x86: tests on 32-bit x86 MicroPython and on the emulated RP2040 are left out",
+    ),
+}
+_SAME = {"amd64": "x86_64", "arm64": "aarch64"}  # what other systems call them
+
+
+def machine(name: str | None = None) -> Machine | None:
+    """The kind of machine with this name (platform.machine()'s); None where no programs are known
+    for it. Default: this machine."""
+    name = name or platform.machine()
+    return _MACHINES.get(_SAME.get(name, name))
+
+
+KNOWN = ("amd64", "i386", "armhf", "arm64")
+_HERE = machine() or _MACHINES["x86_64"]
+ARCHITECTURES = _HERE.required + _HERE.optional
+REQUIRED_ARCHITECTURES = _HERE.required
+OPTIONAL_ARCHITECTURES = _HERE.optional
+# what set-up fetches unasked: not what runs under an emulator
+DEFAULT_ARCHITECTURES = tuple(name for name in ARCHITECTURES if name in _HERE.fast)
 OLDEST_MICROPYTHON = (1, 25)
 _PROBE_TIMEOUT_S = (
     20  # an interpreter starts in 10 ms; under qemu on a busy machine in less than 2 s
@@ -38,10 +78,21 @@ _PROBE = """
 import sys
 m = sys.implementation
 version = ".".join(str(n) for n in m.version[:3])
-print(m.name, version, 64 if sys.maxsize > 0x7FFFFFFF else 32, getattr(m, "_mpy", 0) >> 10 & 15)
+try:
+    import platform
+    text = platform.platform().replace(" ", "")
+except ImportError:
+    text = ""
+bits = 64 if sys.maxsize > 0x7FFFFFFF else 32
+print(m.name, version, bits, getattr(m, "_mpy", 0) >> 10 & 15, text or "-")
 """
 _MPY_ARCHITECTURES = {1: "i386", 2: "amd64"} | dict.fromkeys(range(3, 9), "armhf")
-_TITLES = {"i386": "x86 (i386)", "amd64": "x86-64 (amd64)", "armhf": "ARM (armhf)"}
+_TITLES = {
+    "i386": "x86 (i386)",
+    "amd64": "x86-64 (amd64)",
+    "armhf": "ARM (armhf)",
+    "arm64": "ARM (arm64)",
+}
 _NAMES = {"micropython": "MicroPython", "cpython": "CPython"}
 
 
@@ -84,12 +135,14 @@ def _probe(command: tuple[str, ...]) -> Interpreter | str:
             timeout=_PROBE_TIMEOUT_S,
             check=True,
         )
-        name, version, bits, mpy = done.stdout.split()
+        name, version, bits, mpy, text = done.stdout.split()
     except subprocess.CalledProcessError as error:
         return (error.stderr.strip().splitlines() or [f"exit status {error.returncode}"])[-1]
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
         return str(error)
     architecture = _MPY_ARCHITECTURES.get(int(mpy), "")
+    if not architecture and name == "micropython" and "-aarch64-" in text:
+        architecture = "arm64"  # MicroPython makes no machine code for it
     return Interpreter(
         name, tuple(int(part) for part in version.split(".")), int(bits), architecture
     )
@@ -129,14 +182,12 @@ def _serves(command: str, architecture: str) -> bool:
 
 
 def find_micropython(architecture: str) -> list[str] | None:
-    """The command that starts MicroPython for "amd64", "i386" or "armhf"; None where there is none.
+    """The command that starts MicroPython for an architecture of KNOWN; None where there is none.
 
     Raises ToolError for an unknown architecture, and for a `MICROPYTHON` that does not run.
     """
-    if architecture not in ARCHITECTURES:
-        raise ToolError(
-            f"unknown architecture {architecture!r}: choose one of {', '.join(ARCHITECTURES)}"
-        )
+    if architecture not in KNOWN:
+        raise ToolError(f"unknown architecture {architecture!r}: choose one of {', '.join(KNOWN)}")
     chosen = os.environ.get("MICROPYTHON")
     if chosen:
         probe([chosen])  # a mistyped override must not be passed over in silence

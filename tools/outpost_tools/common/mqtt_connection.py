@@ -27,6 +27,7 @@ from typing import Any, Generic, TypeVar
 import paho.mqtt.client as mqtt
 
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.notices import Folded, why_no_connection
 
 KEEP_ALIVE_S = 30
 CONNACK_TIMEOUT_S = 10.0
@@ -169,6 +170,7 @@ class Connection(Generic[T]):
         self._taken: list[T] = []
         self._taken_bytes = 0
         self._connection = 0  # counts connections: a packet id means nothing on a later one
+        self._waiting = Folded(self._say)
         self._backoff_s = BACKOFF_FIRST_S
         self._retry_at = self._connack_by = 0.0
         self._client = self._make_client(client_id)
@@ -256,7 +258,7 @@ class Connection(Generic[T]):
             and self._client.socket() is not None
             and time.monotonic() > self._connack_by
         ):
-            self._say("no CONNACK, trying again")
+            self._waiting.tell("no CONNACK: is it an MQTT broker, with this TLS? Trying again")
             self._drop()
 
     def _reconnect(self, wait_s: float) -> None:
@@ -273,7 +275,8 @@ class Connection(Generic[T]):
         except (
             OSError
         ) as error:  # ssl.SSLError too: a certificate that does not verify is no connection
-            self._say(f"{error}; trying again")
+            reason = why_no_connection(error, self._address[1])
+            self._waiting.tell(f"{reason}; trying again until it is there, Ctrl-C ends")
 
     def _session(self) -> dict[str, Any]:
         """More of CONNECT: what version 3.1.1 says by clean_session, version 5 says here."""
@@ -287,7 +290,7 @@ class Connection(Generic[T]):
 
     def _on_connect(self, client: mqtt.Client, _userdata, flags, reason, _properties) -> None:
         if reason.is_failure:
-            self._say(f"refused: {reason}; {self.refused_hint}")
+            self._waiting.tell(f"refused: {reason}; {self.refused_hint}; trying again")
             return
         self.connected = True
         self._connection += 1
@@ -295,7 +298,8 @@ class Connection(Generic[T]):
         # Also into a session that is there: it may have been made by a process that died before it
         # subscribed.
         self._subscribe(client)
-        self._say("connected" + (", session resumed" if flags.session_present else ", new session"))
+        session = "session resumed" if flags.session_present else "new session"
+        self._say(f"connected{self._waiting.over()}, {session}")
 
     def _on_disconnect(self, _client, _userdata, _flags, reason, _properties) -> None:
         if self.connected:

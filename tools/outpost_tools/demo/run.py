@@ -21,7 +21,7 @@ from outpost_tools.demo.tables import quarantine_reasons, silver_rows
 from outpost_tools.simulate.journal import read_journal
 
 _MARK = ".outpost-demo"
-_PIPELINE_LIMIT_S = 240
+_SILENCE_LIMIT_S = 300  # a tool that says nothing for so long has stopped
 
 
 def run(args: argparse.Namespace) -> int:
@@ -124,15 +124,16 @@ async def _tool(arguments: list[str], out: Path, progress: Progress) -> None:
         [sys.executable, "-m", "outpost_tools.cli", *arguments], log
     ) as process:
         try:
-            async with asyncio.timeout(_PIPELINE_LIMIT_S):
+            async with asyncio.timeout(_SILENCE_LIMIT_S) as limit:
                 with log.open("ab") as file:
                     async for line in process.stderr:
                         file.write(line)
                         progress.say(line.decode(errors="replace").rstrip())
+                        limit.reschedule(asyncio.get_running_loop().time() + _SILENCE_LIMIT_S)
                 status = await process.wait()
         except TimeoutError:
             raise DemoError(
-                f"`outpost {arguments[0]}` did not end within {_PIPELINE_LIMIT_S} s; see {log}"
+                f"`outpost {arguments[0]}` said nothing for {_SILENCE_LIMIT_S} s; see {log}"
             ) from None
     if status != 0:
         raise DemoError(f"`outpost {arguments[0]}` ended with status {status}; see {log}")

@@ -79,15 +79,19 @@ class Stage:
             await asyncio.sleep(0.05)
 
     async def play(self, disasters: list[Disaster]) -> None:
-        """The run: measures for its seconds while the disasters happen. Raises DemoError."""
+        """The run: measures for its seconds, longer where a disaster takes its time or a slow
+        machine has power cuts left, while the disasters happen. Raises DemoError.
+        """
         began = time.monotonic()
         waiting = list(disasters)
         self._progress.measure(
             f"{len(self.fleet.boards)} boards publish: power, broker, collector, link fail",
             self._seconds,
         )
-        while (elapsed := time.monotonic() - began) < self._seconds or self._cuts_are_missing(
-            elapsed
+        while (
+            (elapsed := time.monotonic() - began) < self._seconds
+            or waiting
+            or self._cuts_are_missing(elapsed)
         ):
             while waiting and waiting[0].at_s <= elapsed:
                 await self._strike(waiting.pop(0))

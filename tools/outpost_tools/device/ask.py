@@ -1,6 +1,7 @@
 """Asks for a board's settings at the terminal; secrets without echo.
 
-Gives what a settings file would hold.
+Gives what a settings file would hold. Each answer is checked when it is given: one that does not do
+is asked for again, and `<` goes back to the question before.
 """
 
 from __future__ import annotations
@@ -10,76 +11,148 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device import settings_file
+from outpost_tools.device.drafts import Draft
 from outpost_tools.device.kinds import Kind
 
-# key, question, whether only boards with Wi-Fi are asked
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """needs: asked only where that one was answered. is_wifi: only of boards with Wi-Fi."""
+
+    key: str
+    text: str
+    needs: str = ""
+    is_wifi: bool = False
+
+
 _QUESTIONS = (
-    ("device_id", "name of this board (A-Z a-z 0-9 _ . -)", False),
-    ("wifi_ssid", "Wi-Fi network", True),
-    ("wifi_password", "its password", True),
-    ("wifi_country", "country, two letters (may be empty)", True),
-    ("broker_host", "MQTT broker, name or address", False),
-    ("broker_port", "its port (empty: 1883, with TLS 8883)", False),
-    ("user", "user at the broker (may be empty)", False),
-    ("password", "its password (may be empty)", False),
-    ("ca_file", "TLS: file with the CA's certificate (empty: no TLS)", False),
-    ("client_cert_file", "TLS: file with the board's certificate (may be empty)", False),
-    ("client_key_file", "TLS: file with its key (may be empty)", False),
-    ("interval_ms", "milliseconds between measurements (empty: 10000)", False),
-    ("sensors", "sensors, with commas (empty: all that the chip has)", False),
-    (
+    Question("device_id", "name of this board (A-Z a-z 0-9 _ . -)"),
+    Question("wifi_ssid", "Wi-Fi network", is_wifi=True),
+    Question("wifi_password", "its password (empty: an open network)", is_wifi=True),
+    Question("wifi_country", "country, two letters (may be empty)", is_wifi=True),
+    Question("broker_host", "MQTT broker, name or address"),
+    Question("broker_port", "its port (empty: 1883, with TLS 8883)"),
+    Question("user", "user at the broker (may be empty)"),
+    Question("password", "its password (may be empty)", needs="user"),
+    Question("ca_file", "TLS: file with the CA's certificate (empty: no TLS)"),
+    Question(
+        "client_cert_file", "TLS: file with the board's certificate (may be empty)", needs="ca_file"
+    ),
+    Question("client_key_file", "TLS: file with its key", needs="client_cert_file"),
+    Question("interval_ms", "milliseconds between measurements (empty: 10000)"),
+    Question("sensors", "sensors, with commas (empty: all that the chip has)"),
+    Question(
         "connect_every",
         "on a battery: measurements a connection, asleep in between (empty: always awake)",
-        False,
     ),
 )
 _NUMBERS = ("broker_port", "interval_ms", "connect_every")
+_BACK, _NONE = "<", "-"
 
 
-def ask(kind: Kind) -> settings_file.Settings:
-    """Raises ToolError."""
+def ask(kind: Kind, draft: Draft) -> settings_file.Settings:
+    """Raises ToolError; the answers so far are in the draft then."""
     if not sys.stdin.isatty():
         raise ToolError(
             "no settings file given, and nobody to ask; `outpost provision --example` prints one "
             "to begin with"
         )
-    print(
-        f"{kind.description}. Ctrl-C ends, nothing is changed before the last answer.",
-        file=sys.stderr,
+    _say(f"{kind.description}. {_BACK} goes back one question, Ctrl-C ends.")
+    if draft.answers:
+        _say(f"In brackets: the last answers. Enter takes them, {_NONE} is for none.")
+    return settings_file.check(
+        settings_file.completed(_Interview(kind, draft).run()), "answers", Path(), kind
     )
-    answers: dict[str, Any] = {}
-    for key, question, is_wifi in _QUESTIONS:
-        if kind.has_wifi or not is_wifi:
-            _ask_one(key, question, answers)
-    if answers.get("ca_file"):
-        answers["tls"] = True
-    if "connect_every" in answers:
-        answers["deep_sleep"] = True
-    return settings_file.check(answers, "answers", Path(), kind)
 
 
-def _ask_one(key: str, question: str, answers: dict[str, Any]) -> None:
-    read: Callable[[str], str] = getpass.getpass if key in settings_file.SECRET_KEYS else _input
-    text = read(f"{question}: ").strip()
-    if not text:
-        return
-    if key == "sensors":
-        answers[key] = [part.strip() for part in text.split(",") if part.strip()]
-    else:
-        answers[key] = int(text) if key in _NUMBERS and text.isdecimal() else text
+class _Interview:
+    """offered: the answers of last time; answers: those of this one."""
+
+    def __init__(self, kind: Kind, draft: Draft) -> None:
+        self._kind, self._draft = kind, draft
+        self._offered = dict(draft.answers)
+        self._answers: dict[str, Any] = {}
+        self._questions = [one for one in _QUESTIONS if kind.has_wifi or not one.is_wifi]
+
+    def run(self) -> dict[str, Any]:
+        """Every answer by its key. Raises ToolError when there are no more."""
+        asked: list[int] = []
+        at = 0
+        while at < len(self._questions):
+            question = self._questions[at]
+            if question.needs and question.needs not in self._answers:
+                self._answers.pop(question.key, None)
+                at += 1
+            elif self._is_taken(question):
+                asked.append(at)
+                at += 1
+            else:
+                at = asked.pop() if asked else 0
+        return self._answers
+
+    def _is_taken(self, question: Question) -> bool:
+        """Asks until the answer does; False where the one before is wanted again."""
+        key = question.key
+        while (text := self._read(question)) != _BACK:
+            given = self._value(key, text)
+            fault = settings_file.answer_fault(key, self._answers | given, self._kind)
+            if not fault:
+                if not given:
+                    self._answers.pop(key, None)
+                self._answers |= given
+                self._offered[key] = given.get(key, "")
+                self._draft.keep(self._offered | self._answers)
+                return True
+            _say(f"  That {fault}.")
+        return False
+
+    def _read(self, question: Question) -> str:
+        is_secret = question.key in settings_file.SECRET_KEYS
+        read: Callable[[str], str] = getpass.getpass if is_secret else _input
+        offered = "" if is_secret else self._offered.get(question.key, "")
+        offered = ", ".join(offered) if isinstance(offered, list) else str(offered)
+        try:
+            text = read(f"{question.text}{f' [{offered}]' if offered else ''}: ").strip()
+        except EOFError:
+            raise ToolError(_ENDED) from None
+        if is_secret:
+            return text
+        return "" if text == _NONE else text or offered
+
+    def _value(self, key: str, text: str) -> dict[str, Any]:
+        if not text:
+            return {}
+        if key == "sensors":
+            return {key: [part.strip() for part in text.split(",") if part.strip()]}
+        return {key: int(text) if key in _NUMBERS and text.isdecimal() else text}
+
+
+_ENDED = "the answers ended; nothing was changed, and those given are offered the next time"
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def _input(question: str) -> str:
     print(question, end="", file=sys.stderr, flush=True)
     line = sys.stdin.readline()
     if not line:
-        raise ToolError("the answers ended; nothing was changed")
+        raise ToolError(_ENDED)
     return line
+
+
+def check_new(path: Path) -> None:
+    """Before the questions: save() would refuse it after the last. Raises ToolError."""
+    if path.exists() or not path.parent.is_dir():
+        reason = "File exists" if path.exists() else "no such folder"
+        raise ToolError(f"--save {path}: {reason}; name a file that is not there yet")
 
 
 def save(path: Path, settings: settings_file.Settings) -> None:

@@ -4,19 +4,18 @@ itself, report."""
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from outpost import status
 from outpost_tools.common.errors import ToolError
-from outpost_tools.device import install, inventory, kinds, payload, plan, selftest
-from outpost_tools.device.connection import Board, Show, connected
+from outpost_tools.common.firmware import settings_module, status_numbers
+from outpost_tools.device import console, install, inventory, kinds, payload, plan, selftest
+from outpost_tools.device.connection import Board, connected
 from outpost_tools.device.kinds import Kind
+from outpost_tools.device.progress import Progress, Silent
 from outpost_tools.device.settings_file import Settings
-from station import settings as firmware_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +31,7 @@ class Job:
     replace: bool = False
     answer_s: float = 10.0
     link_s: float = selftest.LINK_S
+    progress: Progress = field(default_factory=Silent)
 
 
 @dataclass
@@ -52,16 +52,18 @@ class Report:
 def flash(job: Job) -> Report:
     """Raises ToolError; what is installed then still is, or the same again mends it."""
     report = Report()
-    with connected(job.port, job.answer_s) as board:
+    with _connected(job) as board:
         facts = kinds.ask(board)
         kinds.check(job.kind, facts, job.port)
         report.add("board", f"{job.kind.name}, {facts}, .mpy for {facts.architecture}")
+        job.progress.note(f"{facts}; compiling the firmware for {facts.architecture}")
         firmware = payload.build(job.root, job.kind, facts.architecture)
+        job.progress.note("comparing it with what is on the board")
         found = _look(board, firmware, job.settings)
         todo = _plan_firmware(job, board, firmware, found)
         _tell(report, job, todo)
         if not job.dry_run:
-            _carry_out(board, todo)
+            _carry_out(job, board, todo)
             _test(report, job, board, found)
     return report
 
@@ -70,7 +72,7 @@ def provision(job: Job) -> Report:
     """Settings alone. Raises ToolError."""
     report = Report()
     settings = _needed(job.settings)
-    with connected(job.port, job.answer_s) as board:
+    with _connected(job) as board:
         facts = kinds.ask(board)
         kinds.check(job.kind, facts, job.port)
         report.add("board", f"{job.kind.name}, {facts}")
@@ -79,8 +81,17 @@ def provision(job: Job) -> Report:
         plan.check_room(todo, found, 0, job.port)
         _tell(report, job, todo)
         if not job.dry_run:
-            _carry_out(board, todo)
+            _carry_out(job, board, todo)
     return report
+
+
+@contextmanager
+def _connected(job: Job) -> Iterator[Board]:
+    console.check_port(job.port)
+    job.progress.note(f"{job.port}: stopping the board's program")
+    with connected(job.port, job.answer_s) as board:
+        yield board
+        job.progress.note("restarting the board's program")
 
 
 def _needed(settings: Settings | None) -> Settings:
@@ -119,7 +130,7 @@ def _blocks_to_pin(job: Job, board: Board, found: inventory.Inventory) -> int:
     if job.settings:
         return job.settings.full["outbox_blocks"]
     try:
-        return firmware_settings.check(json.loads(install.read_text(board, plan.SETTINGS)))[
+        return settings_module().check(json.loads(install.read_text(board, plan.SETTINGS)))[
             "outbox_blocks"
         ]
     except ValueError:  # none, or bad ones: the board says so later
@@ -159,68 +170,44 @@ def _is_settings(path: str) -> bool:
     return path == plan.SETTINGS or path.startswith(inventory.SECRETS + "/")
 
 
-def _carry_out(board: Board, todo: plan.Plan) -> None:
+def _carry_out(job: Job, board: Board, todo: plan.Plan) -> None:
     if todo.is_empty:
         return
-    with _progress(todo.bytes_to_copy) as show:
-        install.carry_out(board, todo, show)
+    total = todo.bytes_to_copy
+    job.progress.note(f"copying {len(todo.copy)} files, {total:,} bytes")
+    with job.progress.bar("copying", "B") as show:
+        gone = 0
 
+        def add(count: int) -> None:
+            nonlocal gone
+            gone += count
+            show(gone, total)
 
-@contextmanager
-def _progress(total: int) -> Iterator[Show]:
-    """A bar on stderr when that is a terminal."""
-    from tqdm import tqdm
-
-    with tqdm(
-        total=total,
-        desc="copying",
-        unit="B",
-        unit_scale=True,
-        disable=None,
-        leave=False,
-        file=sys.stderr,
-    ) as bar:
-        yield lambda count: bar.update(count) and None
-
-
-@contextmanager
-def _pinning() -> Iterator[selftest.ShowSteps]:
-    """The same for the first start of a stock board: 10 s, a minute on worn flash."""
-    from tqdm import tqdm
-
-    with tqdm(
-        desc="pinning the outbox's blocks",
-        unit=" steps",
-        disable=None,
-        leave=False,
-        file=sys.stderr,
-    ) as bar:
-
-        def show(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-
-        yield show
+        install.carry_out(board, todo, add)
 
 
 # --- The board's self-test ---
 
 
 def _test(report: Report, job: Job, board: Board, found: inventory.Inventory) -> None:
+    job.progress.note("self-test: heap and outbox; a first start pins blocks for about 10 s")
     report.add("heap", selftest.heap_free(board))
     if not job.settings and plan.SETTINGS not in found.hashes:
         report.add(
             "settings", f"none yet: outpost provision --board {job.kind.name} --port {job.port}"
         )
         return
-    with _pinning() as show:
+    with job.progress.bar("pinning the outbox's blocks", " steps") as show:
         outbox = selftest.outbox(board, show)
     if isinstance(outbox, str):
         report.add("outbox", f"failed: {outbox}", False)
         return
     report.add("outbox", _about(outbox, job, board, found))
     if job.link_s:
-        is_up, text = selftest.link(board, job.link_s)
+        job.progress.note(f"waiting until the broker lets the board in, at most {job.link_s:g} s")
+        is_up, text = selftest.link(
+            board, job.link_s, lambda state: job.progress.note(f"not let in yet: {state}")
+        )
         report.add("link", text if is_up else f"failed: {text}", is_up)
 
 
@@ -228,7 +215,7 @@ def _about(outbox: selftest.Outbox, job: Job, board: Board, found: inventory.Inv
     where = "in its place"
     if inventory.take(board, [inventory.OUTBOX_MAP], ()).is_pinned:
         where = "pinned before, left as they were" if found.is_pinned else "pinned now"
-    held = "empty" if outbox.status == status.BLANK else f"{outbox.held} messages held"
+    held = "empty" if outbox.status == status_numbers().BLANK else f"{outbox.held} messages held"
     text = f"{outbox.blocks} blocks, {where}; {held}{outbox.troubles}"
     asked = job.settings.full["outbox_blocks"] if job.settings else outbox.blocks
     return text if asked == outbox.blocks else f"{text} (the settings ask for {asked}: not changed)"

@@ -14,19 +14,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from outpost import status
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.firmware import status_numbers
 from outpost_tools.device import flash_time
 from outpost_tools.device.connection import Board
 
 LINK_S = 60.0
 _MESSAGES = 8
-_NAMES = {
-    value: name
-    for name, value in vars(status).items()
-    if name.isupper() and isinstance(value, int) and value < 0
-}
 _STEP = re.compile(r"pinning (\d+) of (\d+)")  # boards/support/pinning.py prints it
+_ERROR = re.compile(r"E (-?\d+)")
 ShowSteps = Callable[[int, int], None]
 _HINTS = {
     "REFUSED": ": the broker does not take 'user' and 'password', or not this 'device_id'",
@@ -246,7 +242,7 @@ def outbox(
     if isinstance(found, str):
         return found
     result, blocks, held, boot = map(int, found[:4])
-    if result not in (status.OK, status.BLANK):
+    if result not in (status_numbers().OK, status_numbers().BLANK):
         return f"cannot be mounted: {name_of(result)}; nothing was changed"
     return Outbox(result, blocks, held, boot, found[4], *map(int, found[5:7]))
 
@@ -268,16 +264,25 @@ def heap_free(board: Board) -> str:
     return f"{_MESSAGES} messages stored, sent, acknowledged with the heap locked"
 
 
-def link(board: Board, limit_s: float = LINK_S) -> tuple[bool, str]:
-    """Whether the broker let the board in, and what to report. After outbox()."""
+def link(
+    board: Board, limit_s: float = LINK_S, show: Callable[[str], None] = lambda state: None
+) -> tuple[bool, str]:
+    """Whether the broker let the board in, and what to report. After outbox().
+
+    show: gets each reason why it is not let in, when it comes up.
+    """
     since = time.monotonic()
-    lines = board.run(f"{_LINK}\nlink({int(limit_s * 1000)})")
+    seen: list[str] = []
+
+    def take(line: str) -> None:
+        if (state := _ERROR.fullmatch(line)) and int(state[1]):
+            seen.append(name_of(int(state[1])))
+            show(seen[-1] + _HINTS.get(seen[-1].split()[0], ""))
+
+    lines = board.run(f"{_LINK}\nlink({int(limit_s * 1000)})", take)
     found = _answer(board, lines, "L")
     if isinstance(found, str):
         return False, found
-    seen = [
-        name_of(int(line[2:])) for line in lines if re.fullmatch(r"E -?\d+", line) and line != "E 0"
-    ]
     if found[0] == "1":
         return True, f"the broker answered after {time.monotonic() - since:.1f} s"
     hint = _HINTS.get(seen[-1].split()[0], "") if seen else ""
@@ -290,7 +295,8 @@ def link(board: Board, limit_s: float = LINK_S) -> tuple[bool, str]:
 def name_of(number: int) -> str:
     """A status of the firmware; an error number of the port (those of POSIX); or one of mbedTLS's,
     which are below -256."""
-    name = _NAMES.get(number) or errno.errorcode.get(number, "error")
+    names = {value: name for name, value in vars(status_numbers()).items() if value < 0}
+    name = names.get(number) or errno.errorcode.get(number, "error")
     return f"{name} ({number})"
 
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.firmware import settings_module
 from outpost_tools.device import certificates
 from outpost_tools.device.inventory import SECRETS
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.plan import SETTINGS
-from station import settings as firmware_settings
 
 SECRET_KEYS = ("password", "wifi_password")
 _MOST_TOPIC_BYTES = 255  # the outbox has a byte for it
@@ -108,8 +108,8 @@ def load(path: Path, kind: Kind | None = None) -> Settings:
 def check(given: dict[str, Any], name: str, folder: Path, kind: Kind | None) -> Settings:
     """name: of the file, for messages. folder: where file names begin. Raises ToolError."""
     try:
-        full = firmware_settings.check(given, name)
-    except firmware_settings.SettingsError as error:
+        full = settings_module().check(given, name)
+    except settings_module().SettingsError as error:
         raise ToolError(str(error)) from None
     for key, fault in _faults(full, kind):
         if fault:
@@ -119,6 +119,34 @@ def check(given: dict[str, Any], name: str, folder: Path, kind: Kind | None) -> 
     text = json.dumps(on_board, sort_keys=True, indent=1).encode()
     contents = {path: data for path, data in files.values()} | {SETTINGS: text}
     return Settings(given, full, contents)
+
+
+# --- One key after the other, as they are asked for ---
+
+_STAND_INS = {"device_id": "board", "broker_host": "broker"}  # for what was not asked for yet
+_NEEDED = ("device_id", "broker_host", "wifi_ssid")
+
+
+def completed(answers: dict[str, Any]) -> dict[str, Any]:
+    """With the keys that follow from others, and that nobody is asked for."""
+    more = {"tls": True} if "ca_file" in answers else {}
+    return answers | more | ({"deep_sleep": True} if "connect_every" in answers else {})
+
+
+def answer_fault(key: str, answers: dict[str, Any], kind: Kind) -> str:
+    """What is wrong with the newest of the answers, that of `key`, as "must be ..."; "" when it
+    does."""
+    if key not in answers and key in (*_NEEDED, "client_key_file"):
+        return "is needed"
+    stand_ins = _STAND_INS | ({"wifi_ssid": "network"} if kind.has_wifi else {})
+    try:
+        if key == "client_cert_file" and key in answers:  # its key comes next
+            _read(key, answers, "", Path(), certificates.certificate)
+        else:
+            check(completed(stand_ins | answers), "", Path(), kind)
+    except ToolError as error:
+        return str(error).removeprefix(": ").removeprefix(f"key '{key}' ")
+    return ""
 
 
 # --- Faults: (key, "" or what is wrong and what to do) ---

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from outpost_tools.common import needs
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device import console
 from outpost_tools.outbox import live
@@ -180,7 +181,7 @@ class Shelf:
 @contextlib.contextmanager
 def shelf(port: str, answer_s: float) -> Iterator[Shelf]:
     """Raises ToolError."""
-    live.need_mpremote()
+    needs.check("boards")
     with console.connected(port, answer_s) as inner, live.progress_bar() as show:
         found = live.read_from(inner, port, show)
         inner.run(_SHELF)

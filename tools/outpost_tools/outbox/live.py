@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import binascii
 import contextlib
-import importlib.util
 import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from outpost_tools.common import needs
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device import console
 from outpost_tools.outbox.layout import BLOCK_BYTES
@@ -120,15 +120,9 @@ def read_outbox(
 ) -> Reading:
     """`show` is called with (blocks so far, blocks). raw: each block of the flash that begins as
     one of an outbox, whoever owns it. Raises ToolError."""
-    need_mpremote()
+    needs.check("boards")
     with console.connected(port, answer_s) as board:
         return read_from(board, port, show, raw=raw)
-
-
-def need_mpremote() -> None:
-    """Raises ToolError."""
-    if importlib.util.find_spec("mpremote") is None:
-        raise ToolError("--live needs mpremote: run make setup")
 
 
 def read_from(

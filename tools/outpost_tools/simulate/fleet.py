@@ -121,6 +121,11 @@ class Fleet:
         return sum(board.proxy.meter.is_online for board in self.boards)
 
     @property
+    def fault(self) -> str:
+        """Why the broker cannot be reached; "" while it can, or where nobody has tried."""
+        return next((board.proxy.fault for board in self.boards if board.proxy.fault), "")
+
+    @property
     def failures(self) -> list[str]:
         """Of boards that ended with an error; a fleet with one is not worth waiting for."""
         # Not strict: before the start there are boards and no tasks.

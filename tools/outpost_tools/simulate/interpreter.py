@@ -8,9 +8,6 @@ from pathlib import Path
 
 from outpost_tools.common import interpreters
 
-# 32-bit first: integers of 2^30 and above take heap there, as they do on a real board.
-_PREFERENCE = ("i386", "amd64")
-
 
 def choose() -> tuple[list[str], str]:
     """The command and its description for people.
@@ -20,13 +17,17 @@ def choose() -> tuple[list[str], str]:
     chosen = os.environ.get("MICROPYTHON")
     if chosen:  # whatever it is built for
         return [chosen], interpreters.describe([chosen])
-    for architecture in _PREFERENCE:
+    here = interpreters.machine()
+    for architecture in here.fast if here else ():
         command = interpreters.find_micropython(architecture)
         if command is not None:
             return command, interpreters.describe(command)
     # -S: a board has no site-packages, and starts in half the time.
     command = [sys.executable, "-S"]
-    return command, f"{interpreters.describe(command)} (no MicroPython here; run `make setup`)"
+    return (
+        command,
+        f"{interpreters.describe(command)} (no MicroPython here; run `outpost fetch micropython`)",
+    )
 
 
 def environment(root: Path) -> dict[str, str]:

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import time
 
+from outpost_tools.common.notices import why_no_connection
 from outpost_tools.simulate.offline import OfflineMeter
 
 CUTS = ("reset", "silence")
@@ -31,6 +32,7 @@ class Proxy:
         self._flowing.set()
         self._answering: set[asyncio.StreamWriter] = set()
         self.meter = OfflineMeter(time.monotonic())
+        self.fault = ""  # why the broker could not be reached at the last try
         self.port = 0
 
     async def start(self) -> None:
@@ -86,7 +88,12 @@ class Proxy:
             writer.transport.abort()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        broker_reader, broker_writer = await asyncio.open_connection(*self._target)
+        try:
+            broker_reader, broker_writer = await asyncio.open_connection(*self._target)
+        except OSError as error:
+            self.fault = why_no_connection(error, self._target[1])
+            raise
+        self.fault = ""
         self._writers.add(broker_writer)
         try:
             up = asyncio.create_task(self._pump(reader, broker_writer))

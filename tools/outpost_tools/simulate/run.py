@@ -10,9 +10,11 @@ import sys
 import time
 
 from outpost_tools.common import children
+from outpost_tools.common.notices import Folded
 from outpost_tools.simulate.fleet import Fleet
 
 DRAIN_S = 60.0
+DRAIN_SAY_S = 5.0
 
 
 async def run(args: argparse.Namespace) -> int:
@@ -30,7 +32,7 @@ async def run(args: argparse.Namespace) -> int:
     )
     _say(f"{args.boards} boards on {fleet.interpreter}, seed {args.seed}")
     async with fleet:
-        late = await _run_and_drain(fleet, args.seconds)
+        late = await _run_and_drain(fleet, args.seconds, "{}:{}".format(*args.broker))
         offline = fleet.longest_offline_s()
     (args.out / "events.json").write_text(
         json.dumps(fleet.events.items, indent=1), encoding="utf-8"
@@ -39,11 +41,14 @@ async def run(args: argparse.Namespace) -> int:
     for text in fleet.failures:
         _say(text)
     if late:
-        _say(f"not drained within {DRAIN_S:.0f} s: {', '.join(late)}")
+        why = f"; broker {'{}:{}'.format(*args.broker)}: {fleet.fault}" if fleet.fault else ""
+        _say(f"not drained within {DRAIN_S:.0f} s: {', '.join(late)}{why}")
     return 1 if late or fleet.failures else 0
 
 
-async def _run_and_drain(fleet: Fleet, seconds: float) -> list[str]:
+async def _run_and_drain(fleet: Fleet, seconds: float, broker: str) -> list[str]:
+    """broker: its address, for people."""
+    waiting = Folded(_say)
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0 and not fleet.failures:
         await asyncio.sleep(min(left, 2.0))
@@ -51,8 +56,34 @@ async def _run_and_drain(fleet: Fleet, seconds: float) -> list[str]:
             f"{max(left - 2.0, 0):.0f} s left, {fleet.published} published, {fleet.power_cuts} "
             f"power cuts, {fleet.online} online"
         )
-    _say("draining")
-    return await fleet.drain(0.0 if fleet.failures else DRAIN_S)
+        _tell(fleet, broker, waiting)
+    if fleet.failures:
+        return await fleet.drain(0.0)
+    _say(f"draining: boards send what they hold, at most {DRAIN_S:.0f} s")
+    return await _drained(fleet, broker, waiting)
+
+
+async def _drained(fleet: Fleet, broker: str, waiting: Folded) -> list[str]:
+    """Says every few seconds who is still at it."""
+    draining = asyncio.create_task(fleet.drain(DRAIN_S))
+    try:
+        while not (await asyncio.wait([draining], timeout=DRAIN_SAY_S))[0]:
+            left = sum(not board.drained for board in fleet.boards)
+            _say(f"{left} of {len(fleet.boards)} boards hold messages, {fleet.online} online")
+            _tell(fleet, broker, waiting)
+        return await draining
+    finally:
+        draining.cancel()
+
+
+def _tell(fleet: Fleet, broker: str, waiting: Folded) -> None:
+    """Once, what the boards wait for; they keep what they measure."""
+    if fleet.fault and not fleet.online:
+        waiting.tell(
+            f"broker {broker}: {fleet.fault}. The boards measure on, keep it in flash and try again"
+        )
+    elif fleet.online and (after := waiting.over()):
+        _say(f"broker {broker}: reached{after}")
 
 
 def _show(fleet: Fleet, offline: dict[str, float]) -> None:

@@ -60,14 +60,22 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """0; 1 when a self-test failed. Raises ToolError."""
     from outpost_tools.common import source_tree
-    from outpost_tools.device import flashing, kinds, settings_file, table
+    from outpost_tools.device import flashing, kinds, progress, settings_file, table
 
     root = source_tree.repository()
     kind = kinds.load(root, args.board)
     settings = settings_file.load(args.settings, kind) if args.settings else None
     link_s = 0.0 if args.no_link else args.link_timeout
     job = flashing.Job(
-        root, kind, args.port, settings, args.dry_run, args.replace, args.timeout, link_s
+        root,
+        kind,
+        args.port,
+        settings,
+        args.dry_run,
+        args.replace,
+        args.timeout,
+        link_s,
+        progress.Progress(),
     )
     report = flashing.flash(job)
     print(table.text(report.rows))

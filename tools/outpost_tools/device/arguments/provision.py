@@ -14,7 +14,8 @@ SUMMARY = "write a board's settings: Wi-Fi, broker, certificates, sensors"
 _DESCRIPTION = """\
 Write settings to a board: settings.json, and the certificates it names (converted to DER, which
 boards read). They come from a TOML file; without one the command asks for them. Everything is
-checked before the board is touched; an error is one line that names the key. The files are written
+checked before the board is touched; an error is one line that names the key. Answers that no
+board has yet are offered again the next time, but for passwords. The files are written
 under other names and renamed at the end: a board has the old settings or the new ones. Secrets are
 never printed.
 """
@@ -55,7 +56,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """0. Raises ToolError."""
     from outpost_tools.common import source_tree
-    from outpost_tools.device import ask, flashing, kinds, settings_file, table
+    from outpost_tools.device import drafts, flashing, kinds, progress, settings_file, table
 
     if args.example:
         sys.stdout.write(settings_file.EXAMPLE)
@@ -67,13 +68,37 @@ def run(args: argparse.Namespace) -> int:
         )
     root = source_tree.repository()
     kind = kinds.load(root, args.board)
-    settings = settings_file.load(args.file, kind) if args.file else ask.ask(kind)
-    if args.save:
-        ask.save(args.save, settings)
+    draft = drafts.Draft(kind.name)
+    settings = _settings(args, kind, draft)
     print(*settings.lines(), sep="\n")
     if not args.port:
         print("checked; nothing was written, since no --port was given")
         return 0
-    job = flashing.Job(root, kind, args.port, settings, args.dry_run, answer_s=args.timeout)
+    job = flashing.Job(
+        root,
+        kind,
+        args.port,
+        settings,
+        args.dry_run,
+        answer_s=args.timeout,
+        progress=progress.Progress(),
+    )
     print(table.text(flashing.provision(job).rows))
+    if not args.dry_run and not args.file:
+        draft.forget()
     return 0
+
+
+def _settings(args: argparse.Namespace, kind, draft):
+    """From the file, or asked for. Raises ToolError."""
+    from outpost_tools.device import ask, console, settings_file
+
+    if args.port and not args.file:
+        console.check_port(args.port)  # before the questions, not after them
+    if args.save:
+        ask.check_new(args.save)
+    settings = settings_file.load(args.file, kind) if args.file else ask.ask(kind, draft)
+    if args.save:
+        ask.save(args.save, settings)
+        draft.forget()  # the file has them
+    return settings

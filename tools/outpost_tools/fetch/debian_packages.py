@@ -24,7 +24,12 @@ SUITE = "trixie"  # Debian 13: the first with MicroPython 1.25
 _TOOLS = ("apt-get", "dpkg-deb")
 _WHY_APT = "it needs Debian's apt and dpkg"
 _WHY = {"git": "it applies Debian's patches; on Debian: apt install git"}
-LOADERS = {"amd64": "x86_64-linux-gnu/ld-linux-x86-64.so.2", "i386": "i386-linux-gnu/ld-linux.so.2"}
+LOADERS = {
+    "amd64": "x86_64-linux-gnu/ld-linux-x86-64.so.2",
+    "i386": "i386-linux-gnu/ld-linux.so.2",
+    "arm64": "aarch64-linux-gnu/ld-linux-aarch64.so.1",
+    "armhf": "arm-linux-gnueabihf/ld-linux-armhf.so.3",
+}
 
 
 class Unobtainable(Exception):
@@ -41,6 +46,8 @@ class Program:
     architecture: str
     path: str
     is_static: bool = False  # needs no loader and no libraries, so only the program itself is kept
+    options: tuple[str, ...] = ()  # its first arguments
+    emulator: str = ""  # the program that runs it, where the machine cannot
 
     @property
     def folder(self) -> str:
@@ -52,19 +59,17 @@ class Program:
         lines = ["#!/bin/sh", f'root="${{0%/*}}/../roots/{self.folder}"']
         if self.is_static:
             lines += [f'exec "$root{self.path}" "$@"']
-        elif self.architecture == "armhf":
+        elif self.emulator:
             lines += [
-                'emulator="${0%/*}/qemu-arm"',
-                '[ -x "$emulator" ] || emulator=qemu-arm',
+                f'emulator="${{0%/*}}/{self.emulator}"',
+                f'[ -x "$emulator" ] || emulator={self.emulator}',
                 f'exec "$emulator" -L "$root" "$root{self.path}" "$@"',
             ]
         else:
             loader = LOADERS[self.architecture]
             libraries = f"$root/usr/lib/{Path(loader).parent}"
-            lines += [
-                f'exec "$root/usr/lib/{loader}" --library-path "{libraries}" "$root{self.path}" '
-                '"$@"'
-            ]
+            start = f'exec "$root/usr/lib/{loader}" --library-path "{libraries}"'
+            lines += [" ".join((start, f'"$root{self.path}"', *self.options, '"$@"'))]
         return "\n".join(lines) + "\n"
 
     def is_in(self, cache: Path) -> bool:
@@ -224,9 +229,10 @@ def apply_patch(patch: Path, source: Path) -> None:
 
 
 def unpack_packages(packages: list[Path], root: Path) -> None:
-    """Unpacks packages over each other, without their documentation."""
+    """Unpacks packages over each other, without their documentation; links stay inside `root`."""
     for package in packages:
         _run(["dpkg-deb", "-x", str(package), str(root)])
+    _make_links_relative(root)
     if not (root / "lib").exists():
         (root / "lib").symlink_to("usr/lib")  # qemu looks for the loader by its old path
     for bulk in (
@@ -237,6 +243,15 @@ def unpack_packages(packages: list[Path], root: Path) -> None:
         "usr/share/i18n",
     ):
         shutil.rmtree(root / bulk, ignore_errors=True)
+
+
+def _make_links_relative(root: Path) -> None:
+    """A link to /etc/java-21-openjdk/... would lead to the machine's own /etc."""
+    for folder, folders, files in os.walk(root):
+        for path in (Path(folder, name) for name in folders + files):
+            if path.is_symlink() and (target := os.readlink(path)).startswith("/"):
+                path.unlink()
+                path.symlink_to(os.path.relpath(f"{root}{target}", folder))
 
 
 def _keep_only(path: str, work: Path) -> None:

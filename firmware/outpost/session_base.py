@@ -1,0 +1,215 @@
+"""What a session does beside the exchange of packets: it takes messages from the application,
+tells when something does not come in time, and notices when connections end on messages.
+
+Must not know when a stored message goes out. Allocation: none; suspects, when there are some.
+"""
+# pyright: reportAttributeAccessIssue=false
+
+from micropython import const
+
+from outpost.memory import copy, put_publish
+from outpost.reader import Reader, is_topic
+
+_CONNECTING = const(1)
+_CONNECTED = const(2)
+_OK = const(0)
+_TIMED_OUT = const(-22)
+_TICKS = const(0x3FFFFFFF)
+_HALF = const(0x20000000)
+_CAME = const(2)  # is_tick: bytes came
+_BYTE_MS = const(64)  # what a byte of a packet that is on its way is good for: 16 bytes/s
+_ANSWER = const(6)  # how many times response_ms an acknowledgement may take,
+_BEHIND = const(30)  # and a PINGRESP while other bytes come, with _BYTE_MS a byte of their packet
+_LONG_BYTES = const(0x200000)
+_LEAST_PONG_MS = const(2000)
+_SAVE_MS = const(600_000)  # a board that measures more often programs nothing for them
+_TOO_BIG = const(-2)
+_BUSY = const(-3)
+_OFFLINE = const(-4)
+_BAD_TOPIC = const(-6)
+_BAD_QOS = const(-8)
+_BAD_LENGTH = const(-9)
+_LINK_LOST = const(-23)
+
+
+def elapsed_ms(now_ms, then_ms):
+    """Milliseconds from then to now, over a wrap too; 0 when `then` is later (up to 6 days)."""
+    passed = (now_ms - then_ms) & _TICKS
+    return passed if passed < _HALF else 0
+
+
+class SessionBase(Reader):
+    """See Session."""
+
+    def __init__(self, outbox, rx_bytes):
+        self._topic = self  # the topic that was checked last; none yet, and None is no topic
+        self._append = outbox.append
+        Reader.__init__(self, rx_bytes)
+        self._retain = False  # RETAIN of the QoS 0 message that is being published
+        # An acknowledgement of any message is awaited since these ticks; -1: none is
+        self._exchange_ms = -1
+        self._acked_seen = 0  # `acknowledged` at the last tick
+        self._rested_seq = self._rested_ms = 0  # the last outbox.oldest_seq, and since which ticks
+        self.suspects = None  # a Suspects, while messages are suspected, or aside
+        self._ends = 0  # connections that the peer ended on messages, see _on_lost()
+
+    # --- Publish ---
+
+    def publish(self, topic, payload, length, qos=1, retain=False) -> int:
+        """Send payload[:length] on topic (bytes). A status; OK with QoS 1: it is stored, survives a
+        power cut and will arrive.
+
+        QoS 0 goes out with the next poll() or not at all: OFFLINE without a connection, BUSY while
+        another packet goes out.
+        """
+        if topic is not self._topic and not self._is_topic(topic):
+            return _BAD_TOPIC
+        if length > len(payload) or length < 0:
+            return _BAD_LENGTH
+        if (qos > 1 or qos < 0) and qos != self.highest_qos:
+            return _BAD_QOS
+        self.check_ms = self.now_ms
+        if not qos:
+            self._retain = retain
+            return self._publish_now(topic, payload, length)
+        qos = qos << 4 | (0x40 if retain else 0)
+        retain = self._append  # a call of the field itself would exceed the 11-word frame
+        return retain(topic, payload, length, qos)
+
+    def _is_topic(self, topic):
+        """[MQTT-3.3.2-2]. One that cannot change is checked once: most programs reuse theirs."""
+        if not topic:
+            return False
+        is_plain = True
+        for byte in topic:
+            if byte < 1 or byte > 127 or byte == 0x23 or byte == 0x2B:  # TypeError when it is a str
+                is_plain = False
+                break
+        if not is_plain and not is_topic(topic, 0, len(topic)):
+            return False
+        if isinstance(topic, bytes):
+            self._topic = topic
+        return True
+
+    def _publish_now(self, topic, payload, length):
+        if self.state != _CONNECTED:
+            return _OFFLINE
+        if self.out_end or (self.in_flight and not self.in_flight.has_room(len(topic) + length)):
+            return _BUSY
+        if len(topic) + length > self.outbox.record_bytes:  # `tx` is made for them
+            return _TOO_BIG
+        # Both names are offsets from here on: another local would exceed the 11-word frame.
+        topic = put_publish(self.tx, 0x31 if self._retain else 0x30, topic, 0, len(topic), length)
+        length = copy(self.tx, topic, payload, 0, length)
+        self._start(self.tx, length)
+        return _OK
+
+    # --- Deadlines: looked at once a tick ---
+
+    def settle(self, moved):
+        """The end of a tick. The status to close the stream with; OK: all came in time.
+
+        When nothing moved: erase ahead, save acknowledgements that no record came to carry."""
+        now_ms, outbox = self.now_ms, self.outbox
+        if self._rested_seq != outbox.oldest_seq:
+            self._rested_seq = outbox.oldest_seq
+            self._rested_ms = now_ms
+        if not moved:
+            self._tidy()
+        return self._overdue() if self.state else _OK
+
+    def _tidy(self):
+        try:
+            self.outbox.erase_ahead()
+            if self.outbox.unsaved() and self._waited(self._rested_ms) >= _SAVE_MS:
+                self.outbox.save_state()
+        except OSError:
+            pass  # of the flash driver: no reason to end the connection
+
+    def _see(self):
+        """What came since the last tick, and what is awaited from this one on."""
+        now_ms = self.now_ms
+        if self.next_send > self.outbox.next_seq:  # its numbers were used up, and begin again at 0
+            self.high = self.maybe_sent = 0
+            self._restart_window(0)
+        if self.acknowledged != self._acked_seen:
+            self._acked_seen = self.acknowledged
+            self._inbound_ms = now_ms
+            self._exchange_ms = -1
+        elif self.is_tick == _CAME:
+            if self.is_between or self._seen < 0:
+                self._inbound_ms = now_ms
+            else:
+                self._inbound_ms = self._moved_on(self._inbound_ms, self.have - self._seen)
+            self._seen = self.have
+        if self.next_send == self.base:
+            self._exchange_ms = -1
+        elif self._exchange_ms < 0:
+            self._exchange_ms = now_ms
+
+    def _waited(self, since_ms):
+        """Milliseconds since then; 0 when nothing is awaited."""
+        return elapsed_ms(self.now_ms, since_ms) if since_ms >= 0 else 0
+
+    def _moved_on(self, since_ms, count):
+        """A wait of response_ms since then, after `count` bytes of a packet: _BYTE_MS each."""
+        spent_ms = min(self._waited(since_ms), self.response_ms) - count * _BYTE_MS
+        return (self.now_ms - max(spent_ms, 0)) & _TICKS
+
+    def _on_late(self, spared_ms):
+        """True when an acknowledgement was overdue `spared_ms` ago, and still is."""
+        return self._waited(self._exchange_ms) - spared_ms >= _ANSWER * self.response_ms
+
+    def _overdue(self):
+        """A packet stalls: the server's, or this side's; CONNACK or PINGRESP does not come, or only
+        other bytes do."""
+        self._see()
+        limit_ms = self.response_ms
+        silent_ms = self._waited(self._inbound_ms)
+        late_ms = self._waited(self._sent_ms) if self.out_end else 0
+        if late_ms >= limit_ms or (silent_ms >= limit_ms and not self.is_between):
+            return _TIMED_OUT
+        late_ms = self._waited(self._awaited_ms)
+        if late_ms >= _BEHIND * limit_ms + min(self.length, _LONG_BYTES) * _BYTE_MS:
+            return _TIMED_OUT
+        if self.keep_alive_s and self.state == _CONNECTED:
+            limit_ms = min(limit_ms, max(self.keep_alive_s * 750, _LEAST_PONG_MS))
+        return _TIMED_OUT if min(late_ms, silent_ms) >= limit_ms else _OK
+
+    def part_written(self, count):
+        """The stream took `count` bytes of the packet, perhaps none, but not all that were left.
+        True when it took some."""
+        if count:
+            self.out_at += count
+            self._sent_ms = self._moved_on(self._sent_ms, count)
+            if self.state == _CONNECTING:
+                self._awaited_ms = self._sent_ms
+        return count > 0
+
+    # --- Messages that the server does not take ---
+
+    def _on_lost(self, error):
+        """Was a message the reason? The second end in a row suggests it, the first while messages
+        are aside: `suspects.py` finds out."""
+        if self.suspects:
+            ends = self.suspects.on_lost(error)
+            if ends is not None:
+                self._ends = ends
+                return
+        if error != _LINK_LOST or self.acknowledged != self._acked_before:
+            self._ends = min(self._ends, 0)
+        if error == _LINK_LOST and self.next_send != self.base:
+            self._ends += 1
+            if self._ends > (0 if self.outbox.aside else 1) and self._load_suspects():
+                self.suspects.begin()
+
+    def _load_suspects(self):
+        """False: there is no memory for it now."""
+        try:
+            if not self.suspects:
+                from outpost.suspects import Suspects
+
+                self.suspects = Suspects(self)
+        except (ImportError, MemoryError):
+            return False
+        return True

@@ -1,0 +1,103 @@
+"""The outbox's own modules, loaded from their sources at another block size, and maybe with one
+token changed (a mutant): what the proof runs.
+
+Five things differ from what a board runs, and PROOF.md says so: `_BLOCK_BYTES`; `_MARKS`, places
+for marks of format(), of which a small block has two; the CRC comes from zlib; `unload()` does
+nothing; `is_blank` and `fill` are slices. `test_bytes.py` holds the firmware's own against these
+meanings.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import types
+import zlib
+from pathlib import Path
+
+import paths
+
+FOLDER = paths.FIRMWARE / "outpost"
+# In the order of their imports. Those that a later format adds are found by `modules()`.
+NAMES = ("sectors", "outbox", "outbox_setup", "policies", "state_note")
+
+
+def modules() -> tuple[str, ...]:
+    later = [name for name in ("shelf", "outbox_repair") if (FOLDER / f"{name}.py").exists()]
+    return (*NAMES, *later)
+
+
+def crc30(seed: int, buf: bytearray, at: int, end: int) -> int:
+    return zlib.crc32(memoryview(buf)[at:end], seed) & 0x3FFFFFFF
+
+
+def is_blank(buf: bytearray, at: int, end: int) -> bool:
+    return buf[at:end].count(0xFF) == max(0, end - at)
+
+
+def fill(buf: bytearray, count: int) -> None:
+    buf[:count] = b"\xff" * count
+
+
+def unload(name: str) -> None:
+    """A module that is needed again at the next mount stays."""
+
+
+class Real:
+    """The modules as attributes: real.outbox.Outbox(...).
+
+    mutate: (name of the module, what changes its tree), for a mutant.
+    """
+
+    def __init__(self, block_bytes: int, mutate: tuple[str, object] | None = None) -> None:
+        self._constants = {"_BLOCK_BYTES": block_bytes, "_MARKS": 2}
+        self._package = types.ModuleType("outpost")
+        self._package.__path__ = [str(FOLDER)]  # type: ignore[attr-defined]
+        kept = {name: sys.modules[name] for name in list(sys.modules) if _is_ours(name)}
+        for name in kept:
+            del sys.modules[name]
+        sys.modules["outpost"] = self._package
+        try:
+            self._fast()
+            for name in modules():
+                setattr(self, name, self._load(name, mutate))
+            self.modules = {name: sys.modules[name] for name in list(sys.modules) if _is_ours(name)}
+        finally:
+            for name in [name for name in sys.modules if _is_ours(name)]:
+                del sys.modules[name]
+            sys.modules.update(kept)
+
+    def enter(self) -> None:
+        """From now on `from outpost import ...` inside of the firmware means these modules."""
+        for name in [name for name in sys.modules if _is_ours(name)]:
+            del sys.modules[name]
+        sys.modules.update(self.modules)
+
+    def _fast(self) -> None:
+        from outpost import checksum, memory
+
+        checksum.crc30, checksum.is_blank, memory.fill = crc30, is_blank, fill  # type: ignore
+        memory.unload = unload
+
+    def _load(self, name: str, mutate: tuple[str, object] | None) -> types.ModuleType:
+        path = FOLDER / f"{name}.py"
+        tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in self._constants:
+                node.value = ast.Constant(self._constants[ast.unparse(node.targets[0])])
+        if mutate and mutate[0] == name:
+            tree = mutate[1](tree)  # type: ignore[operator]
+        module = types.ModuleType(f"outpost.{name}")
+        module.__file__ = str(path)
+        sys.modules[module.__name__] = module
+        setattr(self._package, name, module)
+        exec(compile(ast.fix_missing_locations(tree), str(path), "exec"), module.__dict__)
+        return module
+
+
+def _is_ours(name: str) -> bool:
+    return name == "outpost" or name.startswith("outpost.")
+
+
+def source(name: str) -> Path:
+    return FOLDER / f"{name}.py"

@@ -1,0 +1,108 @@
+"""The scopes of the proof: geometry, what the user and the world may do, and in which ways an
+operation is cut. Data only; `prove_outbox.py` runs them to their fixpoints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from outbox_chip import ERASE_WAYS, PROGRAM_WAYS
+from outbox_states import Folding
+
+# Another each time, or other with the value of a CRC: for the hunts.
+_DRAWN = ("any prefix", "any hole", "all but a bit", "all but a byte")
+
+
+def _stable(ways: dict) -> tuple[str, ...]:
+    return tuple(way for way in ways if not way.startswith("unstable") and way not in _DRAWN)
+
+
+STABLE, STABLE_ERASE = _stable(PROGRAM_WAYS), _stable(ERASE_WAYS)
+# Assumed of the chip: a torn program whose cells may read as programmed does not read as erased at
+# mount and again before the first append(). So no face of it is wholly erased.
+UNSTABLE = ("unstable, half", "unstable, later", "unstable, some")
+UNSTABLE_ERASE = tuple(way for way in ERASE_WAYS if way.startswith("unstable"))
+
+
+@dataclass(frozen=True)
+class Scope:
+    """actions: names of `outbox_actions.ACTIONS`. most_held: so many messages are held at most,
+    when the ring itself does not bound them. wear: so many blocks may fail, in one of `ailments`.
+    flips: so many bits may fall or rise by themselves. errors: any one call to the driver may raise
+    OSError. short: it runs in .ci/run. kills: mutants are held against it."""
+
+    name: str
+    blocks: int
+    block_bytes: int
+    actions: tuple[str, ...]
+    page_bytes: int = 32
+    align: int = 4
+    record_bytes: int = 64
+    kind: str = "Outbox"
+    program_ways: tuple[str, ...] = STABLE
+    erase_ways: tuple[str, ...] = STABLE_ERASE
+    most_held: int = 99
+    wear: int = 0
+    ailments: tuple[str, ...] = ("deaf",)
+    flips: int = 0
+    errors: bool = False
+    first_seq: int = 0
+    starts_blank: bool = False
+    checks_progress: bool = True
+    short: bool = False
+    kills: bool = False
+    folding: Folding = field(default_factory=Folding)
+
+    @property
+    def largest(self) -> int:
+        """Bytes of payload of a message that fills a sector."""
+        return self.record_bytes - 16 - 1
+
+
+_BASIC = ("append large", "free first", "save", "off")
+_MORE = (*_BASIC, "free second", "erase ahead")
+# A torn header that lacks one cell is mended; a second fault in it is more than is promised.
+_NO_CELL = tuple(way for way in STABLE if "cell" not in way)
+_FEW = ("nothing", "all", "first half", "random")
+_SOME = (
+    *_FEW,
+    "last half",
+    "a header",
+    "all but 4 bytes",
+    "hole",
+    "long hole",
+    "hole after a header",
+)
+_SOME_ERASE = (*_FEW, "last half", "zeros")
+
+SCOPES = (
+    Scope("two blocks", 2, 128, _BASIC, program_ways=_SOME, erase_ways=_SOME_ERASE,
+          short=True, kills=True),
+    Scope("first format", 2, 128, ("append large", "off"), starts_blank=True, short=True,
+          kills=True, folding=Folding(turn=False, blank=False)),
+    Scope("erase ahead", 2, 128, _MORE, program_ways=_SOME, erase_ways=_SOME_ERASE),
+    Scope("drop oldest", 2, 128, _BASIC, kind="DropOldest", program_ways=_SOME,
+          erase_ways=_SOME_ERASE),
+    Scope("FF and 00", 2, 128, ("append FF", "append 00", "free first", "off"),
+          program_ways=_SOME, erase_ways=_SOME_ERASE),
+    Scope("driver errors", 2, 128, ("append large", "free first", "off"),
+          errors=True, program_ways=_FEW, erase_ways=_FEW, checks_progress=False),
+    Scope("three blocks", 3, 128, ("append large", "free first", "off"), program_ways=_FEW,
+          erase_ways=_FEW, kills=True),
+    Scope("bad block", 3, 128, ("append large", "free first"), wear=1, ailments=("deaf",),
+          program_ways=("nothing", "all"), erase_ways=("nothing", "all"), checks_progress=False),
+    Scope("refusing block", 3, 128, ("append large", "free first"), wear=1,
+          ailments=("refusing",), program_ways=("nothing", "all"), erase_ways=("nothing", "all"),
+          checks_progress=False),
+    Scope("unstable cells", 2, 128, ("append large", "free first", "off"),
+          program_ways=UNSTABLE, erase_ways=("nothing", "all", "unstable, half")),
+    Scope("every way", 2, 128, _BASIC),
+    Scope("reads", 2, 128, ("append large", "free first", "load first", "load next", "off")),
+    Scope("two sizes", 2, 160, ("append small", "append large", "free first", "off")),
+    Scope("notes", 3, 160, ("append large", "free first", "note", "off"),
+          kind="NotedOutbox", folding=Folding(torn=False)),
+    Scope("end of the numbers", 2, 128, _BASIC, first_seq=(1 << 30) - 6,
+          folding=Folding(numbers=False)),
+    Scope("a flipped bit", 2, 160, ("append large", "free first", "off"), flips=1,
+          program_ways=_NO_CELL, erase_ways=STABLE_ERASE, folding=Folding(acks=False)),
+)  # fmt: skip

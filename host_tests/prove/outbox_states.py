@@ -1,0 +1,466 @@
+"""States of the outbox and their canonical form: what is equal for all that can happen from there.
+
+A state is the chip (bytes of each block, both faces), the fields of the outbox in RAM, and the
+promise. Its key forgets what the future cannot depend on: the absolute numbers of messages and
+sectors, boot counts, counters, which block comes first in the ring, what a block holds that no
+mount can reach. `firmware/PROOF.md` says for each why that is sound; `prove_outbox.py` expands a
+sample of the states that were folded together from both of their forms and compares.
+
+To forget numbers inside bytes, every program is taken apart when it happens into pieces (header,
+record) with their fields; the key holds the fields, relative, and whether the bytes of a piece are
+on flash whole, damaged, or not at all.
+"""
+
+from __future__ import annotations
+
+import marshal
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from outbox_chip import Chip
+
+# How the fields of an outbox enter the key. "loaded": only while a message is in the buffer;
+# "cursor": only while the cursor is somewhere. A field that is not here stops the proof.
+FIELDS = {
+    "next_seq": "seq", "oldest_seq": "seq", "_first_seq": "seq", "_saved_oldest": "seq",
+    "_sector_no": "sector",
+    "_head": "block", "_tail": "block", "_ready": "block",
+    "_limit": "plain", "_is_worn_out": "plain", "_doubt": "plain", "_unproven": "number",
+    "_failed_block": "place", "_out": "places", "lent": "places", "left_out": "drop",
+    "mended": "drop", "_mended_block": "drop",
+    "acked": "plain", "_offset": "plain", "_has_header": "plain", "_busy": "plain",
+    "_saved_acked": "plain", "note_length": "plain", "note": "note", "stream": "stream",
+    "loaded_seq": "loaded", "flags": "drop", "topic_at": "drop", "topic_length": "drop",
+    "payload_length": "drop",
+    "_cursor_seq": "cursor", "_cursor_block": "cursor", "_cursor_offset": "cursor",
+    "_cursor_end": "cursor", "_cursor_salt": "drop",
+    "_salt": "drop", "boot": "drop", "buffer": "drop", "_filled": "drop", "_record_size": "drop",
+    "_prefix": "drop", "_topic": "drop", "_payload": "drop",
+    "appended": "drop", "refused": "drop", "dropped": "drop", "unreadable": "drop",
+    "damaged": "drop", "sealed_torn": "drop", "erases": "drop", "storage_errors": "drop",
+    "_views": "fixed", "_raw": "fixed", "_place": "fixed", "_device": "fixed", "blocks": "fixed",
+    "record_bytes": "fixed", "_align": "fixed", "_page": "fixed",
+}  # fmt: skip
+
+
+HEADER, COPY, RECORD, MARKER = range(4)
+
+
+class Piece(NamedTuple):
+    """What one program put on flash: a header, its copy, a record, a marker of format()."""
+
+    at: int
+    data: bytes
+    sort: int
+    sector: int = 0  # of a header
+    stream: bytes = b""
+    first: int = 0  # first number of the sector; of a record, its own number
+    oldest: int = 0
+    acked: int = 0
+    kind: int = 0  # of a record, with the lengths
+    payload: bytes = b""
+
+
+MARK = b"outpost: "  # format() programs it before anything else
+
+
+def pieces_of(offset: int, data: bytes, before: tuple, seq: int) -> tuple:
+    """The pieces of a program. before: those of its block; seq: the number of the record."""
+    found: list[Piece] = []
+    at = 0
+    while True:
+        while at < len(data) and data[at] == 0xFF:
+            at += 1
+        if at == len(data):
+            return tuple(found)
+        if data[at : at + 2] == b"OB":
+            piece = _header(offset + at, data[at : at + 32])
+        elif data.startswith(MARK, at):
+            piece = Piece(offset + at, data[at : at + 32], MARKER)
+        else:
+            header = [one for one in (*before, *found) if one.sort == HEADER][-1]
+            piece = _record(offset, data, at, header, seq)
+        found.append(piece)
+        at += len(piece.data)
+
+
+def _u32(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 4], "little")
+
+
+def _u16(data: bytes, at: int) -> int:
+    return data[at] | data[at + 1] << 8
+
+
+def _header(at: int, data: bytes) -> Piece:
+    return Piece(
+        at, data, COPY if at else HEADER, _u32(data, 4), data[8:16],
+        _u32(data, 16), _u32(data, 20), _u16(data, 24),
+    )  # fmt: skip
+
+
+def _record(offset: int, data: bytes, at: int, header: Piece, seq: int) -> Piece:
+    end = at + 12 + data[at + 1] + _u16(data, at + 2)
+    payload = data[at + 12 + data[at + 1] : end]
+    return Piece(
+        offset + at, data[at : end + 4], RECORD, header.sector, b"", seq,
+        _u32(data, at + 4), _u16(data, at + 8), _u32(data, at), payload,
+    )  # fmt: skip
+
+
+class TaggedChip(Chip):
+    """A chip that knows the pieces which its blocks were programmed with since the last erase.
+
+    number: that of the next record.
+    """
+
+    align = 4
+
+    def __init__(self, blocks: int, unit_bytes: int = 1, block_bytes: int = 128) -> None:
+        Chip.__init__(self, blocks, unit_bytes, block_bytes)
+        self.pieces: list[tuple[Piece, ...]] = [()] * blocks
+        self.number = 0
+
+    def perform(self, is_erase: bool, block: int, offset: int, data: bytes) -> None:
+        Chip.perform(self, is_erase, block, offset, data)
+        self._note(is_erase, block, offset, data)
+        if is_erase and self.bad[block] is None:
+            self.pieces[block] = ()
+
+    def cut(self, is_erase: bool, block: int, offset: int, data: bytes, way: str) -> None:
+        Chip.cut(self, is_erase, block, offset, data, way)
+        self._note(is_erase, block, offset, data)
+        self.settle(block)
+
+    def settle(self, block: int) -> None:
+        """Forget the pieces of which no byte is left."""
+        faces = [face for face in (self.data[block], self.other[block]) if face is not None]
+        self.pieces[block] = tuple(
+            piece
+            for piece in self.pieces[block]
+            if any(face[piece.at : piece.at + len(piece.data)].strip(b"\xff") for face in faces)
+        )
+
+    def _note(self, is_erase: bool, block: int, offset: int, data: bytes) -> None:
+        if not is_erase and self.bad[block] not in ("deaf", "refusing"):
+            before = self.pieces[block]
+            self.pieces[block] = before + pieces_of(offset, data, before, self.number)
+
+    def snapshot(self) -> tuple:
+        return (
+            tuple(self.data), tuple(self.other), tuple(self.pieces), tuple(self.bad), self.view,
+        )  # fmt: skip
+
+    def restore(self, state: tuple) -> None:
+        data, other, pieces, bad, self.view = state
+        self.data, self.other, self.pieces, self.bad = (
+            list(data), list(other), list(pieces), list(bad),
+        )  # fmt: skip
+        self.fail_call = self.cut_at = self.reads = 0
+
+
+class Ram:
+    """The fields of one outbox: saved, restored, and relative."""
+
+    def __init__(self, outbox: Any) -> None:
+        unknown = set(vars(outbox)) - set(FIELDS)
+        if unknown:
+            raise AssertionError(f"fields that the proof does not know: {sorted(unknown)}")
+        self.outbox = outbox
+        transient = ("_topic", "_payload")  # only inside of a call
+        self.names = [
+            name for name, kind in FIELDS.items()
+            if kind != "fixed" and name not in transient and hasattr(outbox, name)
+        ]  # fmt: skip
+        self._plain = [name for name in self.names if FIELDS[name] == "plain"]
+
+    def snapshot(self) -> tuple:
+        return tuple(
+            bytes(value) if type(value) is bytearray else value
+            for value in (getattr(self.outbox, name) for name in self.names)
+        )
+
+    def restore(self, state: tuple) -> None:
+        fields = vars(self.outbox)
+        for name, value in zip(self.names, state, strict=True):
+            if type(fields.get(name)) is bytearray:
+                fields[name][:] = value
+            else:
+                fields[name] = value
+
+    def key(self, seq: int, sector: int, turn: int) -> tuple:
+        o = self.outbox
+        blocks = o.blocks
+
+        def place(block: int) -> int:
+            return -1 if block < 0 else (block - turn) % blocks
+
+        found: list[Any] = [getattr(o, name) for name in self._plain]
+        found += [
+            o.next_seq - seq, o.oldest_seq - seq, o._first_seq - seq, o._saved_oldest - seq,
+            (o._sector_no - sector) & 0x3FFFFFFF, place(o._head), place(o._tail), place(o._ready),
+        ]  # fmt: skip
+        if o.loaded_seq >= 0:
+            found += [o.loaded_seq - seq, o.flags, o.topic_at, o.topic_length, o.payload_length]
+        else:
+            found.append(None)
+        if o._cursor_seq >= 0:
+            found += [o._cursor_seq - seq, place(o._cursor_block), o._cursor_offset]
+            found.append(o._cursor_end - seq if o._cursor_end >= 0 else None)
+        else:
+            found.append(None)
+        if "_unproven" in self.names:
+            is_proven = o._unproven < 0
+            found.append(None if is_proven else (o._unproven - seq, o.appended > 0))
+            found += [
+                place(o._failed_block),
+                sorted(map(place, o._out)),
+                sorted(map(place, o.lent)),
+            ]
+        return tuple(found)
+
+
+class Folding(NamedTuple):
+    """What the key may forget in a scope: see PROOF.md, "States"."""
+
+    turn: bool = True  # which block is the first of the ring
+    blank: bool = True  # whether a block without a header is blank
+    acks: bool = True  # acknowledgements in records that are not the last
+    torn: bool = True  # what is torn at the end of a sector that is not the newest
+    numbers: bool = True  # absolute numbers
+
+
+_BLANK, _DAMAGED, _NEARLY, _INTACT = range(4)
+
+
+def _state(face: bytes, piece: Piece) -> int:
+    """Whether the bytes of a piece are there: whole, but for one bit, otherwise, not at all."""
+    data = face[piece.at : piece.at + len(piece.data)]
+    if data == piece.data:
+        return _INTACT
+    if not data.strip(b"\xff"):
+        return _BLANK
+    wrong = int.from_bytes(data, "little") ^ int.from_bytes(piece.data, "little")
+    if piece.sort == RECORD:  # the two unused bits of its CRC
+        wrong &= (1 << 8 * len(data) - 2) - 1
+    return _NEARLY if wrong & (wrong - 1) == 0 else _DAMAGED
+
+
+def _strays(face: bytes, pieces: tuple) -> tuple:
+    """Where bytes outside of all pieces are not erased: the first and the last."""
+    left = bytearray(face)
+    for piece in pieces:
+        left[piece.at : piece.at + len(piece.data)] = b"\xff" * len(piece.data)
+    if not left.strip(b"\xff"):
+        return ()
+    return len(left) - len(left.lstrip(b"\xff")), len(left.rstrip(b"\xff"))
+
+
+def _is_blank(data: bytes) -> bool:
+    return not data.strip(b"\xff")
+
+
+def _form(face: bytes, buffer_bytes: int) -> tuple:
+    """Which parts of a block are erased: those that mount() looks at, and those that a torn erase
+    leaves."""
+    size = len(face)
+    ends = sorted({32, size // 2, min(buffer_bytes, size), size - 32, size})
+    return tuple([_is_blank(face[start:end]) for start, end in zip([0, *ends], ends, strict=False)])
+
+
+class Look(NamedTuple):
+    """A block: its header, if any face has one; all pieces, each with its state in each face; for
+    each face which parts are erased, and where bytes outside of the pieces are not."""
+
+    header: Piece | None
+    found: list
+    form: tuple
+    strays: tuple
+
+
+class Keys:
+    """Canonical forms of the states of one scope."""
+
+    def __init__(self, chip: TaggedChip, ram: Ram, folding: Folding) -> None:
+        self.chip, self.ram, self.folding = chip, ram, folding
+
+    def on(self, promise: Any) -> bytes:
+        """The key of a running outbox."""
+        self._number(promise)
+        promised = self._promise(promise)
+        # A sector whose header did not come through is erased and opened again.
+        opens_again = not self.ram.outbox._has_header
+        seq, sector, turn, flash = self._flash(promise, opens_again)
+        return _digest((promised, flash, self.ram.key(seq, sector, turn), self._view()))
+
+    def off(self, promise: Any) -> bytes:
+        """The key without power."""
+        self._number(promise)
+        promised = self._promise(promise)
+        return _digest((promised, self._flash(promise, False)[3]))
+
+    def _number(self, promise: Any) -> None:
+        """What numbers are relative to: the one after the newest that is on flash. The promise may
+        be far behind, where numbers were passed over: as far as the oldest on flash it matters."""
+        numbers = [
+            piece.first + (piece.sort == RECORD and piece.kind & 1)
+            for pieces, bad in zip(self.chip.pieces, self.chip.bad, strict=True)
+            for piece in pieces
+            if piece.sort != MARKER and bad is None
+        ]
+        if not self.folding.numbers:
+            self.base = self.least = 0
+        else:
+            self.base = max(numbers, default=promise.next_seq)
+            self.least = min([*numbers, self.base])
+
+    def _view(self) -> int:
+        return 0 if self.chip.is_settled() else self.chip.view
+
+    def _promise(self, promise: Any) -> tuple:
+        base = self.base
+        self._attempts: dict[int, list[int]] = {}
+        return (
+            [(seq - base, self._tag(seq, promise.held[seq])) for seq in sorted(promise.held)],
+            [(seq - base, self._tag(seq, promise.unsaved[seq])) for seq in sorted(promise.unsaved)],
+            [
+                (seq - base, *[self._tag(seq, data) for data in promise.maybe[seq]])
+                for seq in sorted(promise.maybe)
+            ],
+            max(promise.next_seq, self.least) - base, max(promise.top_seq, self.least) - base,
+            promise.note, promise.maybe_note, promise.renewing,
+            promise.extra,
+        )  # fmt: skip
+
+    def _tag(self, seq: int, data: bytes) -> tuple:
+        """A payload: which of the attempts under this number that the state still tells apart, and
+        its form. The outbox does not look into payloads, so the attempts may change places."""
+        attempts = self._attempts.setdefault(seq, [])
+        if data[0] not in attempts:
+            attempts.append(data[0])
+        return attempts.index(data[0]), len(data), data[-1] in (0, 0xFF) and data[-1]
+
+    def _flash(self, promise: Any, opens_again: bool) -> tuple:
+        base = self.base
+        blocks = [self._look(block) for block in range(self.chip.blocks)]
+        headers = [block.header for block in blocks if block.header]
+        newest = max((header.sector for header in headers), default=0)
+        head = next(
+            (at for at, one in enumerate(blocks) if one.header and one.header.sector == newest), 0
+        )
+        starts: dict[Any, Any] = {header.sector: header.first for header in headers}
+        if headers:
+            starts["stream"] = max(headers, key=lambda header: header.sector).stream
+        live = max(opens_again, self._live(blocks, newest))
+        least = min(self._oldest(blocks, newest, live), default=0)
+        turn = head if self.folding.turn else 0
+        count = self.chip.blocks
+        order = [(turn + i) % count for i in range(count)]
+        facts = base, newest, starts, least, live
+        sector = newest if self.folding.numbers else 0
+        return base, sector, turn, tuple(self._block(b, blocks[b], facts) for b in order)
+
+    def _oldest(self, blocks: list, newest: int, live: int) -> list[int]:
+        """What a mount may take for the oldest message."""
+        near = [one.found for one in blocks if one.header and one.header.sector >= newest - live]
+        found = [
+            [piece.oldest for piece, states in pieces if max(states) >= _NEARLY] for pieces in near
+        ]
+        if self.folding.acks and self.chip.is_settled():
+            return [one[-1] for one in found]
+        return [oldest for one in found for oldest in one]
+
+    def _live(self, blocks: list, newest: int) -> int:
+        """How many sectors before the newest a mount may take for the head: one, while the newest
+        has no record, or may read as if it had none."""
+        if not self.chip.is_settled():
+            return 2
+        has_record = any(
+            piece.sort == RECORD and max(states) >= _NEARLY
+            for one in blocks if one.header and one.header.sector == newest
+            for piece, states in one.found
+        )  # fmt: skip
+        return 0 if has_record else 1
+
+    def _look(self, block: int) -> Look:
+        """What is in a block, in each of its faces."""
+        chip = self.chip
+        faces = [chip.data[block]]
+        if chip.other[block] is not None:
+            view, chip.view = chip.view, 2
+            faces += [chip.other[block], chip.face(block)]
+            chip.view = view
+        pieces = chip.pieces[block]
+        found = [(piece, tuple([_state(face, piece) for face in faces])) for piece in pieces]
+        headers = [
+            piece for piece, states in found
+            if piece.sort in (HEADER, COPY) and max(states) >= _NEARLY
+        ]  # fmt: skip
+        form = tuple([_form(face, len(self.ram.outbox.buffer)) for face in faces])
+        strays = tuple([_strays(face, pieces) for face in faces])
+        return Look(headers[-1] if headers else None, found, form, strays)
+
+    def _block(self, block: int, look: Look, facts: tuple) -> tuple:
+        base, newest, starts, least, live = facts
+        bad = self.chip.bad[block]
+        header = look.header
+        if header is None:
+            return bad, look.form
+        age = newest - header.sector
+        end = starts.get(header.sector + 1)
+        if age > self.chip.blocks + 1 and header.stream == starts.get("stream"):
+            return bad, "old"
+        if age > live and end is not None and end <= least:
+            kept = [(piece.at, states) for piece, states in look.found if piece.sort != RECORD]
+            return bad, "released", age, header.stream, kept, look.form
+        key: list[Any] = [bad, age if self.folding.numbers else header.sector, header.stream]
+        acks_from = self._acks_from(age > live, look.found)
+        drops_torn = age > live and end is not None and self.folding.torn
+        following = header.first
+        for index, (piece, states) in enumerate(look.found):
+            is_past = drops_torn and following == end and piece.at
+            if not (is_past and (piece.sort == RECORD or max(states) < _NEARLY)):
+                key.append(self._piece(piece, states, base, index >= acks_from))
+            if piece.sort == RECORD and piece.kind & 1 and min(states) == _INTACT:
+                following = piece.first + 1
+        if not drops_torn:
+            key.append(look.strays)
+        return tuple(key)
+
+    def _acks_from(self, is_past: bool, pieces: list) -> int:
+        """The first piece whose acknowledgements a mount may read."""
+        if not self.folding.acks or not self.chip.is_settled():
+            return 0
+        if is_past:
+            return len(pieces)
+        whole = [
+            i for i, (piece, states) in enumerate(pieces)
+            if states[0] == _INTACT and piece.sort != COPY
+        ]  # fmt: skip
+        return whole[-1] if whole else 0
+
+    def _piece(self, piece: Piece, states: tuple, base: int, has_acks: bool) -> tuple:
+        if max(states) < _NEARLY:
+            return piece.at, states
+        has_acks = has_acks and (piece.sort != RECORD or _INTACT in states)
+        acks = (piece.oldest - base, piece.acked) if has_acks else None
+        return (
+            piece.at, piece.sort, states, len(piece.data), piece.first - base, piece.kind, acks,
+            self._tag(piece.first, piece.payload) if piece.kind & 1 else piece.payload,
+        )  # fmt: skip
+
+
+def payload(seq: int, attempt: int, size: int, filler: int = -1) -> bytes:
+    """Of message `seq`; each attempt to store one has its own. filler: all further bytes."""
+    head = bytes((0x20 + attempt, seq & 0x7F))
+    if filler >= 0:
+        return head + bytes([filler]) * (size - 2)
+    return head + bytes((0x40 + (seq + 3 * attempt + 5 * i) % 61) for i in range(size - 2))
+
+
+def attempt_of(data: bytes) -> int:
+    return data[0] - 0x20
+
+
+def _digest(key: tuple) -> bytes:
+    return blake2b(marshal.dumps(key, 2), digest_size=16).digest()

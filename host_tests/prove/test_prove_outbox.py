@@ -1,0 +1,78 @@
+# cpython-only: patches the firmware's modules from their sources
+"""The proof can fail: it closes its smallest scope, and finds what is wrong with broken copies."""
+
+import ast
+from collections.abc import Callable
+
+import pytest
+
+from outbox_real import Real
+from outbox_scopes import SCOPES, Scope
+from prove_outbox import Explorer
+
+FEW = 400  # states; the mutants die long before
+
+
+def scope(name: str) -> Scope:
+    return next(one for one in SCOPES if one.name == name)
+
+
+def test_the_first_format_is_closed_without_a_violation() -> None:
+    result = Explorer(scope("first format")).run()
+    assert result.closed
+    assert not result.violations
+    assert sum(result.cuts.values()) > 3000
+
+
+def replaced(old: str, new: str) -> Callable[[ast.Module], ast.Module]:
+    """The module with one text changed."""
+
+    def mutate(tree: ast.Module) -> ast.Module:
+        text = ast.unparse(tree)
+        assert text.count(old) == 1, old
+        return ast.parse(text.replace(old, new))
+
+    return mutate
+
+
+MUTANTS = {
+    "a block with messages is free": (
+        "outbox",
+        "if self._first_of(block) > self.oldest_seq:",
+        "if False:",
+    ),
+    "no record is read back": (
+        "sectors",
+        "self._has_header and holds_record(first, self._prefix, at, self._topic, self._payload)",
+        "self._has_header",
+    ),
+    "a state is not written, and taken for written": (
+        "outbox",
+        "return self.append(b'', self.note, self.note_length, _STATE)",
+        "return _OK",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_broken_copy_is_found(name: str) -> None:
+    module, old, new = MUTANTS[name]
+    one = scope("bad block" if "read back" in name else "two blocks")
+    found = Explorer(one, Real(one.block_bytes, (module, replaced(old, new)))).run(FEW)
+    assert found.violations, name
+
+
+def test_a_crc_that_is_constant_is_found() -> None:
+    """It survives every way of cutting but a hole."""
+    one = scope("two blocks")
+    real = Real(one.block_bytes)
+    for module in (real.sectors, real.outbox_setup):
+        module.crc30 = lambda seed, buf, at, end: 0x15A5A5A5
+    real.sectors.put_record = _put_record  # with the same CRC
+    assert Explorer(one, real).run(FEW).violations
+
+
+def _put_record(buf: bytearray, at: int, prefix: bytearray, topic: bytes, payload: bytes) -> None:
+    data = bytes(prefix[:12]) + topic + payload + b"\xa5\xa5\xa5\x15"
+    buf[at : at + len(data)] = data
+    prefix[12:16] = data[-4:]

@@ -1,0 +1,65 @@
+"""Says what is waited for once, and the same again ever more rarely: a broker that is away for a
+night fills no screen and no log. Knows nothing of who waits."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Callable
+
+_FIRST_AGAIN_S = 60.0
+_LAST_AGAIN_S = 3600.0
+
+
+class Folded:
+    """say: gets the lines that are left."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._text = ""
+        self._since = self._next = self._again_s = 0.0
+        self._count = 0
+
+    def tell(self, text: str) -> None:
+        """At once where it is new; the same as last time after 1 minute, 2, 4 ... 60."""
+        now = time.monotonic()
+        if text != self._text:
+            self._text, self._since, self._count = text, now, 0
+            self._again_s = _FIRST_AGAIN_S
+            self._next = now + self._again_s
+            self._say(text)
+            return
+        self._count += 1
+        if now >= self._next:
+            self._again_s = min(2 * self._again_s, _LAST_AGAIN_S)
+            self._next = now + self._again_s
+            self._say(f"{text} (for {duration(now - self._since)} now, {self._count} tries)")
+
+    def over(self) -> str:
+        """It is over: " after 3 min" for the line that says so; "" where nothing was waited for."""
+        waited_s = time.monotonic() - self._since
+        text = f" after {duration(waited_s)}" if self._text else ""
+        self._text = ""
+        return text
+
+
+def duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def why_no_connection(error: OSError, port: int) -> str:
+    """What a failed connection to a broker means, and what to do."""
+    if isinstance(error, ConnectionRefusedError):
+        return (
+            f"nothing listens there: start the broker (mosquitto -p {port}), or correct the address"
+        )
+    if isinstance(error, socket.gaierror):
+        return "the name is not known: correct it, or give the address"
+    if isinstance(error, TimeoutError):
+        return "no answer: is that machine on, and no firewall in between?"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate does not verify ({error.verify_message}): see --ca-file"
+    return error.strerror or str(error)

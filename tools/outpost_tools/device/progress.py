@@ -1,0 +1,62 @@
+"""What the user sees while a board is worked on: each step from the first second, a bar on a
+terminal and lines elsewhere. All on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_LINE_EVERY_S = 5.0
+Show = Callable[[int, int], None]  # done, in all
+
+
+class Progress:
+    """note() for a step that begins; bar() for one with a length."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._last = ""
+
+    def note(self, text: str) -> None:
+        """Not twice in a row."""
+        if text != self._last:
+            self._last = text
+            elapsed_s = time.monotonic() - self._began
+            print(f"[{elapsed_s:5.1f} s] {text}", file=sys.stderr, flush=True)
+
+    @contextmanager
+    def bar(self, title: str, unit: str) -> Iterator[Show]:
+        """Its callable takes how much is done, and how much there is."""
+        if not sys.stderr.isatty():
+            yield self._lines(title)
+            return
+        from tqdm import tqdm
+
+        scaled = unit == "B"
+        with tqdm(desc=title, unit=unit, unit_scale=scaled, leave=False, file=sys.stderr) as drawn:
+
+            def show(done: int, total: int) -> None:
+                drawn.total = total
+                drawn.update(done - drawn.n)
+
+            yield show
+
+    def _lines(self, title: str) -> Show:
+        told_at = time.monotonic()
+
+        def show(done: int, total: int) -> None:
+            nonlocal told_at
+            if time.monotonic() - told_at >= _LINE_EVERY_S:
+                told_at = time.monotonic()
+                self.note(f"{title}: {100 * done // max(total, 1)} %")
+
+        return show
+
+
+class Silent(Progress):
+    """For programs that call the job."""
+
+    def note(self, text: str) -> None:
+        """Nobody is there to read it."""
