@@ -22,6 +22,7 @@ from outpost_tools.outbox.image import read_image
 from station.telemetry import Pack
 
 TOPIC = b"outpost/board-1/data"
+FORMAT_PROGRAMS = 3  # the mark, the header, its copy
 CLOCK = SimpleNamespace(is_set=True, day=20_000, ms=1234, up_day=0, up_ms=0)
 
 
@@ -136,7 +137,7 @@ def test_a_note_and_text_that_would_play_with_the_terminal_are_shown_as_hex(here
         (b"\xff" * 8192, "blank"),
         (random.Random(8).randbytes(8192), "foreign"),
         (board_image()[:-1], "truncated image"),
-        (b"OB\x02" + board_image()[3:], "bad header"),
+        (b"OB\x03" + board_image()[3:], "bad header"),
     ],
 )
 def test_check_and_show_name_what_is_wrong(data, word, here, capsys):
@@ -270,7 +271,7 @@ def test_the_model_of_wear_is_what_the_outbox_does(load):
         min(flash.block_erases),
         max(flash.block_erases),
     )
-    assert flash.programs == 1 + messages + int(messages * load.saves)
+    assert flash.programs == FORMAT_PROGRAMS + messages + int(messages * load.saves)
 
 
 def test_the_figures_of_the_rp2_geometry():

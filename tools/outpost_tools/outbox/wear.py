@@ -98,8 +98,8 @@ def saves_of(interval_s: float) -> float:
 
 
 def erases_so_far(image: Image) -> tuple[int, int]:
-    """(fewest, most) erases of a block since the outbox was formatted: every sector opened was
-    one."""
+    """(fewest, most) erases of a block since the outbox was formatted: every sector opened was one,
+    but for the first in format 2, which takes a block that is blank."""
     opened = [_opened(image, block) for block in range(len(image.blocks))]
     return min(opened), max(opened)
 
@@ -108,7 +108,8 @@ def _opened(image: Image, number: int) -> int:
     """Sector k is in block k modulo the number of blocks."""
     since = (image.head.number - number) % len(image.blocks)
     newest = image.head.header.sector_no - since
-    return 0 if newest < 0 else newest // len(image.blocks) + 1
+    is_first_free = number == 0 and image.head.header.version > 1
+    return 0 if newest < 0 else newest // len(image.blocks) + 1 - is_first_free
 
 
 def span(seconds: float) -> str:
