@@ -14,6 +14,7 @@ on flash whole, damaged, or not at all.
 from __future__ import annotations
 
 import marshal
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -173,6 +174,7 @@ class Ram:
             if kind != "fixed" and name not in transient and hasattr(outbox, name)
         ]  # fmt: skip
         self._plain = [name for name in self.names if FIELDS[name] == "plain"]
+        self.relative: dict[int, int] = {}  # what the key has in the place of a number
 
     def snapshot(self) -> tuple:
         return tuple(
@@ -188,8 +190,15 @@ class Ram:
             else:
                 fields[name] = value
 
-    def key(self, seq: int, sector: int, turn: int) -> tuple:
+    def numbers(self) -> list[int]:
+        """The numbers of messages in the fields."""
         o = self.outbox
+        found = [o.next_seq, o.oldest_seq, o._first_seq, o._saved_oldest]
+        found += [o.loaded_seq, o._cursor_seq, o._cursor_end, getattr(o, "_unproven", -1)]
+        return [number for number in found if number >= 0]
+
+    def key(self, sector: int, turn: int) -> tuple:
+        o, rel = self.outbox, self.relative
         blocks = o.blocks
 
         def place(block: int) -> int:
@@ -197,21 +206,21 @@ class Ram:
 
         found: list[Any] = [getattr(o, name) for name in self._plain]
         found += [
-            o.next_seq - seq, o.oldest_seq - seq, o._first_seq - seq, o._saved_oldest - seq,
+            rel[o.next_seq], rel[o.oldest_seq], rel[o._first_seq], rel[o._saved_oldest],
             (o._sector_no - sector) & 0x3FFFFFFF, place(o._head), place(o._tail), place(o._ready),
         ]  # fmt: skip
         if o.loaded_seq >= 0:
-            found += [o.loaded_seq - seq, o.flags, o.topic_at, o.topic_length, o.payload_length]
+            found += [rel[o.loaded_seq], o.flags, o.topic_at, o.topic_length, o.payload_length]
         else:
             found.append(None)
         if o._cursor_seq >= 0:
-            found += [o._cursor_seq - seq, place(o._cursor_block), o._cursor_offset]
-            found.append(o._cursor_end - seq if o._cursor_end >= 0 else None)
+            found += [rel[o._cursor_seq], place(o._cursor_block), o._cursor_offset]
+            found.append(rel[o._cursor_end] if o._cursor_end >= 0 else None)
         else:
             found.append(None)
         if "_unproven" in self.names:
             is_proven = o._unproven < 0
-            found.append(None if is_proven else (o._unproven - seq, o.appended > 0))
+            found.append(None if is_proven else (rel[o._unproven], o.appended > 0))
             found += [
                 place(o._failed_block),
                 sorted(map(place, o._out)),
@@ -278,6 +287,9 @@ class Look(NamedTuple):
     strays: tuple
 
 
+_GAP = 300  # 254 numbers are passed over at once, 16 are acknowledged out of order
+
+
 class Keys:
     """Canonical forms of the states of one scope."""
 
@@ -286,20 +298,20 @@ class Keys:
 
     def on(self, promise: Any) -> bytes:
         """The key of a running outbox."""
-        self._number(promise)
+        self._number(promise, self.ram.numbers())
         promised = self._promise(promise)
         # A sector whose header did not come through is erased and opened again.
         opens_again = not self.ram.outbox._has_header
-        seq, sector, turn, flash = self._flash(promise, opens_again)
-        return _digest((promised, flash, self.ram.key(seq, sector, turn), self._view()))
+        sector, turn, flash = self._flash(promise, opens_again)
+        return _digest((promised, flash, self.ram.key(sector, turn), self._view()))
 
     def off(self, promise: Any) -> bytes:
         """The key without power."""
-        self._number(promise)
+        self._number(promise, ())
         promised = self._promise(promise)
-        return _digest((promised, self._flash(promise, False)[3]))
+        return _digest((promised, self._flash(promise, False)[2]))
 
-    def _number(self, promise: Any) -> None:
+    def _number(self, promise: Any, more: Sequence[int]) -> None:
         """What numbers are relative to: the one after the newest that is on flash. The promise may
         be far behind, where numbers were passed over: as far as the oldest on flash it matters."""
         numbers = [
@@ -308,26 +320,50 @@ class Keys:
             for piece in pieces
             if piece.sort != MARKER and bad is None
         ]
-        if not self.folding.numbers:
-            self.base = self.least = 0
-        else:
+        # A released message of which no record is left that a mount can reach cannot come back.
+        pieces = [piece for pieces in self.chip.pieces for piece in pieces]
+        oldest = max((piece.sector for piece in pieces), default=0) - self.chip.blocks - 1
+        self.there = {(one.first, one.payload) for one in pieces if one.sector >= oldest}
+        self.base = self.least = 0
+        if self.folding.numbers:
             self.base = max(numbers, default=promise.next_seq)
             self.least = min([*numbers, self.base])
+        found = {self.base, self.least, promise.next_seq, promise.top_seq, *more, *numbers}
+        found.update(promise.held, promise.unsaved, promise.maybe)
+        for piece in pieces:
+            found.update((piece.first, piece.oldest))
+        self._close_gaps(sorted(found))
+
+    def _close_gaps(self, numbers: list[int]) -> None:
+        """Numbers that were passed over, more than the code ever compares, are as good as fewer."""
+        self.ram.relative = relative = {}
+        place = numbers.index(self.base)
+        for step, end in ((-1, -1), (1, len(numbers))):
+            now = 0 if self.folding.numbers else self.base
+            relative[self.base] = now
+            for at in range(place + step, end, step):
+                gap = numbers[at] - numbers[at - step]
+                now += max(-_GAP, min(_GAP, gap)) if self.folding.numbers else gap
+                relative[numbers[at]] = now
 
     def _view(self) -> int:
         return 0 if self.chip.is_settled() else self.chip.view
 
     def _promise(self, promise: Any) -> tuple:
-        base = self.base
+        rel = self.ram.relative
         self._attempts: dict[int, list[int]] = {}
         return (
-            [(seq - base, self._tag(seq, promise.held[seq])) for seq in sorted(promise.held)],
-            [(seq - base, self._tag(seq, promise.unsaved[seq])) for seq in sorted(promise.unsaved)],
+            [(rel[seq], self._tag(seq, promise.held[seq])) for seq in sorted(promise.held)],
             [
-                (seq - base, *[self._tag(seq, data) for data in promise.maybe[seq]])
+                (rel[seq], self._tag(seq, promise.unsaved[seq]))
+                for seq in sorted(promise.unsaved)
+                if (seq, promise.unsaved[seq]) in self.there
+            ],
+            [
+                (rel[seq], *[self._tag(seq, data) for data in promise.maybe[seq]])
                 for seq in sorted(promise.maybe)
             ],
-            max(promise.next_seq, self.least) - base, max(promise.top_seq, self.least) - base,
+            rel[max(promise.next_seq, self.least)], rel[max(promise.top_seq, self.least)],
             promise.note, promise.maybe_note, promise.renewing,
             promise.extra,
         )  # fmt: skip
@@ -341,7 +377,6 @@ class Keys:
         return attempts.index(data[0]), len(data), data[-1] in (0, 0xFF) and data[-1]
 
     def _flash(self, promise: Any, opens_again: bool) -> tuple:
-        base = self.base
         blocks = [self._look(block) for block in range(self.chip.blocks)]
         headers = [block.header for block in blocks if block.header]
         newest = max((header.sector for header in headers), default=0)
@@ -356,9 +391,9 @@ class Keys:
         turn = head if self.folding.turn else 0
         count = self.chip.blocks
         order = [(turn + i) % count for i in range(count)]
-        facts = base, newest, starts, least, live
+        facts = newest, starts, least, live
         sector = newest if self.folding.numbers else 0
-        return base, sector, turn, tuple(self._block(b, blocks[b], facts) for b in order)
+        return sector, turn, tuple(self._block(b, blocks[b], facts) for b in order)
 
     def _oldest(self, blocks: list, newest: int, live: int) -> list[int]:
         """What a mount may take for the oldest message."""
@@ -401,7 +436,7 @@ class Keys:
         return Look(headers[-1] if headers else None, found, form, strays)
 
     def _block(self, block: int, look: Look, facts: tuple) -> tuple:
-        base, newest, starts, least, live = facts
+        newest, starts, least, live = facts
         bad = self.chip.bad[block]
         header = look.header
         if header is None:
@@ -420,7 +455,7 @@ class Keys:
         for index, (piece, states) in enumerate(look.found):
             is_past = drops_torn and following == end and piece.at
             if not (is_past and (piece.sort == RECORD or max(states) < _NEARLY)):
-                key.append(self._piece(piece, states, base, index >= acks_from))
+                key.append(self._piece(piece, states, index >= acks_from))
             if piece.sort == RECORD and piece.kind & 1 and min(states) == _INTACT:
                 following = piece.first + 1
         if not drops_torn:
@@ -439,13 +474,14 @@ class Keys:
         ]  # fmt: skip
         return whole[-1] if whole else 0
 
-    def _piece(self, piece: Piece, states: tuple, base: int, has_acks: bool) -> tuple:
+    def _piece(self, piece: Piece, states: tuple, has_acks: bool) -> tuple:
         if max(states) < _NEARLY:
             return piece.at, states
         has_acks = has_acks and (piece.sort != RECORD or _INTACT in states)
-        acks = (piece.oldest - base, piece.acked) if has_acks else None
+        rel = self.ram.relative
+        acks = (rel[piece.oldest], piece.acked) if has_acks else None
         return (
-            piece.at, piece.sort, states, len(piece.data), piece.first - base, piece.kind, acks,
+            piece.at, piece.sort, states, len(piece.data), rel[piece.first], piece.kind, acks,
             self._tag(piece.first, piece.payload) if piece.kind & 1 else piece.payload,
         )  # fmt: skip
 
