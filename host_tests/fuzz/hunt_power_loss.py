@@ -74,7 +74,7 @@ def count_mutants(seeds: int = 4, steps: int = 30) -> int:
     return int(wrong)
 
 
-def main() -> int:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
         "--cuts", type=int, default=100_000, metavar="N", help="first cuts to make, at least"
@@ -93,7 +93,11 @@ def main() -> int:
     )
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--progress", action="store_true", help="a line for each few seeds")
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    args = arguments()
     if args.mutants:
         return count_mutants()
     total = power_loss.Tally()

@@ -29,9 +29,22 @@ from outpost.state_note import NotedOutbox
 # the hunt is long, and portable.py slow there: the same from zlib and slices
 if sys.implementation.name == "cpython":
     from outbox_real import crc30, fill, is_blank, unload
-    from outpost import checksum, memory, outbox, outbox_setup, policies, portable, sectors
+    from outpost import (
+        checksum,
+        memory,
+        outbox,
+        outbox_format,
+        outbox_mount,
+        policies,
+        portable,
+        ring,
+        sectors,
+    )
 
-    for module in (checksum, memory, outbox, outbox_setup, policies, portable, sectors):
+    for module in (
+        *(checksum, memory, outbox, outbox_format, outbox_mount, policies, portable, ring),
+        sectors,
+    ):
         for function in (crc30, fill, is_blank, unload):
             if hasattr(module, function.__name__):
                 setattr(module, function.__name__, function)

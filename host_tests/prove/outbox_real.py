@@ -18,13 +18,15 @@ from pathlib import Path
 import paths
 
 FOLDER = paths.FIRMWARE / "outpost"
-# In the order of their imports. Those that a later format adds are found by `modules()`.
-NAMES = ("sectors", "outbox", "outbox_setup", "policies", "state_note")
+# In the order of their imports.
+NAMES = (
+    "outbox_setup", "sectors", "outbox_mount", "outbox_format", "ring", "outbox", "policies",
+    "state_note",
+)  # fmt: skip
 
 
 def modules() -> tuple[str, ...]:
-    later = [name for name in ("shelf", "outbox_repair") if (FOLDER / f"{name}.py").exists()]
-    return (*NAMES, *later)
+    return (*NAMES, "shelf")
 
 
 def crc30(seed: int, buf: bytearray, at: int, end: int) -> int:

@@ -1,0 +1,96 @@
+"""Makes an empty outbox, and begins a new stream when the numbers are used up. Unloaded after use.
+
+A cut anywhere in it leaves the old outbox, or the new one, or what mount() knows as half formatted.
+Allocates as needed, and keeps nothing but the outbox's fields.
+"""
+# pyright: reportUndefinedVariable=false
+
+from micropython import const
+
+from outpost.checksum import crc30, is_blank
+from outpost.memory import fill, u32
+from outpost.outbox_mount import MARK, find_marks, forget, mark_at, mount, program, write_copy
+
+_OK = const(0)
+_STORAGE = const(-5)
+_BLANK = const(-10)
+_FOREIGN = const(-11)
+_GEOMETRY = const(-13)
+
+_BLOCK_BYTES = const(4096)
+_MAGIC = const(0x424F)  # "OB"
+_HEADER = const(32)
+_CRC_AT = const(28)
+_SEQ_MASK = const(0x3FFFFFFF)
+_MARKS = const(8)  # places for a mark
+
+
+def make(outbox: "Outbox", stream, force, first_seq):
+    """See Outbox.format()."""
+    status = mount(outbox)
+    if status == _STORAGE or (status != _BLANK and not force):
+        return status if status == _STORAGE else _FOREIGN
+    block, sector_no = 0, 0
+    try:
+        if status in (_OK, _GEOMETRY):
+            # The new sector is newer than any other, so the old outbox is valid until it is there.
+            block, sector_no = outbox._after(outbox._head), outbox._sector_no + 2 & _SEQ_MASK
+        elif status == _BLANK:
+            _mark(outbox)
+        else:
+            for other in range(outbox.blocks):
+                outbox._erase(other)
+        forget(outbox)
+        outbox.stream = stream
+        outbox._sector_no = sector_no
+        outbox._first_seq = outbox.oldest_seq = first_seq
+        is_made = _write_first(outbox, block)
+        # What is left of the old one.
+        for other in range(outbox.blocks) if is_made and status != _BLANK else ():
+            outbox._read(other, 0)
+            if other != outbox._head and not is_blank(outbox.buffer, 0, _HEADER):
+                outbox._erase(other)
+    except OSError:
+        return _STORAGE
+    return _OK if is_made else _STORAGE
+
+
+def _mark(outbox: "Outbox"):
+    """Say that a format is under way: once, or twice before the first block is erased."""
+    outbox._head = 0
+    outbox._limit = _BLOCK_BYTES
+    count, free = find_marks(outbox)
+    needed = 1 if outbox._rest_is_blank(0, 0) else 2
+    while count < needed and 0 <= free < _MARKS:
+        program(outbox, outbox.blocks - 1, mark_at(outbox, free), MARK)
+        count += 1
+        free += 1
+
+
+def _write_first(outbox: "Outbox", block):
+    """The first sector's header and its copy, into the first block that takes them."""
+    for _ in range(outbox.blocks):
+        if (outbox._rest_is_blank(block, 0) and not outbox._sector_no) or outbox._clear(block):
+            outbox._head = block
+            fill(outbox.buffer, len(outbox.buffer))
+            outbox._put_header()
+            program(outbox, block, 0, bytes(outbox.buffer[:_HEADER]))
+            outbox._read(block, 0)
+            if outbox._is_header(_MAGIC) and u32(outbox.buffer, _CRC_AT) == outbox._salt:
+                outbox._offset = _HEADER
+                return write_copy(outbox)
+            outbox.storage_errors += 1
+        block = (block + 1) % outbox.blocks
+    return False
+
+
+def start_stream(outbox: "Outbox"):
+    """The 2^30 numbers are used up: start a new stream once the old one is empty; until then False.
+    Allocates, once in 34 years at one message a second."""
+    if outbox.oldest_seq != outbox.next_seq:
+        return False
+    outbox.stream = b"%08x" % crc30(outbox.boot, outbox.stream, 0, 8)
+    outbox.next_seq = outbox.oldest_seq = outbox.acked = 0
+    outbox._cursor_seq = -1
+    outbox._offset = _BLOCK_BYTES
+    return True

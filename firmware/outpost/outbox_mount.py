@@ -1,0 +1,357 @@
+"""Finds the messages in the flash, once a boot: reads only. Also what the first append() then makes
+sure of. Unloaded after use (`memory.unload`); the fields are made in `sectors.py`, `ring.py` and
+`outbox.py`.
+
+Allocates as needed, 12 bytes a block besides, and keeps nothing but the outbox's fields.
+"""
+# pyright: reportUndefinedVariable=false
+
+from array import array
+from struct import pack_into, unpack_from
+
+from micropython import const
+
+from outpost.checksum import crc30, is_blank
+from outpost.memory import fill, u32
+
+_OK = const(0)
+_STORAGE = const(-5)
+_BLANK = const(-10)
+_FOREIGN = const(-11)
+_NEWER = const(-12)
+_GEOMETRY = const(-13)
+
+_BLOCK_BYTES = const(4096)
+_VERSION = const(2)
+_MAGIC = const(0x424F)  # "OB"
+_LENT_MAGIC = const(0x534F)  # "OS"
+_HEADER = const(32)
+_CRC_AT = const(28)
+_PREFIX = const(12)
+_SEQ_MASK = const(0x3FFFFFFF)
+_HALF = const(0x20000000)
+
+# What mount() notes of a block, three integers each: its sector_no, or one of the following; the
+# CRC of its stream; its first_seq.
+_ERASED = const(-1)
+_JUNK = const(-2)
+_LENT = const(-3)
+
+# Numbers that are passed over when a sector was lost that may have used them: a block has no room
+# for as many messages.
+_JUMP = const(254)
+
+# format() programs it before anything else, so that a region is known as half formatted.
+MARK = b"outpost: an outbox is made here\n"
+_MARKS = const(8)  # places for it
+
+
+def mount(outbox: "Outbox"):
+    """See Outbox.mount()."""
+    forget(outbox)
+    try:
+        status = _find(outbox, array("i", [_ERASED] * (3 * outbox.blocks)))
+    except OSError:
+        outbox.storage_errors += 1
+        return _STORAGE
+    if status == _OK:
+        own = getattr(outbox._device, "own", None)
+        if own:  # records go into the head without an erase before
+            own(outbox._head)
+        outbox.boot = (outbox.boot + 1) & 0xFFFF
+        pack_into("<H", outbox._prefix, 10, outbox.boot)
+        outbox._busy = False
+        _find_shelf(outbox)
+    return status
+
+
+def _find_shelf(outbox: "Outbox"):
+    """Without memory for it, its messages that are in the ring too go out again."""
+    outbox.aside = 0
+    outbox._shelf = None
+    try:
+        if outbox.lent:
+            from outpost import shelf
+
+            shelf.of(outbox).count()
+    except (ImportError, MemoryError):
+        outbox._shelf = None
+
+
+def forget(outbox: "Outbox"):
+    """What an earlier mount found."""
+    outbox._busy = outbox._has_header = True
+    outbox._ready = outbox._cursor_seq = outbox.loaded_seq = outbox._unproven = -1
+    outbox.stream = b""
+    outbox.next_seq = outbox.oldest_seq = outbox.acked = outbox.boot = 0
+    outbox._head = outbox._tail = outbox._sector_no = outbox._first_seq = 0
+    outbox._limit = _BLOCK_BYTES
+    outbox.appended = outbox.refused = outbox.dropped = outbox.unreadable = 0
+    if outbox._out or outbox._doubt or outbox.left_out:  # class attributes before
+        outbox._out = outbox.lent = ()
+        outbox._doubt = outbox.left_out = 0
+        outbox._is_worn_out = False
+        outbox._failed_block = -1
+
+
+def _find(outbox: "Outbox", marks):
+    status = _read_headers(outbox, marks)
+    while status == _OK:
+        head = _newest(outbox, marks)
+        if head < 0:
+            return _blank_or_foreign(outbox)
+        if not outbox._load_header(head) or u32(outbox.buffer, 4) != marks[3 * head]:
+            marks[3 * head] = _JUNK  # it reads differently each time, so it is torn
+            continue
+        outbox._head, outbox._sector_no = head, marks[3 * head]
+        if 1 << outbox.buffer[3] != outbox._align:
+            return _GEOMETRY
+        records = _scan_head(outbox)
+        if records or not _follows(outbox, marks):
+            _find_ring(outbox, marks)
+            _note_doubts(outbox, marks, records)
+            break
+        marks[3 * head] = _JUNK  # torn in its first program: the sector before is the head still
+    return status
+
+
+def _read_headers(outbox: "Outbox", marks):
+    for block in range(outbox.blocks):
+        if outbox._load_header(block):
+            if outbox.buffer[2] > _VERSION or outbox.buffer[3] > 0xF:
+                return _NEWER
+            marks[3 * block] = u32(outbox.buffer, 4)
+            marks[3 * block + 1] = crc30(0, outbox.buffer, 8, 16)
+            marks[3 * block + 2] = u32(outbox.buffer, 16)
+        elif not is_blank(outbox.buffer, 0, _HEADER):
+            marks[3 * block] = _LENT if outbox._load_header(block, _LENT_MAGIC) else _JUNK
+    return _OK
+
+
+def _newest(outbox: "Outbox", marks):
+    """The block with the newest sector; -1: there is none."""
+    newest = -1
+    for block in range(outbox.blocks):
+        sector_no = marks[3 * block]
+        if sector_no >= 0:
+            if newest < 0 or (sector_no - marks[3 * newest]) & _SEQ_MASK < _HALF:
+                newest = block
+    return newest
+
+
+def _follows(outbox: "Outbox", marks):
+    """The sector before the head is there."""
+    before = (outbox._sector_no - 1) & _SEQ_MASK
+    return any(marks[at] == before for at in range(0, len(marks), 3))
+
+
+def _scan_head(outbox: "Outbox"):
+    """Walk the newest sector: its last valid record holds the whole state. Nothing is appended
+    after a torn one. Returns the number of records; 0: it has none."""
+    head = outbox._tail = outbox._cursor_block = outbox._head
+    outbox.stream, outbox._first_seq = unpack_from("<8sI", outbox.buffer, 8)
+    outbox._salt = outbox._cursor_salt = u32(outbox.buffer, _CRC_AT)
+    state = unpack_from("<IHH", outbox.buffer, 20)
+    outbox._limit = _BLOCK_BYTES
+    if outbox._load_copy(head, _MAGIC) and u32(outbox.buffer, _CRC_AT) == outbox._salt:
+        outbox._limit = outbox._copy_at()
+    outbox._cursor_seq = outbox._first_seq
+    outbox._cursor_end = -1  # not known yet
+    outbox._offset = outbox._cursor_offset = max(_HEADER, outbox._align)
+    outbox.damaged = outbox.sealed_torn = records = 0
+    at = outbox._next_record()
+    while at >= 0:
+        records += 1
+        outbox.damaged += outbox._offset != outbox._cursor_offset - outbox._record_size
+        state = unpack_from("<IHH", outbox.buffer, at + 4)
+        outbox._offset = outbox._cursor_offset
+        at = outbox._next_record()
+    outbox.oldest_seq, outbox.acked, outbox.boot = state
+    outbox.next_seq = outbox._cursor_seq
+    outbox._cursor_seq = -1
+    if not outbox._rest_is_blank(head, outbox._offset):
+        outbox.sealed_torn = 1
+        if _is_flipped(outbox):  # it was whole: its number is used
+            outbox.damaged += 1
+            outbox.next_seq += 1
+            records += 1
+        outbox._offset = _BLOCK_BYTES
+    return records
+
+
+def _is_flipped(outbox: "Outbox"):
+    """True when the bytes at _offset are a whole message of which one bit flipped since, rather
+    than a torn one."""
+    buf = outbox.buffer
+    at = outbox._read(outbox._head, outbox._offset)
+    salt = outbox._salt ^ outbox.next_seq
+    for bit in range(32):  # kind and lengths: any may say where the CRC is
+        buf[at + (bit >> 3)] ^= 1 << (bit & 7)
+        if outbox._fits(at, salt) and buf[at] & 1:
+            return True
+        buf[at + (bit >> 3)] ^= 1 << (bit & 7)
+    end = at + _PREFIX + buf[at + 1] + (buf[at + 2] | buf[at + 3] << 8)
+    if not buf[at] & 1 or end + 4 > outbox._filled:
+        return False
+    wrong = u32(buf, end) ^ crc30(salt, buf, at, end)
+    if not wrong & (wrong - 1):  # of the CRC itself, of which `wrong` has no more than one bit
+        return True
+    # What each bit, from the last one back, does to a CRC: a register shifted so many times.
+    low, high = 1, 0
+    for _ in range(8 * (end - at)):
+        odd = low & 1
+        low, high = low >> 1 | (high & 1) << 15, high >> 1
+        if odd:
+            low, high = low ^ 0x8320, high ^ 0xEDB8
+        if (high & 0x3FFF) << 16 | low == wrong:
+            return buf[end + 3] < 0x40
+    return False
+
+
+def _find_ring(outbox: "Outbox", marks):
+    """Go back from the head, block by block: to the sector that holds the oldest message, and on
+    to tell which blocks the ring left out."""
+    first = outbox._first_seq
+    stream = crc30(0, outbox.stream, 0, 8)
+    age, passed = 0, []  # of the sector that was found last; the blocks since
+    for distance in range(1, outbox.blocks):
+        block = (outbox._head - distance) % outbox.blocks
+        number = marks[3 * block]
+        its_age = (outbox._sector_no - number) & _SEQ_MASK
+        missing = its_age - age - 1
+        if number == _LENT:
+            outbox.lent += (block,)
+        elif number < 0 or marks[3 * block + 1] != stream:
+            passed.append(block)
+        elif its_age > distance:  # the last round did not use it
+            _leave_out(outbox, (block,))
+        elif not 0 <= missing <= len(passed):
+            passed.append(block)
+        else:
+            _choose_left_out(outbox, marks, passed, len(passed) - missing)
+            age, passed = its_age, []
+            if first > outbox.oldest_seq:
+                outbox._tail, first = block, marks[3 * block + 2]
+    if outbox.lent:
+        outbox._out += outbox.lent
+    # What is older was acknowledged, which only RAM knew, and erased.
+    outbox.discard_through(first - 1)
+    outbox._saved_oldest, outbox._saved_acked = outbox.oldest_seq, outbox.acked
+
+
+def _choose_left_out(outbox: "Outbox", marks, passed, count):
+    """Of the blocks between two sectors `count` were left out: at least those that have another
+    header yet, and none that is erased."""
+    out = [block for block in passed if marks[3 * block] >= 0]
+    out += [block for block in passed if marks[3 * block] == _JUNK][: max(0, count - len(out))]
+    _leave_out(outbox, tuple(out))
+
+
+def _leave_out(outbox: "Outbox", blocks):
+    if blocks:
+        outbox._out += blocks
+        outbox.left_out += len(blocks)
+
+
+def _note_doubts(outbox: "Outbox", marks, records):
+    """What the first append() has to see to, and what load() must not hand out before that."""
+    if outbox.oldest_seq < outbox.next_seq:
+        outbox._unproven = outbox.next_seq
+    following = outbox._after(outbox._head)
+    if marks[3 * following] == _JUNK:
+        outbox._doubt = 1
+        if outbox._offset + outbox.record_bytes > outbox._limit:
+            _jump(outbox, following)
+    if records < 2 and outbox._limit == _BLOCK_BYTES:
+        outbox._doubt |= 2
+    outbox._limit = -outbox._limit
+
+
+def _jump(outbox: "Outbox", following):
+    """The block after the head is neither erased nor an old sector. More than a torn first record
+    is in it: a torn erase, or a newer sector that was lost. Pass over the numbers it may have
+    used."""
+    if outbox._rest_is_blank(following, min(_BLOCK_BYTES, len(outbox.buffer))):
+        return
+    is_empty = outbox.oldest_seq == outbox.next_seq
+    outbox.next_seq = min(outbox.next_seq + _JUMP, _SEQ_MASK)
+    outbox._offset = _BLOCK_BYTES
+    outbox._doubt |= 4
+    if is_empty:
+        outbox.oldest_seq = outbox.next_seq
+
+
+def settle(outbox: "Outbox"):
+    """See Outbox._resume(): make sure of the head, or append nothing more to it."""
+    is_sure = outbox._rest_is_blank(outbox._head, outbox._offset)
+    if is_sure and outbox._offset < _BLOCK_BYTES:
+        following = outbox._after(outbox._head)
+        if outbox._doubt & 1 and outbox._ready != following:
+            is_sure = outbox._clear(following) or following in outbox._out
+        if is_sure and outbox._doubt & 2:
+            is_sure = write_copy(outbox)
+    if not is_sure:
+        outbox._offset = _BLOCK_BYTES
+
+
+def write_copy(outbox: "Outbox"):
+    """Copy the head's header to its end. True when it reads back."""
+    at = outbox._copy_at()
+    outbox._read(outbox._head, 0)
+    if outbox._offset > at or not outbox._is_header(_MAGIC):
+        return False
+    if u32(outbox.buffer, _CRC_AT) != outbox._salt:
+        return False
+    header = bytes(outbox.buffer[:_HEADER])
+    program(outbox, outbox._head, at, header)
+    if not outbox._load_copy(outbox._head, _MAGIC) or outbox.buffer[:_HEADER] != header:
+        outbox.storage_errors += 1
+        return False
+    outbox._limit = -at
+    return True
+
+
+def program(outbox: "Outbox", block, at, data):
+    """Program data at `at`, with erased bytes before it and after it in its pages."""
+    page = at - at % outbox._page
+    end = -(-(at + len(data) - page) // outbox._page)  # pages
+    fill(outbox.buffer, end * outbox._page)
+    outbox.buffer[at - page : at - page + len(data)] = data
+    outbox.loaded_seq = -1
+    outbox._raw.writeblocks(outbox._place[block], outbox._views[end], page)
+
+
+def mark_at(outbox: "Outbox", place):
+    """Offset in the last block."""
+    return _BLOCK_BYTES - place * max(_HEADER, outbox._align) - _HEADER
+
+
+def find_marks(outbox: "Outbox"):
+    """(marks, the first free place for one; -1: none, or something else is there)."""
+    count, free = 0, -1
+    for place in range(_MARKS):
+        at = outbox._read(outbox.blocks - 1, mark_at(outbox, place))
+        there = bytes(outbox.buffer[at : at + _HEADER])
+        if is_blank(there, 0, _HEADER):
+            free = place if free < 0 else free
+        elif there == MARK:
+            count += 1
+        elif sum([bin(there[i] & MARK[i] ^ MARK[i]).count("1") for i in range(_HEADER)]) > 8:
+            return 0, -1  # a torn one has the bits that are 1 in the mark, but for a few
+    return count, free
+
+
+def _blank_or_foreign(outbox: "Outbox"):
+    """BLANK also for what a cut leaves of format(): a mark, torn or not, and the first header torn;
+    after a second mark, the first block in any state."""
+    count, free = find_marks(outbox)
+    for block in range(outbox.blocks):
+        start, end = 0, _BLOCK_BYTES
+        if not block and count:
+            start = _HEADER if count == 1 else end
+        if block == outbox.blocks - 1 and free > 0:
+            end = mark_at(outbox, free - 1)
+        outbox._head, outbox._limit = block, end  # _rest_is_blank() looks so far
+        if not outbox._rest_is_blank(block, start):
+            return _FOREIGN
+    return _BLANK

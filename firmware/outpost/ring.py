@@ -1,0 +1,206 @@
+"""The ring of sectors: which erase block is next, which are free, and which are left out.
+
+    block    |  0   |  1   |  2   |  3   |  4   |  5   |  6   |  7   |
+             | free | tail |      | bad  |      | head | free | lent |
+    sector_no   ->    17     18            19     20     ->
+
+From tail to head each sector's number is one more than that of the block before. A block that
+takes no erase or no program is left out, and so is one that is lent (`_lend_block`): the ring goes
+on in the next one. Must not know what is in a record (`sectors.py`), nor which messages are freed
+(`outbox.py`).
+
+Allocation: construction; when a block is left out or lent.
+"""
+# pyright: reportAttributeAccessIssue=false
+
+from micropython import const
+
+from outpost.memory import u32, unload
+from outpost.sectors import Sectors
+
+_BLOCK_BYTES = const(4096)
+_HEADER = const(32)
+_SEQ_MASK = const(0x3FFFFFFF)
+
+
+class Ring(Sectors):
+    """Opens sectors, and erases free blocks for them. For `device` and the other arguments see
+    Outbox."""
+
+    left_out = 0  # bad blocks
+    _out = ()  # blocks that are not in the ring: the bad ones, and those that are lent
+    lent = ()  # of these, the blocks that mount() found lent: see `_lend_block`
+    _is_worn_out = False  # fewer than two blocks work: nothing is stored
+    _failed_block = -1  # in it a sector could not be opened, once
+    # What mount() could not be sure of, bit by bit. 1: the block after the head may hold a torn
+    # sector; 2: the head's header may be torn, and read differently later; 4: that block is why
+    # numbers were passed over, so it stays until a sector has the new ones.
+    _doubt = 0
+
+    def __init__(self, device, record_bytes, align, page_bytes):
+        Sectors.__init__(self, device, record_bytes, align, page_bytes)
+        self._busy = True  # inside a call; and before mount(), so that nothing is stored or erased
+        self._tail = 0  # block of the oldest sector with a message that is held
+        self._ready = -1  # the block that is erased for the next sector; -1: none
+
+    # --- The next block ---
+
+    def _make_room(self, size):
+        """True when the head has room for `size` bytes, in a fresh sector if need be; False when
+        the ring is full."""
+        if self._limit < 0:
+            self._resume()
+        return self._offset + size <= self._limit or self._open_sector()
+
+    def _resume(self):
+        """The first record since mount(): look once more whether its place is erased."""
+        if self._doubt:
+            try:
+                from outpost import outbox_mount
+
+                outbox_mount.settle(self)
+                unload("outpost.outbox_mount")
+            except MemoryError:
+                self._offset = _BLOCK_BYTES  # a fresh sector does as well
+            self._doubt = 0
+        elif not self._rest_is_blank(self._head, self._offset):
+            self._offset = _BLOCK_BYTES
+        self._limit = abs(self._limit)
+
+    def _open_sector(self):
+        """Begin a sector in the next free block that can be erased. False: there is none."""
+        block = self._next_free()
+        if block < 0:
+            return False
+        self._ready = -1
+        if self._failed_block >= 0 and self._failed_block != block:
+            self._failed_block = -1
+        self._follow_head()
+        if self._cursor_block == block:  # it was at the end of what was read and freed
+            self._cursor_seq = -1
+        if self.oldest_seq == self.next_seq:
+            self._tail = block
+        self._sector_no = (self._sector_no + self._has_header) & _SEQ_MASK
+        self._head = block
+        self._first_seq = self.next_seq
+        self._has_header = False  # it goes out with the first record, in one program
+        self._offset = max(_HEADER, self._align)
+        self._limit = _BLOCK_BYTES
+        return True
+
+    def _next_free(self):
+        """The block for the next sector, erased; -1: the ring is full."""
+        while True:
+            if self._is_worn_out:
+                raise OSError
+            block = self._head
+            if self._has_header or block in self._out:
+                block = self._after(block)
+                if block == self._head or not self._is_free(block):
+                    return -1
+            # else use this block again, since the sector before must stay
+            if self._ready == block or self._clear(block):
+                return block
+
+    def _after(self, block):
+        """The next block of the ring."""
+        while True:
+            block = (block + 1) % self.blocks
+            if block not in self._out:
+                return block
+
+    def _is_free(self, block):
+        """True when no message is held in `block`, the one after the head. Moves the tail up to the
+        oldest message held."""
+        if self._tail == block:
+            block = self._after(block)
+            if self._first_of(block) > self.oldest_seq:
+                return False
+            self._tail = block
+        return True
+
+    def _first_of(self, block):
+        """first_seq of a sector from tail to head; of the next one when the flash has lost its
+        header."""
+        while block != self._head:
+            if block not in self._out and self._load_header(block):
+                return u32(self.buffer, 16)
+            block = (block + 1) % self.blocks
+        return self._first_seq
+
+    def erase_ahead(self) -> bool:
+        """Erase the next block now, so that a later append() does not wait 45-400 ms for it. True
+        when it erased one."""
+        block = self._after(self._head)
+        if self._busy or self._ready == block or not self._has_header:
+            return False
+        if block == self._head or self._is_worn_out or self._doubt & 4:
+            return False
+        self._busy = True
+        try:
+            block = self._clear_free(block)
+        finally:
+            self._busy = False
+        return block
+
+    def _clear_free(self, block):
+        try:
+            return self._is_free(block) and self._clear(block)
+        except OSError:
+            self.storage_errors += 1
+            return False
+
+    # --- Blocks that are left out ---
+
+    def _clear(self, block):
+        """Erase a block that holds nothing, and look whether it is erased. False: it is not, after
+        two attempts, and left out."""
+        if self._is_cleared(block) or self._is_cleared(block):
+            self._ready = block
+            return True
+        self._leave_out(block)
+        return False
+
+    def _is_cleared(self, block):
+        try:
+            self._erase(block)
+            if self._rest_is_blank(block, 0):
+                return True
+        except OSError:
+            pass
+        self.storage_errors += 1
+        return False
+
+    def _leave_out(self, block):
+        """A bad block is not used any more. The ring needs two others."""
+        if self.blocks - len(self._out) < 3:
+            self._is_worn_out = True
+        elif block not in self._out:
+            self._out += (block,)
+            self.left_out += 1
+
+    def _note_failure(self):
+        """A program failed. The second time that a sector cannot be opened in a block, the block is
+        left out."""
+        self.storage_errors += 1
+        if not self._has_header:
+            if self._failed_block == self._head:
+                self._leave_out(self._head)
+            self._failed_block = self._head
+
+    def _lend_block(self):
+        """A free block for another use: out of the ring until _take_back(). -1: there is none.
+
+        Its user gives it a sector header of its own magic, "OS", by which mount() knows it.
+        """
+        block = self._after(self._head)
+        if self.blocks - len(self._out) < 3 or not self._has_header or not self._is_free(block):
+            return -1
+        self._ready = -1
+        self._out += (block,)
+        return block
+
+    def _take_back(self, block):
+        """A lent block, erased, is of the ring again."""
+        self._out = tuple([one for one in self._out if one != block])
+        self.lent = tuple([one for one in self.lent if one != block])
