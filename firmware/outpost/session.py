@@ -91,6 +91,9 @@ class Session(SessionBase):
         self.check_ms = 0  # ticks from which there may be something to do other than to receive
         self.is_tick = False  # next_packet() has looked at what depends on time
         self._tick_ms = 0  # ticks from which it looks again
+        # So are the methods that each message calls: found without a search through the classes.
+        self._start, self._start_message = self._start, self._start_message
+        self._publish_now, self._on_puback = self._publish_now, self._on_puback
         SessionBase.__init__(self, outbox, rx_bytes)
         self.outbox = outbox
         self.out_end = self.out_at = 0  # out[out_at:out_end] is still to be written; 0: nothing is
@@ -332,8 +335,10 @@ class Session(SessionBase):
         seq = self.base
         place = (packet_id - 1 - seq) % _IDS  # in the window
         acked = self._acked
-        is_half = self.out_end and self.out is self.tx and self.tx[0] & 0x36 > 0x30
-        if not packet_id or place >= self.next_send - seq - is_half or acked >> place & 1:
+        end = self.next_send - seq
+        if self.out_end and self.out is self.tx and self.tx[0] & 0x36 > 0x30:
+            end -= 1  # the last PUBLISH is half written
+        if not packet_id or place >= end or acked >> place & 1:
             self._on_unexpected(0x40, packet_id)
             return _OK
         if place or acked:
