@@ -87,7 +87,7 @@ class Client:
         self.publish = session.publish
         self._link, self._random = link, random
         self._attempt = 0  # attempts since the last progress, see Session.has_progress()
-        self._cut_short = 0  # the last connections that ended as if taken over: see _ENOUGH
+        self._short = 0  # the last connections that ended as if taken over: see _ENOUGH
         self._since_ms = 0  # ticks at which the stream was lost
         self._wait_ms = 0  # from then on, until the next attempt
         self.last_error = _OK  # status, or error number of the port, that ended the last stream
@@ -210,12 +210,12 @@ class Client:
         session = self.session
         has_progress = session.has_progress()
         if error != _LINK_LOST or elapsed_ms(session.now_ms, session._up_ms) >= _SOON_MS:
-            self._cut_short = 0
+            self._short = 0
         elif session.next_send != session.base or getattr(session, "_request_ms", -1) >= 0:
-            self._cut_short += has_progress  # networks do that too
+            self._short += has_progress  # networks do that too
         elif session.state == _CONNECTED:
-            self._cut_short += _COUNT_OF_IDLE
-        if self._cut_short >= _ENOUGH:
+            self._short += _COUNT_OF_IDLE
+        if self._short >= _ENOUGH:
             self.takeovers += 1
             error = _TAKEN_OVER
         elif has_progress or error == _TOO_MANY:  # which makes room for more

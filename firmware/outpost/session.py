@@ -339,9 +339,10 @@ class Session(SessionBase):
         seq = self.base
         place = (packet_id - 1 - seq) % _IDS  # in the window
         acked = self._acked
+        end = self.next_send - seq
         if self.out_end and self.out is self.tx and self.tx[0] & 0x36 > 0x30:
-            acked |= 1 << self.next_send - seq - 1  # the message that is half sent: not yet
-        if not packet_id or place >= self.next_send - seq or acked >> place & 1:
+            end -= 1  # the last PUBLISH is half written
+        if not packet_id or place >= end or acked >> place & 1:
             self._on_unexpected(0x40, packet_id)
             return _OK
         if place or acked:
