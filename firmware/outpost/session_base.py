@@ -198,7 +198,8 @@ class SessionBase(Reader):
                 return
         if error != _LINK_LOST or self.acknowledged != self._acked_before:
             self._ends = min(self._ends, 0)
-        if error == _LINK_LOST and self.next_send != self.base:
+        is_taken = getattr(self, "_released", 0) >> (self.base & 15) & 1  # QoS 2: PUBREC came
+        if error == _LINK_LOST and self.next_send != self.base and not is_taken:
             self._ends += 1
             if self._ends > (0 if self.outbox.aside else 1) and self._load_suspects():
                 self.suspects.begin()

@@ -347,19 +347,18 @@ class TestSend(unittest.TestCase):
             bench.client.publish(TOPIC, b"%d" % number, 1, qos)
         bench.poll(12).say(encode("PUBREC", packet_id=4)).say(puback(3))
         expected = [("PUBLISH", 1), ("PUBLISH", 2), ("PUBREL", 4), ("PUBLISH", 5)]
-        for again in range(2):
-            bench.drop()
-            next_connection(bench)
-            found = said(bench.poll(20))
-            self.assertEqual(
-                [(kind, fields["packet_id"]) for kind, fields in found], expected, again
-            )
-            self.assertEqual([fields.get("dup", True) for _, fields in found], [True] * 4)
-        bench.boot()
+        bench.drop()
         next_connection(bench)
-        found = [(kind, fields["packet_id"]) for kind, fields in said(bench.poll(20))]
-        # 3 was acknowledged, perhaps not yet written
-        self.assertEqual([entry for entry in found if entry[1] != 3], expected)
+        found = said(bench.poll(20))
+        self.assertEqual([(kind, fields["packet_id"]) for kind, fields in found], expected)
+        self.assertEqual([fields.get("dup", True) for _, fields in found], [True] * 4)
+        for _ in range(2):
+            bench.boot()
+            next_connection(bench)
+            found = [(kind, fields["packet_id"]) for kind, fields in said(bench.poll(20))]
+            # 3 was acknowledged, perhaps not yet written
+            self.assertEqual([entry for entry in found if entry[1] != 3], expected)
+            bench.drop()  # a second time in a row they would go out one by one: test_suspects.py
 
     def test_qos_2_after_pubrel_the_message_is_never_published_again(self):
         bench = connected("exactly once")
