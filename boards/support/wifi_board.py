@@ -116,15 +116,18 @@ class WifiBoard:
     def _check_pin(self, pins, client):
         """One file: each once at first, then at a steady pace."""
         self._checked_ms = self.ticks_ms()
-        try:
-            self._check_each_ms = 0 if pins.watch() else _CHECK_EACH_MS
-        except MemoryError:  # it takes 2 KB for a moment: next time
-            return
+        self._watch(pins)
         if pins.lost != self._pins_told:
             self._pins_told = pins.lost
             if client:
                 pins.guard(client.session.outbox)
             print("outbox: %s; this block is not written any more" % pins.fault)
+
+    def _watch(self, pins):
+        try:
+            self._check_each_ms = 0 if pins.watch() else _CHECK_EACH_MS
+        except MemoryError:  # it takes 2 KB for a moment: next time
+            pass
 
     def pins_lost(self):
         """Files that reserved a block of the outbox, and were found lost since the start."""
