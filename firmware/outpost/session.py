@@ -96,6 +96,9 @@ class Session(SessionBase):
         self.check_ms = 0  # ticks from which there may be something to do other than to receive
         self.is_tick = False  # next_packet() has looked at what depends on time
         self._tick_ms = 0  # ticks from which it looks again
+        # So are the methods that each message calls: found without a search through the classes.
+        self._start, self._start_message = self._start, self._start_message
+        self._publish_now, self._on_puback = self._publish_now, self._on_puback
         self.outbox = outbox
         self.out_end = self.out_at = 0  # out[out_at:out_end] is still to be written; 0: nothing is
         self.out = self.tx = bytearray(outbox.record_bytes + _OVERHEAD)  # tx: where PUBLISH is made
