@@ -194,7 +194,9 @@ class Ram:
         """The numbers of messages in the fields."""
         o = self.outbox
         found = [o.next_seq, o.oldest_seq, o._first_seq, o._saved_oldest]
-        found += [o.loaded_seq, o._cursor_seq, o._cursor_end, getattr(o, "_unproven", -1)]
+        found += [o.loaded_seq, o._cursor_seq, o._cursor_end]
+        if getattr(o, "_unproven", -1) > o.oldest_seq:
+            found.append(o._unproven)
         return [number for number in found if number >= 0]
 
     def key(self, sector: int, turn: int) -> tuple:
@@ -219,7 +221,7 @@ class Ram:
         else:
             found.append(None)
         if "_unproven" in self.names:
-            is_proven = o._unproven < 0
+            is_proven = o._unproven <= o.oldest_seq  # none, or a message that was released
             found.append(None if is_proven else (rel[o._unproven], o.appended > 0))
             found += [
                 place(o._failed_block),

@@ -181,6 +181,7 @@ class Explorer:
 
     def _reached(self, name: str) -> None:
         """The present state, after `name`: new, or folded into one that is known."""
+        self._forget_attempts()
         key = self.keys.on(self.promise)
         if self.found is not None:
             self.found.setdefault(key, name)
@@ -196,6 +197,15 @@ class Explorer:
             goes_on(self.outbox, self.promise, self.payload(4))
             self._restore(state)
             self.operations = operations
+
+    def _forget_attempts(self) -> None:
+        """Of an attempt that left nothing on flash nothing can come."""
+        there = {(piece.first, piece.payload) for block in self.chip.pieces for piece in block}
+        maybe = self.promise.maybe
+        for seq in list(maybe):
+            maybe[seq] = tuple(data for data in maybe[seq] if (seq, data) in there)
+            if not maybe[seq]:
+                del maybe[seq]
 
     def _compare(self, key: bytes, name: str) -> None:
         """Expand this form of a folded state too: it must reach the same states."""
