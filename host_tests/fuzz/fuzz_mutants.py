@@ -19,7 +19,7 @@ MUTANTS = (
      "self._held_back == self.unacknowledged:", "False:"),
     ("the identifier after a topic that is too long is wrong", "subscriber", "subscribing",
      "self._passed_id << 8 & 0xFF00", "self._passed_id & 0xFF00"),
-    ("a repetition without DUP", "subscriber", "session", "first |= 8", "first |= 0"),
+    ("a repetition without DUP", "subscriber", "session", "if seq >= self.high:", "if True:"),
     ("one more in flight than the window allows", "subscriber", "session",
      "if seq - self.base >= self.window", "if seq - self.base > self.window"),
     ("QoS 0 overwrites what goes out", "subscriber", "session_base",

@@ -19,7 +19,8 @@ class SteadyOutbox:
     """
 
     renumbers = False
-    boot = topic_at = 0
+    boot = topic_at = aside = 0
+    lent = ()
     world: Any = None
 
     def __init__(self, stream: bytes, record_bytes: int, first_seq: int) -> None:
@@ -87,6 +88,10 @@ class SteadyOutbox:
 
     def erase_ahead(self) -> bool:
         return False
+
+    def set_aside(self, seq: int) -> int:
+        """Never: the model has no shelf. `test_suspects.py` has."""
+        return -1
 
     def set_note(self, data: Any, length: int) -> int:
         if self._fails():
