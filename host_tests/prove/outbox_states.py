@@ -41,6 +41,7 @@ FIELDS = {
     "damaged": "drop", "sealed_torn": "drop", "erases": "drop", "storage_errors": "drop",
     "_views": "fixed", "_raw": "fixed", "_place": "fixed", "_device": "fixed", "blocks": "fixed",
     "record_bytes": "fixed", "_align": "fixed", "_page": "fixed",
+    "aside": "fixed", "_shelf": "fixed",  # no scope sets a message aside
 }  # fmt: skip
 
 
