@@ -80,6 +80,8 @@ class Connection:
     # bytes to the server, those included that still wait to be written
     started: bytearray = field(default_factory=bytearray)
     packets: int = 0
+    last_publish_id: int = 0  # of the last packet, if it is a PUBLISH with one
+    half_sent: int = 0  # identifier of the PUBLISH of which a part waits to be written; 0: none
     flight: dict[int, Message] = field(default_factory=dict)
     last_seq: int = -1
     asked: tuple[str, int, int] | None = None  # kind, identifier, number of filters

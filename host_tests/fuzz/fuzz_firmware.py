@@ -19,7 +19,7 @@ from paths import FIRMWARE
 
 Changes = Mapping[str, tuple[str, str]]  # module: (text, what stands there instead)
 # Modules whose lines are not marked: shared, or run too often.
-_PLAIN = {"portable", "memory", "packets", "outbox", "sectors", "state_note"}
+_PLAIN = {"portable", "memory", "packets", "outbox", "ring", "sectors", "state_note"}
 _CLASSES = {
     **{"reader": "Reader", "client": "Client", "subscribing": "SubscribingSession"},
     **{"durable": "DurableSession", "exactly_once": "ExactlyOnceSession"},

@@ -209,8 +209,8 @@ class Model:
         if first != 0x40 and not (self.qos_2 and first in (0x50, 0x70)):
             return PROTOCOL_ERROR
         message = one.flight.get(packet_id)
-        if not message:
-            return 0
+        if not message or (first == 0x40 and packet_id == one.half_sent):
+            return 0  # nothing waits for it yet
         two = self.qos_2 and message.qos == 2
         if first == 0x50 and two:
             message.released = True
@@ -347,6 +347,8 @@ class Model:
             one.state,
             one.error,
         )
+        is_numbered = kind == "PUBLISH" and fields["qos"]
+        one.last_publish_id = fields["packet_id"] if is_numbered else 0
         if kind == "PUBLISH":
             self._sent_publish(fields, whole)
         elif kind in _ACKS:

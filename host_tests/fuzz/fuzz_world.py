@@ -396,6 +396,7 @@ class World:
         if len(stream.written) + waiting != len(one.started):
             rest = bytes(session.out[session.out_at : session.out_at + waiting])
             self.model.started(bytes(stream.written) + rest)
+        one.half_sent = one.last_publish_id if waiting else 0
         require(session.state == one.state, "state %d, expected %d", session.state, one.state)
         if one.state == CONNECTING or one.ping_ms >= 0:
             asked_ms = self.opened_ms if one.state == CONNECTING else one.ping_ms

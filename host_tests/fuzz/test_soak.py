@@ -53,9 +53,9 @@ def test_two_months(micropython, mode):
             "bytes of heap",
         ),
         (
-            "outbox",
-            "block = (block + 1) % self.blocks\n            if not",
-            "block = 1 - block\n            if not",
+            "ring",
+            "block = (block + 1) % self.blocks\n            if block not",
+            "block = 1 - block\n            if block not",
             "AssertionError",
         ),
     ],

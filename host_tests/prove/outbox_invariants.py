@@ -32,7 +32,7 @@ class Violation(Exception):
     """An invariant does not hold: its name, and what was seen."""
 
     def __init__(self, name, details):
-        Exception.__init__(self, "%s: %s" % (name, details))
+        super().__init__("%s: %s" % (name, details))
         self.name = name
 
 

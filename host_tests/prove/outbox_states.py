@@ -41,6 +41,7 @@ FIELDS = {
     "damaged": "drop", "sealed_torn": "drop", "erases": "drop", "storage_errors": "drop",
     "_views": "fixed", "_raw": "fixed", "_place": "fixed", "_device": "fixed", "blocks": "fixed",
     "record_bytes": "fixed", "_align": "fixed", "_page": "fixed",
+    "aside": "fixed", "_shelf": "fixed",  # no scope sets a message aside
 }  # fmt: skip
 
 
@@ -303,7 +304,8 @@ class Keys:
         self._number(promise, self.ram.numbers())
         promised = self._promise(promise)
         # A sector whose header did not come through is erased and opened again.
-        opens_again = not self.ram.outbox._has_header
+        outbox = self.ram.outbox
+        opens_again = -1 if outbox._has_header else outbox._sector_no
         sector, turn, flash = self._flash(promise, opens_again)
         return _digest((promised, flash, self.ram.key(sector, turn), self._view()))
 
@@ -311,7 +313,7 @@ class Keys:
         """The key without power."""
         self._number(promise, ())
         promised = self._promise(promise)
-        return _digest((promised, self._flash(promise, False)[2]))
+        return _digest((promised, self._flash(promise, -1)[2]))
 
     def _number(self, promise: Any, more: Sequence[int]) -> None:
         """What numbers are relative to: the one after the newest that is on flash. The promise may
@@ -378,7 +380,7 @@ class Keys:
             attempts.append(data[0])
         return attempts.index(data[0]), len(data), data[-1] in (0, 0xFF) and data[-1]
 
-    def _flash(self, promise: Any, opens_again: bool) -> tuple:
+    def _flash(self, promise: Any, opens_again: int) -> tuple:
         blocks = [self._look(block) for block in range(self.chip.blocks)]
         headers = [block.header for block in blocks if block.header]
         newest = max((header.sector for header in headers), default=0)
@@ -388,7 +390,7 @@ class Keys:
         starts: dict[Any, Any] = {header.sector: header.first for header in headers}
         if headers:
             starts["stream"] = max(headers, key=lambda header: header.sector).stream
-        live = max(opens_again, self._live(blocks, newest))
+        live = max(opens_again == newest, self._live(blocks, newest))
         least = min(self._oldest(blocks, newest, live), default=0)
         turn = head if self.folding.turn else 0
         count = self.chip.blocks
@@ -460,8 +462,8 @@ class Keys:
                 key.append(self._piece(piece, states, index >= acks_from))
             if piece.sort == RECORD and piece.kind & 1 and min(states) == _INTACT:
                 following = piece.first + 1
-        if not drops_torn:
-            key.append(look.strays)
+        # A torn erase later leaves parts of what is folded here: which of them are erased.
+        key.append(look.form if drops_torn else look.strays)
         return tuple(key)
 
     def _acks_from(self, is_past: bool, pieces: list) -> int:

@@ -37,7 +37,7 @@ def replaced(old: str, new: str) -> Callable[[ast.Module], ast.Module]:
 
 MUTANTS = {
     "a block with messages is free": (
-        "outbox",
+        "ring",
         "if self._first_of(block) > self.oldest_seq:",
         "if False:",
     ),
