@@ -91,6 +91,7 @@ def start_stream(outbox: "Outbox"):
         return False
     outbox.stream = b"%08x" % crc30(outbox.boot, outbox.stream, 0, 8)
     outbox.next_seq = outbox.oldest_seq = outbox.acked = 0
+    outbox._tail = outbox._head  # nothing is held: the old stream's greater numbers say nothing
     outbox._cursor_seq = -1
     outbox._offset = _BLOCK_BYTES
     return True

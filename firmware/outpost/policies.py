@@ -29,9 +29,8 @@ class DropOldest(Outbox):
 
     def _make_room(self, size):
         while not Outbox._make_room(self, size):
-            if self._tail == self._head:
+            if self._tail == self._head or not self._drop_sector():
                 return False
-            self._drop_sector()
         return True
 
     def _clear_free(self, block):
@@ -45,10 +44,13 @@ class DropOldest(Outbox):
         return Outbox._clear_free(self, block)
 
     def _drop_sector(self):
+        """True when there was anything to drop."""
         end = self._first_of((self._tail + 1) % self.blocks)
+        dropped = self.dropped
         while self.oldest_seq < end:
             self.dropped += 1
             self.discard_through(self.oldest_seq)
+        return self.dropped != dropped
 
 
 class NewestPerTopic(Outbox):

@@ -15,6 +15,7 @@ from outpost.policies import DropOldest
 from power_loss import contents
 
 LAST_SEQ = (1 << 30) - 1
+LAST_FOUR = list(range(96, 100))
 
 
 class DyingFlash(NorFlash):
@@ -122,6 +123,18 @@ class TestDeadBlocks(unittest.TestCase):
         self.assertEqual((flash.erases, outbox.left_out), (erases, 1))
         held = list(range(outbox.next_seq))
         self.assertEqual(sorted(contents(mounted(copy_of(flash)))), held)
+
+    def test_a_block_that_is_erased_but_takes_no_program(self):
+        flash = dying(16)
+        outbox = formatted(flash)
+        publish(outbox, 100)
+        flash.ioctl = NorFlash(flash._file, 16, 256).ioctl
+        flash.dead = (8,)
+        for _ in range(500):
+            self.assertEqual(outbox.append(b"t", bytes(200), 200), status.OK)
+            outbox.discard_through(outbox.next_seq - 20)
+            outbox.erase_ahead()
+        self.assertEqual(outbox.left_out, 1)
 
 
 class TestLentBlocks(unittest.TestCase):
@@ -511,6 +524,18 @@ class TestEndOfNumbers(unittest.TestCase):
                 outbox.save_state()
                 outbox = mounted(flash, outbox_class)
         self.assertTrue(outbox.stream != b"01234567" and outbox.next_seq < 160)
+
+    def test_the_old_stream_fills_the_ring_when_its_numbers_end(self):
+        for outbox_class in (Outbox, DropOldest):
+            for before in (12, 45, 100):
+                outbox = outbox_class(flash_in_ram(4, 256))
+                outbox.format(b"01234567", False, LAST_SEQ - before)
+                for _ in range(before + 100):
+                    if outbox.next_seq == LAST_SEQ:
+                        outbox.discard_through(LAST_SEQ - 1)
+                    self.assertEqual(outbox.append(b"t", bytes(300), 300), status.OK, before)
+                    outbox.discard_through(outbox.next_seq - 5)
+                self.assertEqual((outbox.next_seq, sorted(contents(outbox))), (100, LAST_FOUR))
 
     def test_the_numbers_end_with_the_tail_right_behind_the_head(self):
         for before in (0, 1, 5, 12, 25, 100):
