@@ -123,3 +123,14 @@ def test_each_hook_is_listed(kind):
     listed = " ".join(ast.get_docstring(ast.parse(path.read_text())) or "" for path in modules)
     hooks = [name for name in methods(kind) if name.startswith("_on_")]
     assert not [name for name in hooks if name + "(" not in listed]
+
+
+def test_names_that_users_need_are_public_and_on_the_page():
+    """C16."""
+    page = (FIRMWARE / "README.md").read_text()
+    names = {"filters", "return_code", "session_present", "response_ms", "on_piece", "suspects"}
+    names |= {"handler_errors", "unacknowledged", "on_message", "on_acknowledged"}
+    assert names <= set().union(*(made(kind) for kind in SESSIONS[1:]))
+    assert "failures" in made(Client)
+    for name in names | {"failures", "ExactlyOnceSession", "StreamingSession"}:
+        assert f"`{name}" in page or f".{name}" in page, name
