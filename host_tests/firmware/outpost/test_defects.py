@@ -171,7 +171,7 @@ class TestDefectsOfOthers(unittest.TestCase):
         """The handler runs out of memory while a publish waits: nothing half, nothing lost, the
         message not acknowledged, as was chosen.
         """
-        bench = connected(session_options={"unacknowledged": 1}).publish(b"kept")
+        bench = connected(options={"unacknowledged": 1}).publish(b"kept")
 
         def hungry(message):
             raise MemoryError("no room")

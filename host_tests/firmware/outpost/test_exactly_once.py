@@ -195,7 +195,7 @@ class TestIn(unittest.TestCase):
         self.assertEqual(one.client.last_error, status.PROTOCOL_ERROR)
 
     def test_a_handler_that_raises_gets_no_pubrec_where_that_was_chosen(self):
-        one = Bench("exactly once", session_options={"unacknowledged": 1}).connect()
+        one = Bench("exactly once", options={"unacknowledged": 1}).connect()
 
         def broken(message):
             raise KeyError("application fault")

@@ -66,7 +66,7 @@ class TestStreaming(unittest.TestCase):
 
     def test_a_handler_that_raises_ends_the_stream_without_acknowledgement(self):
         for failing in (0, 3):
-            bench, calls = Bench("streaming", session_options={"unacknowledged": 1}).connect(), []
+            bench, calls = Bench("streaming", options={"unacknowledged": 1}).connect(), []
 
             def broken(m, data, at, count, failing=failing, calls=calls):
                 calls.append(count)

@@ -136,7 +136,7 @@ class TestMessages(unittest.TestCase):
         )
 
     def test_a_handler_that_raises_does_not_acknowledge_where_that_was_chosen(self):
-        bench = Bench(session_options={"unacknowledged": 1}).connect()
+        bench = Bench(options={"unacknowledged": 1}).connect()
 
         def broken(message):
             raise KeyError("application fault")
@@ -206,7 +206,7 @@ class TestCannotBeTaken(unittest.TestCase):
         self.assertEqual((session.handler_errors, session.received), (30, 0))
 
     def test_not_acknowledged_by_choice_has_a_bound_for_each_connection(self):
-        bench = raising(Bench(session_options={"unacknowledged": 3}).connect())
+        bench = raising(Bench(options={"unacknowledged": 3}).connect())
         for connection in range(2):
             bench.say(b"\x30\x06\x00\x03a/bx")  # QoS 0 has no answer to hold back
             for number in range(1, 9):
@@ -217,7 +217,7 @@ class TestCannotBeTaken(unittest.TestCase):
             bench.connect()
         for count in (-1, 17):
             with self.assertRaises(ValueError):
-                Bench(session_options={"unacknowledged": count})
+                Bench(options={"unacknowledged": count})
 
     def test_a_topic_longer_than_the_buffer_is_skipped_and_acknowledged(self):
         for mode, first, answer in (
