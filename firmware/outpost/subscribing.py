@@ -80,6 +80,7 @@ class SubscribingSession(Session):
         self._request_id = 0  # and its packet identifier
         self.topic_length = self.payload_at = self.payload_length = 0  # of the PUBLISH in `buffer`
         self._passed_id = 0  # its identifier, when that is not in `buffer`
+        self._pubrel_bits = 0xF7 if options.get("level") == 3 else 0xFF  # in 3.1 it may have DUP
         self.unacknowledged = unacknowledged
         self._held_back = 0  # messages of this connection that are not acknowledged
         self._is_others_turn = False  # to go out before further answers
@@ -206,7 +207,11 @@ class SubscribingSession(Session):
     def _on_packet(self, first):
         if first & 0xF0 == 0x30:
             return self._on_publish(first >> 1 & 3)
-        if first & 0xF7 == 0x62 and self.length == 2 and self.buffer[0] | self.buffer[1]:
+        if (
+            first & self._pubrel_bits == 0x62
+            and self.length == 2
+            and self.buffer[0] | self.buffer[1]
+        ):
             return self._on_pubrel(packets.get_u16(self.buffer, 0))
         if self._request_answered():
             return _OK

@@ -203,7 +203,7 @@ class Model:
     def _acknowledgement(self, first: int, packet_id: int) -> int:
         one = self.connection
         assert one
-        if first & 0xF7 == 0x62:  # with DUP as a server of 3.1 sends it
+        if first == 0x62:
             return self._pubrel(packet_id)
         if first != 0x40 and not (self.qos_2 and first in (0x50, 0x70)):
             return PROTOCOL_ERROR
