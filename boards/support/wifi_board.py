@@ -74,7 +74,7 @@ class WifiBoard:
     # --- Start and end ---
 
     def begin(self):
-        """Before all else: count the start; a board that starts again and again is slowed."""
+        """Before all else: count the start; a board that restarts repeatedly is slowed."""
         starts = min(self._starts() + 1, _MOST_STARTS)
         self._starts(starts)
         self._sleep_ms(crash_log.pause_ms(starts))

@@ -139,7 +139,7 @@ class TestBoards(unittest.TestCase):
                 os.rename("/outbox/0004.pin", "/outbox/x")
                 os.rename("/outbox/0006.pin", "/outbox/0004.pin")
                 os.rename("/outbox/x", "/outbox/0006.pin")
-                for block in device.blocks:  # what stands there tells the files apart
+                for block in device.blocks:  # what stands there distinguishes the files
                     flash.writeblocks(block, b"\xff" * 255 + bytes([block]), 0)
                 board = Bench(name, flash).board
                 board.begin()

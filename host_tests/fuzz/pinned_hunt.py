@@ -312,7 +312,7 @@ def hunt(cuts, seed, every=7, opener=pinned.open_blocks, geometries=GEOMETRIES):
     """Each geometry: that many cuts in the load, then each `every`-th operation of grow(),
     release() and create() in five ways.
 
-    (cuts, second cuts, most duplicates after one). Raises Violation, which tells geometry and cut.
+    (cuts, second cuts, most duplicates after one). Raises Violation, which names geometry and cut.
     """
     done = [0, 0, 0]
     for geometry in geometries:
