@@ -66,6 +66,7 @@ ALLOWED = {
     "station.clock": {"outpost.session"},
     "station.deep_sleep": {"outpost.session"},
     "station.flash_wear": set(),
+    "station.health": set(),
     "station.settings": set(),
     "station.station": {"outpost.session"},
     "station.telemetry": {"outpost.memory"},

@@ -23,7 +23,7 @@ MODULES = (
     "outpost.client outpost.durable outpost.exactly_once outpost.memory outpost.outbox "
     "outpost.packets outpost.policies outpost.portable outpost.ram_outbox outpost.reader "
     "outpost.sectors outpost.session outpost.state_note outpost.streaming outpost.subscribing "
-    "station.clock station.flash_wear station.station station.telemetry "
+    "station.clock station.flash_wear station.health station.station station.telemetry "
     "support.esp32_board support.rp2_board support.tls_link support.wifi support.wifi_board "
     "support.wifi_link support.dns support.ntp"
 ).split()
