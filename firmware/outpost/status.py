@@ -35,12 +35,6 @@ TIMED_OUT = const(-22)
 LINK_LOST = const(-23)  # last_error: the stream ended or broke
 # last_error: more inbound QoS 2 messages at a time than can be noted; they come again
 TOO_MANY = const(-24)
-# last_error: the server answers pings, but did not acknowledge a message, or answer SUBSCRIBE or
-# UNSUBSCRIBE, within 6 times response_ms
-NO_ANSWER = const(-25)
-# last_error: the server closes each connection soon after it has accepted it: another client has
-# this client_id, or the server does not want this one
-TAKEN_OVER = const(-26)
 # last_error: the server's certificate is not signed by ca_file, or not for server_name
 TLS_UNTRUSTED = const(-30)
 # last_error: the server's certificate has expired or is not valid yet, or the clock is wrong

@@ -156,7 +156,7 @@ class TestConnection(unittest.TestCase):
 
     def test_a_lost_connection_has_no_deadline(self):
         one = opened()
-        one.lost(status.LINK_LOST)
+        one.lost()
         one.now_ms = 60_000
         self.assertFalse(one.settle(True))
 
@@ -277,7 +277,7 @@ class TestWindow(unittest.TestCase):
         publish(one, 5)
         written(one)
         say(one, puback(0) + puback(2))
-        one.lost(status.LINK_LOST)
+        one.lost()
         one.open()
         written(one)
         one.receive(b"\x20\x02\x01\x00", 0, 4)
