@@ -52,6 +52,7 @@ from outpost.outbox import Outbox
 from outpost.session import Session
 from station import flash_wear
 from station.clock import Clock
+from station.health import Health
 from station.station import Station
 from station.telemetry import Pack
 
@@ -112,8 +113,11 @@ def build(settings):
     board.set_clock(clock, now_ms)
     topic = (base + "/data").encode()
     pack = Pack(settings["device_id"].encode(), outbox.record_bytes - _RECORD_OVERHEAD - len(topic))
-    sensors = board.sensors + flash_wear.sensors(outbox)
-    return Station(client, pack, clock, sensors, topic, settings["interval_ms"], now_ms)
+    health = Health(outbox, board.pins_lost)
+    sensors = board.sensors + flash_wear.sensors(outbox) + [health]
+    station = Station(client, pack, clock, sensors, topic, settings["interval_ms"], now_ms)
+    health.station = station
+    return station
 
 
 def run(station):

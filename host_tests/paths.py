@@ -1,6 +1,6 @@
 """Where things lie, and the folders that tests import from: the one list of them.
 
-conftest.py puts ALL on sys.path for pytest, run_micropython.py gives its files PRODUCT and HELPERS,
+conftest.py puts ALL on sys.path for pytest, run_micropython.py hands its files PRODUCT and HELPERS,
 and the programs of bench/, fuzz/ and rigs/ put host_tests on sys.path, import this and take ALL. A
 test also imports what lies in its own folder: both runners put that first. There are no packages
 here, so the name of a module must be unique within host_tests (test_findable.py holds that).

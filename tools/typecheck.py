@@ -34,7 +34,7 @@ PORTS = {  # port: (its stubs, the board folders that run on it)
 }
 # Names that viper code may use without an import; the stubs' own __builtins__.pyi knows only
 # `const`. Any buffer may be passed for a pointer, so pointers are not checked: ptr8 serves in
-# annotations, ptr16 and ptr32 in calls. `Anything` is for fields that the program gives (`typing`
+# annotations, ptr16 and ptr32 in calls. `Anything` is for fields that the program sets (`typing`
 # is not on the board).
 _MORE_BUILTINS = """
 from typing import Any

@@ -17,18 +17,23 @@ A file still owns its block when it has its size and time of last change, and it
 the same through the file as raw. Files deleted, copied back or restored, a filesystem that was
 recreated, another board's map: PinnedError, and nothing is written.
 
-When: to check 64 files takes an RP2040 0.5 s, since littlefs searches the folder for each. So
+At a start: to check 64 files takes an RP2040 0.5 s, since littlefs searches the folder for each. So
 open_blocks() lists names and sizes once, and checks only the file of the newest sector, all of it,
-and the one after. Each other file is checked before the first program or erase of its block, or by
-check_next(), which an idle program calls. Before that a read may return a block that is no longer a
-file's: an outbox takes it for erased or torn, as its CRCs tell.
+and the one after. Each other file is checked before the first program or erase of its block.
 
-Limits: a file put back from a copy in the very second (of the board's clock) that the map has for
-it, with no record appended since the copy, passes; on a filesystem mounted without mtime any such
-file does. check() after the next append finds it. Only check() sees that somebody writes to the
-drive while the outbox is in use. The drive as a USB disk is not supported. A file that was opened
-for writing is refused, even if it kept its block. Knows the start of a sector header
-(`sectors.py`), nothing else of the outbox. Allocates, except in read, program and erase.
+While the program runs: an idle program calls watch() at a steady pace. Each fourth call checks one
+of all files in turn; the other three check those of the blocks that are about to be written. A file
+that is lost costs its block: from then on each program and erase of it is refused (OSError), so
+that it cannot damage the file that littlefs may have put there. The other blocks stay in use, and
+reads go on: a block that is no longer a file's is erased or torn to an outbox, as its CRCs tell.
+The next start refuses.
+
+Limits: what happens to a file between two calls of watch() that check it is not seen. A file put
+back from a copy in the very second (of the board's clock) that the map has for it, with no record
+appended since the copy, passes; on a filesystem mounted without mtime any such file does. A check
+after the next append finds it. The drive as a USB disk is not supported. A file that was opened for
+writing is refused, even if it kept its block. Knows the start of a sector header (`sectors.py`),
+nothing else of the outbox. Allocates, except in read, program and erase.
 """
 
 import os
@@ -57,11 +62,16 @@ _GONE = ": gone, and its block with it"
 _RESTORED = ": was written or restored, so it has another block now"
 _HEAD_BYTES = const(16)
 _ENTRY_BYTES = const(10)
+_EIO = const(5)
+# What is known of a file
+_UNCHECKED = const(0)
+_OWNS = const(1)
+_LOST = const(2)
 
 
 class PinnedError(ValueError):
     """One line: the file, and what is wrong with it. The remedy, where it names none:
-    release(force=True), then create() again."""
+    `outpost outbox new`, which is release(force=True) and start_new()."""
 
 
 class NotPinned(PinnedError):
@@ -69,12 +79,21 @@ class NotPinned(PinnedError):
     nothing."""
 
 
+class _Direct:
+    """What direct() hands out: the raw device's own methods, until a program has to be refused."""
+
+    def __init__(self, raw):
+        self.readblocks, self.writeblocks = raw.readblocks, raw.writeblocks
+
+
 class PinnedBlocks:
     """Block device over the pinned blocks in ring order, from open_blocks(), create() or grow().
     Its three methods do not allocate, except to check a file before its first program or erase.
 
-    Raises ValueError for any address outside, because rp2.Flash checks none. is_checked: each file
-    was just found to own its block.
+    Raises ValueError for any address outside, because rp2.Flash checks none; OSError for a program
+    or erase of a block whose file is lost. is_checked: each file was just found to own its block.
+
+    lost: files found lost since the start. fault: what is wrong with the last of them.
     """
 
     def __init__(self, raw, folder, board, entries, is_checked=True):
@@ -83,8 +102,13 @@ class PinnedBlocks:
         self.board = board
         self.entries = entries  # (file number, block, mtime) each, in ring order
         self.blocks = [block for _, block, _ in entries]  # their numbers on the raw device
-        self._checked = bytearray([is_checked] * len(entries))  # 1: the file owns its block
-        self._next = 0  # the file that check_next() checks next
+        self.lost = 0
+        self.fault = ""
+        self._known = bytearray([is_checked] * len(entries))  # of each file: _UNCHECKED ...
+        self._direct = _Direct(raw)
+        # The ring's two blocks that were erased last: one is being filled, or both are.
+        self._erased = self._erased_before = 0
+        self._turn = self._checked = 0  # of watch(): its calls, and those for all in turn
 
     def readblocks(self, block, buf, offset=0):
         block = self._at(block, offset, len(buf))
@@ -94,7 +118,7 @@ class PinnedBlocks:
         if offset is None:
             return self._rewrite(block, buf)
         number = self._at(block, offset, len(buf))
-        self.own(block)
+        self._refuse_lost(block)
         return self.raw.writeblocks(number, buf, offset)
 
     def _rewrite(self, block, buf):
@@ -105,7 +129,10 @@ class PinnedBlocks:
     def ioctl(self, op, arg):
         if op == _ERASE:
             number = self._at(arg, 0, _BLOCK_BYTES)
-            self.own(arg)
+            self._refuse_lost(arg)
+            if arg != self._erased:
+                self._erased_before = self._erased
+                self._erased = arg
             return self.raw.ioctl(_ERASE, number)
         if op == _BLOCK_COUNT:
             return len(self.blocks)
@@ -116,7 +143,13 @@ class PinnedBlocks:
 
         For reads, and for programs of a block that ioctl() erased before, or that own() checked.
         """
-        return self.raw, self.blocks
+        return self._direct, self.blocks
+
+    def _program_unless_lost(self, number, buf, offset):
+        """In the place of the raw device's, from the first file on that is lost."""
+        if self._known[self.blocks.index(number)] == _LOST:
+            raise OSError(_EIO)
+        return self.raw.writeblocks(number, buf, offset)
 
     def _at(self, block, offset, length):
         if block < 0 or offset < 0 or offset + length > _BLOCK_BYTES or block >= len(self.blocks):
@@ -124,18 +157,48 @@ class PinnedBlocks:
         return self.blocks[block]
 
     def own(self, index):
-        """Check the file of a block, unless that was done. Reads only. Raises PinnedError."""
-        if not self._checked[index]:
+        """Check the file of a block, unless it passed before. Reads only. Raises PinnedError."""
+        if self._known[index] != _OWNS:
             _check_file(self.raw, self.folder, self.entries[index], _PAGE)
-            self._checked[index] = True
+            self._known[index] = _OWNS
 
-    def check_next(self):
-        """Check one more file. Reads only. False when all were checked. Raises PinnedError."""
-        if self._next >= len(self.blocks):
-            return False
-        self.own(self._next)
-        self._next += 1
-        return True
+    def _refuse_lost(self, index):
+        """Before a program or an erase. Raises OSError."""
+        if self._known[index] == _UNCHECKED:
+            self._check_now(index)
+        if self._known[index] == _LOST:
+            raise OSError(_EIO)
+
+    def _check_now(self, index):
+        """Check the file of a block, also one that was checked before. Reads only."""
+        try:
+            _check_file(self.raw, self.folder, self.entries[index], _PAGE)
+            self._known[index] = _OWNS
+        except PinnedError as error:
+            self._known[index] = _LOST
+            self.lost += 1
+            self.fault = str(error)
+            self._direct.writeblocks = self._program_unless_lost
+
+    def watch(self):
+        """Check one file. Reads only. True until each file was checked once: call again soon; then
+        at a steady pace.
+
+        In turn: those of the two blocks erased last, of the next one in the ring, of all blocks.
+        """
+        self._turn = (self._turn + 1) & 3
+        index = self._erased
+        if self._turn == 0 or self._checked < len(self.blocks):
+            self._checked += 1
+            index = self._checked
+        elif self._turn == 1:
+            index = self._erased_before
+        elif self._turn == 2:
+            index += 1
+        index %= len(self.blocks)
+        if self._known[index] != _LOST:
+            self._check_now(index)
+        return self._checked < len(self.blocks)
 
     def check(self):
         """Check all files, also those that were checked. Reads only. Raises PinnedError, naming the
@@ -157,7 +220,8 @@ class PinnedBlocks:
     def _check_newest(self, newest):
         if newest >= 0:
             _check_file(self.raw, self.folder, self.entries[newest], _BLOCK_BYTES)
-            self._checked[newest] = True
+            self._known[newest] = _OWNS
+            self._erased = self._erased_before = newest
 
     def newest(self):
         """Index of the outbox's head: the valid sector header with the greatest number. -1:
@@ -191,7 +255,7 @@ def open_blocks(raw, folder, board=b"", at_once=False):
     if "map" not in sizes:
         check_leftovers(folder, sizes)
         raise NotPinned(folder + "/map: not there; create() makes it")
-    device = PinnedBlocks(raw, folder, board, _load_map(raw, folder, board), False)
+    device = PinnedBlocks(raw, folder, board, load_map(raw, folder, board), False)
     known = {number for number, _, _ in device.entries}
     for number in known:
         _check_size(path_of(folder, number), sizes.get(_NAME % number, -1))
@@ -273,7 +337,7 @@ def _check_size(path, size):
         raise PinnedError(path + (_GONE if size < 0 else _RESTORED))
 
 
-def _load_map(raw, folder, board):
+def load_map(raw, folder, board):
     """[(file number, block, mtime)] in ring order."""
     path = folder + "/map"
     with open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""Creates, extends and releases what `pinned.py` uses.
+"""Creates, extends and releases what `pinned.py` uses; says when an outbox is gone.
 
 A module of its own because a board needs it once, and RAM always.
 
@@ -7,6 +7,11 @@ on the raw device. Each change of the folder ends with the rename of the map, wh
 wholly or not at all: a power cut leaves the old state or the new, or files without a map beside
 `unfinished`, where create() restarts. Blocks are erased past littlefs only when a file was just
 found to own them.
+
+An outbox that is gone: whoever deletes its files, or makes the filesystem again, leaves its blocks
+in the flash as they are until littlefs uses them for something else. create_first() looks for them,
+so that an outbox with messages is never replaced by an empty one in silence. What it cannot see: an
+earlier outbox of which littlefs has overwritten each block.
 
 64 blocks take an RP2040 10 s, 7 of them flash at typical times, and a worn chip a minute: pass
 say() as `tell`, and a tool can wait for its next line (`outpost flash` does).
@@ -26,6 +31,7 @@ from support.pinned import (
     check_leftovers,
     compare,
     exists,
+    load_map,
     mtime_of,
     names_in,
     numbers_in,
@@ -38,6 +44,7 @@ _MARK = const(32)
 _BLOCK_COUNT = const(4)
 _BLOCK_SIZE = const(5)
 _ERASE = const(6)
+_EROFS = const(30)
 _MOST_BLOCKS = const(4096)
 _SPARE_BLOCKS = const(4)  # littlefs needs some to change a folder
 # steps: what may pass in between is in tools/outpost_tools/device/flash_time.py
@@ -73,6 +80,67 @@ def create(raw, folder, count, random_id, board=b"", tell=None):
     return _extend(PinnedBlocks(raw, folder, board, []), range(count), random_id, 0, tell)
 
 
+def create_first(raw, folder, count, random_id, board=b"", tell=None):
+    """As create(), for a start that found no files. PinnedError when the flash holds parts of an
+    earlier outbox, unless start_new() was called."""
+    found = 0 if "unfinished" in names_in(folder) else remains(raw)
+    if found:
+        raise PinnedError(
+            "%s: gone, but parts of an earlier outbox in %d blocks of the flash: its files were "
+            "deleted, or the filesystem was made again. Nothing was changed. Save its messages "
+            "with `outpost outbox export --live PORT --raw`, then `outpost outbox new --live PORT`"
+            % (folder, found)
+        )
+    return create(raw, folder, count, random_id, board, tell)
+
+
+def remains(raw):
+    """How many blocks begin as a sector of an outbox, of any version, or as its shelf."""
+    found, buf = 0, bytearray(_MARK)
+    for block in range(raw.ioctl(_BLOCK_COUNT, 0)):
+        raw.readblocks(block, buf, 0)
+        # magic, version, alignment: `sectors.py`, `shelf.py`
+        found += bytes(buf[:2]) in (b"OB", b"OS") and 0 < buf[2] < 16 and 2 <= buf[3] & 15 <= 8
+    return found
+
+
+def start_new(folder):
+    """The next start may make an outbox, whatever is left of an earlier one. Raises PinnedError
+    while there is one."""
+    names = names_in(folder)
+    if "map" in names:
+        raise PinnedError(folder + "/map: is there; release() it first")
+    if not exists(folder):
+        os.mkdir(folder)
+    with open(folder + "/unfinished", "wb"):
+        pass
+
+
+class ReadOnlyBlocks(PinnedBlocks):
+    """The blocks that the map names, whether their files own them or not. Programs and erases raise
+    OSError."""
+
+    def __init__(self, raw, folder, board, entries):
+        PinnedBlocks.__init__(self, raw, folder, board, entries)
+        self._direct.writeblocks = self._refuse
+
+    def own(self, index):
+        pass
+
+    def _refuse_lost(self, index):
+        raise OSError(_EROFS)
+
+    def _refuse(self, number, buf, offset):
+        raise OSError(_EROFS)
+
+
+def read_only(raw, folder, board):
+    """To save what is held when open_blocks() refuses. Raises PinnedError without a good map."""
+    if "map" not in names_in(folder):
+        raise PinnedError(folder + "/map: not there")
+    return ReadOnlyBlocks(raw, folder, board, load_map(raw, folder, board))
+
+
 def grow(device, count, random_id, tell=None):
     """Pin `count` more blocks. Returns the new device.
 
@@ -100,7 +168,8 @@ def release(folder, outbox=None, force=False):
     """Give the blocks back to littlefs.
 
     Refuses while the mounted outbox holds messages, or none is given, unless force. After a power
-    cut inside: create(), or release() with force, finish it. Raises PinnedError.
+    cut inside: create(), or release() with force, finish it. Without an outbox its blocks stay as
+    they are, and a start will ask for start_new(). Raises PinnedError.
     """
     if not force and (outbox is None or not outbox.stream or outbox.next_seq != outbox.oldest_seq):
         raise PinnedError(
@@ -108,6 +177,8 @@ def release(folder, outbox=None, force=False):
         )
     if "map" in names_in(folder):
         os.rename(folder + "/map", folder + "/unfinished")  # from here on create() may restart
+    if outbox:
+        _blot_out(outbox._device)
     for number in numbers_in(names_in(folder)):
         os.remove(path_of(folder, number))
     for name in ("map.new", "unfinished"):
@@ -115,6 +186,13 @@ def release(folder, outbox=None, force=False):
             os.remove(folder + "/" + name)
     if exists(folder) and not os.listdir(folder):
         os.rmdir(folder)
+
+
+def _blot_out(device):
+    """Make the headers of an outbox's blocks void, so that remains() does not find them."""
+    zeros = bytes(_PAGE)
+    for index in range(len(device.blocks)):
+        device.writeblocks(index, zeros, 0)
 
 
 class _Steps:

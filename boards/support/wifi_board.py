@@ -27,6 +27,7 @@ from support.wifi import Wifi
 from support.wifi_link import WifiLink
 
 _IDLE_MS = const(5)
+_CHECK_EACH_MS = const(15_000)  # pinned files: `pinned.watch()`
 _WATCHDOG_MS = const(8000)  # RP2040 can do 8,388
 _SETTLED_MS = const(600_000)
 _MOST_STARTS = const(99)
@@ -61,17 +62,19 @@ class WifiBoard:
         self.device = self.link = self.sensors = None
         self.align = self.page_bytes = 0
         self._wifi = self._net_time = None
-        self._unchecked = None  # the outbox's device, while it has files to check
+        self._pins = None  # the outbox's device, where files of the filesystem reserve its blocks
+        self._pins_told = 0  # of those found lost
         # the loop
         self._dog = None
         self._clock = None  # the program's, once it was seen
         self._since_ms = 0  # when started() was called
+        self._checked_ms = self._check_each_ms = 0  # pinned files
         self._is_settled = False
 
     # --- Start and end ---
 
     def begin(self):
-        """Before all else: count the start; a board that starts again and again is slowed."""
+        """Before all else: count the start; a board that restarts repeatedly is slowed."""
         starts = min(self._starts() + 1, _MOST_STARTS)
         self._starts(starts)
         self._sleep_ms(crash_log.pause_ms(starts))
@@ -105,9 +108,24 @@ class WifiBoard:
         self._machine.deepsleep(ms)
 
     def idle(self, client):
-        if self._unchecked and not self._unchecked.check_next():
-            self._unchecked = None
+        if self._pins and elapsed_ms(self.ticks_ms(), self._checked_ms) >= self._check_each_ms:
+            self._check_pin(self._pins)
         self._sleep_ms(_IDLE_MS)
+
+    def _check_pin(self, pins):
+        """One file: each once at first, then at a steady pace."""
+        self._checked_ms = self.ticks_ms()
+        try:
+            self._check_each_ms = 0 if pins.watch() else _CHECK_EACH_MS
+        except MemoryError:  # it takes 2 KB for a moment: next time
+            return
+        if pins.lost != self._pins_told:
+            self._pins_told = pins.lost
+            print("outbox: %s; this block is not written any more" % pins.fault)
+
+    def pins_lost(self):
+        """Files that reserved a block of the outbox, and were found lost since the start."""
+        return self._pins.lost if self._pins else 0
 
     def stopping(self):
         return False
@@ -191,13 +209,13 @@ class WifiBoard:
 
         board = self._machine.unique_id()
         try:
-            self._unchecked = open_blocks(raw, "/outbox", board, self._starts() > 1)
-            return self._unchecked
+            self._pins = open_blocks(raw, "/outbox", board, self._starts() > 1)
         except NotPinned:
-            from support.pinning import create, say
+            from support.pinning import create_first, say
 
             blocks = settings.get("outbox_blocks", _BLOCKS)
-            return create(raw, "/outbox", blocks, os.urandom(8), board, say)
+            self._pins = create_first(raw, "/outbox", blocks, os.urandom(8), board, say)
+        return self._pins
 
     # --- Time ---
 

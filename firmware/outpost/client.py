@@ -11,7 +11,7 @@ It must not know a packet.
 
 Its duties to the session, as those of any other owner of one:
 - set `now_ms`, the ticks (they may wrap at 2^30 or beyond), before it calls anything else;
-- open() when a stream is there, lost() when it is gone;
+- open() when a stream is there, lost(error) when it is gone;
 - receive(data, at, end) with what the server sent; a negative result is a status: close the stream;
 - next_packet(): write that many bytes of `out`, from out_at on; when all were taken, set out_end to
   0, else advance out_at;
@@ -178,7 +178,7 @@ class Client:
         self._read = nothing
         self._rx_at = self._rx_end = 0
         self._attempt = 1 if self.session.state == _CONNECTED else self._attempt + 1
-        self.session.lost()
+        self.session.lost(error)
         self.last_error = error
         self.failures += error != _OK
         self._since_ms = self.session.now_ms

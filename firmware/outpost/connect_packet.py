@@ -1,9 +1,12 @@
 """Checks a session's options and encodes CONNECT (3.1), once, when a session is made; the module is
 then unloaded.
 
-Must not know a session. Imports nothing: what it imports would stay. Allocation: the packet,
+Must not know a session. What it imports is there before, or goes with it. Allocation: the packet,
 and as much again while it is put together.
 """
+
+from outpost.memory import unload
+from outpost.topics import is_text
 
 _LIMITS = (
     ("keep_alive_s", 0, 65_535),
@@ -20,6 +23,17 @@ def check_options(*values):
     for (name, least, most), value in zip(_LIMITS, values):
         if not least <= value <= most:
             raise ValueError("session: %s must be %d to %d, not %s" % (name, least, most, value))
+
+
+def _check_texts(client_id, will, user):
+    """ValueError names the first that no server takes, for a server would close each connection."""
+    topic = will[0] if will else b"-"
+    for name, text in (("client_id", client_id), ("user", user), ("will's topic", topic)):
+        if text and not is_text(bytes(text)):
+            raise ValueError("session: %s is not UTF-8 without NUL, or too long" % name)
+    if not topic or b"+" in topic or b"#" in topic:
+        raise ValueError("session: a will's topic is not empty and has no wildcard")
+    unload("outpost.topics")
 
 
 def _field(data):
@@ -46,9 +60,11 @@ def encode_connect(
     clean: True, the server forgets the session when the connection ends; False, it keeps it. will:
     (topic, message, QoS 0 to 2, retain), what the server publishes when the connection breaks.
     user, password: None, none is sent. level: 4 for MQTT 3.1.1, 3 for 3.1.
-    ValueError: a text above 65,535 bytes, a password without a user name [MQTT-3.1.2-22], a will of
-    another QoS, a session to be kept without a client id [MQTT-3.1.3-8].
+    ValueError: a text above 65,535 bytes, or one that is not UTF-8; a password without a user name
+    [MQTT-3.1.2-22]; a will of another QoS, or whose topic is empty or has a wildcard; a session to
+    be kept without a client id [MQTT-3.1.3-8].
     """
+    _check_texts(client_id, will, user)
     if password is not None and user is None:
         raise ValueError("mqtt: a password needs a user name")
     if will and will[2] > 2:

@@ -12,7 +12,8 @@ A power cut between the handler's return and the note brings the message again, 
 this side of the handler can close that gap.
 
 When the server has lost the session (session-present 0), what it had not completed is published
-again: rather twice than never.
+again: rather twice than never. MQTT 3.1 has no session-present: there the server is taken at its
+word, that a session that is not clean is kept.
 
 Note: base:4 released:2 identifiers:2 each; bit (seq & 15) of released belongs to the one message in
 base..base+15 that it fits. Must not know a stream or a clock. Allocation: construction only.
@@ -54,9 +55,11 @@ class ExactlyOnceSession(SubscribingSession):
 
     def __init__(self, outbox, client_id, **options):
         SubscribingSession.__init__(self, outbox, client_id, **options)
+        self._is_clean, self._is_level_3 = options.get("clean"), options.get("level") == 3
         self._two = 0  # bit seq & 15 of a message in flight: it is QoS 2;
         self._released = 0  # the server has it;
         self._due = 0  # its PUBREL is due
+        self._bits_base = self.base  # of the window, when its bits were looked at last
         self.unnoted = 0  # counter: notes left out because the ring had no room for one
         self._note = bytearray(_FIXED_BYTES + 2 * _ARRIVED)
         self._note_end = _FIXED_BYTES  # before it, the identifiers that arrived and await PUBREL
@@ -71,9 +74,8 @@ class ExactlyOnceSession(SubscribingSession):
             self._note[i] = note[i]
         self._note_end = length
         base = packets.get_u16(note, 0) << 16 | packets.get_u16(note, 2)
-        for seq in range(max(base, self.base), base + 16):
+        for seq in range(max(base, self.base), min(base + 16, self.outbox.next_seq)):
             self._released |= packets.get_u16(note, 4) & 1 << (seq & 15)
-        self._two = self._released
 
     def _save(self):
         """Write the note. False: flash did not take it, and nothing that relies on it may go out.
@@ -81,6 +83,7 @@ class ExactlyOnceSession(SubscribingSession):
         In a ring without room for a note no exchange would ever end: they go on, `unnoted`, and a
         reset might repeat them.
         """
+        self._follow_window()
         packets.put_u16(self._note, 0, self.base >> 16)
         packets.put_u16(self._note, 2, self.base & 0xFFFF)
         packets.put_u16(self._note, 4, self._released)
@@ -92,7 +95,8 @@ class ExactlyOnceSession(SubscribingSession):
     def _on_connected(self):
         SubscribingSession._on_connected(self)
         self._due = 0
-        if not self.session_present and (self._released or self._note_end > _FIXED_BYTES):
+        is_kept = (self.session_present or self._is_level_3) and not self._is_clean
+        if not is_kept and (self._released or self._note_end > _FIXED_BYTES):
             self._released = 0
             self._note_end = _FIXED_BYTES
             self._is_noted = False
@@ -106,20 +110,23 @@ class ExactlyOnceSession(SubscribingSession):
         is_noted = self._is_noted or self._save()
         return is_noted and SubscribingSession._start_message(self)
 
-    def _restart_window(self, seq):
-        """The bits of messages that no longer exist must not be taken for those of others."""
-        if seq < self.base:
-            self._two = self._released = 0
-        for gone in range(self.base, min(seq, self.base + 16)):
-            self._forget(1 << (gone & 15))
-        return SubscribingSession._restart_window(self, seq)
-
-    def _forget(self, bit):
-        self._two &= ~bit
-        self._released &= ~bit
+    def _follow_window(self):
+        """Clear the bits of the messages that the window has passed, since the last look: acked,
+        lost by the flash, or numbered in a stream that ended. The messages 16 later use them next,
+        so this precedes each use of them."""
+        seq, base = self._bits_base, self.base
+        self._bits_base = base
+        kept = 0xFFFF if 0 <= base - seq < 16 else 0
+        while kept and seq < base:
+            kept &= ~(1 << (seq & 15))
+            seq += 1
+        self._two &= kept
+        self._released &= kept
+        self._due &= kept
 
     def _on_released(self, seq):
         """A released message gets its PUBREL in its turn, the others a PUBLISH."""
+        self._follow_window()
         bit = 1 << (seq & 15)
         self._two |= bit
         if not self._released & bit:
@@ -133,6 +140,8 @@ class ExactlyOnceSession(SubscribingSession):
         return True
 
     def _on_tick(self):
+        if self._due:
+            self._follow_window()
         is_open = self._due and not self._answer and self.state == _CONNECTED
         if is_open and (self._is_noted or self._save()):
             seq = self.base
@@ -144,6 +153,8 @@ class ExactlyOnceSession(SubscribingSession):
 
     def _on_puback(self, packet_id):
         """Of a QoS 1 message only."""
+        if self._two:
+            self._follow_window()
         distance = (packet_id - packet_id_of(self.base)) % _IDS
         if distance < 16 and self._two >> (self.base + distance & 15) & 1:
             self.ignored += 1
@@ -154,7 +165,7 @@ class ExactlyOnceSession(SubscribingSession):
         if first & 0xF0 == 0x30 or self.length != 2:
             return SubscribingSession._on_packet(self, first)
         packet_id = packets.get_u16(self.buffer, 0)
-        if first == 0x62 and packet_id:
+        if packet_id and (first == 0x62 or (first == 0x6A and self._is_level_3)):  # repeated
             return self._on_pubrel(packet_id)
         if first == 0x50 or first == 0x70:
             return self._on_progress(first, packet_id)
@@ -162,6 +173,7 @@ class ExactlyOnceSession(SubscribingSession):
 
     def _on_progress(self, first, packet_id):
         """PUBREC, PUBCOMP: one that does not fit its message is ignored and counted."""
+        self._follow_window()
         place = self._in_flight(packet_id)
         bit = 1 << (self.base + place & 15)
         if place < 0:
@@ -171,7 +183,8 @@ class ExactlyOnceSession(SubscribingSession):
             self._released |= bit
             self._due |= bit
         elif first == 0x70 and self._released & bit & ~self._due:
-            self._forget(bit)
+            self._two &= ~bit
+            self._released &= ~bit
             return SubscribingSession._on_puback(self, packet_id)
         else:
             self.ignored += 1

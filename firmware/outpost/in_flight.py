@@ -43,7 +43,9 @@ class InFlight:
 
     def has_room(self, length):
         """True when a packet with `length` bytes of topic and payload may be started: a single one
-        goes out whatever its length."""
+        goes out whatever its length, and none before answers that wait."""
+        if self.answers_wait:
+            return False
         cost = self.unproven_cost
         return not cost or cost + cost_of(length + _OVERHEAD) <= self.most
 

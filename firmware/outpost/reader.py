@@ -4,8 +4,9 @@ Memory is one buffer of fixed size. A packet longer than the buffer is skipped i
 bytes are kept (the topic and packet identifier of a PUBLISH are among them), the rest is dropped as
 it arrives. Hostile lengths end in an error, never in a growing buffer.
 
-Must not know what a packet means, only which hook it belongs to: see `session.py`. Allocation: the
-buffer, at construction.
+Must not know what a packet means, only which hook it belongs to: see `session.py`. Its own:
+    _on_rest(chunk, at, count)  what comes by of a packet that the buffer does not hold
+Allocation: the buffer, at construction.
 """
 # pyright: reportAttributeAccessIssue=false
 
@@ -20,6 +21,30 @@ _PROTOCOL_ERROR = const(-20)
 _FIRST = const(-7)  # _shift while the packet's first byte is awaited
 _TOO_LONG = const(28)  # _shift after four bytes of length that all announce another
 _BODY = const(35)  # _shift once the length is complete
+
+
+def is_topic(buf, at, end):
+    """True when buf[at:end] is a topic: well-formed UTF-8 without NUL, shortest forms, no
+    surrogates, up to U+10FFFF (1.5.3), and no wildcard (3.3.2)."""
+    more = least = code = 0
+    while at < end:
+        byte = buf[at]
+        at += 1
+        if more:
+            code = code << 6 | byte ^ 0x80
+            more -= 1
+            is_wrong = code < least or 0xD800 <= code < 0xE000 or code > 0x10FFFF
+            if byte & 0xC0 != 0x80 or (not more and is_wrong):
+                return False
+        elif byte > 127:
+            more = (byte > 0xDF) + (byte > 0xEF) + 1
+            least = 1 << 5 * more + 1
+            code = byte & 0x3F >> more
+            if byte < 0xC2 or byte > 0xF4:
+                return False
+        elif not byte or byte == 0x23 or byte == 0x2B:
+            return False
+    return not more
 
 
 class Reader:
@@ -112,6 +137,13 @@ class Reader:
 
     def _keep(self, chunk, at, count):
         """chunk[at:at+count] belongs to the packet, `have` bytes from its start."""
-        count = min(count, len(self.buffer) - self.have)
-        if count > 0:
+        room = len(self.buffer) - self.have
+        if room < count:
+            if room > 0:
+                copy(self.buffer, self.have, chunk, at, room)
+            self._on_rest(chunk, at, count)
+        else:
             copy(self.buffer, self.have, chunk, at, count)
+
+    def _on_rest(self, chunk, at, count):
+        """As _keep(): of these bytes the buffer has no room for the last ones."""

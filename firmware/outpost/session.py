@@ -25,7 +25,7 @@ in flight share one. Allocation: construction only.
 from micropython import const
 
 from outpost.memory import copy, put_publish, unload
-from outpost.reader import Reader
+from outpost.reader import Reader, is_topic
 
 _CLOSED = const(0)
 _CONNECTING = const(1)
@@ -36,6 +36,7 @@ _BUSY = const(-3)
 _OFFLINE = const(-4)
 _BAD_TOPIC = const(-6)
 _BAD_QOS = const(-8)
+_BAD_LENGTH = const(-9)
 _PROTOCOL_ERROR = const(-20)
 _REFUSED = const(-21)
 _TICKS = const(0x3FFFFFFF)
@@ -46,6 +47,7 @@ _OVERHEAD = const(9)  # of a PUBLISH: fixed header, length of the topic, packet 
 _MOST_IN_FLIGHT = const(16)
 _SAVE_COUNT = const(49)  # looked at every 16th message: a power cut forgets 64 acknowledgements
 _UNSAVED = const(64)  # at most, beside those in flight
+_LIVED_MS = const(30_000)
 _SAVE_MS = const(600_000)  # a board that measures more often programs nothing for them
 
 
@@ -121,6 +123,10 @@ class Session(Reader):
         self._awaited_ms = -1  # ticks at which CONNECT or PINGREQ went out, until it is answered
         self.session_present, self.return_code = False, 0  # of the last CONNACK
         self._offline_ms = 0  # ticks at which the connection was lost
+        # Of the connection that stands, or was lost last:
+        self._up_ms = 0  # ticks of its CONNACK
+        self._heard_ms = 0  # ticks at which bytes came last
+        self._acked_before = 0  # `acknowledged` at its CONNACK
         self._topic = self  # the topic that was checked last; none yet, and None is no topic
         self._retain = False  # RETAIN of the QoS 0 message that is being published
         self._append, self._release = outbox.append, outbox.discard
@@ -142,6 +148,8 @@ class Session(Reader):
         """
         if topic is not self._topic and not self._is_topic(topic):
             return _BAD_TOPIC
+        if length > len(payload) or length < 0:
+            return _BAD_LENGTH
         if (qos > 1 or qos < 0) and qos != self.highest_qos:
             return _BAD_QOS
         self.check_ms = self.now_ms
@@ -156,9 +164,13 @@ class Session(Reader):
         """[MQTT-3.3.2-2]. One that cannot change is checked once: most programs reuse theirs."""
         if not topic:
             return False
+        is_plain = True
         for byte in topic:
-            if byte < 1 or byte == 0x23 or byte == 0x2B:  # TypeError when it is a str
-                return False
+            if byte < 1 or byte > 127 or byte == 0x23 or byte == 0x2B:  # TypeError when it is a str
+                is_plain = False
+                break
+        if not is_plain and not is_topic(topic, 0, len(topic)):
+            return False
         if isinstance(topic, bytes):
             self._topic = topic
         return True
@@ -189,8 +201,19 @@ class Session(Reader):
             self.in_flight.forget()
         self._start(self.connect_packet, len(self.connect_packet))
 
-    def lost(self):
-        """The stream is gone."""
+    def has_progress(self):
+        """Of this connection, until lost() returns: the server has acknowledged a message; or there
+        was none to send, and it was heard for half a minute."""
+        if self.state != _CONNECTED:
+            return False
+        if self.next_send == self.base and elapsed_ms(self._heard_ms, self._up_ms) >= _LIVED_MS:
+            return True
+        return self.acknowledged != self._acked_before
+
+    def lost(self, error):
+        """The stream is gone, or did not open. error: the status that ended it. LINK_LOST: the peer
+        or the network did; TAKEN_OVER: the peer, and no message is the reason; OK: close(); every
+        other one: this side, or the link, which had not opened one."""
         if self.state == _CONNECTED:
             self._offline_ms = self.now_ms
         self.state = _CLOSED
@@ -322,6 +345,8 @@ class Session(Reader):
         self.session_present = flags == 1
         self.state = _CONNECTED
         self._awaited_ms = -1
+        self._up_ms = self.now_ms
+        self._acked_before = self.acknowledged
         if self.in_flight:
             self.in_flight.forget()  # CONNECT arrived
         self._on_connected()

@@ -17,9 +17,11 @@ TOO_BIG = const(-2)
 BUSY = const(-3)
 OFFLINE = const(-4)  # QoS 0 without a connection: not sent, not stored
 STORAGE = const(-5)  # the flash did not take the record, twice: nothing promised; see counters
-BAD_TOPIC = const(-6)  # empty, or with a wildcard or NUL [MQTT-3.3.2-2]
+# empty, not UTF-8, with NUL, or with a wildcard where none may be [MQTT-3.3.2-2, 4.7]
+BAD_TOPIC = const(-6)
 EMPTY = const(-7)  # no further record
 BAD_QOS = const(-8)  # QoS must be 0 or 1; 2 with ExactlyOnceSession only
+BAD_LENGTH = const(-9)  # publish: the payload has fewer bytes than `length` says, or that is < 0
 BLANK = const(-10)  # mount: the region is erased; format() makes it an outbox
 # mount: neither blank nor an outbox; format(force=True) destroys what is there
 FOREIGN = const(-11)
@@ -33,6 +35,12 @@ TIMED_OUT = const(-22)
 LINK_LOST = const(-23)  # last_error: the stream ended or broke
 # last_error: more inbound QoS 2 messages at a time than can be noted; they come again
 TOO_MANY = const(-24)
+# last_error: the server answers pings, but did not acknowledge a message, or answer SUBSCRIBE or
+# UNSUBSCRIBE, within 6 times response_ms
+NO_ANSWER = const(-25)
+# last_error: the server closes each connection soon after it has accepted it: another client has
+# this client_id, or the server does not want this one
+TAKEN_OVER = const(-26)
 # last_error: the server's certificate is not signed by ca_file, or not for server_name
 TLS_UNTRUSTED = const(-30)
 # last_error: the server's certificate has expired or is not valid yet, or the clock is wrong

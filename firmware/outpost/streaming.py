@@ -12,7 +12,8 @@ from outpost.subscribing import SubscribingSession
 
 _SKIPS = const(0)
 _STREAMS = const(1)
-_FAILED = const(2)
+_FAILED = const(2)  # the handler raised: the rest is skipped, and nothing is acknowledged;
+_ACKNOWLEDGED = const(3)  # or acknowledged all the same
 
 
 class StreamingSession(SubscribingSession):
@@ -20,8 +21,8 @@ class StreamingSession(SubscribingSession):
     the payload, `piece_at` its place there and `payload_length` the payload's length. The topic is
     in `buffer`, as for on_message.
 
-    Acknowledged after the last piece. When the handler raises, the rest of the message is skipped
-    and nothing is acknowledged. Options: see SubscribingSession.
+    Acknowledged after the last piece. When the handler raises, the rest of the message is skipped.
+    Options: see SubscribingSession.
     """
 
     def __init__(self, outbox, client_id, **options):
@@ -36,10 +37,10 @@ class StreamingSession(SubscribingSession):
         if not self.have:
             self._mode = _SKIPS  # a packet begins
         room = len(self.buffer) - self.have
+        SubscribingSession._keep(self, chunk, at, count)
         if count < room or not self._is_long() or not self.on_piece:
-            return SubscribingSession._keep(self, chunk, at, count)
-        if room > 0:  # the buffer is full: topic and identifier are in it
-            SubscribingSession._keep(self, chunk, at, room)
+            return
+        if room > 0:  # the buffer is full now: topic and identifier are in it
             at += room
             count -= room
             self._begin()
@@ -52,10 +53,11 @@ class StreamingSession(SubscribingSession):
         return self.length > len(self.buffer) and self.first & 0xF0 == 0x30
 
     def _begin(self):
-        """The first piece is what the buffer has of the payload."""
-        qos = self.first >> 1 & 3
+        """The first piece is what the buffer has of the payload. A message whose topic it does not
+        hold is skipped."""
         self.piece_at = 0
-        if qos < 2 and self._parse(2 if qos else 0) >= 0:
+        packet_id = self._parse(2 if self.first & 6 else 0)
+        if packet_id >= 0 and self.payload_at <= len(self.buffer):
             self._mode = _STREAMS
         if self._mode and self.payload_at < len(self.buffer):
             self._data = self.buffer
@@ -66,9 +68,8 @@ class StreamingSession(SubscribingSession):
         """Two functions, and the rest in fields: one frame for all would exceed 11 words."""
         try:
             self._call(count)
-        except Exception:  # the application's fault, whatever it is: not acknowledged, so not lost
-            self.handler_errors += 1
-            self._mode = _FAILED
+        except Exception:  # the application's fault, whatever it is
+            self._mode = _ACKNOWLEDGED if self._on_failed() else _FAILED
 
     def _call(self, count):
         self.on_piece(self, self._data, self._data_at, count)
@@ -77,7 +78,5 @@ class StreamingSession(SubscribingSession):
     def _on_too_long(self) -> bool:
         if self._mode == _SKIPS:
             return SubscribingSession._on_too_long(self)
-        if self._mode == _FAILED:
-            return False
-        self.received += 1
-        return True
+        self.received += self._mode == _STREAMS
+        return self._mode != _FAILED

@@ -8,12 +8,18 @@ Its hooks, beside those of `session.py`, in their order:
     _on_publish(qos)  a PUBLISH, whole or its first bytes, is in `buffer`
     _on_message()     it is whole and well-formed; true: it is taken, so acknowledge it
     _on_too_long()    the buffer does not hold it; true: acknowledge it
+    _on_failed()      the application's handler raised; true: acknowledge it
+    _on_pubrel(id)    PUBREL
+    _on_vain_request()  the connection ends on SUBSCRIBE or UNSUBSCRIBE
+    _on_code(entry, at)  a filter has its answer, buffer[at]
     on_message(self)  the application's
 """
 
 from micropython import const
 
 from outpost import packets
+from outpost.memory import unload
+from outpost.reader import is_topic
 from outpost.session import Session, packet_id_of
 
 _OK = const(0)
@@ -25,30 +31,11 @@ _CONNECTED = const(2)
 _UNANSWERED = const(-1)
 _ANSWER_BYTES = const(4)
 _HELD_ANSWERS = const(32)
-
-
-def is_topic(buf, at, end):
-    """True when buf[at:end] is a topic: well-formed UTF-8 without NUL, shortest forms, no
-    surrogates, up to U+10FFFF (1.5.3), and no wildcard (3.3.2)."""
-    more = least = code = 0
-    while at < end:
-        byte = buf[at]
-        at += 1
-        if more:
-            code = code << 6 | byte ^ 0x80
-            more -= 1
-            is_wrong = code < least or 0xD800 <= code < 0xE000 or code > 0x10FFFF
-            if byte & 0xC0 != 0x80 or (not more and is_wrong):
-                return False
-        elif byte > 127:
-            more = (byte > 0xDF) + (byte > 0xEF) + 1
-            least = 1 << 5 * more + 1
-            code = byte & 0x3F >> more
-            if byte < 0xC2 or byte > 0xF4:
-                return False
-        elif not byte or byte == 0x23 or byte == 0x2B:
-            return False
-    return not more
+_MOST_UNACKNOWLEDGED = const(16)  # mosquitto has 20 in flight, and is then silent
+_REFUSED_CODE = const(128)
+_GIVEN_UP = const(255)
+_TOGETHER = const(2)  # requests on which connections ended, before a filter goes alone
+_GIVE_UP_AFTER = const(4)
 
 
 def encode_filters(packet_id, entries):
@@ -73,24 +60,36 @@ class SubscribingSession(Session):
     `payload_length` tell the message (its topic begins at 2), `first` its DUP (8), QoS (6) and
     RETAIN (1) bits. A message that the handler raises on is counted and not acknowledged.
 
-    filters: [topic filter, QoS, code] of each subscription; code 0..2: granted, 128: refused, -1:
-    not yet answered.
+    filters: [topic filter, QoS, code] of each subscription; code 0..2: granted, 128: refused, 255:
+    given up, because the connection ended on it each time; -1: not yet answered.
+
+    unacknowledged: 0 to 16.
     """
 
-    def __init__(self, outbox, client_id, rx_bytes=256, in_flight_bytes=0, **options):
+    def __init__(
+        self, outbox, client_id, rx_bytes=256, in_flight_bytes=0, unacknowledged=0, **options
+    ):  # fmt: skip
+        if not 0 <= unacknowledged <= _MOST_UNACKNOWLEDGED:
+            raise ValueError("session: unacknowledged must be 0 to 16, not %s" % unacknowledged)
         options["rx_bytes"], options["in_flight_bytes"] = rx_bytes, in_flight_bytes
         Session.__init__(self, outbox, client_id, **options)
         self.filters = []
         self._is_request_due = False  # a filter awaits SUBSCRIBE or UNSUBSCRIBE
         self._requested = []  # the filters that await SUBACK or UNSUBACK
+        self._vain = None  # a dictionary: connections that ended on a filter
         self._request_id = 0  # and its packet identifier
         self.topic_length = self.payload_at = self.payload_length = 0  # of the PUBLISH in `buffer`
+        self._passed_id = 0  # its identifier, when that is not in `buffer`
+        self._pubrel_bits = 0xF7 if options.get("level") == 3 else 0xFF  # in 3.1 it may have DUP
+        self.unacknowledged = unacknowledged
+        self._held_back = 0  # messages of this connection that are not acknowledged
+        self._is_others_turn = False  # to go out before further answers
         # Answers that go out in one write. Where what is in flight is bounded, they wait here for
         # room while reading goes on, since what makes room comes after them.
         self._answers_end = 0  # bytes of them
         self._answers = bytearray(_ANSWER_BYTES * (_HELD_ANSWERS if in_flight_bytes else 1))
         self.on_message = None
-        # Counters: messages taken; handlers that raised; filters that the server refused.
+        # Counters: messages taken; handlers that raised; filters refused, or given up.
         self.received = self.handler_errors = self.refused = 0
 
     # --- Subscriptions ---
@@ -101,7 +100,11 @@ class SubscribingSession(Session):
 
         Allocates, as its packets do. Their identifier is the one farthest from those in flight.
         """
-        if not topic_filter or b"\0" in topic_filter:
+        from outpost.topics import is_filter
+
+        is_sound = is_filter(bytes(topic_filter))
+        unload("outpost.topics")
+        if not is_sound:
             return _BAD_TOPIC
         if qos > self.highest_qos:
             return _BAD_QOS
@@ -123,19 +126,33 @@ class SubscribingSession(Session):
     def _on_connected(self):
         Session._on_connected(self)
         self._requested = []
-        self._answers_end = 0
+        self._answers_end = self._held_back = 0
         self._is_request_due = True
         if not self.session_present:
             for entry in self.filters:
-                entry[2] = _UNANSWERED
+                if 0 <= entry[2] <= _REFUSED_CODE:
+                    entry[2] = _UNANSWERED
 
     def _on_tick(self):
-        if self.state == _CONNECTED:
-            if (self._answer or self._answers_end) and self._start_answers():
-                return True
-            if self._is_request_due and not self._requested and self._start_request():
-                return True
-        return Session._on_tick(self)
+        """Answers and the rest take turns, or a flood of messages would keep all else from going
+        out; and a full outbox the answers, where what is in flight is bounded."""
+        if self.state != _CONNECTED:
+            return False
+        is_answer_due = self._answer or self._answers_end
+        if is_answer_due and not self._is_others_turn and self._start_answers():
+            self._is_others_turn = True
+            return True
+        self._is_others_turn = False
+        if self._is_request_due and not self._requested and self._start_request():
+            return True
+        if Session._on_tick(self):
+            return True
+        if not is_answer_due or (self.in_flight and self.in_flight.answers_wait):
+            return False
+        if self.next_send != self.outbox.next_seq and self._start_message():
+            return True
+        self._is_others_turn = self._start_answers()
+        return self._is_others_turn
 
     def _start_answers(self):
         """PUBACK, PUBREC, PUBREL, PUBCOMP (3.4 to 3.7): all that wait go in one write, when there
@@ -148,6 +165,7 @@ class SubscribingSession(Session):
             self._answer = 0
         in_flight = self.in_flight
         if in_flight:
+            in_flight.answers_wait = False  # has_room() is asked for them
             in_flight.answers_wait = end < len(answers) and not in_flight.has_room(end)
             if in_flight.answers_wait:
                 return False
@@ -156,10 +174,15 @@ class SubscribingSession(Session):
         return True
 
     def _start_request(self):
-        """SUBSCRIBE of all filters that await it, or UNSUBSCRIBE if the first of them is to go."""
-        requested = self._requested
+        """SUBSCRIBE of all filters that await it, or UNSUBSCRIBE if the first of them is to go;
+        those on which connections ended follow one by one."""
+        requested, vain = self._requested, self._vain
         for entry in self.filters:
-            if entry[2] < 0 and (not requested or (entry[1] < 0) == (requested[0][1] < 0)):
+            if entry[2] < 0 and (not vain or vain.get(entry[0], 0) < _TOGETHER):
+                if not requested or (entry[1] < 0) == (requested[0][1] < 0):
+                    requested.append(entry)
+        for entry in self.filters:
+            if entry[2] < 0 and not requested:
                 requested.append(entry)
         self._is_request_due = len(requested) > 0  # look again after the answer
         if requested:
@@ -168,69 +191,126 @@ class SubscribingSession(Session):
             self._start(packet, len(packet))
         return self._is_request_due
 
+    def _on_vain_request(self):
+        """The connection ends on the request that is out: twice together and twice alone, and a
+        filter is given up."""
+        if self._vain is None:
+            self._vain = {}
+        for entry in self._requested:
+            count = self._vain[entry[0]] = self._vain.get(entry[0], 0) + 1
+            if count == _GIVE_UP_AFTER:
+                del self._vain[entry[0]]
+                entry[2] = _GIVEN_UP
+                self.refused += 1
+        self._requested = []
+
     def _on_packet(self, first):
         if first & 0xF0 == 0x30:
             return self._on_publish(first >> 1 & 3)
-        return self._request_answered() if self.length > 1 else _PROTOCOL_ERROR
+        if (
+            first & self._pubrel_bits == 0x62
+            and self.length == 2
+            and self.buffer[0] | self.buffer[1]
+        ):
+            return self._on_pubrel(packets.get_u16(self.buffer, 0))
+        if self._request_answered():
+            return _OK
+        self._on_vain_request()
+        return _PROTOCOL_ERROR
+
+    def _on_pubrel(self, packet_id):
+        """Of a message that an earlier session, of another class, asked for with QoS 2: it comes at
+        least once."""
+        self._answer = 0x700000 | packet_id
+        return _OK
 
     def _request_answered(self):
-        """SUBACK: a code for each filter (3.9); UNSUBACK: none (3.11)."""
+        """SUBACK: a code for each filter (3.9); UNSUBACK: none (3.11). False: it is neither."""
         requested, buffer = self._requested, self.buffer
-        if not requested or self.length > len(buffer):
-            return _PROTOCOL_ERROR
+        if not requested or not 2 <= self.length <= len(buffer):
+            return False
         if packets.get_u16(buffer, 0) != self._request_id:
-            return _PROTOCOL_ERROR
+            return False
+        if not (self._has_codes(len(requested)) if requested[0][1] >= 0 else self._has_none()):
+            return False
+        self._take_codes()
         self._requested = []
-        if requested[0][1] < 0:
-            return self._unsubscribed(requested)
-        if self.first != 0x90 or self.length != 2 + len(requested):
-            return _PROTOCOL_ERROR
-        for i in range(len(requested)):
-            code = buffer[2 + i]
-            if code > 2 and code != 128:
-                return _PROTOCOL_ERROR
-            self.refused += code == 128
-            requested[i][2] = code
-        return _OK
+        return True
 
-    def _unsubscribed(self, requested):
-        if self.first != 0xB0 or self.length != 2:
-            return _PROTOCOL_ERROR
-        for entry in requested:
+    def _take_codes(self):
+        at = 2
+        for entry in self._requested:
+            self._on_code(entry, at)
+            at += 1
+
+    def _has_codes(self, count):
+        for place in range(2, self.length):
+            if self.buffer[place] > 2 and self.buffer[place] != _REFUSED_CODE:
+                return False
+        return self.first == 0x90 and self.length == 2 + count
+
+    def _has_none(self):
+        return self.first == 0xB0 and self.length == 2
+
+    def _on_code(self, entry, at):
+        if self._vain:
+            self._vain.pop(entry[0], None)
+        if entry[1] < 0:
             self.filters.remove(entry)
-        return _OK
+        else:
+            entry[2] = self.buffer[at]
+            self.refused += entry[2] == _REFUSED_CODE
 
     # --- Messages ---
 
     def _on_publish(self, qos):
-        """3.3. A message that is too long is acknowledged and skipped, or it would come forever;
-        one that was not taken is not acknowledged."""
+        """3.3. One that is too long is acknowledged and skipped, or it would come forever."""
         packet_id = self._parse(2 if qos else 0)
-        size = len(self.buffer)
-        if packet_id < 0 and self.payload_at > size and self.payload_length >= 0:
-            self.skipped += 1  # the buffer holds neither its topic nor the identifier that follows
-            return _OK
-        if qos > self.highest_qos or packet_id < 0 or (not qos and self.first & 8):
+        if qos > 2 or packet_id < 0 or (not qos and self.first & 8):
             return _PROTOCOL_ERROR
-        is_taken = self._on_too_long() if self.length > size else self._on_message()
-        if is_taken and qos:
-            self._answer = 0x400000 | packet_id
+        is_long = self.length > len(self.buffer)
+        if (self._on_too_long() if is_long else self._on_message()) and qos:
+            self._answer = (0x400000 if qos == 1 else 0x500000) | packet_id
         return _OK
 
     def _on_too_long(self) -> bool:
         self.skipped += 1
         return True
 
+    def _on_failed(self) -> bool:
+        """The handler raised: True when the message is acknowledged all the same."""
+        self.handler_errors += 1
+        if not self.first & 6 or self._held_back == self.unacknowledged:
+            return True
+        self._held_back += 1
+        return False
+
     def _parse(self, id_bytes):
         """Packet identifier, 0 where there is none. -1: a field exceeds the packet, no topic, no
-        UTF-8, identifier 0."""
+        UTF-8, identifier 0. A topic that the buffer does not hold is not looked at."""
         buf = self.buffer
         length = self.topic_length = packets.get_u16(buf, 0) if self.length > 2 else 0
         at = self.payload_at = 2 + length + id_bytes
         self.payload_length = self.length - at
-        if not length or at > min(self.length, len(buf)) or not is_topic(buf, 2, 2 + length):
+        if not length or at > self.length:
+            return -1
+        if at > len(buf):  # the identifier came by: all of it, or its last byte
+            at = self._passed_id if at > len(buf) + 1 else buf[-1] << 8 | self._passed_id & 0xFF
+            return (at or -1) if id_bytes else 0
+        if not is_topic(buf, 2, 2 + length):
             return -1
         return (packets.get_u16(buf, at - 2) or -1) if id_bytes else 0
+
+    def _on_rest(self, chunk, at, count):
+        """The packet identifier follows a topic that the buffer does not hold, or not all of it."""
+        if 0x30 < self.first & 0xF6 < 0x40:
+            place = 2 + packets.get_u16(self.buffer, 0) - self.have
+            self._pass(chunk, at, place, count)
+            self._pass(chunk, at, place + 1, count)
+
+    def _pass(self, chunk, at, place, count):
+        if 0 <= place < count:
+            self._passed_id = self._passed_id << 8 & 0xFF00 | chunk[at + place]
 
     def is_on(self, topic: bytes) -> bool:
         """True when the message in `buffer` came on this topic (bytes)."""
@@ -245,8 +325,7 @@ class SubscribingSession(Session):
         try:
             if self.on_message:
                 self.on_message(self)
-        except Exception:  # the application's fault, whatever it is: not acknowledged, so not lost
-            self.handler_errors += 1
-            return False
+        except Exception:  # the application's fault, whatever it is
+            return self._on_failed()
         self.received += 1
         return True

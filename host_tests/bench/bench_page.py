@@ -172,7 +172,7 @@ def _cpython(section: dict, rates: dict) -> str:
     parts = [
         "<h2>Beside MiniMQTT, under CPython</h2><p>MiniMQTT does not run on MicroPython. "
         "All here is CPython's, and not to be held beside the other tables: it makes an object "
-        "of every larger integer, gives garbage back at once, and runs bytecode where boards run "
+        "of every larger integer, frees garbage at once, and runs bytecode where boards run "
         "Outpost's machine code.</p>"
     ]
     if section:

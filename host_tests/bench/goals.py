@@ -3,7 +3,7 @@ short why, with the profile.
 
 A row takes its figures from the results of run_bench.py and from nowhere else (the frozen sizes,
 which need a build of their own, from baselines/size.csv). Its reason stands beside it in ROWS and
-is shown only while the goal is not reached; the profile is of the same run. `table()` gives what
+is shown only while the goal is not reached; the profile is of the same run. `table()` returns what
 build/bench.json keeps; `show()` prints it; the page is bench_page.py's.
 """
 
@@ -135,7 +135,7 @@ ROWS = (
     Row("Collector, messages/s with fsync before PUBACK", ">= 15,000",
         cells.collector, lambda results: f"{_DESIGN}aiomqtt 6,600, no log",
         "Python's part a message (paho's parsing, the frame with its CRC, the PUBACK) bounds it: "
-        "what one processor gives in a second is in the profile; the broker shares the two "
+        "what one processor does in a second is in the profile; the broker shares the two "
         "processors."),
     Row("Segments to Arrow, rows/s on two processors", ">= 500,000",
         cells.segments, lambda results: f"{_DESIGN}139,000 (Python tuples), 223,000 (JSON lines)",
@@ -177,6 +177,6 @@ ROWS = (
         cells.stored_grows, cells.none,
         "It is a line, but steeper than a copy: a stored byte is copied into the record, goes "
         "through the CRC as it is composed and again as it is read back, and through the chip's "
-        "program and read. The CRC is what tells a torn record after a power cut; its slope "
+        "program and read. The CRC is what shows a torn record after a power cut; its slope "
         "stands in the profile."),
 )  # fmt: skip

@@ -129,7 +129,7 @@ class Program:
 def collected(
     stretches: Iterator[tuple[str, int]], command: list[str], progress: Callable[[str, int], None]
 ) -> dict[str, int]:
-    """{name: instructions} of all stretches, as count() gives them."""
+    """{name: instructions} of all stretches, as count() returns them."""
     found: dict[str, int] = {}
     try:
         for name, instructions in stretches:

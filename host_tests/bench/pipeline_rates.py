@@ -3,7 +3,7 @@ message), one run each in turn.
 
     python host_tests/bench/pipeline_rates.py [--messages 1000000] [--rounds 3] [--spark]
 
-Through Spark, what each kind of process and thread spent tells what sets the rate; start-up counts
+Through Spark, what each kind of process and thread spent shows what sets the rate; start-up counts
 in, so a short sample is slow.
 """
 

@@ -79,7 +79,7 @@ def _threads(process: psutil.Process) -> dict[str, float]:
     found = {"JVM tasks": 0.0, "JIT compilers": 0.0}
     for thread in process.threads():
         with contextlib.suppress(OSError):
-            # psutil gives no names of threads
+            # psutil has no names of threads
             name = Path(f"/proc/{process.pid}/task/{thread.id}/comm").read_text()
             role = "JVM tasks" if name.startswith("Executor task") else "JIT compilers"
             if role == "JVM tasks" or name.startswith(("C1 Comp", "C2 Comp")):

@@ -24,7 +24,7 @@ Frozen: the same questions asked of an interpreter with the firmware's source fr
 and class dictionaries, functions, instances and buffers.
 
 Not in the heap here: the machine code of `native` and `native_checksum` (the unix port maps it
-elsewhere; RP2 takes it from the heap, ESP32 from instruction RAM), its bytes are told below the
+elsewhere; RP2 takes it from the heap, ESP32 from instruction RAM), its bytes are listed below the
 table. Baseline: host_tests/baselines/size.csv.
 """
 

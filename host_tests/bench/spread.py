@@ -1,6 +1,6 @@
 """The spread of a figure with noise, and what it says about a second run.
 
-A figure is taken in blocks: each has processes, a broker and sockets of its own, and gives one
+A figure is taken in blocks: each has processes, a broker and sockets of its own, and yields one
 value (a ratio is taken within the block, of things measured in turns). `make bench` lays the blocks
 of a figure evenly over its whole run, so that the slow moods of a machine are in the spread, too.
 `low` and `high` are order statistics of the blocks, the narrowest pair for which the median of a

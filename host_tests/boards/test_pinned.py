@@ -5,6 +5,7 @@ have lost their blocks.
 
 import gc
 import os
+import re
 import time
 import unittest
 
@@ -235,10 +236,10 @@ class TestDevice(Case):
     def test_append_over_opened_blocks_takes_no_heap_once_all_are_checked(self):
         board, _ = with_messages(8, 1)
         device = board.restarted().open()
-        checked = 0
-        while device.check_next():
+        checked = 1
+        while device.watch():
             checked += 1
-        self.assertEqual((checked, device.check_next()), (8, False))
+        self.assertEqual(checked, 8)
         self.assert_no_heap(mounted(board.outbox(device)))
 
     def test_a_block_is_checked_once_and_its_program_and_erase_take_no_heap_from_then_on(self):
@@ -292,24 +293,38 @@ class TestRefuses(Case):
         self.assertTrue(before == bytes(board.chip.image), "the chip was changed")
 
     def refuse_block(self, board, index, pattern):
-        """open_blocks() at once raises; else each program and erase of the block, and check_next().
-        They change nothing.
+        """open_blocks() at once raises; else each program and erase of the block, and watch()
+        finds it. They change nothing.
         """
         before = bytes(board.chip.image)
-        device = board.open()
-        self.assertNotEqual(index, device.newest())
+        self.assertNotEqual(index, board.open().newest())
         for write in (
+            lambda device: device.ioctl(6, index),
+            lambda device: device.writeblocks(index, b"\x00" * 256, 512),
+            lambda device: device.writeblocks(index, b"\x00" * 4096),
+            lambda device: self.write_when_watched(device, index),
+        ):
+            device = board.open()
+            for _ in range(2):
+                with self.assertRaises(OSError):
+                    write(device)
+            self.assertTrue(re.search(pattern, device.fault), device.fault)
+            self.assertTrue(device.lost >= 1)
+        for check in (
             lambda: board.open(at_once=True),
-            lambda: device.ioctl(6, index),
-            lambda: device.writeblocks(index, b"\x00" * 256, 512),
-            lambda: device.writeblocks(index, b"\x00" * 4096),
-            lambda: [device.check_next() for _ in range(4)],
-            lambda: device.own(index),
-            device.check,
+            lambda: board.open().own(index),
+            lambda: board.open().check(),
         ):
             with self.assertRaisesRegex(pinned.PinnedError, pattern):
-                write()
+                check()
         self.assertTrue(before == bytes(board.chip.image), "the chip was changed")
+
+    def write_when_watched(self, device, index):
+        """As an outbox writes: past the check of the device."""
+        while device.watch():
+            pass
+        raw, place = device.direct()
+        raw.writeblocks(place[index], b"\x00" * 256, 512)
 
     def refuse_erase(self, board, index, pattern):
         """An outbox goes round the ring up to the block, and leaves it and all that is not pinned
@@ -319,10 +334,12 @@ class TestRefuses(Case):
         not_ours = [block for block in range(BLOCKS) if block not in outbox._device.blocks]
         not_ours.append(outbox._device.blocks[index])
         before = [bytes(board.chip.image[block * 4096 : block * 4096 + 4096]) for block in not_ours]
-        with self.assertRaisesRegex(pinned.PinnedError, pattern):
-            for _ in range(200):
-                outbox.discard_through(outbox.next_seq - 1)
-                self.assertEqual(outbox.append(TOPIC, b"x" * 100, 100), 0)
+        statuses = []
+        for _ in range(200):
+            outbox.discard_through(outbox.next_seq - 1)
+            statuses.append(outbox.append(TOPIC, b"x" * 100, 100))
+        self.assertTrue(statuses[0] == 0 and outbox._device.lost >= 1)
+        self.assertTrue(re.search(pattern, outbox._device.fault), outbox._device.fault)
         self.assertTrue(
             before
             == [bytes(board.chip.image[block * 4096 : block * 4096 + 4096]) for block in not_ours]
@@ -505,6 +522,9 @@ class Differs:
         self.raw.readblocks(block, buf, offset)
         if block == self.block and offset <= self.offset < offset + len(buf):
             buf[self.offset - offset] ^= 1
+
+    def writeblocks(self, block, buf, offset=0):
+        raise AssertionError("it only reads")
 
     def ioctl(self, op, arg):
         return self.raw.ioctl(op, arg)

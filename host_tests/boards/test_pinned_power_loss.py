@@ -70,7 +70,7 @@ def open_and_put_back(raw, folder, board):
     content = pinned_hunt.read(path)
     with open(path, "wb") as file:
         file.write(content)
-    return pinned.PinnedBlocks(raw, folder, board, pinned._load_map(raw, folder, board))
+    return pinned.PinnedBlocks(raw, folder, board, pinned.load_map(raw, folder, board))
 
 
 class TestPinnedPowerLoss(unittest.TestCase):

@@ -93,7 +93,7 @@ def tls_broker(folder: Path, certificates: Path) -> Broker:
 
 @pytest.fixture(scope="module")
 def broker(request, certificates, tmp_path_factory):
-    """A listener for each certificate; `ports` tells which. "asks": it wants a certificate of the
+    """A listener for each certificate; `ports` says which. "asks": it wants a certificate of the
     client, too.
     """
     need_mosquitto()

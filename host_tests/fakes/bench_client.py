@@ -69,7 +69,8 @@ def publishes(data):
 
 class Bench:
     """mode: "broker", "collector", "queued" (collector mode without retained messages), "streaming"
-    or "exactly once" (QoS 2). now_ms moves by 10 with each poll.
+    or "exactly once" (QoS 2). options: further ones of the session. now_ms moves by 10 with each
+    poll.
     """
 
     def __init__(
@@ -80,12 +81,14 @@ class Bench:
         keep_alive_s=60,
         window=16,
         outbox_class=None,
+        options=None,
         **stream_options,
     ):
         self.outbox_class = outbox_class = outbox_class or (
             NotedOutbox if mode == "exactly once" else Outbox
         )
-        self.mode, self.keep_alive_s, self.window = mode, keep_alive_s, window
+        self.mode, self.session_options = mode, {"keep_alive_s": keep_alive_s, "window": window}
+        self.session_options.update(options or {})
         self.now_ms = 0
         self.links = 0
         self.early = []  # what was published while connecting
@@ -101,9 +104,7 @@ class Bench:
         assert self.outbox.mount() == 0
         kind = KINDS[self.mode]
         arguments = (WORD, 1000) if self.mode in ("collector", "queued") else ()
-        self.session = kind(
-            self.outbox, b"board-1", *arguments, keep_alive_s=self.keep_alive_s, window=self.window
-        )
+        self.session = kind(self.outbox, b"board-1", *arguments, **self.session_options)
         self.client = Client(self._link, self.session)
         self.stream = None
 

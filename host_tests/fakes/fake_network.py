@@ -188,7 +188,7 @@ class FakeNetwork:
 
 
 class Net:
-    """What is behind the sockets. stream: what TCP gives, when it is connected. open: sockets that
+    """What is behind the sockets. stream: what a TCP connection returns. open: sockets that
     nobody closed.
     """
 

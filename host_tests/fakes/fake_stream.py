@@ -5,7 +5,7 @@ Takes no heap in write() and readinto(), so that heap tests measure the client a
 
 class FakeStream:
     """room: bytes one write() takes at most (None = all; 0 = nothing now). chunk: bytes one
-    readinto() gives at most.
+    readinto() returns at most.
     """
 
     def __init__(self, size_bytes=8192, room=None, chunk=None):

@@ -43,7 +43,7 @@ def frame(first, body):
 
 
 def encode(kind, **fields):
-    """The packet. Fields as decode() gives them; what is not given is 0, False or empty."""
+    """The packet. Fields as decode() returns them; what is left out is 0, False or empty."""
     first = KINDS.index(kind) * 16 + _FLAGS.get(kind, 0)
     if kind == "PUBLISH":
         return _encode_publish(first, **fields)

@@ -211,12 +211,12 @@ class Progress:
     """A line on stderr now and then."""
 
     def __init__(self) -> None:
-        self.started = self.told = time.monotonic()
+        self.started = self.reported_s = time.monotonic()
 
     def __call__(self, fuzzer: Fuzzer) -> None:
         now = time.monotonic()
-        if now - self.told >= 10:
-            self.told = now
+        if now - self.reported_s >= 10:
+            self.reported_s = now
             rate = fuzzer.total / (now - self.started)
             corpus = sum(len(target.corpus) for target in fuzzer.at)
             line = (
@@ -253,7 +253,7 @@ def report(fuzzer: Fuzzer, seconds: float) -> int:
 
 
 def hunt_mutants(runs: int, seed: int) -> list[str]:
-    """One line a mutant that was not found within its share of inputs; tells of all on stdout."""
+    """One line a mutant that was not found within its share of inputs; reports all on stdout."""
     missed, unbroken = [], Firmware()
     for name, target, module, old, new in MUTANTS:
         fuzzer = Fuzzer(Firmware({module: (old, new)}), [target], seed, unbroken)

@@ -128,13 +128,13 @@ class Model:
             return PROTOCOL_ERROR
         end = 2 + body[0] * 256 + body[1]
         at = end + (2 if qos else 0)
-        if self.rx_bytes < at <= len(body):
-            return 0  # a topic that the buffer does not hold, nor the identifier after it: skipped
-        if qos > (2 if self.qos_2 else 1) or (first & 8 and not qos) or end == 2 or at > len(body):
+        if qos > 2 or (first & 8 and not qos) or end == 2 or at > len(body):
             return PROTOCOL_ERROR
         packet_id = body[end] * 256 + body[end + 1] if qos else -1
-        if not packet_id or not well_formed(body[2:end]):
+        if not packet_id:
             return PROTOCOL_ERROR
+        if at <= self.rx_bytes and not well_formed(body[2:end]):
+            return PROTOCOL_ERROR  # a topic that the buffer does not hold is not looked at
         return self._message(first, packet_id, body[2:end], body[at:], len(body) > self.rx_bytes)
 
     def _message(
@@ -143,7 +143,9 @@ class Model:
         one = self.connection
         assert one
         qos = first // 2 % 4
-        if qos == 2:
+        if qos == 2 and not self.qos_2:
+            one.answer = "PUBREC", packet_id
+        elif qos == 2:
             if packet_id in self.arrived:
                 one.answer = "PUBREC", packet_id
                 return 0
@@ -153,15 +155,15 @@ class Model:
         elif qos:
             one.answer = "PUBACK", packet_id
         if too_long:
-            self._long_message(topic, payload)
+            self._long_message(topic, payload, qos)
         elif self.collector and topic == self.word_topic:
             self._word(payload)
         else:
             one.call = first, topic, payload
         return 0
 
-    def _long_message(self, topic: bytes, payload: bytes) -> None:
-        if self.mode != "streamer":
+    def _long_message(self, topic: bytes, payload: bytes, qos: int) -> None:
+        if self.mode != "streamer" or 2 + len(topic) + 2 * bool(qos) > self.rx_bytes:
             return
         require(self.pieces, "a long message was not handed over")
         its_topic, length, data, failed = self.pieces.pop(0)
@@ -172,9 +174,7 @@ class Model:
             length,
         )
         require(payload.startswith(bytes(data)), "handed over in pieces: %r of %r", data, payload)
-        if failed:
-            self.connection.answer = None  # type: ignore[union-attr]
-        else:
+        if not failed:
             require(len(data) == length, "handed over: %d bytes of %d", len(data), length)
 
     def _word(self, payload: bytes) -> None:
@@ -203,10 +203,10 @@ class Model:
     def _acknowledgement(self, first: int, packet_id: int) -> int:
         one = self.connection
         assert one
-        if first != 0x40 and not (self.qos_2 and first in (0x50, 0x62, 0x70)):
-            return PROTOCOL_ERROR
         if first == 0x62:
             return self._pubrel(packet_id)
+        if first != 0x40 and not (self.qos_2 and first in (0x50, 0x70)):
+            return PROTOCOL_ERROR
         message = one.flight.get(packet_id)
         if not message:
             return 0
@@ -246,8 +246,6 @@ class Model:
         )
         assert one
         one.call = None
-        if self.raises:
-            one.answer = one.saving = None
 
     def freed(self, seq: int) -> None:
         one = self.connection
@@ -369,6 +367,8 @@ class Model:
             one.answer == (kind, packet_id), "%s %d sent, owed: %r", kind, packet_id, one.answer
         )
         one.answer = None
+        if not self.qos_2:
+            return
         if kind == "PUBREC":
             require(packet_id in self.noted, "PUBREC %d before the note", packet_id)
         elif kind == "PUBCOMP":

@@ -100,7 +100,7 @@ class Ops:
 
     @staticmethod
     def chunk(world: Any, number: int, data: bytes) -> None:
-        """How much one read gives; 0: all."""
+        """Bytes that one read returns; 0: all."""
         world.chunk = number or 1 << 16
 
     @staticmethod
@@ -123,7 +123,7 @@ class Ops:
 
     @staticmethod
     def reboot(world: Any, number: int, data: bytes) -> None:
-        """A power cut. 1: acknowledgements that no record tells of are forgotten, as on flash."""
+        """A power cut. 1: acknowledgements that no record carries are forgotten, as on flash."""
         if number and hasattr(world.outbox, "forget"):
             world.outbox.forget()
         world.boot()

@@ -96,7 +96,7 @@ class SteadyOutbox:
         return self.save_state()
 
     def forget(self) -> None:
-        """What no record tells of."""
+        """What no record carries."""
         self.oldest_seq, self.acked = self.saved
 
 
@@ -136,7 +136,7 @@ def _watched(base: type) -> type:
 
 
 def observed(base: type, world: Any) -> Any:
-    """A subclass that tells the world what is freed and noted; made once a class, not once a
+    """A subclass that reports to the world what is freed and noted; made once a class, not once a
     scenario.
     """
     kind = _watched(base)

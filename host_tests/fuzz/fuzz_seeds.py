@@ -17,6 +17,8 @@ _ANY = {
     "publish_topic_no_utf8": "hello=2 say.30050002c08078",
     "publish_topic_behind_packet": "hello=2 say.300500ff616263",
     "publish_too_long_qos1": "hello=2 say.326400016100" + "0b" + "78" * 95 + " poll=4",
+    "publish_topic_too_long": "hello=2 say.3266005f" + "74" * 95 + "12347878787878 poll=4",
+    "publish_qos2_of_an_old_session": "hello=2 say.34080001610007787979 poll=2 say.62020007 poll=2",
     "publish_in_pieces": "hello=2 chunk=1 say.320b0003612f62000a74657874 poll=16",
     "two_publishes_in_one_segment": "hello=2 "
     "say.320b0003612f62000a74657874320b0003612f62000b74657874 poll=4",

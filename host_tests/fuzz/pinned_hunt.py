@@ -6,7 +6,7 @@ extended or removed) the chip's operations are noted; then each is cut on a copy
 asked:
 - littlefs mounts, and every file closed before the step has its content; the file of the step has
   the old or the new one;
-- each pinned block is its file's still: as open_blocks() and check_next() find, and for some by the
+- each pinned block is its file's still: as open_blocks() and own() find, and for some by the
   proof: programmed raw, read through the file;
 - the outbox keeps its promise (power_loss.Model).
 Some copies run on, are cut a second time at a random operation, and are asked again.
@@ -226,8 +226,8 @@ class Hunt:
 
     def check_files(self, device, count):
         try:
-            for _ in range(count):
-                device.check_next()
+            for index in range(count):
+                device.own(index)
         except pinned.PinnedError as fault:
             raise Violation(str(fault))
 
@@ -312,7 +312,7 @@ def hunt(cuts, seed, every=7, opener=pinned.open_blocks, geometries=GEOMETRIES):
     """Each geometry: that many cuts in the load, then each `every`-th operation of grow(),
     release() and create() in five ways.
 
-    (cuts, second cuts, most duplicates after one). Raises Violation, which tells geometry and cut.
+    (cuts, second cuts, most duplicates after one). Raises Violation, which names geometry and cut.
     """
     done = [0, 0, 0]
     for geometry in geometries:

@@ -6,9 +6,9 @@ link is gone for up to four hours (the outbox may fill: then it refuses), once a
 loses its power, once a day the connection breaks. Ticks wrap every 12 days.
 
 Held at every message: the server gets the numbers in order and none is missing. Each day: the heap
-is not fuller than on the first day, and no message took any, gross (where the interpreter tells)
-but for reconnecting; the blocks are erased alike; the counters agree. Prints a line of JSON every
-30 days, and one at the end. AssertionError: what does not hold.
+is not fuller than on the first day, and no message took any, gross (where the interpreter counts
+it), but for reconnecting; the blocks are erased alike; the counters agree. Prints a line of JSON
+every 30 days, and one at the end. AssertionError: what does not hold.
 """
 
 import gc

@@ -3,7 +3,7 @@ nothing), raw REPL, raw paste.
 
 Arguments: how it was reset (`main` runs the program first, `raw` answers in the raw REPL), and the
 program. Ends with status RAW_RESET or FRIENDLY_RESET at a soft reset: `pty_board.py` starts it
-again, so that no module or global is left over. It tells on stderr `run` and `idle`, because Ctrl-C
+again, so that no module or global is left over. Prints `run` and `idle` on stderr, because Ctrl-C
 must be a signal while a program runs, and a byte at other times.
 """
 

@@ -36,7 +36,7 @@ board = Board()
 _MOST_WAIT_MS = 30  # between two connections: the delay has tests of its own
 
 
-def build(orders, told):
+def build(orders, lengths):
     outbox = NotedOutbox(NorFlash(io.BytesIO(b"\xff" * (16 * BLOCK_BYTES)), 16, 256))
     outbox.format(b"01234567")
     link = open_link({"broker_host": "127.0.0.1", "broker_port": orders["port"]})
@@ -46,9 +46,9 @@ def build(orders, told):
     options = {"keep_alive_s": orders["keep_alive_s"], "response_ms": orders["response_ms"]}
     session = kind(outbox, b"socket", **options)
     client = Client(link, session)
-    session.on_message = lambda m: told.append(m.payload_length)
+    session.on_message = lambda m: lengths.append(m.payload_length)
     if orders["streaming"]:
-        session.on_piece = lambda m, data, at, count: told.append(count)
+        session.on_piece = lambda m, data, at, count: lengths.append(count)
     for number in range(orders["subscribe"]):
         session.subscribe(b"c/%d/#" % number, 1)
     for number in range(orders["publish"]):
@@ -91,13 +91,13 @@ def run(client, orders):
 def main():
     orders = dict(ORDERS)
     orders.update(json.loads(sys.argv[1]))
-    told = []
-    client = build(orders, told)
+    lengths = []
+    client = build(orders, lengths)
     start = board.ticks_ms()
     errors, longest = run(client, orders)
     counters = ("sent", "acknowledged", "redelivered", "ignored", "skipped", "received")
     report = {name: getattr(client.session, name) for name in counters}
-    report.update({"connects": client.session.connects, "errors": errors, "told": told})
+    report.update({"connects": client.session.connects, "errors": errors, "lengths": lengths})
     report.update({"longest_poll_ms": longest, "took_ms": passed_ms(start)})
     codes = [entry[2] for entry in client.session.filters]
     report.update({"drained": client.is_drained(), "codes": codes})

@@ -2,7 +2,7 @@
 """Deep sleep: a board that lives for a moment at a time, connects every k-th, and is cut off at
 random, loses nothing.
 
-OUTPOST_WAKES=1000 OUTPOST_CONNECT_EVERY=20 gives the long form (three minutes); OUTPOST_SEED its
+OUTPOST_WAKES=1000 OUTPOST_CONNECT_EVERY=20 runs the long form (three minutes); OUTPOST_SEED its
 cuts; OUTPOST_MODE=broker without the collector's word; -s shows what a wake cost.
 """
 
@@ -43,19 +43,19 @@ def compare(board, frames):
     How many came twice.
     """
     entries = read_journal(board.folder / "journal.txt")
-    told = {(entry.stream, entry.seq): entry.payload for entry in entries if entry.kind == "ok"}
+    promised = {(entry.stream, entry.seq): entry.payload for entry in entries if entry.kind == "ok"}
     stored = {}
     for frame in frames:
         key = key_of(frame.topic, frame.payload)
         assert stored.setdefault((key.stream, key.seq), frame.payload) == frame.payload
-    lost = [key for key in told if stored.get(key) != told[key]]
+    lost = [key for key in promised if stored.get(key) != promised[key]]
     assert not lost, f"lost: {lost[:5]}; OUTPOST_SEED={SEED}"
     cuts = sum(wake.was_cut for wake in board.wakes)
     # whole on flash, but the power went before publish() could say so
-    assert len(stored) - len(told) <= cuts
+    assert len(stored) - len(promised) <= cuts
     numbers = [seq for _, seq in stored]
     assert numbers == sorted(numbers), f"order; OUTPOST_SEED={SEED}"
-    return len(told), len(frames) - len(stored)
+    return len(promised), len(frames) - len(stored)
 
 
 def whole_wakes(board):
@@ -77,15 +77,15 @@ def test_nothing_is_lost_over_sleep_and_power_cuts(tmp_path, mosquitto):
             board.wake_with_luck(CUTS)
         usual = whole_wakes(board)
         drain(board)
-        told, twice = compare(board, collector.frames())
+        promised, twice = compare(board, collector.frames())
     for wake in usual:
         assert wake.did_connect == ((wake.counters["next_seq"] - 1) % EVERY == 0), wake
         assert wake.counters["programs"] <= 1 + wake.did_connect, wake
     assert sum(wake.counters["erases"] for wake in usual) <= ERASES * len(usual)
     cuts = sum(wake.was_cut for wake in board.wakes)
-    assert told >= WAKES - cuts > WAKES / 2 and cuts > 0
+    assert promised >= WAKES - cuts > WAKES / 2 and cuts > 0
     silent, connecting = ([w for w in usual if w.did_connect == kind] for kind in (False, True))
-    print(f"\n{WAKES} wakes, {cuts} power cuts, {told} published, 0 lost, {twice} came twice")
+    print(f"\n{WAKES} wakes, {cuts} power cuts, {promised} published, 0 lost, {twice} came twice")
     print(f"without connection: {cost_of(silent)}\nwith connection:    {cost_of(connecting)}")
 
 

@@ -204,14 +204,14 @@ def big_then_small(connection: Connection) -> None:
 def test_64_kib_into_a_256_byte_buffer_is_skipped_and_the_connection_stays(run_client):
     with ScriptedServer(big_then_small) as server:
         report = run_client(server, until={"skipped": 1, "received": 1})
-    assert (report["told"], report["connects"], report["errors"]) == ([5], 1, [])
+    assert (report["lengths"], report["connects"], report["errors"]) == ([5], 1, [])
 
 
 def test_64_kib_through_a_256_byte_buffer_in_pieces(run_client):
     with ScriptedServer(big_then_small) as server:
         report = run_client(server, streaming=True, until={"received": 2})
-    assert (sum(report["told"]), report["skipped"], report["errors"]) == (65_536 + 5, 0, [])
-    assert len(report["told"]) > 256
+    assert (sum(report["lengths"]), report["skipped"], report["errors"]) == (65_536 + 5, 0, [])
+    assert len(report["lengths"]) > 256
 
 
 def test_one_byte_per_segment(run_client):
@@ -227,7 +227,7 @@ def test_one_byte_per_segment(run_client):
 
     with ScriptedServer(drip) as server:
         report = run_client(server, publish=3, subscribe=1, until={"is_drained": 1, "received": 2})
-    assert (report["codes"], report["acknowledged"], report["told"], report["errors"]) == (
+    assert (report["codes"], report["acknowledged"], report["lengths"], report["errors"]) == (
         [1],
         3,
         [40, 40],
@@ -251,7 +251,7 @@ def test_glued_packets(run_client):
 
     with ScriptedServer(lump) as server:
         report = run_client(server, until={"received": 100})
-    assert (report["told"], report["errors"]) == (list(range(1, 101)), [])
+    assert (report["lengths"], report["errors"]) == (list(range(1, 101)), [])
 
 
 def test_reset_in_the_middle_of_anything(run_client):

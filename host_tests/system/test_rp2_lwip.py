@@ -139,5 +139,5 @@ def test_readings_arrive_through_the_ports_own_stack_and_outlast_a_silent_path(r
     run.until_confirmed(held)
     first = list(dict.fromkeys(run.numbers()))
     assert first == list(range(len(first)))
-    told = [line for line in run.board.text.splitlines() if not line.startswith("pinning ")]
-    assert run.board.chip.resets == [] and told == []
+    printed = [line for line in run.board.text.splitlines() if not line.startswith("pinning ")]
+    assert run.board.chip.resets == [] and printed == []

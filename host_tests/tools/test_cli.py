@@ -15,7 +15,7 @@ from outpost_tools.common.errors import ToolError
 
 @pytest.fixture
 def report_that(monkeypatch):
-    """Replaces outpost_tools.report.arguments; the test gives what its run(arguments) does."""
+    """Replaces outpost_tools.report.arguments; the test sets what its run(arguments) does."""
 
     def install(run):
         def add_parser(subparsers):

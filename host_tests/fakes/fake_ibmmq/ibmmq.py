@@ -34,7 +34,7 @@ class Server:
         self.committed, self.pending, self.calls, self.failures = [], [], [], []
 
     def fail(self, verb, comp, reason, *, after=False):
-        """The next `verb` gives this; `after`: it is done all the same, only the answer is bad."""
+        """The next `verb` returns this; `after`: it is done anyway, only the answer is bad."""
         self.failures.append((verb, comp, reason, after))
 
     def call(self, verb, action=lambda: None):

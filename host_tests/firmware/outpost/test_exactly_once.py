@@ -194,8 +194,8 @@ class TestIn(unittest.TestCase):
         one.say(acknowledgement(0x62, 0))
         self.assertEqual(one.client.last_error, status.PROTOCOL_ERROR)
 
-    def test_a_handler_that_raises_gets_no_pubrec(self):
-        one = bench()
+    def test_a_handler_that_raises_gets_no_pubrec_where_that_was_chosen(self):
+        one = Bench("exactly once", options={"unacknowledged": 1}).connect()
 
         def broken(message):
             raise KeyError("application fault")

@@ -23,7 +23,7 @@ MODULES = (
     "outpost.client outpost.durable outpost.exactly_once outpost.memory outpost.outbox "
     "outpost.packets outpost.policies outpost.portable outpost.ram_outbox outpost.reader "
     "outpost.sectors outpost.session outpost.state_note outpost.streaming outpost.subscribing "
-    "station.clock station.flash_wear station.station station.telemetry "
+    "station.clock station.flash_wear station.health station.station station.telemetry "
     "support.esp32_board support.rp2_board support.tls_link support.wifi support.wifi_board "
     "support.wifi_link support.dns support.ntp"
 ).split()
@@ -33,6 +33,7 @@ MAY = {  # set-up, and what a page says allocates
     "aio.py run", "aio.py publish", "aio.py delivered", "aio.py connected",
     "outbox.py format", "state_note.py _take_note", "exactly_once.py _take_note",  # once a boot
     "subscribing.py encode_filters", "subscribing.py subscribe",  # SUBSCRIBE does
+    "subscribing.py _start_request",
     "tls_link.py client_context", "tls_link.py read", "wifi_board.py _pinned_blocks",  # set-up
     "wifi_board.py _open_link", "wifi_board.py _open_wifi",  # set-up
     "chip_sensors.py _one",  # set-up

@@ -156,7 +156,7 @@ class TestConnection(unittest.TestCase):
 
     def test_a_lost_connection_has_no_deadline(self):
         one = opened()
-        one.lost()
+        one.lost(status.LINK_LOST)
         one.now_ms = 60_000
         self.assertFalse(one.settle(True))
 
@@ -179,7 +179,55 @@ class TestConnection(unittest.TestCase):
         self.assertEqual((one.skipped, written(one)), (1, b""))
 
 
+class TestPublish(unittest.TestCase):
+    def test_a_topic_is_utf_8(self):
+        """C5: mosquitto closes on any other, each time that it comes."""
+        one = connected()
+        for topic in (
+            b"room/21\xb0C", b"\xc0\xaf",
+            b"\xed\xa0\x80", b"a\xf4\x90\x80\x80", b"\xe2\x82", b"a\x00",
+            b"a/#", b"+", b"gr\xc3\xbcn/#", b"",
+        ):  # fmt: skip
+            for kind in (bytes, bytearray):
+                for qos in (0, 1):
+                    self.assertEqual(one.publish(kind(topic), b"", 0, qos), status.BAD_TOPIC, topic)
+        self.assertEqual((one.outbox.next_seq, written(one)), (0, b""))
+        for topic in (
+            "gr\u00fcn/21\u00b0C".encode(),
+            b"\xf0\x9f\x8c\xa1",
+            b"/",
+            b"//",
+            b"$x",
+            b" ",
+        ):
+            for kind in (bytes, bytearray):
+                self.assertEqual(one.publish(kind(topic), b"", 0), status.OK, topic)
+
+    def test_a_length_that_the_payload_does_not_have_is_refused(self):
+        """C10: it would store, and send, what lies beside the payload in memory."""
+        one = connected()
+        for payload, length in (
+            (b"abc", 4), (bytearray(b"abc"), 300), (b"", 1), (b"abc", -1), (memoryview(b"abc"), 4),
+        ):  # fmt: skip
+            for qos in (0, 1):
+                self.assertEqual(one.publish(b"t", payload, length, qos), status.BAD_LENGTH)
+        self.assertEqual((one.outbox.next_seq, written(one)), (0, b""))
+        for length in range(4):
+            self.assertEqual(one.publish(b"t", memoryview(b"abc"), length), status.OK)
+
+
 class TestOptions(unittest.TestCase):
+    def test_texts_that_no_server_takes_are_named_at_set_up(self):
+        """C5: a server would close each connection."""
+        for topic in (b"", b"a/#", b"+", b"a\x00", b"\xb0C"):
+            with self.assertRaises(ValueError):
+                make(will=(topic, b"gone", 0, False))
+        with self.assertRaises(ValueError):
+            make(user=b"\xff", password=b"")
+        with self.assertRaises(ValueError):
+            Session(RamOutbox(), b"board\xff")
+        make(will=("gr\u00fcn".encode(), b"\x00\xff", 0, False), user=b"#", password=b"\xff")
+
     def test_an_option_out_of_range_is_named_at_set_up(self):
         for name, values in (
             ("window", (0, 17)),
@@ -229,7 +277,7 @@ class TestWindow(unittest.TestCase):
         publish(one, 5)
         written(one)
         say(one, puback(0) + puback(2))
-        one.lost()
+        one.lost(status.LINK_LOST)
         one.open()
         written(one)
         one.receive(b"\x20\x02\x01\x00", 0, 4)

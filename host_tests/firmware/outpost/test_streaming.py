@@ -66,7 +66,7 @@ class TestStreaming(unittest.TestCase):
 
     def test_a_handler_that_raises_ends_the_stream_without_acknowledgement(self):
         for failing in (0, 3):
-            bench, calls = Bench("streaming").connect(), []
+            bench, calls = Bench("streaming", options={"unacknowledged": 1}).connect(), []
 
             def broken(m, data, at, count, failing=failing, calls=calls):
                 calls.append(count)
@@ -81,6 +81,12 @@ class TestStreaming(unittest.TestCase):
             )
             bench.say(b"\x32\x08\x00\x03a/b\x00\x0bx")
             self.assertEqual((bench.session.received, bench.stream.take()), (1, puback(11)))
+
+    def test_a_handler_that_raises_acknowledges_after_the_last_piece(self):
+        bench = Bench("streaming").connect()
+        bench.session.on_piece = lambda m, data, at, count: {}[at]
+        bench.say(message(PAYLOAD), 100)
+        self.assertEqual((bench.session.handler_errors, bench.stream.take()), (1, puback(10)))
 
     def test_without_a_handler_it_is_skipped_and_acknowledged(self):
         bench = Bench("streaming").connect()

@@ -2,7 +2,7 @@ import unittest
 
 from bench_client import Bench, puback, split
 from outpost import status
-from outpost.subscribing import is_topic
+from outpost.reader import is_topic
 
 MESSAGE = b"\x32\x08\x00\x03a/b\x00\x0ax"
 
@@ -135,8 +135,8 @@ class TestMessages(unittest.TestCase):
             ],
         )
 
-    def test_a_handler_that_raises_does_not_acknowledge(self):
-        bench = Bench().connect()
+    def test_a_handler_that_raises_does_not_acknowledge_where_that_was_chosen(self):
+        bench = Bench(options={"unacknowledged": 1}).connect()
 
         def broken(message):
             raise KeyError("application fault")
@@ -164,14 +164,172 @@ class TestMessages(unittest.TestCase):
 
     def test_broken_publishes_are_protocol_errors(self):
         broken = (
-            b"\x36\x07\x00\x03a/b\x00\x0a", b"\x34\x07\x00\x03a/b\x00\x0a",
-            b"\x32\x07\x00\x03a/b\x00\x00", b"\x30\x02\x00\x00", b"\x30\x04\x00\x09ab",
+            b"\x36\x07\x00\x03a/b\x00\x0a", b"\x34\x07\x00\x03a/b\x00\x00",
+            b"\x62\x02\x00\x00", b"\x30\x04\x00\x09ab",
+            b"\x32\x07\x00\x03a/b\x00\x00", b"\x30\x02\x00\x00",
             b"\x30\x01\x00", b"\x30\x05\x00\x03a\x00b", b"\x30\x05\x00\x03a\xc0\x80", b"\x30\x00",
         )  # fmt: skip
         for data in broken:
             bench = Bench().connect()
             bench.say(data)
             self.assertEqual(bench.client.last_error, status.PROTOCOL_ERROR, data)
+
+
+def raising(bench):
+    def broken(message):
+        raise KeyError("application fault")
+
+    bench.session.on_message = broken
+    return bench
+
+
+def inbound(packet_id, first=0x32, topic=b"a/b", payload=b"x"):
+    """A PUBLISH of QoS 1 or 2."""
+    body = len(topic).to_bytes(2, "big") + topic + packet_id.to_bytes(2, "big") + payload
+    return packet(first, body)
+
+
+def packet(first, body):
+    length = len(body)
+    return bytes((first, length & 127 | 128, length >> 7)) + body
+
+
+class TestCannotBeTaken(unittest.TestCase):
+    """C6: 20 that are not acknowledged, and mosquitto sends no more."""
+
+    def test_a_handler_that_raises_acknowledges_and_tells(self):
+        bench = raising(Bench().connect())
+        for number in range(1, 31):
+            bench.say(inbound(number))
+            self.assertEqual(bench.stream.take(), puback(number))
+        session = bench.session
+        self.assertEqual((session.handler_errors, session.received), (30, 0))
+
+    def test_not_acknowledged_by_choice_has_a_bound_for_each_connection(self):
+        bench = raising(Bench(options={"unacknowledged": 3}).connect())
+        for connection in range(2):
+            bench.say(b"\x30\x06\x00\x03a/bx")  # QoS 0 has no answer to hold back
+            for number in range(1, 9):
+                bench.say(inbound(number))
+            answered = b"".join([puback(number) for number in range(4, 9)])
+            self.assertEqual(bench.stream.take(), answered, connection)
+            bench.drop()
+            bench.connect()
+        for count in (-1, 17):
+            with self.assertRaises(ValueError):
+                Bench(options={"unacknowledged": count})
+
+    def test_a_topic_longer_than_the_buffer_is_skipped_and_acknowledged(self):
+        for mode, first, answer in (
+            ("broker", 0x32, 0x40), ("streaming", 0x32, 0x40), ("exactly once", 0x34, 0x50),
+        ):  # fmt: skip
+            for chunk in (1, 3, 64):
+                bench = Bench(mode, chunk=chunk).connect()
+                bench.session.on_piece = lambda *_: None
+                for length in (249, 250, 251, 252, 253, 254, 255, 256, 300):
+                    topic = b"t" * length
+                    bench.say(inbound(0x1234, first, topic, b"payload"), polls=320 // chunk + 4)
+                    self.assertEqual(bench.stream.take(), bytes((answer, 2, 0x12, 0x34)), length)
+                    if first == 0x34:
+                        bench.say(b"\x62\x02\x12\x34")
+                    bench.say(inbound(7, 0x32), polls=16)
+                    self.assertEqual(bench.stream.take()[-4:], puback(7))
+                streamed = 4 if mode == "streaming" else 0  # of those the buffer holds the topic
+                found = (bench.session.skipped, bench.session.received)
+                self.assertEqual(found, (9 - streamed, 9 + streamed))
+
+    def test_its_identifier_0_is_a_protocol_error(self):
+        bench = Bench().connect().say(inbound(0, 0x32, b"t" * 300), polls=40)
+        self.assertEqual(bench.client.last_error, status.PROTOCOL_ERROR)
+
+    def test_qos_2_of_an_old_session_comes_at_least_once_and_the_connection_stays(self):
+        """C3: a protocol error here would end each connection: 158 a minute."""
+        for mode, level in (("broker", 4), ("streaming", 3), ("collector", 4)):
+            bench = Bench(mode, options={"level": level}).connect()
+            for first in (0x34, 0x3C):
+                bench.say(inbound(9, first))
+                self.assertEqual(bench.stream.take(), b"\x50\x02\x00\x09")
+            for first in (0x62, 0x6A if level == 3 else 0x62):  # 3.1 has a DUP there
+                bench.say(bytes((first, 2, 0, 9)))
+                self.assertEqual(bench.stream.take(), b"\x70\x02\x00\x09")
+            self.assertEqual((bench.session.received, bench.client.failures), (2, 0))
+        bench = Bench("streaming").connect()
+        bench.session.on_piece = lambda *_: None
+        bench.say(inbound(9, 0x34, payload=bytes(900)), 40)
+        self.assertEqual((bench.stream.take(), bench.session.received), (b"\x50\x02\x00\x09", 1))
+
+
+class TestFilters(unittest.TestCase):
+    """C5: a filter that no server takes is not asked for; one on which it closes is given up."""
+
+    def test_rules_of_4_7(self):
+        session = Bench().session
+        for good in (
+            b"#", b"+", b"/", b"a/#", b"+/+", b"/+", b"a//b", b"a/+/#", b"$SYS/#", b"$share/g/#",
+            b"$share/g/a/+", b"$share/g//", b" ", b"a" * 65_535, "gr\u00fcn/\u6e29".encode(),
+        ):  # fmt: skip
+            self.assertEqual(session.subscribe(good, 1), status.OK, good[:9])
+        for bad in (
+            b"", b"a/#/b", b"#/",
+            b"a#", b"a+", b"+a/b", b"a/b+/c", b"##", b"++", b"a\x00", b"a\xb0C",
+            b"\xed\xa0\x80", b"a" * 65_536, b"$share", b"$share/g", b"$share/g/", b"$share//a",
+            b"$share/+/a", b"$share/#/a", b"$share/a+/b", b"$share/g/a+",
+        ):  # fmt: skip
+            self.assertEqual(session.subscribe(bad, 1), status.BAD_TOPIC, bad[:9])
+            self.assertEqual(session.unsubscribe(bad), status.BAD_TOPIC, bad[:9])
+
+    def test_a_suback_with_too_few_codes_does_not_loop(self):
+        bench = Bench()
+        for name in (b"1", b"2"):
+            bench.session.subscribe(name, 1)
+        requests = 0
+        for _ in range(12):
+            bench.connect().poll(10)
+            while bench.session._requested and bench.client.is_connected():
+                requests += 1
+                bench.say(b"\x90\x02" + bench.session._request_id.to_bytes(2, "big"))
+            if bench.client.is_connected():
+                break
+        self.assertTrue(bench.client.is_connected())
+        self.assertEqual(requests, 6)  # both twice, then each alone twice
+        self.assertEqual([entry[2] for entry in bench.session.filters], [255, 255])
+        self.assertEqual(bench.session.refused, 2)
+        self.assertEqual(bench.client.publish(b"t", b"x", 1), status.OK)
+        self.assertEqual(len(bench.sent()), 1)
+        bench.session.subscribe(b"1", 0)
+        self.assertEqual(answers(bench)[0], [(0x82, b"\x80\x00\x00\x011\x00")])
+
+
+class TestFairness(unittest.TestCase):
+    """C12."""
+
+    def test_a_flood_of_messages_does_not_starve_the_outbox(self):
+        for mode, first in (("broker", 0x32), ("collector", 0x32), ("exactly once", 0x34)):
+            bench = Bench(mode).connect().publish(*[b"%d" % number for number in range(16)])
+            number = 0
+            sent = []
+            for _ in range(100):
+                for _ in range(4):
+                    number += 1
+                    bench.stream.say(inbound(number, first))
+                found = split(bench.poll().stream.take())
+                sent += [body for first_byte, body in found if first_byte & 0xF0 == 0x30]
+            self.assertEqual(len(sent), 16, mode)
+
+    def test_nor_subscribe(self):
+        bench = Bench().connect()
+        bench.session.subscribe(b"x", 1)
+        kinds = []
+        for number in range(1, 20):
+            bench.stream.say(inbound(number) * 4)
+            kinds += [first for first, _ in split(bench.poll().stream.take())]
+        self.assertTrue(0x82 in kinds[:4], kinds)
+
+    def test_a_full_outbox_does_not_starve_answers(self):
+        bench = Bench().connect().publish(*[b"%d" % number for number in range(40)])
+        bench.say(inbound(1) * 3, polls=8)
+        kinds = [first for first, _ in split(bench.stream.take())]
+        self.assertEqual(kinds.count(0x40), 3, kinds)
 
 
 class TestUtf8(unittest.TestCase):

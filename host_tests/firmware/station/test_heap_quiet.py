@@ -4,7 +4,7 @@ main.py takes no heap.
 
 gross: every byte asked of the heap, given back at once or not (micropython.mem_total), over 400
 turns between two questions. net: what is left of them as garbage (gc.mem_alloc). What questions and
-new connections leave in 60 s is told, and bounded. Over the fakes of the ports, and over real
+new connections leave in 60 s is printed, and bounded. Over the fakes of the ports, and over real
 sockets.
 """
 

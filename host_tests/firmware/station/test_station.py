@@ -60,21 +60,21 @@ class TestWear(unittest.TestCase):
         flash = flash_in_ram(8, 256)
         outbox = Outbox(flash)
         outbox.format(b"01234567")
-        formatted, told = flash.erases, []
+        formatted, seen = flash.erases, []
         for number in range(1000):
             if number == 500:
                 outbox = Outbox(flash)
                 outbox.mount()
             erases, blocks = [sensor.read() for sensor in flash_wear.sensors(outbox)]
             if erases is not None:
-                told.append((number, erases - (flash.erases - formatted), blocks))
+                seen.append((number, erases - (flash.erases - formatted), blocks))
             outbox.append(b"topic", bytes(64), 64)
             outbox.discard_through(outbox.next_seq)
-        self.assertEqual([number for number, _, _ in told], list(range(0, 1000, 64)))
-        self.assertEqual({blocks for _, _, blocks in told}, {8})
+        self.assertEqual([number for number, _, _ in seen], list(range(0, 1000, 64)))
+        self.assertEqual({blocks for _, _, blocks in seen}, {8})
         self.assertTrue(flash.erases - formatted > 20)
         # after the first round, which needs no erase
-        differences = [difference for _, difference, _ in told[4:]]
+        differences = [difference for _, difference, _ in seen[4:]]
         self.assertTrue(max(differences) - min(differences) <= 1, str(differences))
 
 

@@ -65,6 +65,9 @@ class Board:
             print("connected", client.session.connects)
         time.sleep_ms(_IDLE_MS)
 
+    def pins_lost(self):
+        return self.device.lost
+
     def begin(self):
         pass
 
@@ -104,10 +107,10 @@ def _device(settings):
     try:
         return open_blocks(rig.state["flash"], "/outbox", board)
     except NotPinned:
-        from support.pinning import create, say
+        from support.pinning import create_first, say
 
         blocks = settings["outbox_blocks"]
-        return create(rig.state["flash"], "/outbox", blocks, os.urandom(8), board, say)
+        return create_first(rig.state["flash"], "/outbox", blocks, os.urandom(8), board, say)
 
 
 def _link(settings, ticks_ms):

@@ -95,7 +95,7 @@ class IpPeer:
                 self._resend(connection)
 
     def cut(self) -> None:
-        """Breaks every connection: the chip is told so."""
+        """Breaks every connection, with a reset to the chip."""
         for connection in list(self._connections.values()):
             self._answer(connection, RST | ACK)
             self._drop(connection)

@@ -33,7 +33,7 @@ class Network:
 
     wifi: bool = True
     broker: bool = True  # connects to it succeed; with False those there are cut
-    path: bool = True  # False: packets vanish, nothing is told
+    path: bool = True  # False: packets vanish, with no error
     names: bool = True
     time: bool = True
     ports: dict[int, int] | None = None

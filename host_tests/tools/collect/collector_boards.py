@@ -71,7 +71,7 @@ class Boards:
         return self._publishing.is_set()
 
     def words(self) -> dict[str, int]:
-        """A copy: what each device was told."""
+        """A copy: what was confirmed to each device."""
         with self._lock:
             return dict(self._words)
 

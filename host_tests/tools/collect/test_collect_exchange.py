@@ -42,7 +42,7 @@ class Node:
             self.marked |= set(self.durable.devices())
 
     def words(self, now):
-        """(device, seq) of each word that this collector gives now."""
+        """(device, seq) of each confirmation that this collector publishes now."""
         if self.exchange.look_round(now):
             self.marked |= set(self.durable.devices())
         ours = [device for device in sorted(self.marked) if self.exchange.is_ours(device)]
@@ -100,7 +100,7 @@ class Group:
         keys = [key for key in self.logs() if key.device == device]
         numbers, held = {key.seq for key in keys}, max(key.held for key in keys)
         missing = [n for n in range(held, seq + 1) if n not in numbers]
-        assert not missing, f"{device} was told {seq}, but {missing} are in no log"
+        assert not missing, f"{device} received confirmation {seq}, but {missing} are in no log"
         self.confirmed[device] = max(self.confirmed[device], seq)
 
     def disturb(self):

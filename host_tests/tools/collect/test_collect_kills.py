@@ -2,7 +2,7 @@
 """Collectors killed with SIGKILL at random moments: nothing acknowledged is lost, nothing confirmed
 that is in no log.
 
-OUTPOST_COLLECT_KILLS=60 OUTPOST_COLLECT_MESSAGES=210000 gives the long form (two minutes);
+OUTPOST_COLLECT_KILLS=60 OUTPOST_COLLECT_MESSAGES=210000 runs the long form (two minutes);
 OUTPOST_COLLECT_SEED its moments.
 """
 
@@ -56,7 +56,9 @@ def check_words(boards, collectors):
         missing = [
             n for n in range(held.get(device, 0), word + 1) if n not in numbers.get(device, ())
         ]
-        assert not missing, f"{device} was told {word}, but {missing[:5]} are in no log"
+        assert not missing, (
+            f"{device} received confirmation {word}, but {missing[:5]} are in no log"
+        )
     return max(words.values())
 
 

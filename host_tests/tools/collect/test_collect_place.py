@@ -22,7 +22,7 @@ EACH_SEALS = ["--segment-bytes", "1"]
         (-1, None, "well"),  # the first start
         (4, None, "warned"),  # the broker lost it
         (4, 4, "well"),
-        (5, 4, "well"),  # killed before it was told
+        (5, 4, "well"),  # killed before it was confirmed
         (4, 5, "refused"),
         (-1, 0, "refused"),
     ],
@@ -107,9 +107,9 @@ def test_an_empty_disk_is_refused_unless_on_purpose(tmp_path, mosquitto, collect
     wait_until(lambda: not collector.alive)
     assert collector.status == 2 and "has no segment, but segment 1" in collector.text()
 
-    anew = Process(tmp_path, mosquitto.port, options=[*EACH_SEALS, "--new-log"])
-    with anew:
-        subscribed(anew, 2)
+    recreated = Process(tmp_path, mosquitto.port, options=[*EACH_SEALS, "--new-log"])
+    with recreated:
+        subscribed(recreated, 2)
         send(board, [0])
     collector.start()  # from now on the broker remembers the new log
     subscribed(collector, 3)

@@ -222,8 +222,8 @@ def test_the_example_is_good_also_with_all_that_it_holds(folder, capsys):
     assert checked(capsys, folder, full)[2].startswith(f"outpost: {NO_PORT}: no such port")
     from station import settings as firmware_settings
 
-    told = set(tomllib.loads(full))
-    assert told <= set(firmware_settings._KEYS) and len(told) >= 18
+    named = set(tomllib.loads(full))
+    assert named <= set(firmware_settings._KEYS) and len(named) >= 18
 
 
 def test_what_is_shown_holds_no_secret(folder, capsys):

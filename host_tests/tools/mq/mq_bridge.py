@@ -108,7 +108,7 @@ def record(port, name, topic="#"):
 
 
 def retained_state(port):
-    """{topic: payload} as a new subscriber is told."""
+    """{topic: payload} as a new subscriber receives it."""
     client, seen = record(port, "retained-state")
     client.publish("sentinel", b"end", qos=1)
     wait_until(lambda: ("sentinel", b"end", False) in seen)

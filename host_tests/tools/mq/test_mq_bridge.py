@@ -2,7 +2,7 @@
 """`outpost mq bridge` as a process: the demo's messages, kills at random moments, refused messages,
 segments, storage.
 
-OUTPOST_MQ_KILLS=50 gives the long form of the kills (a minute and a half); OUTPOST_MQ_SEED repeats
+OUTPOST_MQ_KILLS=50 runs the long form of the kills (a minute and a half); OUTPOST_MQ_SEED repeats
 its moments.
 """
 

@@ -88,8 +88,8 @@ T0 = START_MS / 1000
 
 @pytest.fixture(scope="session")
 def clockless(spark, tmp_path_factory):
-    """Boot 7 tells its clock only in the second batch, from two days later; boot 8 never does; boot
-    9 does, at once.
+    """Boot 7 reports its clock only in the second batch, from two days later; boot 8 never; boot 9
+    at once.
     """
     folder = tmp_path_factory.mktemp("clockless")
     log, tables_dir = folder / "log", folder / "tables"

@@ -1,5 +1,5 @@
 # cpython-only: Arrow
-"""The fast reader of segments gives the exact reader's rows, whatever is in the log."""
+"""The fast reader of segments returns the exact reader's rows, whatever is in the log."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 # cpython-only: Spark's data source classes and Arrow
-"""The source without a Spark session: offsets, bounds, and what damage in the log gives."""
+"""The source without a Spark session: offsets, bounds, and what damage in the log leads to."""
 
 import os
 

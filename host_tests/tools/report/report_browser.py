@@ -141,7 +141,7 @@ class Browser:
         return self.ask("performance.timing.loadEventStart - performance.timing.navigationStart")
 
     def ask(self, expression: str) -> Any:
-        """What the JavaScript gives, promises waited for. Raises RuntimeError with its error."""
+        """Value of the JavaScript, promises awaited. Raises RuntimeError with its error."""
         answer = self.call(
             "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
         )

@@ -108,7 +108,7 @@ def _arrival_s(rng: np.random.Generator, at_s: np.ndarray, trouble: str) -> np.n
 def _readings(
     rng, name: str, index: int, seqs: np.ndarray, at_s: np.ndarray, arrival: np.ndarray
 ) -> pd.DataFrame:
-    told = {name: [] for name in ("record", "name", "unit", "value")}
+    columns = {name: [] for name in ("record", "name", "unit", "value")}
     for record, (metric, (unit, middle, swing)) in enumerate(METRICS.items()):
         values = (
             middle
@@ -116,15 +116,15 @@ def _readings(
             + rng.normal(0, swing / 12, len(at_s))
         )
         values = np.round(values, 2) if metric != "erases" else seqs // 38 + index
-        for column, one in zip(told, (record, metric, unit, values), strict=True):
-            told[column] += values.tolist() if column == "value" else [one] * len(seqs)
-    for column, one in zip(told, (len(METRICS), "outbox_blocks", None, BLOCKS), strict=True):
-        told[column].append(one)
+        for column, one in zip(columns, (record, metric, unit, values), strict=True):
+            columns[column] += values.tolist() if column == "value" else [one] * len(seqs)
+    for column, one in zip(columns, (len(METRICS), "outbox_blocks", None, BLOCKS), strict=True):
+        columns[column].append(one)
 
     def repeated(column: np.ndarray) -> np.ndarray:
         return np.append(np.tile(column, len(METRICS)), column[0])
 
-    frame = pd.DataFrame(told | {"seq": repeated(seqs)})
+    frame = pd.DataFrame(columns | {"seq": repeated(seqs)})
     for column, second in (("time", at_s), ("received", arrival)):
         frame[column] = BEGIN + pd.to_timedelta(repeated(second), unit="s").round("ms")
     fixed = {

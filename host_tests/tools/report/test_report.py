@@ -288,15 +288,15 @@ def test_wear_from_a_counter_that_begins_anew_at_a_boot():
 
 def test_wear_in_years_on_the_page(tmp_path):
     day = 86_400
-    told = [
+    reported = [
         reading("board-1", seq, name="erases", value=value, record=1)
         for seq, value in ((0, 0.0), (day, 16.0))
     ]
-    told += [reading("board-1", 0, name="outbox_blocks", value=16.0, record=2)]
+    reported += [reading("board-1", 0, name="outbox_blocks", value=16.0, record=2)]
     make(
         tmp_path / "t",
         [device_row("board-1")],
-        [reading("board-1", 0), reading("board-1", day), *told],
+        [reading("board-1", 0), reading("board-1", day), *reported],
     )
     # an erase of each block a day
     assert "Flash wear: the first board in 273.8 years" in rendered(tmp_path / "t")

@@ -18,8 +18,8 @@ any more (one never came back, its neighbours restarted) a board still has in fl
 unconfirmed, so it is sent again.
 
 Failure cases:
-- A collector is added: it says everything it has, which is nothing, and is told everything by the
-  others.
+- A collector is added: it says everything it has, which is nothing, and receives everything from
+  the others.
 - A collector is removed: what it said stays true as long as its log stays where the pipeline reads
   it. `outpost collect --retire` empties its queue at the broker first; mosquitto keeps giving an
   absent session its share of the messages.

@@ -6,7 +6,7 @@ labels.py           the message: labels, limits, what a device or a stream may b
 message.py          the message: the exact reader, and the key that the collector needs
 ranges.py           sets of sequence numbers, kept as ranges
 segments.py         the collector's log on disk
-mqtt_connection.py  an MQTT connection that acknowledges when told to
+mqtt_connection.py  an MQTT connection that acknowledges on request
 broker.py           a broker on loopback, with mosquitto.conf
 children.py         child processes that do not outlive us, signals, free ports
 interpreters.py     MicroPython and mosquitto on this machine

@@ -86,7 +86,7 @@ def key_of(topic: bytes, payload: bytes) -> Key | None:
     """The key in a payload on `<prefix>/<device>/data`; None when there is none to confirm.
 
     Looser than decode() on purpose: a message with a good key and a bad reading goes to quarantine
-    with its bytes, and its board must be told that it is durable, or it would resend it forever.
+    with its bytes, and its board must receive a confirmation for it, or it would resend it forever.
     """
     device = b"".join(topic.split(b"/")[-2:-1]).decode("ascii", "replace")
     if not labels.is_device(device):

@@ -84,7 +84,7 @@ class Live:
             board.idle(self.client)
         board.feed_watchdog()
 
-    def told(self):
+    def print_news(self):
         client = self.client
         if client.last_error != self.seen:
             self.seen = client.last_error
@@ -97,7 +97,7 @@ class Live:
         station, client, done, first = self.station, self.client, 0, -1
         while True:
             self.turn()
-            self.told()
+            self.print_news()
             passed = self.passed(self.since)
             if first < 0 and client.is_connected():
                 first = passed
@@ -122,7 +122,7 @@ class Live:
                 self.turn()
             found.append(gc.mem_alloc() - before)
             gc.enable()
-            self.told()
+            self.print_news()
         print("A", *found)
 
 def live(count, seconds, limit):

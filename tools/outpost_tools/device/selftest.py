@@ -188,16 +188,16 @@ def link(limit_ms):
     since = tick = board.ticks_ms()
     clock = Clock(since)
     board.set_clock(clock, since)
-    told = 0
+    printed = 0
     while not client.is_connected() and (board.ticks_ms() - since & 0x3fffffff) < limit_ms:
         now = board.ticks_ms()
         board.keep_time(clock, now)
         if not client.poll(now):
             board.idle(client)
         board.feed_watchdog()
-        if client.last_error != told:
-            told = client.last_error
-            print("E", told)
+        if client.last_error != printed:
+            printed = client.last_error
+            print("E", printed)
         if (now - tick & 0x3fffffff) > 1000:
             tick = now
             print(".")

@@ -90,7 +90,7 @@ def _decoded_one(payload: bytes) -> list[_Record] | None:
 
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
-    """Else Python would look through a chunk's thousands of lists for cycles, again and again; they
+    """Else Python would look through a chunk's thousands of lists for cycles, repeatedly; they
     have none."""
     collects = gc.isenabled()
     gc.disable()

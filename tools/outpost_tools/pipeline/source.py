@@ -73,7 +73,7 @@ class Segments(InputPartition):
 class SegmentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets at the driver, read() in the executors' Python workers.
 
-    Spark gives the method names.
+    The method names are Spark's.
     """
 
     def __init__(

@@ -263,9 +263,9 @@ def places(names: Iterable[str]) -> dict[str, int]:
 def wear(timed: pa.Table) -> pd.DataFrame:
     """Of boards that report their erases: device, erases in the time of the tables, blocks (if
     reported), seconds of that time."""
-    told = timed.filter(pc.is_in(timed["name"], pa.array([ERASES, BLOCKS], pa.string())))
+    reported = timed.filter(pc.is_in(timed["name"], pa.array([ERASES, BLOCKS], pa.string())))
     frame = (
-        told.select(["device", "name", "value", "time"])
+        reported.select(["device", "name", "value", "time"])
         .to_pandas()
         .sort_values(["device", "time"], kind="stable")
     )

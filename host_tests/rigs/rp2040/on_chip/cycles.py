@@ -23,7 +23,7 @@ def span(name):
 
 
 class Peer:
-    """Takes all that is written, remembers the last packet, and gives `reply` once."""
+    """Takes all that is written, remembers the last packet, and returns `reply` once."""
 
     def __init__(self):
         self.reply = self.sent = None

@@ -64,6 +64,10 @@ def opening(raw, folder, board):
     with Span("its checks of the files"):
         for entry in device.entries:
             pinned._check_file(raw, folder, entry, 256)  # a page, as at a start
+    for name in ("watch(), at a start", "watch(), all the files once more"):
+        with Span(name):
+            for _ in device.entries:
+                device.watch()
     with Span("one stat() a file"):
         for number, _, _ in device.entries:
             os.stat(pinned.path_of(folder, number))
@@ -76,6 +80,8 @@ def main():
     raw, board = rp2.Flash(), unique_id()
     pieces(raw, "/pieces", board)
     opening(raw, "/pieces", board)
+    with Span("look for an earlier outbox"):
+        pinning.remains(raw)
     pinning.release("/pieces", force=True)
     with Span("create(), all of it"):
         pinning.create(raw, "/outbox", BLOCKS, b"87654321", board)
