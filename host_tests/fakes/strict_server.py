@@ -276,7 +276,8 @@ class StrictServer:
 
     def _on_name(self, _socket, name, _context) -> None:
         self.names.append(name)
-        return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME if name != self.limits.tls_name else None
+        is_other = self.limits.tls_name not in ("", name)
+        return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME if is_other else None
 
     async def _accept(self, reader, writer) -> None:
         secure = writer.get_extra_info("ssl_object")

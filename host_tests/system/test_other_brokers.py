@@ -11,15 +11,17 @@ import pytest
 
 from exact_fleet import Run, assert_exact
 from outpost_tools.common.broker import ANY_USER, open_broker
-from outpost_tools.common.interpreters import find_nats
-from real_broker import Observer, device, micropython, run, wait_for
+from outpost_tools.common.interpreters import find_mosquitto, find_nats
+from real_broker import Observer, device, micropython, run
 
 COUNT = 40  # more than the window, and than the identifiers that QoS 2 keeps
 ARCHITECTURE = "i386"
 
 
 def missing(kind: str) -> bool:
-    return importlib.util.find_spec("amqtt") is None if kind == "amqtt" else find_nats() is None
+    if kind == "amqtt":
+        return importlib.util.find_spec("amqtt") is None
+    return (find_mosquitto if kind == "mosquitto" else find_nats)() is None
 
 
 def opened(kind, folder):
@@ -76,3 +78,77 @@ def test_messages_in(broker, name, tmp_path, qos):
             other.publish(name, [str(number) for number in range(COUNT)], qos)
             lines = one.finish()
     assert [payload for _, payload, _, _ in lines[2]["messages"]] == [str(n) for n in range(COUNT)]
+
+
+def test_a_backlog_of_qos_2_is_taken_once_each(tmp_path):
+    """mosquitto with the recommended limits hands all of it out at once."""
+    count = 100
+    with opened("mosquitto", tmp_path / "broker") as broker:
+        run_board(broker, tmp_path / "board", [["connect"], ["subscribe", [["t", 2]]], ["close"]])
+        with observer(broker) as other:
+            other.publish("t", [str(number) for number in range(count)], 2)
+        lines = run_board(broker, tmp_path / "board", [["connect"], ["take", count], ["close"]])
+    payloads = [payload for _, payload, _, _ in lines[1]["messages"]]
+    assert sorted(payloads, key=int) == [str(number) for number in range(count)]
+
+
+def test_a_session_keeps_messages_and_a_retained_one_comes_on_subscribe(broker, name, tmp_path):
+    steps = [["connect"], ["subscribe", [[f"{name}/+", 1]]], ["close"]]
+    run_board(broker, tmp_path / name, steps)
+    with observer(broker) as other:
+        other.publish(f"{name}/away", [str(number) for number in range(COUNT)], 1)
+        other.publish(f"{name}/kept", ["old", "new"], 1, retain=True)
+    second = run_board(broker, tmp_path / name, [["connect"], ["take", COUNT + 2], ["close"]])
+    assert second[0]["session_present"] is True
+    away = [payload for topic, payload, _, _ in second[1]["messages"] if topic.endswith("away")]
+    assert away == [str(number) for number in range(COUNT)]
+    with observer(broker, (f"{name}/kept", 1)) as late:
+        late.wait(1)
+    assert [(one.payload, one.retain) for one in late.messages] == [("new", True)]
+
+
+def test_the_will_comes_when_the_process_is_killed(broker, name, tmp_path):
+    with observer(broker, (name, 1)) as other:
+        will = [name, "gone", 1, False]
+        with board(broker, tmp_path / name, [["connect"], ["idle", 60_000]], will=will) as one:
+            one.wait_line("connected")
+            one.kill()
+            other.wait(1)
+    assert [message.payload for message in other.messages] == ["gone"]
+
+
+@pytest.mark.parametrize("kind", ["amqtt", "nats", "nats3"])
+def test_collector_mode_is_exact_over_a_broker_that_is_killed(kind, tmp_path):
+    """Of nats3 one node of three."""
+
+    def away(run):
+        run.collectors[0].kill()
+        time.sleep(0.5)
+        broker.strike()
+        broker.start()
+        run.collectors[0].start()
+
+    with opened(kind, tmp_path / "broker") as broker:
+        account = Run(tmp_path, broker.port, seconds=4.0).play((1.5, away))
+    print(kind, account)
+    assert_exact(account)
+
+
+@pytest.mark.parametrize("kind", ["amqtt", "nats", "nats3"])
+@pytest.mark.parametrize("qos", [1, 2])
+def test_messages_out_through_a_kill(kind, qos, tmp_path):
+    """Broker mode, to a subscriber that is there."""
+    with opened(kind, tmp_path / "broker") as broker:
+        steps = [["connect"], ["publish", "up", 600, qos], ["close"]]
+        with (
+            observer(broker, ("up", 1), name="kill", clean=False) as other,
+            board(broker, tmp_path / "board", steps) as one,
+        ):
+            other.wait(100)
+            broker.strike()
+            broker.start()
+            counters = one.finish()[-1]
+            time.sleep(6)
+        got = other.numbers()
+    print(kind, qos, counters, "lost", 600 - len(set(got)), "again", len(got) - len(set(got)))
+    print(len(got), "in order", list(dict.fromkeys(got)) == sorted(set(got)))

@@ -44,6 +44,8 @@ def _connections(args: argparse.Namespace) -> tuple[Link, Question | None]:
     """The connection, and the one that asks the broker first how far our log went."""
     is_secure = args.tls or args.ca_file
     tls = tls_context(args.ca_file, args.cert, args.key) if is_secure else None
+    if tls is not None and args.alpn:
+        tls.set_alpn_protocols([args.alpn])
     security = {"credentials": _credentials(args), "tls": tls}
     is_queued = args.confirmation == "queued"
     how = {"share": args.share, "retiring": args.retire, "is_queued": is_queued}
