@@ -10,6 +10,7 @@ rows are in tools/BROKERS.md. Where the subscriber is away, its session is kept.
 from __future__ import annotations
 
 import getpass
+import socket
 import sys
 import tempfile
 import time
@@ -23,6 +24,7 @@ sys.path.extend(paths.ALL)
 
 from outpost_tools.common.broker import ANY_USER, Broker, open_broker
 from real_broker import Observer, run
+from scripted_server import encode
 
 ARCHITECTURE = "i386"
 TOPIC = "t/1"
@@ -98,11 +100,9 @@ def killed(kind: str) -> Callable[[Path], tuple]:
 
 def denied(folder: Path) -> tuple:
     (folder / "acl").write_text(f"topic read {TOPIC}\n")
-    with plain(folder / "broker", f"acl_file {folder}/acl\n") as broker, subscriber(broker.port):
-        acknowledged = publish(broker.port, folder, 20)
-        time.sleep(0.5)
-    with plain(folder / "broker", f"acl_file {folder}/acl\n") as broker:
-        return acknowledged, received(broker.port)
+    (folder / "acl").chmod(0o600)
+    broker = plain(folder / "broker", f"acl_file {folder}/acl\n")
+    return while_away(broker, folder, 20, lambda: None)
 
 
 def too_large(folder: Path) -> tuple:
@@ -125,24 +125,22 @@ def not_again(folder: Path) -> tuple:
     """The subscriber's connection ends before its PUBACK; then it returns."""
     with open_broker("amqtt", folder / "broker") as broker:
         away(broker.port)
-        _take_without_puback(broker.port, lambda: publish(broker.port, folder, 20))
-        return 20, received(broker.port)
+        acknowledged = _take_without_puback(broker.port, lambda: publish(broker.port, folder, 20))
+        return acknowledged, received(broker.port)
 
 
-def _take_without_puback(port: int, then: Callable[[], object]) -> None:
-    import socket
-
-    from scripted_server import encode
-
+def _take_without_puback(port: int, then: Callable[[], int]) -> int:
+    """What `then` returns; what it made the broker send is read, and not acknowledged."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as link:
         link.sendall(encode("CONNECT", client_id=b"subscriber", user=ANY_USER.encode()))
-        then()
+        acknowledged = then()
         link.settimeout(1)
         try:
             while link.recv(4096):
                 pass
         except TimeoutError:
-            pass
+            return acknowledged
+    raise OSError("the broker closed the connection")
 
 
 ROWS: dict[str, tuple[str, Callable[[Path], tuple]]] = {

@@ -31,8 +31,9 @@ class Collector:
     """Runs until stop() is called (from a signal handler), then drains and seals.
 
     exchange: with the other collectors of a shared subscription; None: we see every message.
-    question: how far this id's log went, see place.py; None: begin without asking. is_queued: the
-    broker keeps no retained messages, it queues confirmations for the boards' sessions.
+    question: how far this id's log went, see place.py; None: begin without asking.
+    share_question: has the broker shared subscriptions? see shares.py. is_queued: the broker keeps
+    no retained messages, it queues confirmations for the boards' sessions.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Collector:
         confirm_seconds: float = INTERVAL_S,
         exchange: Exchange | None = None,
         question: Question | None = None,
+        share_question: Question | None = None,
         is_queued: bool = False,
     ) -> None:
         self._log = log
@@ -57,6 +59,7 @@ class Collector:
         self._quiet = quiet
         self._exchange = exchange
         self._question = question
+        self._share_question = share_question
         self._place = topic_of(prefix, log.collector)
         self._told = -1  # the number that the broker remembers
         self._is_queued = is_queued
@@ -98,6 +101,8 @@ class Collector:
         return status
 
     def _check_place(self) -> None:
+        if self._share_question is not None:
+            self._share_question.ask(self._stopping)  # it says what is wrong
         if self._question is None:
             return
         remembered = self._question.ask(self._stopping)

@@ -11,6 +11,7 @@ from outpost_tools.collect.log import Log, LogBusyError
 from outpost_tools.collect.loop import Collector
 from outpost_tools.collect.metrics import Metrics
 from outpost_tools.collect.place import Question
+from outpost_tools.collect.shares import ShareQuestion
 from outpost_tools.common.command_line import first_line
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.mqtt_connection import tls_context
@@ -18,7 +19,7 @@ from outpost_tools.common.mqtt_connection import tls_context
 
 def collector(args: argparse.Namespace) -> Collector:
     """Its log is locked, SIGTERM and SIGINT stop it. Raises ToolError."""
-    link, question = _connections(args)
+    link, questions = _connections(args)
     log = _log(args)
     metrics = Metrics(args.id)
     if args.metrics_port is not None:
@@ -29,7 +30,7 @@ def collector(args: argparse.Namespace) -> Collector:
         metrics,
         exchange=_exchange(args, log, link),
         is_queued=args.confirmation == "queued",
-        question=question,
+        **questions,
         prefix=args.prefix,
         segment_seconds=args.segment_seconds,
         confirm_seconds=args.confirm_seconds,
@@ -40,8 +41,9 @@ def collector(args: argparse.Namespace) -> Collector:
     return made
 
 
-def _connections(args: argparse.Namespace) -> tuple[Link, Question | None]:
-    """The connection, and the one that asks the broker first how far our log went."""
+def _connections(args: argparse.Namespace) -> tuple[Link, dict[str, Question | None]]:
+    """The connection, and those that first ask the broker how far our log went, and whether it has
+    shared subscriptions."""
     is_secure = args.tls or args.ca_file
     tls = tls_context(args.ca_file, args.cert, args.key) if is_secure else None
     if tls is not None and args.alpn:
@@ -52,8 +54,11 @@ def _connections(args: argparse.Namespace) -> tuple[Link, Question | None]:
     link = Link(*args.broker, args.id, args.prefix, **security, **how)
     # the broker remembers by a retained message
     is_asked = not args.new_log and not is_queued
-    question = Question(args.broker, args.id, args.prefix, **security) if is_asked else None
-    return link, question
+    where = (args.broker, args.id, args.prefix)
+    return link, {
+        "question": Question(*where, **security) if is_asked else None,
+        "share_question": ShareQuestion(*where, **security) if args.share else None,
+    }
 
 
 def _credentials(args: argparse.Namespace) -> tuple[str, str | None] | None:
