@@ -99,10 +99,13 @@ def build(settings):
     link, outbox = board.link, open_outbox()
     client_id = settings["device_id"].encode()
     if settings["mode"] == "collector":
-        from outpost.durable import DurableSession
+        if settings["confirmation"] == "queued":
+            from outpost.queued import QueuedSession as Confirmed
+        else:
+            from outpost.durable import DurableSession as Confirmed
 
         topic, timeout_ms = (base + "/durable").encode(), settings["confirm_timeout_ms"]
-        session = DurableSession(outbox, client_id, topic, timeout_ms, **options)
+        session = Confirmed(outbox, client_id, topic, timeout_ms, **options)
     else:
         session = Session(outbox, client_id, **options)
     client = Client(link, session, board.random_bits)

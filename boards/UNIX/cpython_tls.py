@@ -33,6 +33,8 @@ def client_context(settings):
                 "settings: keys 'client_cert_file', 'client_key_file' under CPython: "
                 f"PEM files that fit; {error}"
             )
+    if settings.get("alpn"):
+        context.set_alpn_protocols([settings["alpn"]])
     return _Context(context)
 
 

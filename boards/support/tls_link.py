@@ -60,6 +60,13 @@ def client_context(settings):
             raise _useless(
                 settings, "client_key_file" if "key" in error.args[0] else "client_cert_file"
             )
+    if settings.get("alpn"):
+        if not hasattr(context, "set_alpn_protocols"):  # as in 1.25
+            raise ValueError(
+                "settings: key 'alpn': this MicroPython's TLS cannot send it; leave it out, and "
+                "use a port of the broker's that needs none (8883)"
+            )
+        context.set_alpn_protocols([settings["alpn"]])
     return context
 
 

@@ -8,7 +8,8 @@ doubled each time up to 64-fold, so that an absent collector does not make a boa
 
 The confirmation is a retained message on the device's topic: `<stream: 8 hex digits> <seq>`: all
 up to number seq is durable. One that is stale, foreign, garbled or from the future is ignored and
-counted. Must not know a stream or a clock. Allocation: SUBSCRIBE, beside construction.
+counted. `queued.py` is for servers that keep no retained messages. Must not know a stream or a
+clock. Allocation: SUBSCRIBE, beside construction.
 
 Its hooks, beside those of `subscribing.py`:
     _on_acknowledged(seq)  PUBACK: the place in the window is free; stands in for `_release`
@@ -61,6 +62,8 @@ class DurableSession(SubscribingSession):
     ValueError when the outbox renumbers kept messages (RamOutbox, NewestPerTopic).
     """
 
+    confirmation_qos = 0
+
     def __init__(self, outbox, client_id, topic, timeout_ms=10_000, **options):
         if outbox.renumbers:
             raise ValueError("session: collector mode cannot follow an outbox that renumbers")
@@ -82,7 +85,7 @@ class DurableSession(SubscribingSession):
         """What is unconfirmed is retransmitted, once the retained confirmation had time to come:
         SUBSCRIBE brings it. None can confirm what was never sent."""
         SubscribingSession._on_connected(self)
-        self.subscribe(self.topic)
+        self.subscribe(self.topic, self.confirmation_qos)
         self._is_reconnected = self._is_waiting = True
         sent = max(self.maybe_sent, self.high, self._exchanged)
         self._is_held_up = self.outbox.oldest_seq < sent

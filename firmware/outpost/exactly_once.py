@@ -9,7 +9,9 @@ In: a message goes to the handler, then its identifier into the note, then PUBRE
 the identifier is noted, the server's repetitions get a PUBREC and no more. PUBREL takes it out of
 the note, then PUBCOMP goes out: from then on the server may use the identifier for another message.
 A power cut between the handler's return and the note brings the message again, with DUP: nothing on
-this side of the handler can close that gap.
+this side of the handler can close that gap. Messages for which the note has no room are passed
+over, without an answer; when all that is noted was released, the connection is closed, because most
+servers send them again on the next one only.
 
 When the server has lost the session (session-present 0), what it had not completed is published
 again: rather twice than never. MQTT 3.1 has no session-present: there the server is taken at its
@@ -63,6 +65,7 @@ class ExactlyOnceSession(SubscribingSession):
         self.unnoted = 0  # counter: notes left out because the ring had no room for one
         self._note = bytearray(_FIXED_BYTES + 2 * _ARRIVED)
         self._note_end = _FIXED_BYTES  # before it, the identifiers that arrived and await PUBREL
+        self._is_passed_over = False  # a message of this connection, because the note was full
         self._is_noted = True  # the note on flash says what is released
         if outbox.record_bytes < len(self._note) + _RECORD_OVERHEAD:
             raise ValueError("mqtt: QoS 2 needs an outbox with record_bytes of 86 or more")
@@ -95,6 +98,7 @@ class ExactlyOnceSession(SubscribingSession):
     def _on_connected(self):
         SubscribingSession._on_connected(self)
         self._due = 0
+        self._is_passed_over = False
         is_kept = (self.session_present or self._is_level_3) and not self._is_clean
         if not is_kept and (self._released or self._note_end > _FIXED_BYTES):
             self._released = 0
@@ -210,7 +214,9 @@ class ExactlyOnceSession(SubscribingSession):
             return SubscribingSession._on_publish(self, qos)
         if self._place(packet_id) < 0:
             if self._note_end == len(self._note):
-                return _TOO_MANY
+                self._is_passed_over = True
+                self.skipped += 1
+                return _OK
             is_long = self.length > len(self.buffer)
             if not (self._on_too_long() if is_long else self._on_message()):
                 return _OK
@@ -240,5 +246,7 @@ class ExactlyOnceSession(SubscribingSession):
                 packets.put_u16(self._note, at, packet_id)
                 self._note_end += 2
                 return _STORAGE  # the server will ask again
+            if self._is_passed_over and self._note_end == _FIXED_BYTES:
+                return _TOO_MANY
         self._answer = _PUBCOMP | packet_id
         return _OK

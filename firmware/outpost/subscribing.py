@@ -34,6 +34,7 @@ _HELD_ANSWERS = const(32)
 _MOST_UNACKNOWLEDGED = const(16)  # mosquitto has 20 in flight, and is then silent
 _REFUSED_CODE = const(128)
 _GIVEN_UP = const(255)
+_MOST_FILTERS = const(8)  # of one request: AWS IoT closes the connection on nine
 _TOGETHER = const(2)  # requests on which connections ended, before a filter goes alone
 _GIVE_UP_AFTER = const(4)
 
@@ -174,10 +175,12 @@ class SubscribingSession(Session):
         return True
 
     def _start_request(self):
-        """SUBSCRIBE of all filters that await it, or UNSUBSCRIBE if the first of them is to go;
-        those on which connections ended follow one by one."""
+        """SUBSCRIBE of all filters that await it, eight at a time, or UNSUBSCRIBE if the first of
+        them is to go; those on which connections ended follow one by one."""
         requested, vain = self._requested, self._vain
         for entry in self.filters:
+            if len(requested) == _MOST_FILTERS:
+                break
             if entry[2] < 0 and (not vain or vain.get(entry[0], 0) < _TOGETHER):
                 if not requested or (entry[1] < 0) == (requested[0][1] < 0):
                     requested.append(entry)

@@ -16,6 +16,8 @@ _KEYS = {
     "topic_prefix": (str, "outpost", 1, 64),
     "keep_alive_s": (int, 60, 0, 65535),
     "mode": (("collector", "broker"), "collector", 0, 0),
+    # how it comes: a retained message, or QoS 1 from the queue of the board's session
+    "confirmation": (("retained", "queued"), "retained", 0, 0),
     "confirm_timeout_ms": (int, 10_000, 100, 86_400_000),
     "interval_ms": (int, 10_000, 1, 86_400_000),
     "deep_sleep": (bool, False, 0, 0),  # between measurements
@@ -29,6 +31,7 @@ _KEYS = {
     "client_cert_file": (str, "", 0, 255),
     "client_key_file": (str, "", 0, 255),
     "server_name": (str, "", 0, 255),  # in the server's certificate; default broker_host
+    "alpn": (str, "", 0, 32),  # protocol name in the TLS handshake; stock MicroPython refuses
     "wifi_ssid": (str, "", 0, 32),
     "wifi_password": (str, "", 0, 64),
     "wifi_country": (str, "", 0, 2),
@@ -97,7 +100,7 @@ def _misfit(settings):
 
     A key for TLS without TLS is a fault too: its writer believes the link to be safe.
     """
-    for key in ("ca_file", "client_cert_file", "client_key_file", "server_name"):
+    for key in ("ca_file", "client_cert_file", "client_key_file", "server_name", "alpn"):
         if settings[key] and not settings["tls"]:
             return "key '" + key + "' needs 'tls': true; add it, or leave the key out"
     if settings["tls"] and not settings["ca_file"]:

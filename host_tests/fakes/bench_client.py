@@ -8,6 +8,7 @@ from outpost.client import Client
 from outpost.durable import DurableSession
 from outpost.exactly_once import ExactlyOnceSession
 from outpost.outbox import Outbox
+from outpost.queued import QueuedSession
 from outpost.state_note import NotedOutbox
 from outpost.streaming import StreamingSession
 from outpost.subscribing import SubscribingSession
@@ -19,6 +20,7 @@ CONNACK = b"\x20\x02\x00\x00"
 KINDS = {
     "broker": SubscribingSession,
     "collector": DurableSession,
+    "queued": QueuedSession,
     "streaming": StreamingSession,
     "exactly once": ExactlyOnceSession,
 }
@@ -32,6 +34,13 @@ def confirmation(seq, stream=STREAM):
     """The collector's word as the server sends it: PUBLISH, QoS 0, RETAIN."""
     body = b"\x00" + bytes([len(WORD)]) + WORD + stream + b" " + str(seq).encode()
     return b"\x31" + bytes([len(body)]) + body
+
+
+def queued(seq, packet_id):
+    """The collector's word from the queue of the session: PUBLISH, QoS 1."""
+    word = STREAM + b" " + str(seq).encode()
+    body = b"\x00" + bytes([len(WORD)]) + WORD + bytes([packet_id >> 8, packet_id & 0xFF]) + word
+    return b"\x32" + bytes([len(body)]) + body
 
 
 def split(data):
@@ -59,8 +68,9 @@ def publishes(data):
 
 
 class Bench:
-    """mode: "broker", "collector", "streaming" or "exactly once" (QoS 2). options: further ones of
-    the session. now_ms moves by 10 with each poll.
+    """mode: "broker", "collector", "queued" (collector mode without retained messages), "streaming"
+    or "exactly once" (QoS 2). options: further ones of the session. now_ms moves by 10 with each
+    poll.
     """
 
     def __init__(
@@ -93,7 +103,7 @@ class Bench:
         self.outbox = self.outbox_class(self.flash)
         assert self.outbox.mount() == 0
         kind = KINDS[self.mode]
-        arguments = (WORD, 1000) if self.mode == "collector" else ()
+        arguments = (WORD, 1000) if self.mode in ("collector", "queued") else ()
         self.session = kind(self.outbox, b"board-1", *arguments, **self.session_options)
         self.client = Client(self._link, self.session)
         self.stream = None
@@ -119,11 +129,11 @@ class Bench:
         self.stream.say(connack)
         self.poll(2)
         written = self.stream.take()
-        if self.mode == "collector":
+        if self.mode in ("collector", "queued"):
             subscribe = [body for first, body in split(written) if first == 0x82]
-            self.stream.say(b"\x90\x03" + subscribe[0][:2] + b"\x00")
+            self.stream.say(b"\x90\x03" + subscribe[0][:2] + subscribe[0][-1:])
             if word is not None:
-                self.stream.say(confirmation(word))
+                self.stream.say(confirmation(word) if self.mode == "collector" else queued(word, 1))
             self.poll(4)
         self.early = publishes(written + self.stream.take())
         return self

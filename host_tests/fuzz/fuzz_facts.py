@@ -89,5 +89,6 @@ class Connection:
     due: set[int] = field(default_factory=set)  # identifiers whose PUBREL must go out
     # an inbound identifier that must be noted, or taken out of the note
     saving: tuple[int, bool] | None = None
+    passed_over: bool = False  # a QoS 2 message, because too many await PUBREL
     error: int = 0
     ping_ms: int = -1

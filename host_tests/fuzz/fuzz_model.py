@@ -150,7 +150,8 @@ class Model:
                 one.answer = "PUBREC", packet_id
                 return 0
             if len(self.arrived) == ARRIVED:
-                return TOO_MANY
+                one.passed_over = True
+                return 0
             one.saving = packet_id, True
         elif qos:
             one.answer = "PUBACK", packet_id
@@ -291,6 +292,8 @@ class Model:
         if one and saving:
             (self.arrived.add if saving[1] else self.arrived.discard)(saving[0])
             one.answer = ("PUBREC" if saving[1] else "PUBCOMP"), saving[0]
+            if one.passed_over and not self.arrived:
+                one.error, one.answer = TOO_MANY, None
         self.take_note(note)
         require(
             self.noted in (self.arrived, self.stale),

@@ -44,6 +44,7 @@ ALLOWED = {
     "outpost.client": {"session"},
     "outpost.connect_packet": {"memory", "topics"},
     "outpost.durable": {"session", "subscribing"},
+    "outpost.queued": {"durable", "session"},
     "outpost.exactly_once": {"packets", "session", "subscribing"},
     "outpost.in_flight": set(),
     "outpost.memory": {"native", "portable"},

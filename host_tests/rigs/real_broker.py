@@ -155,7 +155,12 @@ class Observer:
     """paho as the other end: subscribes, also after a reconnect, and keeps what comes."""
 
     def __init__(
-        self, port: int, client_id: str, *filters: tuple[str, int], clean: bool = True
+        self,
+        port: int,
+        client_id: str,
+        *filters: tuple[str, int],
+        clean: bool = True,
+        user: str | None = None,
     ) -> None:
         self.messages: list[Message] = []
         self._filters = list(filters)
@@ -163,6 +168,7 @@ class Observer:
         self._client = mqtt.Client(
             mqtt.CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=clean
         )
+        self._client.username_pw_set(user)
         self._client.reconnect_delay_set(0.1, 0.1)
         self._client.max_inflight_messages_set(0)
         self._client.on_connect = self._connected

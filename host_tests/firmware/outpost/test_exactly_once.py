@@ -204,15 +204,35 @@ class TestIn(unittest.TestCase):
         one.say(publish_2(7, b"x"))
         self.assertEqual((one.stream.take(), one.session.handler_errors), (b"", 1))
 
-    def test_more_at_a_time_than_can_be_noted_closes_the_connection_and_loses_none(self):
+    def flooded(self, count):
+        """`count` messages have come before the first PUBREL."""
         one, got = self.receiver()
-        for packet_id in range(1, 33):
+        for packet_id in range(1, count + 1):
             one.say(publish_2(packet_id, b"%d" % packet_id))
-        one.say(publish_2(33, b"33"))
-        self.assertEqual((len(got), one.client.last_error), (32, status.TOO_MANY))
+        return one, got
+
+    def test_more_at_a_time_than_can_be_noted_are_passed_over_and_none_is_lost(self):
+        """The connection stands until those that were noted are released: NATS, for one, gives
+        other identifiers to what it sends again on the next connection.
+        """
+        one, got = self.flooded(40)
+        answered = [acknowledgement(0x50, packet_id) for packet_id in range(1, 33)]
+        self.assertEqual((one.stream.take(), len(got)), (b"".join(answered), 32))
+        for packet_id in range(1, 32):
+            one.say(acknowledgement(0x62, packet_id))
+        self.assertTrue(one.client.is_connected())
+        one.say(acknowledgement(0x62, 32))
+        self.assertEqual(one.client.last_error, status.TOO_MANY)
         one.connect(b"\x20\x02\x01\x00")
+        for packet_id in range(33, 41):
+            one.say(publish_2(packet_id, b"%d" % packet_id, True))
+        self.assertEqual(got[-8:], [b"%d" % packet_id for packet_id in range(33, 41)])
+        self.assertEqual(len(got), 40)
+
+    def test_what_was_passed_over_is_taken_when_it_comes_again_on_the_same_connection(self):
+        one, got = self.flooded(33)
         one.say(acknowledgement(0x62, 1)).say(publish_2(33, b"33", True))
-        self.assertEqual(got[-1], b"33")
+        self.assertEqual((len(got), one.client.is_connected()), (33, True))
 
 
 class Server:

@@ -57,6 +57,19 @@ class TestSubscriptions(unittest.TestCase):
         bench.stream.say(b"\x20\x02\x01\x00")
         self.assertEqual(answers(bench)[0], [(0x82, b"\x80\x00\x00\x01x\x01")])
 
+    def test_no_request_has_more_than_eight_filters(self):
+        """AWS IoT closes the connection on nine."""
+        bench = Bench()
+        for number in range(20):
+            bench.session.subscribe(b"a/%d" % number, 1)
+        bench.poll(2).stream.say(b"\x20\x02\x00\x00")
+        for count in (8, 8, 4):
+            requests, _ = answers(bench)
+            self.assertEqual([body.count(b"a/") for _, body in requests], [count])
+            bench.say(bytes([0x90, 2 + count, 0x80, 0]) + b"\x01" * count, polls=1)
+        self.assertEqual(answers(bench)[0], [])
+        self.assertEqual([code for _, _, code in bench.session.filters], [1] * 20)
+
     def test_unsubscribe(self):
         bench = self.subscribed()
         bench.session.unsubscribe(b"b/#")

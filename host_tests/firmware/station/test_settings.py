@@ -41,6 +41,8 @@ class TestSettings(unittest.TestCase):
             ({"tls": True}, "tls"),
             ({"tls": 1, "ca_file": "ca.der"}, "tls"),
             ({"ca_file": "ca.der"}, "ca_file"),
+            ({"alpn": "mqtt"}, "alpn"),
+            ({"confirmation": "none"}, "confirmation"),
             ({"deep_sleep": 1}, "deep_sleep"),
             ({"connect_every": 20}, "connect_every"),
             ({"connect_every": 0, "deep_sleep": True}, "connect_every"),

@@ -96,7 +96,7 @@ def checked(capsys, folder, text, board="RPI_PICO_W", port=NO_PORT):
 BAD = [
     # settings beside the good ones (None: left out), key, what the line says
     ({"wifi_passwort": SECRET}, "wifi_passwort",
-     "unknown key 'wifi_passwort'; known: broker_host, "),
+     "unknown key 'wifi_passwort'; known: alpn, broker_host, "),
     ({"device_id": None}, "device_id", "is missing; add it"),
     ({"broker_host": None}, "broker_host", "is missing; add it"),
     ({"wifi_ssid": None}, "wifi_ssid", "is missing; this board reaches the broker by Wi-Fi"),
@@ -133,6 +133,8 @@ BAD = [
      "names 'adc@12'; the pins that can measure are 26, 27, 28"),
     ({"sensors": [26]}, "sensors", "must hold names in quotes"),
     ({"mode": "fast"}, "mode", "must be one of 'collector', 'broker', not 'fast'"),
+    ({"confirmation": "no"}, "confirmation", "must be one of 'retained', 'queued', not 'no'"),
+    ({**TLS, "alpn": "mqtt"}, "alpn", "no board's MicroPython can send it; leave it out"),
     ({"tls": True}, "tls", "is true, but 'ca_file' is missing"),
     ({"ca_file": "ca.pem"}, "ca_file", "needs 'tls': true"),
     ({**TLS, "ca_file": "nothing.pem"}, "ca_file",

@@ -47,6 +47,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--prefix", default="outpost", help="topics are PREFIX/<device>/data and .../durable"
     )
     parser.add_argument(
+        "--confirmation",
+        choices=("retained", "queued"),
+        default="retained",
+        help="how boards are told; queued: QoS 1 to their sessions, for brokers that refuse "
+        "RETAIN (the boards' setting must be the same); default retained",
+    )
+    parser.add_argument(
         "--new-log",
         action="store_true",
         help="accept a log that is older than the last one, or empty; recreate its tables too",
@@ -121,6 +128,9 @@ def _add_security(group: argparse._ArgumentGroup) -> None:
         help="our certificate, with --key, for a broker that requires one",
     )
     group.add_argument("--key", metavar="FILE", type=Path)
+    group.add_argument(
+        "--alpn", metavar="NAME", help="protocol name for the handshake (AWS IoT on port 443)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -149,5 +159,5 @@ def _check(args: argparse.Namespace) -> None:
         raise ToolError("--password-file needs --user")
     if (args.key is None) != (args.cert is None):
         raise ToolError("--cert and --key go together")
-    if args.cert is not None and not (args.tls or args.ca_file):
-        raise ToolError("--cert needs --tls or --ca-file")
+    if (args.cert or args.alpn) and not (args.tls or args.ca_file):
+        raise ToolError(f"{'--cert' if args.cert else '--alpn'} needs --tls or --ca-file")

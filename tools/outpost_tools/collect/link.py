@@ -53,10 +53,12 @@ class Link(Connection[Received]):
         tls: ssl.SSLContext | None = None,
         share: str | None = None,
         retiring: bool = False,
+        is_queued: bool = False,
     ) -> None:
         """share: the group of a shared subscription.
 
-        retiring: give the subscription up, take what the broker still holds.
+        retiring: give the subscription up, take what the broker still holds. is_queued: publish
+        with QoS 1, not retained.
         """
         super().__init__((host, port), client_id, GROUP, credentials=credentials, tls=tls)
         self._filter = f"$share/{share}/{prefix}/+/data" if share else f"{prefix}/+/data"
@@ -66,6 +68,9 @@ class Link(Connection[Received]):
         self._statements: list[tuple[str, bytes]] = []
         self._client_id, self._credentials, self._tls = client_id, credentials, tls
         self._retiring = retiring
+        self._is_queued = is_queued
+        self._unacknowledged: set[int] = set()  # ids of those published with QoS 1
+        self._client.on_publish = self._on_publish
         # set at each connection; the loop clears it when it has confirmed everything again
         self.fresh = False
 
@@ -117,14 +122,22 @@ class Link(Connection[Received]):
         """(topic, payload) of each, retained. Only while connected.
 
         QoS 0, without an answer for each: what is lost, is lost with the connection, and after each
-        new one everything is published again (`fresh`).
+        new one everything is published again (`fresh`). Queued: QoS 1, 20 in flight, and what the
+        broker has not acknowledged goes again on the next connection; paho sees to both.
         """
-        self._client.publish_all([(topic.encode(), payload) for topic, payload in messages])
+        if not self._is_queued:
+            self._client.publish_all([(topic.encode(), payload) for topic, payload in messages])
+            return
+        for topic, payload in messages:
+            self._unacknowledged.add(self._client.publish(topic, payload, qos=1).mid)
+
+    def _on_publish(self, _client, _userdata, mid, _reason, _properties) -> None:
+        self._unacknowledged.discard(mid)
 
     @property
     def everything_written(self) -> bool:
-        """Nothing waits for the socket."""
-        return not self._client.want_write()
+        """Nothing waits for the socket, or for its acknowledgement."""
+        return not self._client.want_write() and not self._unacknowledged
 
     def _subscribe(self, client: mqtt.Client) -> None:
         self.fresh = True

@@ -32,6 +32,8 @@ class Collector:
 
     exchange: with the other collectors of a shared subscription; None: we see every message.
     question: how far this id's log went, see place.py; None: begin without asking.
+    share_question: has the broker shared subscriptions? see shares.py. is_queued: the broker keeps
+    no retained messages, it queues confirmations for the boards' sessions.
     """
 
     def __init__(
@@ -46,6 +48,8 @@ class Collector:
         confirm_seconds: float = INTERVAL_S,
         exchange: Exchange | None = None,
         question: Question | None = None,
+        share_question: Question | None = None,
+        is_queued: bool = False,
     ) -> None:
         self._log = log
         self._link = link
@@ -55,8 +59,12 @@ class Collector:
         self._quiet = quiet
         self._exchange = exchange
         self._question = question
+        self._share_question = share_question
         self._place = topic_of(prefix, log.collector)
         self._told = -1  # the number that the broker remembers
+        self._is_queued = is_queued
+        self._repeats: set[str] = set()  # devices that are told although they were told the same
+        self._last_told: dict[str, bytes] = {}  # queued: what each device was told
         self._pacing = Pacing(confirm_seconds)
         self._stopping = threading.Event()
         self._cannot_seal = False
@@ -93,6 +101,8 @@ class Collector:
         return status
 
     def _check_place(self) -> None:
+        if self._share_question is not None:
+            self._share_question.ask(self._stopping)  # it says what is wrong
         if self._question is None:
             return
         remembered = self._question.ask(self._stopping)
@@ -103,6 +113,8 @@ class Collector:
 
     def _tell_place(self) -> None:
         """Before the PUBACKs: who takes the disk away after them leaves a broker that knows."""
+        if self._is_queued:
+            return
         if self._link.connected and self._log.stored_through > self._told:
             self._told = self._log.stored_through
             self._link.publish([(self._place, b"%d" % self._told)])
@@ -174,6 +186,7 @@ class Collector:
         for message in received:
             if message.key is not None:
                 self._log.durable.add(message.key)
+                self._repeats.add(message.key.device)
                 self._mark(message.key.device)
 
     def _mark(self, device: str) -> None:
@@ -195,6 +208,7 @@ class Collector:
         for collector, data in self._link.take_statements():
             changes = self._exchange.heard(collector, data, now)
             everybody = everybody or changes.everybody
+            self._repeats |= changes.devices
             for device in changes.devices:
                 self._mark(device)
         self._metrics.errors.labels("statement").inc(self._exchange.refused - refused)
@@ -233,16 +247,27 @@ class Collector:
             self._tell_place()
             self._metrics.connections.inc()
             self._mark_all()
-        due = [
-            (d, self._log.durable.confirmation(d))
-            for d in self._pacing.due(time.monotonic(), everything=everything)
-        ]
-        confirmations = [
-            (f"{self._prefix}/{device}/durable", text) for device, text in due if text is not None
-        ]
+        confirmations = self._due_confirmations(everything=everything)
         self._link.publish(confirmations)
         self._metrics.confirmations.inc(len(confirmations))
         self._speak(everything=everything)
+
+    def _due_confirmations(self, *, everything: bool) -> list[tuple[str, bytes]]:
+        """(topic, payload). The same number goes to a device again when it sent a message again,
+        which is how it asks. Beyond that a retained message is renewed, but a queue of the same
+        words would help nobody.
+        """
+        found = []
+        for device in self._pacing.due(time.monotonic(), everything=everything):
+            text = self._log.durable.confirmation(device)
+            is_known = self._last_told.get(device) == text and device not in self._repeats
+            self._repeats.discard(device)
+            if text is None or is_known:
+                continue
+            if self._is_queued:
+                self._last_told[device] = text
+            found.append((f"{self._prefix}/{device}/durable", text))
+        return found
 
     def _drain(self) -> int:
         """The last confirmations, then a clean end.

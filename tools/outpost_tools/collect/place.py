@@ -27,14 +27,21 @@ ANSWER_S = 10.0
 _LIMITS = Limits(messages=1, seconds=1.0, bytes=1)
 
 
-def topic_of(prefix: str, collector: str) -> str:
+_PLACE = ".segments"
+
+
+def topic_of(prefix: str, collector: str, place: str = _PLACE) -> str:
     """Below the collectors' own topics; no group begins with a full stop."""
-    return f"{prefix}/collectors/.segments/{collector}"
+    return f"{prefix}/collectors/{place}/{collector}"
 
 
 class Question(Connection[None]):
     """Asks the broker once. Our own marker, sent to the same topic, comes back after the retained
     number: no need to wait for what may not be there."""
+
+    answer_s = ANSWER_S
+    suffix = "place"
+    place = _PLACE
 
     def __init__(
         self,
@@ -46,8 +53,10 @@ class Question(Connection[None]):
         tls: ssl.SSLContext | None = None,
     ) -> None:
         # No collector's id has a "~".
-        super().__init__(address, f"{collector}~place", _LIMITS, credentials=credentials, tls=tls)
-        self._topic = topic_of(prefix, collector)
+        name = f"{collector}~{self.suffix}"
+        super().__init__(address, name, _LIMITS, credentials=credentials, tls=tls)
+        self._collector = collector
+        self.topic = topic_of(prefix, collector, self.place)
         self._marker = os.urandom(8).hex().encode()
         self._number: int | None = None
         self._is_answered = False
@@ -57,13 +66,14 @@ class Question(Connection[None]):
         """The number, None when the broker has none. Tries until it is connected, or `stopping`."""
         while not stopping.is_set() and not self._is_answered:
             self.take(0.2)
-            if self.connected and time.monotonic() - self._asked_at > ANSWER_S:
-                self._say(
-                    f"no answer on {self._topic}: may this user read and write it? going on without"
-                )
+            if self.connected and time.monotonic() - self._asked_at > self.answer_s:
+                self._complain()
                 break
         self.close()
         return self._number
+
+    def _complain(self) -> None:
+        self._say(f"no answer on {self.topic}: may this user read and write it? going on without")
 
     def _make_client(self, client_id: str) -> Client:
         client = super()._make_client(client_id)
@@ -78,8 +88,8 @@ class Question(Connection[None]):
         self._subscribe(client)
 
     def _subscribe(self, client: mqtt.Client) -> None:
-        client.subscribe(self._topic, qos=0)
-        client.publish(self._topic, self._marker)
+        client.subscribe(self.topic, qos=0)
+        client.publish(self.topic, self._marker)
 
     def _on_subscribe(self, client, userdata, packet_id, reasons, properties) -> None:
         """A refusal is the same as no answer."""

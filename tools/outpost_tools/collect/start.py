@@ -11,6 +11,7 @@ from outpost_tools.collect.log import Log, LogBusyError
 from outpost_tools.collect.loop import Collector
 from outpost_tools.collect.metrics import Metrics
 from outpost_tools.collect.place import Question
+from outpost_tools.collect.shares import ShareQuestion
 from outpost_tools.common.command_line import first_line
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.mqtt_connection import tls_context
@@ -18,7 +19,7 @@ from outpost_tools.common.mqtt_connection import tls_context
 
 def collector(args: argparse.Namespace) -> Collector:
     """Its log is locked, SIGTERM and SIGINT stop it. Raises ToolError."""
-    link, question = _connections(args)
+    link, questions = _connections(args)
     log = _log(args)
     metrics = Metrics(args.id)
     if args.metrics_port is not None:
@@ -28,7 +29,8 @@ def collector(args: argparse.Namespace) -> Collector:
         link,
         metrics,
         exchange=_exchange(args, log, link),
-        question=question,
+        is_queued=args.confirmation == "queued",
+        **questions,
         prefix=args.prefix,
         segment_seconds=args.segment_seconds,
         confirm_seconds=args.confirm_seconds,
@@ -39,16 +41,24 @@ def collector(args: argparse.Namespace) -> Collector:
     return made
 
 
-def _connections(args: argparse.Namespace) -> tuple[Link, Question | None]:
-    """The connection, and the one that asks the broker first how far our log went."""
+def _connections(args: argparse.Namespace) -> tuple[Link, dict[str, Question | None]]:
+    """The connection, and those that first ask the broker how far our log went, and whether it has
+    shared subscriptions."""
     is_secure = args.tls or args.ca_file
     tls = tls_context(args.ca_file, args.cert, args.key) if is_secure else None
+    if tls is not None and args.alpn:
+        tls.set_alpn_protocols([args.alpn])
     security = {"credentials": _credentials(args), "tls": tls}
-    link = Link(
-        *args.broker, args.id, args.prefix, **security, share=args.share, retiring=args.retire
-    )
-    question = None if args.new_log else Question(args.broker, args.id, args.prefix, **security)
-    return link, question
+    is_queued = args.confirmation == "queued"
+    how = {"share": args.share, "retiring": args.retire, "is_queued": is_queued}
+    link = Link(*args.broker, args.id, args.prefix, **security, **how)
+    # the broker remembers by a retained message
+    is_asked = not args.new_log and not is_queued
+    where = (args.broker, args.id, args.prefix)
+    return link, {
+        "question": Question(*where, **security) if is_asked else None,
+        "share_question": ShareQuestion(*where, **security) if args.share else None,
+    }
 
 
 def _credentials(args: argparse.Namespace) -> tuple[str, str | None] | None:

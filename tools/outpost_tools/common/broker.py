@@ -1,9 +1,11 @@
-"""An MQTT broker on loopback for tests and the demo: mosquitto, or amqtt in its own process.
+"""An MQTT broker on loopback for tests and the demo: mosquitto, NATS (one node, or three), or amqtt
+in its own process.
 
-    with Broker("mosquitto", directory) as broker: ...   # broker.port, .kill(), .start()
+    with open_broker("mosquitto", directory) as broker: ...   # broker.port, .kill(), .start()
 
 The same object, killed and started again, keeps port and directory, so mosquitto finds its saved
-sessions. `python -m outpost_tools.common.broker amqtt PORT` is the process behind kind "amqtt".
+sessions. `python -m outpost_tools.common.broker amqtt PORT` is the process behind kind "amqtt";
+NATS is in nats.py.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Self
 from outpost_tools.common import children, interpreters
 from outpost_tools.common.errors import ToolError
 
-KINDS = ("mosquitto", "amqtt")
+KINDS = ("mosquitto", "amqtt", "nats", "nats3")
 # amqtt keeps a persistent session only for a client with a user name; any name will do (see
 # _amqtt_config).
 ANY_USER = "outpost"
@@ -39,6 +41,15 @@ allow_anonymous true
 
 class BrokerError(ToolError):
     """The broker did not start; str() says why and what to do."""
+
+
+def open_broker(kind: str, directory: Path) -> Broker:
+    """Not started. Raises BrokerError for a kind that is not one of KINDS."""
+    if kind not in ("nats", "nats3"):
+        return Broker(kind, directory)
+    from outpost_tools.common import nats  # which needs this module
+
+    return (nats.Node if kind == "nats" else nats.Cluster)(kind, directory)
 
 
 class Broker:
@@ -78,6 +89,10 @@ class Broker:
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Start (again) and wait until it answers CONNECT. Raises BrokerError."""
         self.spawn()
@@ -100,6 +115,10 @@ class Broker:
         """SIGKILL: nothing is saved."""
         children.kill(self._process)
         self._process = None
+
+    def strike(self) -> None:
+        """The disaster that this kind of broker is to survive; start() ends it."""
+        self.kill()
 
     def wait_until_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Until a real CONNECT is accepted. Raises BrokerError with the end of its log."""
@@ -151,7 +170,7 @@ def _find_mosquitto() -> list[str]:
 def _accepts_connect(port: int) -> bool:
     """MQTT 3.1.1 CONNECT with a clean session and a user name, answered by CONNACK 0."""
     name = ANY_USER.encode()
-    client_id = b"outpost-ready"
+    client_id = b"outpost-ready-%s" % os.urandom(4).hex().encode()  # NATS delays one that returns
     body = (
         b"\0\4MQTT\4\x82\0\x0a"
         + len(client_id).to_bytes(2, "big")

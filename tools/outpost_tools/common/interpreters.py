@@ -15,6 +15,7 @@ import functools
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -142,6 +143,13 @@ def find_micropython(architecture: str) -> list[str] | None:
     cached = cache_folder() / "bin" / f"micropython-{architecture}"
     candidates = (chosen, str(cached) if cached.exists() else None, shutil.which("micropython"))
     return next(([path] for path in candidates if path and _serves(path, architecture)), None)
+
+
+def find_nats() -> list[str] | None:
+    """The command that starts NATS: from this Python's environment or PATH, or None."""
+    here = os.path.dirname(sys.executable)  # not resolved: that would leave it
+    found = shutil.which("nats-server", path=here) or shutil.which("nats-server")
+    return [found] if found else None
 
 
 def find_mosquitto() -> list[str] | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from outpost_tools.common import children
-from outpost_tools.common.broker import ANY_USER, Broker
+from outpost_tools.common.broker import ANY_USER, open_broker
 from outpost_tools.common.errors import ToolError
 from outpost_tools.demo.disasters import Disaster
 from outpost_tools.demo.progress import Progress
@@ -39,7 +39,7 @@ class Stage:
         self._out = out
         self._seconds = seconds
         self._progress = progress
-        self.broker = Broker(kind, out / "broker")
+        self.broker = open_broker(kind, out / "broker")
         self._collector = None
         self.fleet = Fleet(
             out / "boards",
@@ -124,7 +124,7 @@ class Stage:
         self._spawn_collector()
 
     async def kill_broker(self) -> None:
-        self.broker.kill()
+        self.broker.strike()
 
     async def start_broker(self) -> None:
         self.broker.spawn()

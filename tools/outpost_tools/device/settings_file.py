@@ -51,6 +51,7 @@ interval_ms = 60000              # a measurement every minute
 # topic_prefix = "outpost"       # messages go to outpost/kitchen/data
 # outbox_blocks = 64             # of 4,096 bytes each; what the first flash pins stays
 # mode = "collector"             # "broker": any MQTT broker alone, without `outpost collect`
+# confirmation = "retained"      # "queued": for brokers that refuse RETAIN; the collector's too
 
 # On a battery: asleep between measurements, which go to flash. What a wake costs: boards/README.md.
 # deep_sleep = true
@@ -133,6 +134,7 @@ def _faults(full: dict[str, Any], kind: Kind | None) -> list[tuple[str, str]]:
     ]
     if kind is None:
         return found
+    found.append(("alpn", _alpn_fault(full["alpn"])))
     if full["sensors"] is not None:
         found += [("sensors", _sensor_fault(sensor, kind)) for sensor in full["sensors"]]
     if kind.has_wifi:
@@ -182,6 +184,15 @@ def _wifi_host_fault(host: str) -> str:
     if host.endswith(".local"):
         return "ends in .local, and the board has no mDNS; give the address"
     return "is an IPv6 address, and the board has IPv4 alone" if ":" in host else ""
+
+
+def _alpn_fault(name: str) -> str:
+    if not name:
+        return ""
+    return (
+        "is for the handshake, and no board's MicroPython can send it; leave it out, and use a "
+        "port of the broker's that needs none (8883)"
+    )
 
 
 def _ssid_fault(ssid: str) -> str:

@@ -1,0 +1,67 @@
+"""Collector mode over a server that keeps no retained messages (Azure Event Grid closes the
+connection on RETAIN).
+
+The collector publishes its confirmations with QoS 1, and the server queues them for this board's
+session. So nothing can be looked up after a connect: what was queued arrives by itself, and where
+the server has lost the session, nothing does. The board then asks by what every collector answers:
+it retransmits its oldest held message, alone. The collector confirms again all that it has, so of
+hours of messages that were confirmed to nobody only one goes twice. Where no answer comes in
+1.5 s, the others follow.
+
+A class of its own, so that boards with retained confirmations do not pay. Must not know a stream or
+a clock. Allocation: as `durable.py`. Its hooks are those of `durable.py`.
+"""
+
+from micropython import const
+
+from outpost.durable import DurableSession
+from outpost.session import elapsed_ms
+
+_ANSWER_MS = const(1500)
+_NONE = const(-1)
+
+
+class QueuedSession(DurableSession):
+    """Options as DurableSession. With `clean` the server keeps nothing, and every connect asks."""
+
+    confirmation_qos = 1
+
+    def __init__(self, outbox, client_id, topic, timeout_ms=10_000, **options):
+        DurableSession.__init__(self, outbox, client_id, topic, timeout_ms, **options)
+        self._asked_seq = _NONE  # the message that goes alone; those after it wait for the answer
+
+    def _on_connected(self):
+        self._asked_seq = _NONE
+        DurableSession._on_connected(self)
+
+    def _on_confirmation(self, seq):
+        DurableSession._on_confirmation(self, seq)
+        if self.through >= self._asked_seq:
+            self._asked_seq = _NONE
+
+    def _hold(self, since_ms):
+        """In a new session nothing is queued."""
+        if not self.session_present and self._is_subscribed():
+            return 0
+        return DurableSession._hold(self, since_ms)
+
+    def _replay(self):
+        """What was never sent is no question."""
+        is_repeat = self.outbox.oldest_seq < max(self.maybe_sent, self.high, self._exchanged)
+        DurableSession._replay(self)
+        if is_repeat:
+            self._asked_seq = self.base
+
+    def _start_message(self):
+        if 0 <= self._asked_seq < self.next_send:
+            return False
+        return DurableSession._start_message(self)
+
+    def _is_replay_due(self):
+        """Not before the question was answered, or had time to be."""
+        if self._asked_seq >= 0:
+            if elapsed_ms(self.now_ms, self._progress_ms) < _ANSWER_MS:
+                return False
+            self._asked_seq = _NONE
+            self._progress_ms = self.now_ms
+        return DurableSession._is_replay_due(self)
