@@ -13,7 +13,7 @@ help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
 		sed -E 's/^([a-z0-9-]+):[^#]*## ?/\1\t/' | expand -t 20
 
-setup:  ## everything the tests need: .venv, MicroPython, mosquitto; without root
+setup:  ## everything the tests need: .venv, MicroPython, mosquitto, Java; without root
 	@$(PYTHON) tools/setup.py
 
 venv:

@@ -33,6 +33,7 @@ SUBCOMMANDS = {  # in the order of the list: name and module
     "mq": "mq.arguments",
     "build": "device.arguments.build",
     "demo": "demo.arguments",
+    "fetch": "fetch.arguments",
 }
 
 _DESCRIPTION = "Telemetry from MicroPython boards through flash, MQTT and Spark into a report."
