@@ -101,5 +101,5 @@ format: setup  ## ruff: put into the format, fix what can be fixed
 	@$(BIN)/ruff format .
 
 clean:  ## remove what was made in this work tree (not the interpreters in the cache)
-	rm -rf build .venv .pytest_cache .ruff_cache .hypothesis tools/cpython_stubs/*.egg-info
+	rm -rf build .venv .pytest_cache .ruff_cache .hypothesis *.egg-info tools/*.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +

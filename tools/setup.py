@@ -119,6 +119,12 @@ def _pip_install() -> None:
         first.flush()
         _pip("--require-hashes", "--requirement", first.name)
     _pip("--require-hashes", "--no-build-isolation", "--requirement", str(LOCK))
+    if any(VENV.glob("lib/python*/site-packages/outpost-*.dist-info")):
+        # what this project was called: its command and its modules would stay beside ours
+        python = str(VENV / "bin" / "python")
+        subprocess.run(
+            [python, "-m", "pip", "uninstall", "--quiet", "--yes", "outpost"], check=True
+        )
     _pip("--no-index", "--no-deps", "--no-build-isolation", "--editable", ".")
 
 

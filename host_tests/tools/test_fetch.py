@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outpost_tools import cli
+from outpost_tools import DISTRIBUTION, cli
 from outpost_tools.common import java, needs
 from outpost_tools.common.errors import ToolError
 from outpost_tools.fetch import arguments, programs
@@ -98,7 +98,7 @@ def test_missing_packages_are_said_before_anything_starts(tmp_path, monkeypatch,
     assert "not installed: pyarrow, plotly; run `make setup`" in complaint
     monkeypatch.setattr(needs.source_tree, "is_checkout", lambda: False)
     assert cli.main(["demo", "--out", str(tmp_path / "out")]) == 2
-    assert f"pip install '{needs.DISTRIBUTION}[pipeline,report]'" in capsys.readouterr().err
+    assert f"pip install '{DISTRIBUTION}[pipeline,report]'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

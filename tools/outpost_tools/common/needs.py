@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from outpost_tools import DISTRIBUTION
 from outpost_tools.common import source_tree
 from outpost_tools.common.errors import ToolError
 
-DISTRIBUTION = "outpost-mqtt"  # `outpost` on the package index is somebody else's
 # Packages by the name of their import. The keys are pyproject.toml's extras, and `boards`, which is
 # installed always.
 EXTRAS = {
