@@ -13,7 +13,7 @@ help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
 		sed -E 's/^([a-z0-9-]+):[^#]*## ?/\1\t/' | expand -t 20
 
-setup:  ## everything the tests need: .venv, MicroPython, mosquitto; without root
+setup:  ## everything the tests need: .venv, MicroPython, mosquitto, Java; without root
 	@$(PYTHON) tools/setup.py
 
 venv:
@@ -101,5 +101,5 @@ format: setup  ## ruff: put into the format, fix what can be fixed
 	@$(BIN)/ruff format .
 
 clean:  ## remove what was made in this work tree (not the interpreters in the cache)
-	rm -rf build .venv .pytest_cache .ruff_cache .hypothesis tools/cpython_stubs/*.egg-info
+	rm -rf build .venv .pytest_cache .ruff_cache .hypothesis *.egg-info tools/*.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -14,8 +14,8 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
-from cache_rules import drop_unused, say, whole
-from debian_packages import LOADERS, SUITE, PrivateApt, Unobtainable
+from outpost_tools.fetch.cache_rules import drop_unused, say, whole
+from outpost_tools.fetch.debian_packages import LOADERS, SUITE, PrivateApt, Unobtainable
 
 PACKAGES = ("gcc-arm-none-eabi", "libnewlib-arm-none-eabi", "cmake", "ninja-build")
 _RECIPE = "1"  # change it when what is kept, or how it is started, changes

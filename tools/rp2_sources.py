@@ -12,8 +12,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from cache_rules import drop_unused, say, whole
-from debian_packages import SUITE, PrivateApt, Unobtainable, unpack_packages, unpack_source
+from outpost_tools.fetch.cache_rules import drop_unused, say, whole
+from outpost_tools.fetch.debian_packages import (
+    SUITE,
+    PrivateApt,
+    Unobtainable,
+    unpack_packages,
+    unpack_source,
+)
 
 SOURCES = ("micropython", "mbedtls", "lwip")
 # packages that hold a source tree

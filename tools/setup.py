@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes everything Outpost's tests and demo need: `.venv`, MicroPython, a broker.
+"""Makes everything Outpost's tests and demo need: `.venv`, MicroPython, a broker, Java.
 
     python3 tools/setup.py            what `make test` needs; status 1 when some of it is missing
     python3 tools/setup.py --lenient  only the virtual environment is a must; the demo names its
@@ -19,14 +19,12 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 import platform
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 if sys.version_info < (3, 11):  # noqa: UP036 - run by whatever Python the machine has
@@ -38,35 +36,20 @@ if sys.version_info < (3, 11):  # noqa: UP036 - run by whatever Python the machi
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
-from cache_rules import locked, say  # noqa: E402 - the path must be set first
-from debian_packages import PrivateApt, Program, Unobtainable, obtain  # noqa: E402
-from outpost_tools.common import interpreters  # noqa: E402
-from outpost_tools.common.errors import ToolError  # noqa: E402
+from outpost_tools.common import interpreters  # noqa: E402 - the path must be set first
+from outpost_tools.fetch import programs  # noqa: E402
+from outpost_tools.fetch.cache_rules import locked, say  # noqa: E402
+from outpost_tools.fetch.debian_packages import Unobtainable  # noqa: E402
 
 VENV = REPOSITORY / ".venv"
 LOCK = REPOSITORY / "tools" / "requirements.lock"
 BUILDER = "setuptools"  # the build backend of the project and of PySpark
-JAVA_VERSION = 17  # Spark 4 runs on nothing older
-MICROPYTHON_HINT = (
-    "let this machine reach its Debian archive, or name a build of 1.25 or newer in MICROPYTHON"
-)
-MOSQUITTO_HINT = "let this machine reach its Debian archive, or install it: apt install mosquitto"
-JAVA_HINT = f"Spark needs Java {JAVA_VERSION} or newer; on Debian: apt install default-jre-headless"
 RP2_HINT = (
     "let this machine reach its Debian archive, and have git; without it the emulated chip's tests "
     "are skipped"
 )
 RP2_IMAGES = ("pico", "pico-outpost", "pico-ppp")  # of rp2_image.py: all of them
 VENV_HINT = "pip must reach its package index; on Debian python3-venv must be installed"
-MICROPYTHONS = {
-    architecture: Program(
-        f"micropython-{architecture}", "micropython", architecture, "/usr/bin/micropython"
-    )
-    for architecture in interpreters.ARCHITECTURES
-}
-MOSQUITTO = Program("mosquitto", "mosquitto", "amd64", "/usr/sbin/mosquitto")
-EMULATOR = Program("qemu-arm", "qemu-user", "amd64", "/usr/bin/qemu-arm", is_static=True)
-
 
 # --- the virtual environment ---
 
@@ -136,6 +119,12 @@ def _pip_install() -> None:
         first.flush()
         _pip("--require-hashes", "--requirement", first.name)
     _pip("--require-hashes", "--no-build-isolation", "--requirement", str(LOCK))
+    if any(VENV.glob("lib/python*/site-packages/outpost-*.dist-info")):
+        # what this project was called: its command and its modules would stay beside ours
+        python = str(VENV / "bin" / "python")
+        subprocess.run(
+            [python, "-m", "pip", "uninstall", "--quiet", "--yes", "outpost"], check=True
+        )
     _pip("--no-index", "--no-deps", "--no-build-isolation", "--editable", ".")
 
 
@@ -169,108 +158,7 @@ def ensure_rp2_image() -> str:
     return "ready"
 
 
-# --- programs from Debian ---
-
-
-class Fetcher:
-    """Gets programs into the cache; one private apt per architecture, made when first needed."""
-
-    def __init__(self, cache: Path, work: Path) -> None:
-        self._cache = cache
-        self._work = work
-        self._apts: dict[str, PrivateApt] = {}
-
-    def get(self, program: Program) -> None:
-        """Raises Unobtainable."""
-        if program.is_in(self._cache):
-            return
-        if platform.machine() not in ("x86_64", "amd64"):
-            raise Unobtainable(
-                f"the packages fetched are for x86-64 machines, this one is {platform.machine()}"
-            )
-        say(f"fetching {program.package} for {program.architecture} from Debian's archive")
-        if program.architecture not in self._apts:
-            folder = Path(tempfile.mkdtemp(dir=self._work))
-            self._apts[program.architecture] = PrivateApt(program.architecture, folder)
-        work = Path(tempfile.mkdtemp(dir=self._work))
-        size_bytes = obtain(program, self._apts[program.architecture], self._cache, work)
-        say(f"{program.name}: {size_bytes / 1e6:.1f} MB downloaded and unpacked")
-
-
-def ensure_micropython(architecture: str, fetcher: Fetcher) -> str:
-    if not interpreters.find_micropython(architecture):
-        if architecture == "armhf" and not shutil.which("qemu-arm"):
-            fetcher.get(EMULATOR)
-        fetcher.get(MICROPYTHONS[architecture])
-        interpreters.forget_probes()
-    command = interpreters.find_micropython(architecture)
-    if not command:
-        program = interpreters.cache_folder() / "bin" / MICROPYTHONS[architecture].name
-        raise Unobtainable(
-            f"{program} was unpacked but does not run: {interpreters.why_not(program)}"
-        )
-    return interpreters.describe(command)
-
-
-def ensure_mosquitto(fetcher: Fetcher) -> str:
-    if not interpreters.find_mosquitto():
-        fetcher.get(MOSQUITTO)
-    command = interpreters.find_mosquitto()
-    done = subprocess.run([*command, "-h"], capture_output=True, text=True, check=False, timeout=20)
-    first = (done.stdout + done.stderr).strip().splitlines()[:1]
-    if not first or "mosquitto version" not in first[0]:
-        raise Unobtainable(f"{command[0]} does not run: {' '.join(first)}")
-    return f"{first[0]} ({command[0]})"
-
-
-def ensure_java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else "java"
-    try:
-        done = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, check=True, timeout=60
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise Unobtainable(f"{java} does not run: {error}") from error
-    found = re.search(r'version "(\d+)', done.stderr)
-    if not found or int(found[1]) < JAVA_VERSION:
-        raise Unobtainable(f"{java} is {''.join(done.stderr.splitlines()[:1])}")
-    return done.stderr.splitlines()[0]
-
-
 # --- all of it ---
-
-
-def attempt(name: str, hint: str, action: Callable[..., str], *arguments: object) -> bool:
-    """Does one item and says how it went, with `hint` where it failed.
-
-    Returns whether it is there now.
-    """
-    try:
-        say(f"{name}: {action(*arguments)}")
-    except (Unobtainable, ToolError, OSError, subprocess.SubprocessError) as error:
-        print(f"outpost set-up: {name} is missing: {error}\n  {hint}", file=sys.stderr, flush=True)
-        return False
-    return True
-
-
-def ensure_programs(arm: bool) -> dict[str, bool]:
-    """Whether each program is there at the end."""
-    cache = interpreters.cache_folder()
-    with locked(cache / "setup.lock", str(cache)):
-        for leftover in cache.glob("unfinished-*"):  # we hold the lock: whoever made these is dead
-            shutil.rmtree(leftover, ignore_errors=True)
-        with tempfile.TemporaryDirectory(prefix="unfinished-", dir=cache) as work:
-            fetcher = Fetcher(cache, Path(work))
-            wanted = interpreters.ARCHITECTURES if arm else interpreters.REQUIRED_ARCHITECTURES
-            there = {
-                name: attempt(
-                    f"MicroPython {name}", MICROPYTHON_HINT, ensure_micropython, name, fetcher
-                )
-                for name in wanted
-            }
-            there["mosquitto"] = attempt("mosquitto", MOSQUITTO_HINT, ensure_mosquitto, fetcher)
-    return there
 
 
 def main() -> int:
@@ -287,11 +175,11 @@ def main() -> int:
         "--rp2", action="store_true", help="build MicroPython for the emulated RP2040 too"
     )
     arguments = parser.parse_args()
-    there = ensure_programs(arguments.arm)
-    there["java"] = attempt("Java", JAVA_HINT, ensure_java)
-    there["venv"] = attempt(".venv", VENV_HINT, ensure_venv)
+    wanted = interpreters.ARCHITECTURES if arguments.arm else interpreters.REQUIRED_ARCHITECTURES
+    there = programs.ensure(tuple(programs.KINDS), wanted)
+    there["venv"] = programs.attempt(".venv", VENV_HINT, ensure_venv)
     if arguments.rp2 and there["venv"]:
-        there["rp2"] = attempt("MicroPython for the RP2040", RP2_HINT, ensure_rp2_image)
+        there["rp2"] = programs.attempt("MicroPython for the RP2040", RP2_HINT, ensure_rp2_image)
     required = {"venv", "rp2"} & set(there) if arguments.lenient else set(there) - {"armhf"}
     missing = sorted(name for name in required if not there[name])
     if missing:

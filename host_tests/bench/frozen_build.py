@@ -23,9 +23,9 @@ import paths
 
 sys.path.extend(paths.ALL)
 
-from debian_packages import PrivateApt, Unobtainable, unpack_source
 from outpost_tools.common import interpreters
 from outpost_tools.device import firmware_build
+from outpost_tools.fetch.debian_packages import PrivateApt, Unobtainable, unpack_source
 
 _NEEDS = ("gcc", "make", "git")
 _LIBRARIES = ("libc6-dev", "libgcc-14-dev")

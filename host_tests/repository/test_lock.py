@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 import lock
 import setup
-from debian_packages import Unobtainable
+from outpost_tools.fetch.debian_packages import Unobtainable
 from paths import REPOSITORY
 
 TEXT = lock.LOCK.read_text(encoding="utf-8")
@@ -39,9 +39,9 @@ def pinned():
     lists = [
         content["build-system"]["requires"],
         project["dependencies"],
-        *project["optional-dependencies"].values(),
+        *(project["optional-dependencies"][extra] for extra in lock.EXTRAS),
     ]
-    assert set(project["optional-dependencies"]) == set(lock.EXTRAS)
+    assert set(project["optional-dependencies"]) == {*lock.EXTRAS, *lock.NOT_LOCKED}
     return [Requirement(text) for one in lists for text in one]
 
 

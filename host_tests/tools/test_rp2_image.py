@@ -18,8 +18,8 @@ import pytest
 
 import arm_toolchain
 import rp2_image
-from cache_rules import drop_unused, whole
-from debian_packages import LOADERS, Unobtainable, unpack_source
+from outpost_tools.fetch.cache_rules import drop_unused, whole
+from outpost_tools.fetch.debian_packages import LOADERS, Unobtainable, unpack_source
 
 PROGRAM = Path(rp2_image.__file__)
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
+from outpost_tools import DISTRIBUTION
 from outpost_tools.common.errors import ToolError
 
 SUBCOMMANDS = {  # in the order of the list: name and module
@@ -33,6 +34,7 @@ SUBCOMMANDS = {  # in the order of the list: name and module
     "mq": "mq.arguments",
     "build": "device.arguments.build",
     "demo": "demo.arguments",
+    "fetch": "fetch.arguments",
 }
 
 _DESCRIPTION = "Telemetry from MicroPython boards through flash, MQTT and Spark into a report."
@@ -60,7 +62,7 @@ class _Columns(argparse.RawDescriptionHelpFormatter):
 
 def _version() -> str:
     try:
-        return version("outpost")
+        return version(DISTRIBUTION)
     except PackageNotFoundError:  # run from the source tree without having been installed
         return "unknown"
 

@@ -13,6 +13,8 @@ import sys
 import time
 from pathlib import Path
 
+from outpost_tools.common import java
+
 START_S = 120
 
 
@@ -81,7 +83,7 @@ class Cluster:
 
         log = self._folder / f"{name}.log"
         environment = {key: value for key, value in os.environ.items() if key != "SPARK_HOME"}
-        environment |= {
+        environment |= java.environment() | {
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_NO_DAEMONIZE": "1",

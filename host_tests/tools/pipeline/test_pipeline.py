@@ -11,16 +11,17 @@ import pytest
 
 from ground_truth import SEED, START_MS, WEEK_MS, Board, Log, assert_exact, payload
 from message_samples import CBOR
+from outpost_tools.common import java
 from outpost_tools.common.errors import ToolError
 
 try:
     from outpost_tools.pipeline import job, session, tables
 
-    session.check_java()
+    java.environment()
 except (ImportError, ToolError) as problem:
     if os.environ.get("CI") == "true":
         raise
-    pytest.skip(f"missing: PySpark and Java 17: {problem}", allow_module_level=True)
+    pytest.skip(f"missing: PySpark and Java: {problem}", allow_module_level=True)
 
 from pipeline_features import *  # noqa: F403  more tests, here because they share the one session
 

@@ -12,17 +12,18 @@ from pathlib import Path
 import pytest
 
 from ground_truth import SEED, START_MS, Board, Log, assert_exact
+from outpost_tools.common import java
 from outpost_tools.common.errors import ToolError
 
 try:
-    from outpost_tools.pipeline import session, tables
+    from outpost_tools.pipeline import tables
     from pipeline_cluster import Cluster
 
-    session.check_java()
+    java.environment()
 except (ImportError, ToolError) as problem:
     if os.environ.get("CI") == "true":
         raise
-    pytest.skip(f"missing: PySpark and Java 17: {problem}", allow_module_level=True)
+    pytest.skip(f"missing: PySpark and Java: {problem}", allow_module_level=True)
 
 pytestmark = [
     pytest.mark.skipif(

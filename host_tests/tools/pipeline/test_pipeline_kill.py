@@ -21,18 +21,19 @@ from pathlib import Path
 import pytest
 
 from ground_truth import SEED, START_MS, Board, Log, assert_exact
+from outpost_tools.common import java
 from outpost_tools.common.errors import ToolError
 
 try:
     import pandas
 
-    from outpost_tools.pipeline import compact, consumed, session, tables
+    from outpost_tools.pipeline import compact, consumed, tables
 
-    session.check_java()
+    java.environment()
 except (ImportError, ToolError) as problem:
     if os.environ.get("CI") == "true":
         raise
-    pytest.skip(f"missing: PySpark and Java 17: {problem}", allow_module_level=True)
+    pytest.skip(f"missing: PySpark and Java: {problem}", allow_module_level=True)
 
 pytestmark = pytest.mark.timeout(900)  # two starts of Spark, on a busy machine minutes
 KILLS = int(os.environ.get("OUTPOST_PIPELINE_KILLS", "0"))
@@ -333,7 +334,7 @@ def test_log_directory_without_segments_is_named(tmp_path):
 def test_missing_java_is_one_line_that_says_what_to_install(tmp_path, one_segment):
     answer = command("--log", one_segment, "--tables", tmp_path / "tables", JAVA_HOME=str(tmp_path))
     assert answer.returncode == 2
-    assert "no Java found" in answer.stderr and "openjdk-17" in answer.stderr
+    assert "no Java found" in answer.stderr and "outpost fetch java" in answer.stderr
     assert "Traceback" not in answer.stderr
 
 

@@ -10,5 +10,7 @@ mqtt_connection.py  an MQTT connection that acknowledges on request
 broker.py           a broker on loopback, with mosquitto.conf
 children.py         child processes that do not outlive us, signals, free ports
 interpreters.py     MicroPython and mosquitto on this machine
-source_tree.py      where this repository is
+java.py             which Java runs Spark
+needs.py            other people's packages: what is missing, and the line that installs it
+source_tree.py      where firmware, boards and pages are
 """

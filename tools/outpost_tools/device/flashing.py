@@ -10,13 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from outpost import status
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.firmware import settings_module, status_numbers
 from outpost_tools.device import install, inventory, kinds, payload, plan, selftest
 from outpost_tools.device.connection import Board, Show, connected
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.settings_file import Settings
-from station import settings as firmware_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,7 @@ def _blocks_to_pin(job: Job, board: Board, found: inventory.Inventory) -> int:
     if job.settings:
         return job.settings.full["outbox_blocks"]
     try:
-        return firmware_settings.check(json.loads(install.read_text(board, plan.SETTINGS)))[
+        return settings_module().check(json.loads(install.read_text(board, plan.SETTINGS)))[
             "outbox_blocks"
         ]
     except ValueError:  # none, or bad ones: the board says so later
@@ -228,7 +227,7 @@ def _about(outbox: selftest.Outbox, job: Job, board: Board, found: inventory.Inv
     where = "in its place"
     if inventory.take(board, [inventory.OUTBOX_MAP], ()).is_pinned:
         where = "pinned before, left as they were" if found.is_pinned else "pinned now"
-    held = "empty" if outbox.status == status.BLANK else f"{outbox.held} messages held"
+    held = "empty" if outbox.status == status_numbers().BLANK else f"{outbox.held} messages held"
     text = f"{outbox.blocks} blocks, {where}; {held}"
     asked = job.settings.full["outbox_blocks"] if job.settings else outbox.blocks
     return text if asked == outbox.blocks else f"{text} (the settings ask for {asked}: not changed)"

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from outpost import __version__
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.firmware import firmware_version
 from outpost_tools.device import install, kinds, live_run, plan, selftest
 from outpost_tools.device.connection import Board, connected
 from outpost_tools.device.console import printable
@@ -150,12 +150,16 @@ def _board(job: Job, board: Board, facts: kinds.Facts) -> Check:
         "machine": facts.machine,
         "architecture": facts.architecture,
         "outpost": installed,
-        "tool": __version__,
+        "tool": firmware_version(),
     }
     text = f"{job.kind.name}, {facts}, .mpy for {facts.architecture}, Outpost {installed}"
-    if installed != __version__:
+    ours = firmware_version()
+    if installed != ours:
         return Check(
-            "board", FAIL, f"{text}; this tool is {__version__}: flash the board first", figures
+            "board",
+            FAIL,
+            f"{text}; this tool is {ours}: flash the board first",
+            figures,
         )
     return Check("board", PASS, text, figures)
 

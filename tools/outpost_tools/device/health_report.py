@@ -11,8 +11,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from outpost import __version__
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.firmware import firmware_version
 from outpost_tools.device import health
 from outpost_tools.device.health import FAIL, Check, Job
 
@@ -75,12 +75,12 @@ def write(report: Path, checks: list[Check]) -> tuple[Path, Path]:
     when = datetime.now(UTC).replace(microsecond=0).isoformat()
     content = {
         "format": FORMAT,
-        "outpost": __version__,
+        "outpost": firmware_version(),
         "when": when,
         "result": verdict(checks),
         "checks": [asdict(one) for one in checks],
     }
-    head = f"outpost selftest {__version__}, {when}: {verdict(checks)}"
+    head = f"outpost selftest {firmware_version()}, {when}: {verdict(checks)}"
     try:
         as_json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         as_text.write_text("\n".join([head, "", *map(row, checks), ""]), encoding="utf-8")

@@ -14,8 +14,8 @@ import json
 import re
 from dataclasses import dataclass, field
 
-from outpost import __version__
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.firmware import firmware_version
 from outpost_tools.device.inventory import (
     PACKAGE,
     SECRETS,
@@ -185,7 +185,7 @@ def add_record(
         present = [] if path in plan.aside else [inventory.hashes.get(path, "")]
         files[path] = sorted({digest(wanted[path]), *present} - {""})
     modules = sorted({*filter(_is_shared, wanted), *(former.modules & inventory.hashes.keys())})
-    facts = {"board": name, "version": __version__, "files": files, "modules": modules}
+    facts = {"board": name, "version": firmware_version(), "files": files, "modules": modules}
     record = json.dumps(facts, sort_keys=True).encode()
     if inventory.hashes.get(RECORD) != digest(record):
         plan.copy[RECORD] = record

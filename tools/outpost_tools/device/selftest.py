@@ -14,18 +14,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from outpost import status
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.firmware import status_numbers
 from outpost_tools.device import flash_time
 from outpost_tools.device.connection import Board
 
 LINK_S = 60.0
 _MESSAGES = 8
-_NAMES = {
-    value: name
-    for name, value in vars(status).items()
-    if name.isupper() and isinstance(value, int) and value < 0
-}
 _STEP = re.compile(r"pinning (\d+) of (\d+)")  # boards/support/pinning.py prints it
 ShowSteps = Callable[[int, int], None]
 _HINTS = {
@@ -235,7 +230,7 @@ def outbox(
     if isinstance(found, str):
         return found
     result, blocks, held, boot = map(int, found[:4])
-    if result not in (status.OK, status.BLANK):
+    if result not in (status_numbers().OK, status_numbers().BLANK):
         return f"cannot be mounted: {name_of(result)}; nothing was changed"
     return Outbox(result, blocks, held, boot, found[4])
 
@@ -279,7 +274,8 @@ def link(board: Board, limit_s: float = LINK_S) -> tuple[bool, str]:
 def name_of(number: int) -> str:
     """A status of the firmware; an error number of the port (those of POSIX); or one of mbedTLS's,
     which are below -256."""
-    name = _NAMES.get(number) or errno.errorcode.get(number, "error")
+    names = {value: name for name, value in vars(status_numbers()).items() if value < 0}
+    name = names.get(number) or errno.errorcode.get(number, "error")
     return f"{name} ({number})"
 
 

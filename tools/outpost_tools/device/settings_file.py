@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.firmware import settings_module
 from outpost_tools.device import certificates
 from outpost_tools.device.inventory import SECRETS
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.plan import SETTINGS
-from station import settings as firmware_settings
 
 SECRET_KEYS = ("password", "wifi_password")
 _MOST_TOPIC_BYTES = 255  # the outbox has a byte for it
@@ -108,8 +108,8 @@ def load(path: Path, kind: Kind | None = None) -> Settings:
 def check(given: dict[str, Any], name: str, folder: Path, kind: Kind | None) -> Settings:
     """name: of the file, for messages. folder: where file names begin. Raises ToolError."""
     try:
-        full = firmware_settings.check(given, name)
-    except firmware_settings.SettingsError as error:
+        full = settings_module().check(given, name)
+    except settings_module().SettingsError as error:
         raise ToolError(str(error)) from None
     for key, fault in _faults(full, kind):
         if fault:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import binascii
 import contextlib
-import importlib.util
 import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
 
+from outpost_tools.common import needs
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device import console
 from outpost_tools.outbox.layout import BLOCK_BYTES
@@ -77,8 +77,7 @@ def read_outbox(
     show: Callable[[int, int], None] = lambda done, total: None,
 ) -> bytes:
     """The bytes of the region. `show` is called with (blocks so far, blocks). Raises ToolError."""
-    if importlib.util.find_spec("mpremote") is None:
-        raise ToolError("--live needs mpremote: run make setup")
+    needs.check("boards")
     with console.connected(port, answer_s) as board:
         output = board.run(_SCRIPT)
         _check_found(port, b"\n".join(output))

@@ -12,9 +12,7 @@ import atexit
 import contextlib
 import fcntl
 import os
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,38 +21,23 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from outpost_tools.common import java
 from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline.source import OutpostSource
 
-JAVA_MINIMUM = 17
 LOCK_WAIT_S = 60
-_INSTALL = "install Java 17 (Debian: apt install openjdk-17-jre-headless) or point JAVA_HOME at it"
 
 
 class SetupError(ToolError):
     """The machine or the directory is not fit to run; str() says what to do."""
 
 
-def check_java() -> None:
-    """Raises SetupError when there is no Java, or one that Spark 4 cannot use."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if not java or not Path(java).exists():
-        raise SetupError(f"no Java found{f' in JAVA_HOME={home}' if home else ''}: {_INSTALL}")
-    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "(\d+)', answer)
-    if not found or int(found[1]) < JAVA_MINIMUM:
-        raise SetupError(
-            f"{java} is Java {found[1] if found else '?'}, Spark needs {JAVA_MINIMUM}: {_INSTALL}"
-        )
-
-
 def start(master: str, log_file: Path, *, shuffle_partitions: int = 2) -> SparkSession:
     """The session; its noise goes to `log_file`, which stays locked while it lives.
 
-    Raises SetupError.
+    Raises ToolError without a Java, SetupError.
     """
-    check_java()
+    os.environ.update(java.environment())
     os.environ["PYSPARK_PYTHON"] = sys.executable  # else `python3` on PATH, which may lack pyarrow
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ.pop("SPARK_HOME", None)

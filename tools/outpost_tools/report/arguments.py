@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from outpost_tools.common.command_line import add_command
-from outpost_tools.common.errors import ToolError
 
 SUMMARY = "write one self-contained HTML page about the tables"
 _DESCRIPTION = """\
@@ -42,12 +41,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0. Raises ToolError when tables or events cannot be read."""
-    try:
-        from outpost_tools.report import data, page
-    except ImportError as error:
-        raise ToolError(
-            f"{error.name} is missing; install it by: pip install 'outpost[pipeline]'"
-        ) from None
+    from outpost_tools.common import needs
+
+    needs.check("report")
+    from outpost_tools.report import data, page
+
     content = page.render(data.load(args.tables, args.events), args.title)
     page.write(args.out, content)
     print(f"report: {args.out} ({len(content) / 1e6:.1f} MB)", file=sys.stderr)

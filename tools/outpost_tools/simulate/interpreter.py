@@ -26,7 +26,10 @@ def choose() -> tuple[list[str], str]:
             return command, interpreters.describe(command)
     # -S: a board has no site-packages, and starts in half the time.
     command = [sys.executable, "-S"]
-    return command, f"{interpreters.describe(command)} (no MicroPython here; run `make setup`)"
+    return (
+        command,
+        f"{interpreters.describe(command)} (no MicroPython here; run `outpost fetch micropython`)",
+    )
 
 
 def environment(root: Path) -> dict[str, str]:

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if args.board:
         texts |= firmware_build.board_sources(root / "boards" / args.board)
     for architecture in architectures:
-        folder = args.out or root / "build" / "firmware" / architecture
+        folder = args.out or Path("build", "firmware", architecture)
         built = firmware_build.compile_all(texts, architecture)
         print(firmware_build.table(texts, built, architecture))
         if args.board:

@@ -23,7 +23,7 @@ examples:
   outpost mq bridge --segments build/log/collector-1 --lines from-log.jsonl --seq-num
   outpost mq check publish.jsonl
 
-with IBM's client and `pip install ibmmq==2.1.2`:
+with IBM's client and `pip install 'outpost-mqtt[mq]'`:
   outpost mq bridge --broker 127.0.0.1:1883 --put QM1 --channel DEV.APP.SVRCONN \\
                     --connection 'localhost(1414)' --until-idle 2
 """

@@ -7,6 +7,7 @@ import importlib
 from pathlib import Path
 from types import ModuleType
 
+from outpost_tools.common import needs
 from outpost_tools.common.errors import ToolError
 
 
@@ -22,13 +23,8 @@ def add_tables(parser: argparse.ArgumentParser) -> None:
 
 def load(name: str) -> ModuleType:
     """A module of the pipeline. Raises ToolError when its packages are not installed."""
-    try:
-        return importlib.import_module(f"outpost_tools.pipeline.{name}")
-    except ImportError as error:
-        raise ToolError(
-            f"{error.name} is missing; install the pipeline's packages: pip install "
-            "'outpost[pipeline]'"
-        ) from None
+    needs.check("pipeline")
+    return importlib.import_module(f"outpost_tools.pipeline.{name}")
 
 
 def check_log(log: Path) -> None:

@@ -56,4 +56,7 @@ def run(args: argparse.Namespace) -> int:
     """0, or 1 when Spark failed. Raises ToolError when input or machine is unfit."""
     if args.window <= 0 or args.shuffle_partitions < 1 or args.interval <= 0:
         raise ToolError("--window, --interval and --shuffle-partitions must be above 0")
+    from outpost_tools.common import java
+
+    java.environment()  # what is missing is said at once, not after Spark's libraries
     return options.load("rounds").run(args)

@@ -41,6 +41,7 @@ class Program:
     architecture: str
     path: str
     is_static: bool = False  # needs no loader and no libraries, so only the program itself is kept
+    options: tuple[str, ...] = ()  # its first arguments
 
     @property
     def folder(self) -> str:
@@ -61,10 +62,8 @@ class Program:
         else:
             loader = LOADERS[self.architecture]
             libraries = f"$root/usr/lib/{Path(loader).parent}"
-            lines += [
-                f'exec "$root/usr/lib/{loader}" --library-path "{libraries}" "$root{self.path}" '
-                '"$@"'
-            ]
+            start = f'exec "$root/usr/lib/{loader}" --library-path "{libraries}"'
+            lines += [" ".join((start, f'"$root{self.path}"', *self.options, '"$@"'))]
         return "\n".join(lines) + "\n"
 
     def is_in(self, cache: Path) -> bool:
@@ -224,9 +223,10 @@ def apply_patch(patch: Path, source: Path) -> None:
 
 
 def unpack_packages(packages: list[Path], root: Path) -> None:
-    """Unpacks packages over each other, without their documentation."""
+    """Unpacks packages over each other, without their documentation; links stay inside `root`."""
     for package in packages:
         _run(["dpkg-deb", "-x", str(package), str(root)])
+    _make_links_relative(root)
     if not (root / "lib").exists():
         (root / "lib").symlink_to("usr/lib")  # qemu looks for the loader by its old path
     for bulk in (
@@ -237,6 +237,15 @@ def unpack_packages(packages: list[Path], root: Path) -> None:
         "usr/share/i18n",
     ):
         shutil.rmtree(root / bulk, ignore_errors=True)
+
+
+def _make_links_relative(root: Path) -> None:
+    """A link to /etc/java-21-openjdk/... would lead to the machine's own /etc."""
+    for folder, folders, files in os.walk(root):
+        for path in (Path(folder, name) for name in folders + files):
+            if path.is_symlink() and (target := os.readlink(path)).startswith("/"):
+                path.unlink()
+                path.symlink_to(os.path.relpath(f"{root}{target}", folder))
 
 
 def _keep_only(path: str, work: Path) -> None:

@@ -1,0 +1,246 @@
+# cpython-only: builds and installs the desktop tools
+"""What `pip install` brings: the whole command, in one package, from any folder.
+
+Built offline by the build backend of .venv, from the files that git knows, and installed into an
+empty environment that sees the other packages of .venv but not this one. PACKAGE_DEMO=1 runs the
+demo from there, too.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from flash_rig import SETTINGS, Rig
+from outpost_tools import DISTRIBUTION
+from outpost_tools.common import children, needs
+from outpost_tools.common.broker import ANY_USER, Broker
+from paths import REPOSITORY, RIGS
+from real_broker import need_mosquitto, wait_for
+
+TREE = "outpost_tools/tree/"
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+# In the repository, and not in the package: what works on the repository itself.
+NOT_SHIPPED = re.compile(
+    r"(\.|host_tests/|Makefile|pyproject\.toml|tools/(rp2_recipe/|[^/]+\.(py|lock)$))"
+)
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+OFFLINE = ["--no-index", "--no-deps", "--no-build-isolation"]
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def tracked() -> list[str]:
+    """The files of the repository, those not yet committed too."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True)
+    return [name for name in done.stdout.splitlines() if (REPOSITORY / name).is_file()]
+
+
+def place(name: str) -> str:
+    """Where a file of the repository is in the wheel."""
+    is_code = name.startswith("tools/outpost_tools/") and not name.endswith(".md")
+    return name.removeprefix("tools/") if is_code else TREE + name
+
+
+def run(command: list[object], folder: Path, **more: str) -> subprocess.CompletedProcess:
+    """As somebody does who knows nothing of this repository."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        [*map(str, command)], cwd=folder, env=kept | more, capture_output=True, text=True,
+        check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def done(command: list[object], folder: Path, **more: str) -> str:
+    finished = run(command, folder, **more)
+    assert finished.returncode == 0, f"{command}: {finished.stdout}{finished.stderr}"
+    return finished.stdout
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory) -> Path:
+    """A clean copy of the repository: a build in the work tree would leave its files there, and
+    take in what an earlier one left."""
+    folder = tmp_path_factory.mktemp("source")
+    for name in tracked():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / name, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def archive(source, tmp_path_factory) -> Path:
+    """The source archive."""
+    folder = tmp_path_factory.mktemp("archive")
+    code = "import sys, setuptools.build_meta as backend; backend.build_sdist(sys.argv[1])"
+    done([sys.executable, "-c", code, folder], source)
+    return next(folder.glob("*.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def wheel(source, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    done([*PIP, "wheel", *OFFLINE, "--wheel-dir", folder, "."], source)
+    return next(folder.glob("*.whl"))
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as file:
+        return {name: file.read(name) for name in file.namelist() if not name.endswith("/")}
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Path:
+    """The command `outpost` of an environment of its own."""
+    folder = tmp_path_factory.mktemp("environment")
+    done([sys.executable, "-m", "venv", "--without-pip", folder], folder)
+    python = folder / "bin" / "python"
+    done([*PIP, "--python", python, "install", "--no-index", "--no-deps", wheel], folder)
+    # The other packages, without what .venv itself adds to its path: the repository.
+    packages = Path(sysconfig.get_paths(vars={"base": str(folder)})["purelib"])
+    (packages / "others.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    return folder / "bin" / "outpost"
+
+
+# --- What is in it ---
+
+
+def test_the_list_of_packages_is_complete():
+    tools = REPOSITORY / "tools"
+    found = {
+        ".".join(path.parent.relative_to(tools).parts)
+        for path in (tools / "outpost_tools").rglob("__init__.py")
+    }
+    assert {*found, "outpost_tools.tree"} == set(PROJECT["tool"]["setuptools"]["packages"])
+
+
+def test_the_wheel_holds_the_repository_without_what_works_on_it(wheel):
+    wanted = {place(name): name for name in tracked() if not NOT_SHIPPED.match(name)}
+    found = {name: data for name, data in contents(wheel).items() if ".dist-info/" not in name}
+    assert sorted(set(wanted) - set(found)) == [], "missing in the wheel"
+    assert sorted(set(found) - set(wanted)) == [], "in the wheel, and should not be"
+    assert [name for name in found if found[name] != (REPOSITORY / wanted[name]).read_bytes()] == []
+    assert f"{TREE}firmware/main.py" in found and f"{TREE}boards/RPI_PICO_W/board.py" in found
+
+
+def test_the_wheel_takes_one_name_at_top_level(wheel):
+    assert {name.split("/")[0] for name in contents(wheel) if ".dist-info/" not in name} == {
+        "outpost_tools"
+    }
+    assert not [name for name in contents(wheel) if "__pycache__" in name or "host_tests" in name]
+
+
+def test_the_source_archive_builds_the_same_wheel(archive, wheel, tmp_path):
+    with tarfile.open(archive) as file:
+        assert not [name for name in file.getnames() if "host_tests" in name]
+    done([*PIP, "wheel", *OFFLINE, "--wheel-dir", tmp_path, archive], tmp_path)
+    assert contents(next(tmp_path.glob("*.whl"))) == contents(wheel)
+
+
+def test_links_between_the_pages_lead_somewhere_in_the_package_too(wheel):
+    """But for those to the tests, which are not in it."""
+    files = set(contents(wheel))
+    folders = {str(parent) for name in files for parent in Path(name).parents}
+    for name in (name for name in files if name.startswith(TREE) and name.endswith(".md")):
+        page = name.removeprefix(TREE)
+        for link in re.findall(r"\]\(([^)#]+)[^)]*\)", (REPOSITORY / page).read_text()):
+            target = os.path.normpath(f"{Path(page).parent}/{link}")
+            if not link.startswith("http") and not NOT_SHIPPED.match(f"{target}/"):
+                assert place(target) in files | folders or TREE + target in folders, (
+                    f"{page}: {link}"
+                )
+
+
+def test_each_hint_names_an_extra_that_is_there():
+    extras = PROJECT["project"]["optional-dependencies"]
+    named = {extra: needs.EXTRAS[extra] for extra in needs.EXTRAS if extra != "boards"}
+    for extra, modules in named.items():
+        listed = {re.split(r"[=<>]", text)[0] for text in extras[extra]}
+        assert set(modules) <= listed, f"{extra}: {modules}"
+    assert PROJECT["project"]["name"] == DISTRIBUTION
+
+
+def test_no_hint_names_somebody_elses_package():
+    """`outpost` on the package index is an application proxy."""
+    texts = [REPOSITORY / name for name in tracked() if name.endswith((".py", ".md", ".toml"))]
+    wrong = re.compile(r"pip(x| install| download)[^\n]*\boutpost(?!-mqtt|_|\.)['\"\[ `]")
+    found = [path for path in texts if wrong.search(path.read_text(encoding="utf-8"))]
+    assert found == [Path(__file__).resolve()] or found == []
+
+
+def test_the_tools_import_nothing_of_the_firmware():
+    """Its packages are on no path of theirs: an installed `outpost` may be somebody else's."""
+    pattern = re.compile(r"^(from|import) (outpost|station|support|board|micropython)\b", re.M)
+    for path in (REPOSITORY / "tools" / "outpost_tools").rglob("*.py"):
+        # programs for boards are text in quotes
+        code = re.sub(r'"""(.|\n)*?"""', "", path.read_text(encoding="utf-8"))
+        assert not pattern.search(code), path
+
+
+# --- Installed, from another folder ---
+
+
+@pytest.mark.parametrize("name", ["micropython", "machine", "board", "outpost", "station", "lib"])
+def test_nothing_else_becomes_importable(installed, tmp_path, name):
+    python = installed.parent / "python"
+    finished = run([python, "-c", f"import {name}"], tmp_path)
+    assert "ModuleNotFoundError" in finished.stderr
+
+
+def test_the_command_runs_outside_the_repository(installed, tmp_path):
+    assert "simulate" in done([installed, "--help"], tmp_path)
+    assert done([installed, "--version"], tmp_path).split()[0] == "outpost"
+    assert "broker_host" in done([installed, "provision", "--example"], tmp_path)
+    done([installed, "build", "--arch", "armv6m", "--board", "RPI_PICO_W"], tmp_path)
+    built = tmp_path / "build" / "firmware" / "armv6m"
+    assert {path.name for path in built.iterdir()} >= {"main.py", "board.mpy", "outpost", "support"}
+
+
+def test_a_board_is_flashed(installed, tmp_path):
+    settings = tmp_path / "settings.toml"
+    values = SETTINGS | {"outbox_blocks": 16}
+    settings.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items()))
+    with Rig(tmp_path / "rig", tmp_path) as rig:
+        words = ["--board", RIGS / "rig_board", "--port", rig.port, "--settings", settings]
+        said = done([installed, "flash", *words, "--no-link"], tmp_path)
+        assert "16 blocks, pinned now; empty" in said, said
+        assert {"/main.py", "/board.mpy", "/outpost/client.mpy"} <= rig.hashes().keys()
+
+
+def test_boards_publish_and_the_collector_keeps_it(installed, tmp_path):
+    need_mosquitto()
+    with Broker("mosquitto", tmp_path / "broker") as broker:
+        address = f"127.0.0.1:{broker.port}"
+        words = ["--broker", address, "--log", tmp_path / "log", "--id", "c1", "--user", ANY_USER]
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        log = tmp_path / "collector.log"
+        collector = children.start(
+            [str(installed), "collect", *map(str, words)], log=log, cwd=tmp_path, env=environment
+        )
+        try:
+            wait_for(lambda: "subscribed to" in children.tail(log), "the collector subscribes")
+            words = ["--boards", 1, "--broker", address, "--seconds", 2, "--out", tmp_path / "out"]
+            done([installed, "simulate", *words, "--user", ANY_USER], tmp_path)
+        finally:
+            status = children.stop(collector)
+        assert status == 0, children.tail(log)
+    assert (tmp_path / "out" / "board-1" / "journal.txt").read_text().count("\n") > 2
+    assert sum(path.stat().st_size for path in (tmp_path / "log").rglob("*.seg")) > 0
+
+
+@pytest.mark.skipif(
+    not os.environ.get("PACKAGE_DEMO"), reason="optional: PACKAGE_DEMO=1, 2 minutes"
+)
+def test_the_demo_runs(installed, tmp_path):
+    assert "EXACT" in done([installed, "demo"], tmp_path)
+    assert (tmp_path / "build" / "demo" / "report.html").exists()

@@ -1,0 +1,55 @@
+"""What the desktop takes from the firmware's own sources, so that neither states it twice: status
+numbers, the version, the check of settings.
+
+Nothing becomes importable by this: the firmware's packages (`outpost`, `station`) and its
+`micropython` stay off the path of the tools, where such names are somebody else's.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.util
+from types import ModuleType, SimpleNamespace
+
+from outpost_tools.common import source_tree
+
+
+def firmware_version() -> str:
+    return constants("outpost/__init__.py").__version__
+
+
+def status_numbers() -> SimpleNamespace:
+    return constants("outpost/status.py")
+
+
+@functools.cache
+def settings_module() -> ModuleType:
+    """The firmware's own check of settings: `check(given, name)`, which raises SettingsError."""
+    return _module("station/settings.py")
+
+
+@functools.cache
+def constants(path: str) -> SimpleNamespace:
+    """The plain values that a module of firmware/ names: `OK = const(0)`, `VERSION = "1"`."""
+    tree = ast.parse((source_tree.repository() / "firmware" / path).read_text(encoding="utf-8"))
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            value = node.value
+            if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "const":
+                value = value.args[0]
+            try:
+                found[node.targets[0].id] = ast.literal_eval(value)
+            except ValueError:  # computed: not for us
+                continue
+    return SimpleNamespace(**found)
+
+
+def _module(path: str) -> ModuleType:
+    """A module of firmware/ that imports no other of it, under a name of its own."""
+    file = source_tree.repository() / "firmware" / path
+    spec = importlib.util.spec_from_file_location(f"_firmware_{file.stem}", file)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made

@@ -1,0 +1,167 @@
+"""Which programs are brought when the machine lacks them, and how each shows that it runs.
+
+Knows packages and commands; how a package is unpacked and started is debian_packages.py's.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from outpost_tools.common import interpreters, java
+from outpost_tools.common.errors import ToolError
+from outpost_tools.fetch.cache_rules import locked, say
+from outpost_tools.fetch.debian_packages import PrivateApt, Program, Unobtainable, obtain
+
+_ARCHIVE = "let this machine reach its Debian archive, or"
+MICROPYTHON_HINT = f"{_ARCHIVE} name a build of 1.25 or newer in MICROPYTHON"
+MOSQUITTO_HINT = f"{_ARCHIVE} install it: apt install mosquitto"
+JAVA_HINT = (
+    f"Spark needs Java {java.OLDEST} or newer; {_ARCHIVE} install it: apt install "
+    "default-jre-headless"
+)
+MICROPYTHONS = {
+    architecture: Program(
+        f"micropython-{architecture}", "micropython", architecture, "/usr/bin/micropython"
+    )
+    for architecture in interpreters.ARCHITECTURES
+}
+MOSQUITTO = Program("mosquitto", "mosquitto", "amd64", "/usr/sbin/mosquitto")
+EMULATOR = Program("qemu-arm", "qemu-user", "amd64", "/usr/bin/qemu-arm", is_static=True)
+# 21, because this suite of Debian has no 17; Spark 4 runs on either.
+JAVA = Program(
+    "java",
+    "openjdk-21-jre-headless",
+    "amd64",
+    "/usr/lib/jvm/java-21-openjdk-amd64/bin/java",
+    # Else it starts Spark's Python workers through a helper program of its own, which the machine's
+    # loader starts: on a machine with an older C library that ends at once.
+    options=("-Djdk.lang.Process.launchMechanism=VFORK",),
+)
+
+
+class Fetcher:
+    """Gets programs into the cache; one private apt per architecture, made when first needed.
+
+    private: also those that the machine has.
+    """
+
+    def __init__(self, cache: Path, work: Path, private: bool = False) -> None:
+        self.private = private
+        self._cache = cache
+        self._work = work
+        self._apts: dict[str, PrivateApt] = {}
+
+    def get(self, program: Program) -> None:
+        """Raises Unobtainable."""
+        if program.is_in(self._cache):
+            return
+        if platform.machine() not in ("x86_64", "amd64"):
+            raise Unobtainable(
+                f"the packages fetched are for x86-64 machines, this one is {platform.machine()}"
+            )
+        say(f"asking Debian's archive for {program.package} for {program.architecture}")
+        if program.architecture not in self._apts:
+            folder = Path(tempfile.mkdtemp(dir=self._work))
+            self._apts[program.architecture] = PrivateApt(program.architecture, folder)
+        apt = self._apts[program.architecture]
+        say(f"fetching {program.package}: {apt.fetch_bytes(program.package) / 1e6:.1f} MB")
+        obtain(program, apt, self._cache, Path(tempfile.mkdtemp(dir=self._work)))
+
+
+def ensure_micropython(architecture: str, fetcher: Fetcher) -> str:
+    """What it is. Raises Unobtainable."""
+    if fetcher.private or not interpreters.find_micropython(architecture):
+        if architecture == "armhf" and not shutil.which("qemu-arm"):
+            fetcher.get(EMULATOR)
+        fetcher.get(MICROPYTHONS[architecture])
+        interpreters.forget_probes()
+    command = interpreters.find_micropython(architecture)
+    if not command:
+        program = interpreters.cache_folder() / "bin" / MICROPYTHONS[architecture].name
+        raise Unobtainable(
+            f"{program} was unpacked but does not run: {interpreters.why_not(program)}"
+        )
+    return interpreters.describe(command)
+
+
+def ensure_mosquitto(fetcher: Fetcher) -> str:
+    """What it is. Raises Unobtainable."""
+    if fetcher.private or not interpreters.find_mosquitto():
+        fetcher.get(MOSQUITTO)
+    command = interpreters.find_mosquitto()
+    done = subprocess.run([*command, "-h"], capture_output=True, text=True, check=False, timeout=20)
+    first = (done.stdout + done.stderr).strip().splitlines()[:1]
+    if not first or "mosquitto version" not in first[0]:
+        raise Unobtainable(f"{command[0]} does not run: {' '.join(first)}")
+    return f"{first[0]} ({command[0]})"
+
+
+def ensure_java(fetcher: Fetcher) -> str:
+    """What it is. Raises Unobtainable, and ToolError for a JAVA_HOME that does not do."""
+    if fetcher.private:
+        fetcher.get(JAVA)
+        return java.describe(java.private())
+    try:
+        java.environment()
+    except ToolError:
+        if os.environ.get("JAVA_HOME"):
+            raise
+        fetcher.get(JAVA)
+    return java.describe()
+
+
+def attempt(name: str, hint: str, action: Callable[..., str], *arguments: object) -> bool:
+    """Does one item and says how it went, with `hint` where it failed.
+
+    Returns whether it is there now.
+    """
+    try:
+        say(f"{name}: {action(*arguments)}")
+    except (Unobtainable, ToolError, OSError, subprocess.SubprocessError) as error:
+        print(f"outpost set-up: {name} is missing: {error}\n  {hint}", file=sys.stderr, flush=True)
+        return False
+    return True
+
+
+def ensure(
+    kinds: tuple[str, ...], architectures: tuple[str, ...], *, private: bool = False
+) -> dict[str, bool]:
+    """Whether each program is there at the end. kinds: of KINDS. architectures: of MicroPython.
+
+    private: fetch those that the machine has, too.
+    """
+    cache = interpreters.cache_folder()
+    with locked(cache / "setup.lock", str(cache)):
+        for leftover in cache.glob("unfinished-*"):  # we hold the lock: whoever made these is dead
+            shutil.rmtree(leftover, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix="unfinished-", dir=cache) as work:
+            fetcher = Fetcher(cache, Path(work), private)
+            there = {}
+            for kind in kinds:
+                there |= KINDS[kind](fetcher, architectures)
+    return there
+
+
+def _micropythons(fetcher: Fetcher, architectures: tuple[str, ...]) -> dict[str, bool]:
+    return {
+        name: attempt(f"MicroPython {name}", MICROPYTHON_HINT, ensure_micropython, name, fetcher)
+        for name in architectures
+    }
+
+
+def _mosquitto(fetcher: Fetcher, _: tuple[str, ...]) -> dict[str, bool]:
+    return {"mosquitto": attempt("mosquitto", MOSQUITTO_HINT, ensure_mosquitto, fetcher)}
+
+
+def _java(fetcher: Fetcher, _: tuple[str, ...]) -> dict[str, bool]:
+    return {"java": attempt("Java", JAVA_HINT, ensure_java, fetcher)}
+
+
+KINDS = {"micropython": _micropythons, "mosquitto": _mosquitto, "java": _java}
