@@ -52,7 +52,8 @@ REFUSED = [
     (AWS, encode("PUBLISH", topic=b"a", qos=2, packet_id=1), "QoS 2"),
     (AWS, encode("PUBLISH", topic=b"a", payload=bytes(131_073)), "131073 bytes"),
     (AWS, encode("PUBLISH", topic=b"/".join([b"a"] * 9)), "8 slashes"),
-    (AWS, encode("SUBSCRIBE", packet_id=1, filters=[(b"%d" % n, 0) for n in range(9)]), "9 filters"),
+    (AWS, encode("SUBSCRIBE", packet_id=1, filters=[(b"%d" % n, 0) for n in range(9)]),
+     "9 filters"),
     (AWS, b"".join([encode("PUBLISH", topic=b"a", qos=1, packet_id=1 + n) for n in range(101)]),
      "101 unacknowledged"),
 ]  # fmt: skip
