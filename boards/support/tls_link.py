@@ -61,12 +61,13 @@ def client_context(settings):
                 settings, "client_key_file" if "key" in error.args[0] else "client_cert_file"
             )
     if settings.get("alpn"):
-        if not hasattr(context, "set_alpn_protocols"):  # as in 1.25
+        set_protocols = getattr(context, "set_alpn_protocols", None)  # 1.25 has none
+        if not set_protocols:
             raise ValueError(
                 "settings: key 'alpn': this MicroPython's TLS cannot send it; leave it out, and "
                 "use a port of the broker's that needs none (8883)"
             )
-        context.set_alpn_protocols([settings["alpn"]])
+        set_protocols([settings["alpn"]])
     return context
 
 
