@@ -43,7 +43,7 @@ class Board:
     def open(self, settings):
         self.link = _link(settings, self.ticks_ms)
         self.sensors = [Counter()]
-        self.device = _device(settings)
+        self.device = self._pins = _device(settings)
         return self
 
     def set_clock(self, clock, now_ms):
@@ -66,7 +66,7 @@ class Board:
         time.sleep_ms(_IDLE_MS)
 
     def pins_lost(self):
-        return self.device.lost
+        return self._pins.lost
 
     def begin(self):
         pass
