@@ -83,7 +83,7 @@ def create(raw, folder, count, random_id, board=b"", tell=None):
 def create_first(raw, folder, count, random_id, board=b"", tell=None):
     """As create(), for a start that found no files. PinnedError when the flash holds parts of an
     earlier outbox, unless start_new() was called."""
-    found = 0 if "unfinished" in names_in(folder) else remains(raw)
+    found = 0 if "unfinished" in names_in(folder) else len(remains(raw))
     if found:
         raise PinnedError(
             "%s: gone, but parts of an earlier outbox in %d blocks of the flash: its files were "
@@ -95,12 +95,13 @@ def create_first(raw, folder, count, random_id, board=b"", tell=None):
 
 
 def remains(raw):
-    """How many blocks begin as a sector of an outbox, of any version, or as its shelf."""
-    found, buf = 0, bytearray(_MARK)
+    """The blocks that begin as a sector of an outbox, of any version."""
+    found, buf = [], bytearray(_MARK)
     for block in range(raw.ioctl(_BLOCK_COUNT, 0)):
         raw.readblocks(block, buf, 0)
-        # magic, version, alignment: `sectors.py`, `shelf.py`
-        found += bytes(buf[:2]) in (b"OB", b"OS") and 0 < buf[2] < 16 and 2 <= buf[3] & 15 <= 8
+        # magic, version, alignment: `sectors.py`
+        if bytes(buf[:2]) == b"OB" and 0 < buf[2] < 16 and 2 <= buf[3] & 15 <= 8:
+            found.append(block)
     return found
 
 

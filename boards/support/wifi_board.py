@@ -62,7 +62,8 @@ class WifiBoard:
         self.device = self.link = self.sensors = None
         self.align = self.page_bytes = 0
         self._wifi = self._net_time = None
-        self._pins = None  # the outbox's device, where files of the filesystem reserve its blocks
+        self.flash = None  # the device under the filesystem, where files reserve outbox blocks
+        self._pins = None  # the outbox's device there
         self._pins_told = 0  # of those found lost
         # the loop
         self._dog = None
@@ -208,6 +209,7 @@ class WifiBoard:
         from support.pinned import NotPinned, open_blocks
 
         board = self._machine.unique_id()
+        self.flash = raw  # also when the rest fails: `outpost outbox --raw`
         try:
             self._pins = open_blocks(raw, "/outbox", board, self._starts() > 1)
         except NotPinned:

@@ -22,7 +22,6 @@ base..base+15 that it fits. Must not know a stream or a clock. Allocation: const
 
 Its hooks, beside those of `subscribing.py`:
     _on_progress(first, packet_id)  PUBREC or PUBCOMP of a message that went out
-    _on_pubrel(packet_id)           PUBREL of a message that came in
 """
 
 from micropython import const
@@ -168,11 +167,8 @@ class ExactlyOnceSession(SubscribingSession):
     def _on_packet(self, first):
         if first & 0xF0 == 0x30 or self.length != 2:
             return SubscribingSession._on_packet(self, first)
-        packet_id = packets.get_u16(self.buffer, 0)
-        if packet_id and (first == 0x62 or (first == 0x6A and self._is_level_3)):  # repeated
-            return self._on_pubrel(packet_id)
         if first == 0x50 or first == 0x70:
-            return self._on_progress(first, packet_id)
+            return self._on_progress(first, packets.get_u16(self.buffer, 0))
         return SubscribingSession._on_packet(self, first)
 
     def _on_progress(self, first, packet_id):

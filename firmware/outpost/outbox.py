@@ -63,10 +63,6 @@ class Outbox(Sectors):
     # The state note, which each state record carries: see `state_note.py`.
     note: "bytes | bytearray" = b""
     note_length = 0
-    # Of its health, beside `sealed_torn` and the counters of __init__()
-    left_out = 0  # blocks that failed and are not used any more
-    mended = 0  # flipped bits survived
-    aside = 0  # messages set aside
 
     def __init__(self, device, record_bytes=512, align=4, page_bytes=256):
         Sectors.__init__(self, device, record_bytes, align, page_bytes)

@@ -39,7 +39,7 @@ class RamOutbox:
 
     renumbers = True
     stream = b""
-    boot = left_out = mended = aside = 0
+    boot = 0
 
     def __init__(self, slots=4, record_bytes=128):
         if not (1 <= slots <= _MOST_SLOTS and 1 <= record_bytes <= _MOST_BYTES):

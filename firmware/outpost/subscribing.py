@@ -9,8 +9,8 @@ Its hooks, beside those of `session.py`, in their order:
     _on_message()     it is whole and well-formed; true: it is taken, so acknowledge it
     _on_too_long()    the buffer does not hold it; true: acknowledge it
     _on_failed()      the application's handler raised; true: acknowledge it
-    _on_pubrel(id)    PUBREL
-    _on_vain_request()  the connection ends on SUBSCRIBE or UNSUBSCRIBE
+    _on_pubrel(id)    PUBREL of a message that came in
+    _on_vain_request()  what came is no answer to the SUBSCRIBE or UNSUBSCRIBE that is out
     _on_code(entry, at)  a filter has its answer, buffer[at]
     on_message(self)  the application's
 """
@@ -35,7 +35,7 @@ _MOST_UNACKNOWLEDGED = const(16)  # mosquitto has 20 in flight, and is then sile
 _REFUSED_CODE = const(128)
 _GIVEN_UP = const(255)
 _MOST_FILTERS = const(8)  # of one request: AWS IoT closes the connection on nine
-_TOGETHER = const(2)  # requests on which connections ended, before a filter goes alone
+_TOGETHER = const(2)  # wrong answers, before a filter goes alone
 _GIVE_UP_AFTER = const(4)
 
 
@@ -59,12 +59,14 @@ class SubscribingSession(Session):
 
     on_message: called with this session. `buffer`, `topic_length`, `payload_at` and
     `payload_length` tell the message (its topic begins at 2), `first` its DUP (8), QoS (6) and
-    RETAIN (1) bits. A message that the handler raises on is counted and not acknowledged.
+    RETAIN (1) bits.
 
     filters: [topic filter, QoS, code] of each subscription; code 0..2: granted, 128: refused, 255:
-    given up, because the connection ended on it each time; -1: not yet answered.
+    given up, because the server answered it wrongly each time; -1: not yet answered.
 
-    unacknowledged: 0 to 16.
+    unacknowledged: 0 to 16, messages of a connection that are left without an acknowledgement
+    because the handler raised on them: the server sends them again on the next one. All others are
+    acknowledged and counted, since a server falls silent when too many are not.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class SubscribingSession(Session):
         self.filters = []
         self._is_request_due = False  # a filter awaits SUBSCRIBE or UNSUBSCRIBE
         self._requested = []  # the filters that await SUBACK or UNSUBACK
-        self._vain = None  # a dictionary: connections that ended on a filter
+        self._vain = None  # a dictionary: wrong answers to the requests with a filter
         self._request_id = 0  # and its packet identifier
         self.topic_length = self.payload_at = self.payload_length = 0  # of the PUBLISH in `buffer`
         self._passed_id = 0  # its identifier, when that is not in `buffer`
@@ -176,7 +178,7 @@ class SubscribingSession(Session):
 
     def _start_request(self):
         """SUBSCRIBE of all filters that await it, eight at a time, or UNSUBSCRIBE if the first of
-        them is to go; those on which connections ended follow one by one."""
+        them is to go; those that were answered wrongly follow one by one."""
         requested, vain = self._requested, self._vain
         for entry in self.filters:
             if len(requested) == _MOST_FILTERS:
@@ -195,7 +197,7 @@ class SubscribingSession(Session):
         return self._is_request_due
 
     def _on_vain_request(self):
-        """The connection ends on the request that is out: twice together and twice alone, and a
+        """The answer is wrong, so the connection ends: after twice together and twice alone, a
         filter is given up."""
         if self._vain is None:
             self._vain = {}

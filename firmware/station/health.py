@@ -1,17 +1,14 @@
-"""What a board says of its own health: one reading in a message, at most.
+"""What a board reports of its own health: one reading in a message, at most.
 
-    left_out       blocks of the outbox that failed and are not used any more
-    aside          messages that the server would not take, and that were set aside
     pins_lost      files that reserve blocks of the outbox, found lost since the start
     not_published  measurements that were not stored since the start: outbox full, or flash
     unreadable     messages that the flash has lost since the start
-    mended         flipped bits survived since the start
     torn           1: a power cut left a torn record at the end of the outbox
 
-A counter that changed is in the next message that is stored. Each has a place in 64 messages
-besides (number 8 of them the first, 16 the second, ...), where the first three are told always, the
-others when they are not 0: a message that was dropped, and a board that sleeps, lose nothing for
-long. Messages with the readings of `flash_wear.py` have none, so none gets longer than 37 bytes.
+A counter that changed is in the next message that is stored. Each also has a place in 64 messages
+(number 8 of them the first, 16 the second, ...), where pins_lost is always reported, the others
+when they are not 0: a message that was dropped, and a board that sleeps, lose nothing for long.
+Messages with the readings of `flash_wear.py` have none, so none gets longer than 37 bytes.
 
 Knows the outbox's and the station's counters by name. Allocation: construction only.
 """
@@ -20,16 +17,8 @@ from array import array
 
 from micropython import const
 
-COUNTERS = (
-    b"left_out",
-    b"aside",
-    b"pins_lost",
-    b"not_published",
-    b"unreadable",
-    b"mended",
-    b"torn",
-)
-_STATES = const(3)  # so many are told though 0
+COUNTERS = (b"pins_lost", b"not_published", b"unreadable", b"torn")
+_ALWAYS = const(1)  # the first of them is reported even though 0
 _REST = const(63)  # as in flash_wear.py
 
 
@@ -42,31 +31,31 @@ class Health:
     def __init__(self, outbox, pins_lost):
         self.name = b""
         self._outbox, self._pins_lost = outbox, pins_lost
-        self._told = array("i", [0] * len(COUNTERS))
-        # What the last message told: once a later one is due, it was stored.
+        self._reported = array("i", [0] * len(COUNTERS))
+        # What the last message reports: once a later one is due, it was stored.
         self._seq, self._index, self._value = -1, 0, 0
 
     def read(self):
         place = self._outbox.next_seq
         if place != self._seq and self._seq >= 0:
-            self._told[self._index] = self._value
+            self._reported[self._index] = self._value
         self._seq = -1
         place &= _REST
-        return self._tell(self._due(place)) if place else None
+        return self._report(self._due(place)) if place else None
 
     def _due(self, place):
-        """Index of the counter to tell; -1: none."""
+        """Index of the counter to report; -1: none."""
         index = 0
         while index < len(COUNTERS):
-            if self._now(index) != self._told[index]:
+            if self._now(index) != self._reported[index]:
                 return index
             index += 1
         index = (place >> 3) - 1
-        if place & 7 or index < 0 or (index >= _STATES and not self._now(index)):
+        if place & 7 or not 0 <= index < len(COUNTERS):
             return -1
-        return index
+        return index if index < _ALWAYS or self._now(index) else -1
 
-    def _tell(self, index):
+    def _report(self, index):
         if index < 0:
             return None
         self.name = COUNTERS[index]
@@ -74,11 +63,6 @@ class Health:
         return self._value
 
     def _now(self, index):
-        outbox = self._outbox
         if index < 2:
-            return outbox.aside if index else outbox.left_out
-        if index < 4:
-            return self._pins_lost() if index == 2 else self.station.not_published
-        if index == 4:
-            return outbox.unreadable
-        return outbox.mended if index == 5 else outbox.sealed_torn
+            return self.station.not_published if index else self._pins_lost()
+        return self._outbox.unreadable if index == 2 else self._outbox.sealed_torn

@@ -43,6 +43,7 @@ class Board:
     def open(self, settings):
         self.link = _link(settings, self.ticks_ms)
         self.sensors = [Counter()]
+        self.flash = rig.state["flash"]
         self.device = self._pins = _device(settings)
         return self
 

@@ -58,7 +58,7 @@ def examples():
 
 def test_there_are_examples_of_every_job():
     jobs = {example.split()[2] for example in examples()}
-    assert jobs == {"show", "check", "export", "wear"} and len(examples()) == 8
+    assert jobs == {"show", "check", "health", "export", "wear"} and len(examples()) == 9
 
 
 @pytest.mark.parametrize("example", examples())
@@ -68,7 +68,7 @@ def test_the_examples_work_as_printed(example, here, capsys):
     assert shown.out or "exported" in shown.err
 
 
-@pytest.mark.parametrize("job", ["show", "check", "export", "wear"])
+@pytest.mark.parametrize("job", ["show", "check", "health", "export", "wear"])
 def test_each_job_explains_itself(job, capsys):
     with pytest.raises(SystemExit) as stopped:
         outbox(job, "--help")
@@ -305,3 +305,49 @@ def test_the_table_is_markdown(capsys):
     assert {line.count("|") for line in lines} == {8} and len(lines) == 2 + len(
         wear.TABLE_BLOCKS
     ) * len(wear.TABLE_LOADS)
+
+
+def health(image, capsys, *words):
+    path = image if isinstance(image, str) else "other.img"
+    if not isinstance(image, str):
+        with open(path, "wb") as file:
+            file.write(image)
+    capsys.readouterr()
+    status = outbox("health", path, "--json", *words)
+    return status, json.loads(capsys.readouterr().out)
+
+
+def test_health_of_a_sound_outbox(here, capsys):
+    status, found = health("flash.img", capsys)
+    assert (status, found["sound"], found["troubles"]) == (0, True, [])
+    assert (found["held"], found["next_seq"], found["used_blocks"]) == (40, 60, 3)
+    assert found["room_messages"] > 100
+    assert outbox("health", "flash.img") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "flash.img: sound" and any(line.startswith("room ") for line in lines)
+
+
+def test_health_says_what_is_wrong_and_what_to_do(here, capsys):
+    image = bytearray(board_image())
+    image[200] ^= 4  # a record of the first sector
+    image[4096 + 5] ^= 1  # the second one's header
+    status, found = health(bytes(image), capsys)
+    assert status == 1 and found["mended"] == 1 and len(found["faults"]) == 2
+    assert any("outpost outbox check" in line for line in found["troubles"])
+    status, found = health(board_image(), capsys, "--endurance", "1")
+    assert status == 1 and "replace the board" in found["troubles"][0]
+    status, found = health(b"\xff" * 8192, capsys)
+    assert status == 1 and "blank" in found["troubles"][0]
+
+
+def test_health_of_the_room_agrees_with_what_the_outbox_takes(here, capsys):
+    flash = flash_in_ram(8)
+    box = Outbox(flash)
+    box.format(b"3fa9c1d2")
+    for _ in range(70):
+        assert box.append(TOPIC, bytes(100), 100) == 0
+    _, found = health(image_of(flash), capsys)
+    taken = 0
+    while box.append(TOPIC, bytes(100), 100) == 0:
+        taken += 1
+    assert abs(found["room_messages"] - taken) <= 31  # of one block

@@ -8,7 +8,9 @@ faults.py    what is wrong with an image, by name
 show.py      text and JSON for people and programs
 export.py    messages out: JSON lines, or a sealed segment for the pipeline
 wear.py      the model of wear; pure
+health.py    how the flash is, and what to do about it; pure
 live.py      the image of a board that is alive, over its serial port
+board.py     what a live board does to its outbox: a new one
 source.py    the image that the arguments name, examined
-arguments/   `outpost outbox show`, check, export, wear
+arguments/   `outpost outbox show`, check, health, export, wear, new
 """

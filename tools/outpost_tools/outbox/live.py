@@ -12,6 +12,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from outpost_tools.common import needs
 from outpost_tools.common.errors import ToolError
@@ -22,7 +23,7 @@ from outpost_tools.outbox.layout import BLOCK_BYTES
 # bytes at its end; its number is in the CRC (as the start value), so that a block with a damaged
 # number is not taken for another one. Boards that were flashed before: all modules in one package;
 # a board.py of functions instead of a class.
-_SCRIPT = """
+OPEN = """
 from binascii import b2a_base64, crc32
 
 def find():
@@ -42,11 +43,42 @@ def find():
     try:
         if hasattr(board, "outbox_device"):
             return board.outbox_device(settings)
-        board = board.Board().open(settings)
-        return board.device
+        board = board.Board()
+        return board.open(settings).device
     except Exception as error:
+        return without_owners(error)
+
+def without_owners(error):
+    try:
+        import machine
+        from support.pinning import read_only
+        found = read_only(board.flash, "/outbox", machine.unique_id())
+        print("pins:", error)
+        return found
+    except Exception:
         print("device:", type(error).__name__, error)
 
+class Remains:
+    def __init__(self, raw):
+        from support.pinning import remains
+        self.raw = raw
+        self.blocks = remains(raw)
+
+    def ioctl(self, op, arg):
+        return len(self.blocks) if op == 4 else 4096
+
+    def readblocks(self, block, buf, offset=0):
+        self.raw.readblocks(self.blocks[block], buf, offset)
+
+def find_remains():
+    device = find()
+    raw = getattr(board, "flash", None)
+    if raw:
+        return Remains(raw)
+    return device
+
+"""
+_SEND = """
 def send(numbers):
     count, block_bytes = device.ioctl(4, 0), device.ioctl(5, 0)
     print("H %d %d %08x" % (count, block_bytes, crc32(b"%d %d" % (count, block_bytes))))
@@ -59,11 +91,10 @@ def send(numbers):
             print(str(b2a_base64(data[at:at + 384]), "ascii").strip(), end="")
         print()
         board.feed_watchdog()
-
-device = find()
 """
 _HEADER = re.compile(rb"H (\d+) (\d+) ([0-9a-f]{8})")
 _BLOCK = re.compile(rb"B (\d{1,9}) ([0-9a-f]{8}) (\S*)")
+_PINS = b"pins"  # not refused: read all the same
 _REFUSALS = {
     b"outpost": "no Outpost on the board",
     b"settings": "the board's settings are bad",
@@ -71,17 +102,30 @@ _REFUSALS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """data: the bytes of the region. pins: what is wrong with the files that should own it, or
+    ""."""
+
+    data: bytes
+    pins: str
+
+
 def read_outbox(
     port: str,
     answer_s: float = console.ANSWER_S,
     show: Callable[[int, int], None] = lambda done, total: None,
-) -> bytes:
-    """The bytes of the region. `show` is called with (blocks so far, blocks). Raises ToolError."""
+    *,
+    raw: bool = False,
+) -> Reading:
+    """`show` is called with (blocks so far, blocks). raw: each block of the flash that begins as
+    one of an outbox, whoever owns it. Raises ToolError."""
     needs.check("boards")
     with console.connected(port, answer_s) as board:
-        output = board.run(_SCRIPT)
-        _check_found(port, b"\n".join(output))
-        return _collect(port, board, show)
+        begin = "device = find_remains()" if raw else "device = find()"
+        output = board.run(f"{OPEN}{_SEND}\n{begin}\nprint('raw' if device else '')")
+        pins = check_found(port, output, is_raw=raw)
+        return Reading(_collect(port, board, show), pins)
 
 
 @contextlib.contextmanager
@@ -100,11 +144,18 @@ def progress_bar() -> Iterator[Callable[[int, int], None]]:
         yield show
 
 
-def _check_found(port: str, output: bytes) -> None:
-    for line in output.splitlines():
+def check_found(port: str, output: list[bytes], *, is_raw: bool = False) -> str:
+    """What is wrong with the files that should own the outbox; "": nothing. Raises ToolError when
+    the board could not open it."""
+    lines = b"\n".join(output).splitlines()
+    pins = ""
+    for line in lines:
         kind, _, reason = line.partition(b": ")
-        if kind in _REFUSALS:
+        if kind == _PINS or (kind == b"device" and is_raw and lines[-1] == b"raw"):
+            pins = console.printable(reason)
+        elif kind in _REFUSALS:
             raise ToolError(f"{port}: {_REFUSALS[kind]}: {console.printable(reason)}")
+    return pins
 
 
 def _collect(port: str, board: console.Console, show: Callable[[int, int], None]) -> bytes:

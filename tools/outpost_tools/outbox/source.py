@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from outpost_tools.outbox.image import Image, read_image
 
 
 def examined(args: argparse.Namespace) -> tuple[Image, faults.Findings]:
-    """Also sets args.image where it was --live. Raises ToolError."""
+    """Also sets args.pins, and args.image where it was --live. Raises ToolError."""
+    args.pins = ""
     data = _data(args)
     image = read_image(data)
     align = getattr(args, "align", "auto")
@@ -32,8 +34,8 @@ def _data(args: argparse.Namespace) -> bytes:
     if (args.image is None) == (args.live is None):
         raise ToolError("give an IMAGE or --live PORT" + (", not both" if args.live else ""))
     if args.live is None:
-        if args.save is not None:
-            raise ToolError("--save goes with --live")
+        if args.save is not None or args.raw:
+            raise ToolError("--save and --raw go with --live")
         return _bytes_of(args.image)
     data = _read_live(args)
     args.image = args.save or Path(args.live)
@@ -55,10 +57,13 @@ def _read_live(args: argparse.Namespace) -> bytes:
     if args.save is not None and args.save.exists():  # before the wait for the board
         raise ToolError(f"{args.save} is there already: name another file, or remove it")
     with live.progress_bar() as show:
-        data = live.read_outbox(args.live, args.timeout, show)
+        found = live.read_outbox(args.live, args.timeout, show, raw=args.raw)
+    args.pins = found.pins
+    if found.pins:
+        print(f"note: {args.live}: {found.pins}; read all the same", file=sys.stderr)
     if args.save is not None:
-        _save(args.save, data)
-    return data
+        _save(args.save, found.data)
+    return found.data
 
 
 def _save(path: Path, data: bytes) -> None:

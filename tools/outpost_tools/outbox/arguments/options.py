@@ -20,6 +20,12 @@ def add_source(parser: argparse.ArgumentParser) -> None:
         "--save", metavar="FILE", type=Path, help="with --live: keep the image in a new file"
     )
     parser.add_argument(
+        "--raw",
+        action="store_true",
+        help="with --live: every block of the flash that begins as one of an outbox, when its "
+        "files are gone or the filesystem was made again",
+    )
+    parser.add_argument(
         "--timeout",
         type=between(float, 0.1, 600),
         metavar="S",
