@@ -159,11 +159,13 @@ class Session(Reader):
         """[MQTT-3.3.2-2]. One that cannot change is checked once: most programs reuse theirs."""
         if not topic:
             return False
+        is_plain = True
         for byte in topic:
             if byte < 1 or byte > 127 or byte == 0x23 or byte == 0x2B:  # TypeError when it is a str
-                if not is_topic(topic, 0, len(topic)):
-                    return False
+                is_plain = False  # a call in the loop would exceed the 11-word frame
                 break
+        if not is_plain and not is_topic(topic, 0, len(topic)):
+            return False
         if isinstance(topic, bytes):
             self._topic = topic
         return True

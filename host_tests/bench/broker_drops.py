@@ -4,7 +4,7 @@
     .venv/bin/python host_tests/bench/broker_drops.py [ROW...]
 
 For each row: a board publishes, the broker acknowledges all, a subscriber gets what it gets. The
-rows are in tools/BROKERS.md. Where the subscriber is away, its session is kept.
+rows are ROWS below. Where the subscriber is away, its session is kept.
 """
 
 from __future__ import annotations

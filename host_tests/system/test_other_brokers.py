@@ -1,7 +1,6 @@
 # cpython-only: starts real brokers, lets MicroPython talk to them, with paho as the other end
-"""Brokers beside mosquitto: amqtt, NATS with one node and with three. What is exact over which;
-tools/BROKERS.md has the table, and names these tests. With BROKERS=all (`make brokers`) the three
-nodes too, which take two minutes.
+"""Brokers beside mosquitto: what is exact over amqtt, and over NATS with one node; with BROKERS=all
+in the environment over three nodes too, which takes two minutes more.
 """
 
 import importlib.util
