@@ -10,8 +10,8 @@ the identifier is noted, the server's repetitions get a PUBREC and no more. PUBR
 the note, then PUBCOMP goes out: from then on the server may use the identifier for another message.
 A power cut between the handler's return and the note brings the message again, with DUP: nothing on
 this side of the handler can close that gap. Messages for which the note has no room are passed
-over, without an answer; when all that is noted was released, the connection is closed, because most
-servers send them again on the next one only.
+over, without an answer, and so is every new one after them; when all that is noted was released,
+the connection is closed, because most servers send them again on the next one only.
 
 When the server has lost the session (session-present 0), what it had not completed is published
 again: rather twice than never. MQTT 3.1 has no session-present: there the server is taken at its
@@ -22,7 +22,6 @@ base..base+15 that it fits. Must not know a stream or a clock. Allocation: const
 
 Its hooks, beside those of `subscribing.py`:
     _on_progress(first, packet_id)  PUBREC or PUBCOMP of a message that went out
-    _on_pubrel(packet_id)           PUBREL of a message that came in
 """
 
 from micropython import const
@@ -208,7 +207,8 @@ class ExactlyOnceSession(SubscribingSession):
         if packet_id < 0:
             return SubscribingSession._on_publish(self, qos)
         if self._place(packet_id) < 0:
-            if self._note_end == len(self._note):
+            is_new = not self.first & 8  # it must not overtake one that was passed over
+            if self._note_end == len(self._note) or (self._is_passed_over and is_new):
                 self._is_passed_over = True
                 self.skipped += 1
                 return _OK

@@ -9,7 +9,7 @@ Its hooks, beside those of `session.py`, in their order:
     _on_message()     it is whole and well-formed; true: it is taken, so acknowledge it
     _on_too_long()    the buffer does not hold it; true: acknowledge it
     _on_failed()      the application's handler raised; true: acknowledge it
-    _on_pubrel(id)    PUBREL
+    _on_pubrel(id)    PUBREL of a message that came in
     _on_vain_request()  the connection ends on SUBSCRIBE or UNSUBSCRIBE
     _on_code(entry, at)  a filter has its answer, buffer[at]
     on_message(self)  the application's
@@ -62,12 +62,14 @@ class SubscribingSession(Session):
 
     on_message: called with this session. `buffer`, `topic_length`, `payload_at` and
     `payload_length` tell the message (its topic begins at 2), `first` its DUP (8), QoS (6) and
-    RETAIN (1) bits. A message that the handler raises on is counted and not acknowledged.
+    RETAIN (1) bits.
 
     filters: [topic filter, QoS, code] of each subscription; code 0..2: granted, 128: refused, 255:
     given up, because the connection ended on it each time; -1: not yet answered.
 
-    unacknowledged: 0 to 16.
+    unacknowledged: 0 to 16, messages of a connection that are left without an acknowledgement
+    because the handler raised on them: the server sends them again on the next one. All others are
+    acknowledged and counted, since a server falls silent when too many are not.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a board says of its own health: one reading in a message, at most.
+"""What a board reports of its own health: one reading in a message, at most.
 
     left_out       blocks of the outbox that failed and are not used any more
     aside          messages that the server would not take, and that were set aside
@@ -8,8 +8,8 @@
     mended         flipped bits survived since the start
     torn           1: a power cut left a torn record at the end of the outbox
 
-A counter that changed is in the next message that is stored. Each has a place in 64 messages
-besides (number 8 of them the first, 16 the second, ...), where the first three are told always, the
+A counter that changed is in the next message that is stored. Each also has a place in 64 messages
+(number 8 of them the first, 16 the second, ...), where the first three are always reported, the
 others when they are not 0: a message that was dropped, and a board that sleeps, lose nothing for
 long. Messages with the readings of `flash_wear.py` have none, so none gets longer than 37 bytes.
 
@@ -29,36 +29,36 @@ COUNTERS = (
     b"mended",
     b"torn",
 )
-_STATES = const(3)  # so many are told though 0
+_STATES = const(3)  # so many of them are reported even though 0
 _REST = const(63)  # as in flash_wear.py
 
 
 class Health:
     """A sensor with changing names, as Station wants it. pins_lost: callable. Set `station`."""
 
-    station: "Anything"  # whose not_published it tells
+    station: "Anything" = None
     unit, exponent = b"", 0
 
     def __init__(self, outbox, pins_lost):
         self.name = b""
         self._outbox, self._pins_lost = outbox, pins_lost
-        self._told = array("i", [0] * len(COUNTERS))
-        # What the last message told: once a later one is due, it was stored.
+        self._reported = array("i", [0] * len(COUNTERS))
+        # What the last message reports: once a later one is due, it was stored.
         self._seq, self._index, self._value = -1, 0, 0
 
     def read(self):
         place = self._outbox.next_seq
         if place != self._seq and self._seq >= 0:
-            self._told[self._index] = self._value
+            self._reported[self._index] = self._value
         self._seq = -1
         place &= _REST
-        return self._tell(self._due(place)) if place else None
+        return self._report(self._due(place)) if place else None
 
     def _due(self, place):
-        """Index of the counter to tell; -1: none."""
+        """Index of the counter to report; -1: none."""
         index = 0
         while index < len(COUNTERS):
-            if self._now(index) != self._told[index]:
+            if self._now(index) != self._reported[index]:
                 return index
             index += 1
         index = (place >> 3) - 1
@@ -66,7 +66,7 @@ class Health:
             return -1
         return index
 
-    def _tell(self, index):
+    def _report(self, index):
         if index < 0:
             return None
         self.name = COUNTERS[index]

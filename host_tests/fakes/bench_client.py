@@ -156,3 +156,12 @@ class Bench:
         """The connection breaks."""
         self.stream.broken = True
         self.poll(2)
+
+
+def acknowledged(bench, *payloads):
+    """Publish with a Bench, and let the server acknowledge all."""
+    bench.publish(*payloads)
+    while bench.session.base < bench.outbox.next_seq:
+        for packet_id, _, _ in bench.sent():
+            bench.say(puback(packet_id), 2)
+    return bench

@@ -149,7 +149,7 @@ class Model:
             if packet_id in self.arrived:
                 one.answer = "PUBREC", packet_id
                 return 0
-            if len(self.arrived) == ARRIVED:
+            if len(self.arrived) == ARRIVED or (one.passed_over and not first & 8):
                 one.passed_over = True
                 return 0
             one.saving = packet_id, True

@@ -2,17 +2,8 @@
 
 import unittest
 
-from bench_client import STREAM, Bench, confirmation, puback
+from bench_client import STREAM, Bench, acknowledged, confirmation, puback
 from outpost.durable import parse_confirmation
-
-
-def acknowledged(bench, *payloads):
-    """Publish and let the server acknowledge all."""
-    bench.publish(*payloads)
-    while bench.session.base < bench.outbox.next_seq:
-        for packet_id, _, _ in bench.sent():
-            bench.say(puback(packet_id), 2)
-    return bench
 
 
 class TestParse(unittest.TestCase):

@@ -234,6 +234,16 @@ class TestIn(unittest.TestCase):
         one.say(acknowledgement(0x62, 1)).say(publish_2(33, b"33", True))
         self.assertEqual((len(got), one.client.is_connected()), (33, True))
 
+    def test_no_later_message_overtakes_one_that_was_passed_over(self):
+        one, got = self.flooded(33)
+        one.say(acknowledgement(0x62, 1)).say(publish_2(34, b"34"))
+        self.assertEqual(len(got), 32)
+        for packet_id in range(2, 33):
+            one.say(acknowledgement(0x62, packet_id))
+        one.connect(b"\x20\x02\x01\x00")
+        one.say(publish_2(33, b"33", True)).say(publish_2(34, b"34", True))
+        self.assertEqual(got[32:], [b"33", b"34"])
+
 
 class Server:
     """The other end, with a session that lasts: takes messages as a QoS 2 receiver, sends its own

@@ -2,18 +2,9 @@
 
 import unittest
 
-from bench_client import CONNACK, Bench, puback, queued, split
+from bench_client import CONNACK, Bench, acknowledged, puback, queued, split
 
 RESUMED = b"\x20\x02\x01\x00"
-
-
-def acknowledged(bench, *payloads):
-    """Publish and let the server acknowledge all."""
-    bench.publish(*payloads)
-    while bench.session.base < bench.outbox.next_seq:
-        for packet_id, _, _ in bench.sent():
-            bench.say(puback(packet_id), 2)
-    return bench
 
 
 def held(*payloads):

@@ -235,7 +235,7 @@ BRIDGE = ("bridge", "--broker", "127.0.0.1:1")
         (("bridge", "--lines", "x"), "name one source"),
         ((*BRIDGE, "--lines", "x", "--queue", "a b"), "--queue 'a b'"),
         ((*BRIDGE, "--lines", "x", "--reply-to-q", "a b"), "--reply-to-q 'a b'"),
-        ((*BRIDGE, "--put", "QM1"), "pip install ibmmq"),
+        ((*BRIDGE, "--put", "QM1"), "ibmmq is not installed"),
         (
             ("bridge", "--segments", "/nonexistent", "--lines", "x"),
             "/nonexistent: no such directory",
