@@ -218,7 +218,7 @@ class Client:
         if self._short >= _ENOUGH:
             self.takeovers += 1
             error = _TAKEN_OVER
-        elif has_progress or error == _TOO_MANY:  # which makes room for more
+        elif has_progress or error == _OK or error == _TOO_MANY:  # the last: there is room again
             self._attempt = 0
         self._attempt += 1
         return error

@@ -254,7 +254,7 @@ class Outbox(Ring):
         at = self._find(seq)
         found = self._cursor_seq - (at >= 0)
         if seq == self.oldest_seq and seq < found:  # those between were freed, or are lost
-            if found - seq != _JUMP:  # else mount() passed over these numbers
+            if (found - seq) % _JUMP:  # else mount() passed over these numbers, perhaps again
                 self.unreadable += found - seq
             self.discard_through(found - 1)
             if found < self.oldest_seq:  # and the one found was acknowledged as well
@@ -352,28 +352,8 @@ class Outbox(Ring):
             done >>= 1
         self.acked = done >> 1
 
-    # --- Set aside: see `shelf.py` ---
-
-    def set_aside(self, seq: int) -> int:
-        """Copy held message seq to the shelf, durably; it stays held. OK; FULL: no room there, or
-        no block that could be lent; EMPTY, BUSY, STORAGE. Raises MemoryError."""
+    def shelf(self):
+        """The messages that were set aside: a Shelf (`shelf.py`). Raises MemoryError."""
         from outpost import shelf
 
-        return shelf.of(self).put(seq)
-
-    def is_aside(self, seq: int) -> bool:
-        return self.aside > 0 and self._shelf.has(seq)
-
-    def load_aside(self, index: int) -> int:
-        """As load(), message `index` of the shelf, 0 to aside - 1; loaded_seq is -1."""
-        return self._shelf.load(index) if self.aside else _EMPTY
-
-    def release_aside(self, index: int) -> int:
-        """Message `index` leaves the shelf, durably. OK, EMPTY, BUSY, STORAGE."""
-        return self._shelf.release(index) if self.aside else _EMPTY
-
-    def tidy_shelf(self) -> None:
-        """Give back the blocks that a power cut left lent, if nothing is on them."""
-        from outpost import shelf
-
-        shelf.of(self).tidy()
+        return shelf.of(self)

@@ -181,14 +181,14 @@ def _scan_head(outbox: "Outbox"):
 
 def _is_flipped(outbox: "Outbox"):
     """True when the bytes at _offset are a whole message of which one bit flipped since, rather
-    than a torn one."""
+    than a torn one, or a state record."""
     buf = outbox.buffer
     at = outbox._read(outbox._head, outbox._offset)
     salt = outbox._salt ^ outbox.next_seq
     for bit in range(32):  # kind and lengths: any may say where the CRC is
         buf[at + (bit >> 3)] ^= 1 << (bit & 7)
-        if outbox._fits(at, salt) and buf[at] & 1:
-            return True
+        if outbox._fits(at, salt):
+            return buf[at] & 1 > 0  # a state record uses no number
         buf[at + (bit >> 3)] ^= 1 << (bit & 7)
     end = at + _PREFIX + buf[at + 1] + (buf[at + 2] | buf[at + 3] << 8)
     if not buf[at] & 1 or end + 4 > outbox._filled:
@@ -285,11 +285,11 @@ def settle(outbox: "Outbox"):
     """See Outbox._resume(): make sure of the head, or append nothing more to it."""
     is_sure = outbox._rest_is_blank(outbox._head, outbox._offset)
     if is_sure and outbox._offset < _BLOCK_BYTES:
-        following = outbox._after(outbox._head)
-        if outbox._doubt & 1 and outbox._ready != following:
-            is_sure = outbox._clear(following) or following in outbox._out
-        if is_sure and outbox._doubt & 2:
+        if outbox._doubt & 2:  # before any erase: it may be the only header of the ring
             is_sure = write_copy(outbox)
+        following = outbox._after(outbox._head)
+        if is_sure and outbox._doubt & 1 and outbox._ready != following:
+            is_sure = outbox._clear(following) or following in outbox._out
     if not is_sure:
         outbox._offset = _BLOCK_BYTES
 

@@ -11,11 +11,12 @@ The contract, which sessions and the station rely on (`test_outbox_contract.py`)
     save_state()          writes the acknowledgements, if any changed: status as append()
     unsaved()             messages freed since then
     erase_ahead()         does slow work now, if there is any; True when it did some
-    set_aside(seq)        copies held message seq to the shelf, durably where the outbox is durable,
-                          and does not free it: OK, FULL, EMPTY, BUSY, STORAGE
-    is_aside(seq)         True when it is on the shelf; a session treats it as acknowledged
-    load_aside(index)     as load(): message 0..aside-1 of the shelf; loaded_seq is -1
-    release_aside(index)  it leaves the shelf: OK, EMPTY, BUSY, STORAGE
+    shelf()               the messages set aside; MemoryError. What it has:
+    .put(seq)             copies held message seq to it, durably where the outbox is durable, and
+                          does not free it: OK, FULL, EMPTY, BUSY, STORAGE
+    .has(seq)             True when it is there; a session treats it as acknowledged
+    .load(index)          as load(): message 0..aside-1 of it; loaded_seq is -1
+    .release(index)       that message leaves it: OK, EMPTY, BUSY, STORAGE
     aside                 messages on the shelf
     next_seq, oldest_seq  of the next message, and of the first that is held
     acked                 bit i: message oldest_seq + 1 + i was freed
@@ -45,8 +46,8 @@ class RamOutbox:
 
     renumbers = True
     stream = b""
-    boot = left_out = mended = 0
-    lent = shelf = ()
+    boot = 0
+    lent = set_aside = ()
 
     def __init__(self, slots=4, record_bytes=128):
         if not (1 <= slots <= _MOST_SLOTS and 1 <= record_bytes <= _MOST_BYTES):
@@ -127,25 +128,11 @@ class RamOutbox:
         self.acked = done >> 1
         return True
 
-    # --- Set aside: see `ram_shelf.py` ---
+    def shelf(self):
+        """The messages that were set aside: a RamShelf. Raises MemoryError."""
+        from outpost.ram_shelf import RamShelf
 
-    def set_aside(self, seq):
-        from outpost import ram_shelf
-
-        return ram_shelf.put(self, seq)
-
-    def is_aside(self, seq):
-        return any([held[0] == seq for held in self.shelf])
-
-    def load_aside(self, index):
-        from outpost import ram_shelf
-
-        return ram_shelf.load(self, index)
-
-    def release_aside(self, index):
-        from outpost import ram_shelf
-
-        return ram_shelf.release(self, index)
+        return RamShelf(self)
 
     def save_state(self):
         return _OK

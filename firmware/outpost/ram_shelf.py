@@ -1,7 +1,7 @@
-"""Messages that are set aside, in RAM: `shelf` of a `RamOutbox`. Loaded when the first one is.
+"""Messages that are set aside, in RAM. Loaded when the first one is.
 
-shelf: (number, flags, length of the topic, topic and payload) of each. Must not know why they are
-set aside. Allocation: a copy of each message.
+`set_aside` of the RamOutbox: (number, flags, length of the topic, topic and payload) of each. Must
+not know why they are set aside. Allocation: a copy of each message.
 """
 
 from micropython import const
@@ -12,34 +12,44 @@ _EMPTY = const(-7)
 _MOST_HELD = const(4)
 
 
-def put(outbox, seq):
-    """As Outbox.set_aside(): OK, FULL (four are), EMPTY."""
-    if outbox.is_aside(seq):
+class RamShelf:
+    """What `shelf()` of a RamOutbox returns: as a Shelf (`shelf.py`), for four messages."""
+
+    def __init__(self, outbox):
+        self._outbox = outbox
+
+    def put(self, seq):
+        """OK, FULL, EMPTY."""
+        outbox = self._outbox
+        if self.has(seq):
+            return _OK
+        if outbox.load(seq) or outbox.loaded_seq != seq:
+            return _EMPTY
+        if outbox.aside == _MOST_HELD:
+            return _FULL
+        text = bytes(outbox.buffer[: outbox.topic_length + outbox.payload_length])
+        self._hold(outbox.set_aside + ((seq, outbox.flags, outbox.topic_length, text),))
         return _OK
-    if outbox.load(seq) or outbox.loaded_seq != seq:
-        return _EMPTY
-    if len(outbox.shelf) == _MOST_HELD:
-        return _FULL
-    text = bytes(outbox.buffer[: outbox.topic_length + outbox.payload_length])
-    outbox.shelf += ((seq, outbox.flags, outbox.topic_length, text),)
-    outbox.aside = len(outbox.shelf)
-    return _OK
 
+    def has(self, seq):
+        return any([held[0] == seq for held in self._outbox.set_aside])
 
-def load(outbox, index):
-    """As Outbox.load_aside()."""
-    outbox.loaded_seq = -1
-    if not 0 <= index < outbox.aside:
-        return _EMPTY
-    _, outbox.flags, outbox.topic_length, outbox.buffer = outbox.shelf[index]
-    outbox.payload_length = len(outbox.buffer) - outbox.topic_length
-    return _OK
+    def load(self, index):
+        outbox = self._outbox
+        outbox.loaded_seq = -1
+        if not 0 <= index < outbox.aside:
+            return _EMPTY
+        _, outbox.flags, outbox.topic_length, outbox.buffer = outbox.set_aside[index]
+        outbox.payload_length = len(outbox.buffer) - outbox.topic_length
+        return _OK
 
+    def release(self, index):
+        held = self._outbox.set_aside
+        if not 0 <= index < len(held):
+            return _EMPTY
+        self._hold(held[:index] + held[index + 1 :])
+        return _OK
 
-def release(outbox, index):
-    """As Outbox.release_aside()."""
-    if not 0 <= index < outbox.aside:
-        return _EMPTY
-    outbox.shelf = outbox.shelf[:index] + outbox.shelf[index + 1 :]
-    outbox.aside = len(outbox.shelf)
-    return _OK
+    def _hold(self, messages):
+        self._outbox.set_aside = messages
+        self._outbox.aside = len(messages)

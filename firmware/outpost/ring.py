@@ -145,7 +145,10 @@ class Ring(Sectors):
 
     def _clear_free(self, block):
         try:
-            return self._is_free(block) and self._clear(block)
+            if self._doubt:
+                self._resume()
+                block = self._after(self._head)
+            return self._ready == block or (self._is_free(block) and self._clear(block))
         except OSError:
             self.storage_errors += 1
             return False

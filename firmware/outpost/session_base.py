@@ -30,6 +30,7 @@ _BAD_TOPIC = const(-6)
 _BAD_QOS = const(-8)
 _BAD_LENGTH = const(-9)
 _LINK_LOST = const(-23)
+_NO_ANSWER = const(-25)
 
 
 def elapsed_ms(now_ms, then_ms):
@@ -191,6 +192,8 @@ class SessionBase(Reader):
     def _on_lost(self, error):
         """Was a message the reason? The second end in a row suggests it, the first while messages
         are aside: `suspects.py` finds out."""
+        if error == _NO_ANSWER and self._acked:
+            error = _LINK_LOST  # the server acknowledged later messages, and never the oldest
         if self.suspects:
             ends = self.suspects.on_lost(error)
             if ends is not None:

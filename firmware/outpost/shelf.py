@@ -88,13 +88,15 @@ class Shelf:
     # --- What an outbox does with it ---
 
     def has(self, seq) -> bool:
+        """Message seq of the stream is there; a session treats it as acknowledged."""
         for held in self._now.held:
             if held[0] == seq and held[1] == self._stream():
                 return True
         return False
 
     def put(self, seq) -> int:
-        """Message seq of the ring, which stays there. OK, FULL, EMPTY, BUSY, STORAGE."""
+        """Copy held message seq to it, durably; it stays in the ring. OK; FULL: no room, or no
+        block that could be lent; EMPTY, BUSY, STORAGE."""
         outbox = self._outbox
         if outbox._busy:
             return _BUSY
@@ -108,7 +110,7 @@ class Shelf:
         return self._guarded(self._put, record)
 
     def load(self, index) -> int:
-        """As Outbox.load_aside()."""
+        """As Outbox.load(), message `index` of the shelf, 0 to aside - 1; loaded_seq is -1."""
         outbox = self._outbox
         if outbox._busy or not 0 <= index < len(self._now.held):
             return _EMPTY
@@ -126,7 +128,7 @@ class Shelf:
         return _OK
 
     def release(self, index) -> int:
-        """OK, EMPTY, BUSY, STORAGE."""
+        """Message `index` leaves it, durably. OK, EMPTY, BUSY, STORAGE."""
         if self._outbox._busy:
             return _BUSY
         if not 0 <= index < len(self._now.held):
@@ -266,7 +268,7 @@ class Shelf:
         return True
 
     def tidy(self):
-        """Give back what a cut left lent. A status."""
+        """Give back the blocks that a power cut left lent, if nothing is on them. A status."""
         return self._guarded(self._tidy, None)
 
     def _tidy(self, _):

@@ -15,7 +15,8 @@ The two are told apart by a control on each of the next connections, which sends
 - PUBACK: it is not the one. The next that had been in flight goes out, alone; past the last of
   them, the suspicion is over.
 - A deadline of ours (TIMED_OUT, NO_ANSWER) or another client with our id (TAKEN_OVER) is no
-  evidence, and evidence begins anew.
+  evidence, and evidence begins anew. But NO_ANSWER is, when the server acknowledged later messages:
+  then it answers, and this one it does not.
 A message with a topic that no server may take is set aside without trials.
 
 So a network that ends connections at some age, or by chance, must end three in a row in the round
@@ -96,7 +97,7 @@ class Suspects:
         """The server said that it will never take message seq: it is set aside. A status."""
         outbox = self._session.outbox
         try:
-            self.status = outbox.set_aside(seq)
+            self.status = outbox.shelf().put(seq)
         except (ImportError, MemoryError):
             self.status = _FULL
         if self.status == _OK:
@@ -110,7 +111,7 @@ class Suspects:
         window."""
         session = self._session
         place = seq - session.base
-        if not session.outbox.is_aside(seq) or not 0 <= place < _MOST_IN_FLIGHT:
+        if not session.outbox.shelf().has(seq) or not 0 <= place < _MOST_IN_FLIGHT:
             return False
         session._slide(place)
         session._release(seq)
@@ -126,7 +127,7 @@ class Suspects:
         self._pinged_ms = -1
         try:
             if self._session.outbox.lent:
-                self._session.outbox.tidy_shelf()
+                self._session.outbox.shelf().tidy()
         except (ImportError, MemoryError):
             pass  # the next connection is early enough
         if self._state == _TRIAL:
@@ -160,8 +161,9 @@ class Suspects:
         if session.acknowledged != self._acknowledged:
             self._acknowledged = session.acknowledged
             self._in_a_row = self.status = 0
-        if outbox.aside and outbox.oldest_seq < session.base and outbox.is_aside(outbox.oldest_seq):
-            outbox.discard(outbox.oldest_seq)  # collector mode: no confirmation will come for it
+        oldest = outbox.oldest_seq
+        if outbox.aside and oldest < session.base and outbox.shelf().has(oldest):
+            outbox.discard(oldest)  # collector mode: no confirmation will come for it
         if self._state == _CONTROL and self._is_proved():
             self._state = _TRIAL
             self._check_topic()
@@ -183,7 +185,7 @@ class Suspects:
             return False
         self._state = _CALM
         self._session.outbox.save_state()  # or a power cut might bring it back to the ring
-        self._session.outbox.release_aside(self._index)
+        self._session.outbox.shelf().release(self._index)
         if self._index >= self._session.outbox.aside:
             self._index = 0
         self._wait(0)
@@ -295,7 +297,7 @@ class Suspects:
         """PUBLISH of the shelf's message, with an identifier that none in flight has."""
         session = self._session
         outbox = session.outbox
-        if outbox.load_aside(self._index) != _OK:
+        if outbox.shelf().load(self._index) != _OK:
             self._state = _CALM
             self._postpone()
             return

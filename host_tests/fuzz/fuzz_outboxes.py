@@ -89,9 +89,9 @@ class SteadyOutbox:
     def erase_ahead(self) -> bool:
         return False
 
-    def set_aside(self, seq: int) -> int:
-        """Never: the model has no shelf. `test_suspects.py` has."""
-        return -1
+    def shelf(self):
+        """Never: the model has none. `test_suspects.py` has."""
+        raise MemoryError
 
     def set_note(self, data: Any, length: int) -> int:
         if self._fails():

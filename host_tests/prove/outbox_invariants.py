@@ -80,6 +80,8 @@ class Promise:
 
     def trying(self, payload, next_seq):
         """append() is called, and would give this number."""
+        if self.renewing and next_seq < self.next_seq:  # the interrupted one began the new stream
+            self.unsaved, self.next_seq = {}, next_seq
         self.renewing = next_seq == LAST_SEQ and not self.held
         seq = 0 if self.renewing else next_seq
         self.maybe[seq] = self.maybe.get(seq, ()) + (payload,)

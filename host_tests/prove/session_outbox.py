@@ -127,9 +127,6 @@ class FastOutbox:
             self.note[:length], self.note_length = note, length
         return status
 
-    def is_aside(self, seq: int) -> bool:
-        return False
-
     def unsaved(self) -> int:
         return self.oldest_seq - self.flash[1]
 

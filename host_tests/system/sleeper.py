@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outpost_tools.common import source_tree
-from outpost_tools.simulate import interpreter
 from outpost_tools.simulate.board import ASLEEP_STATUS, POWER_CUT_STATUS
 from outpost_tools.simulate.orders import CUT_MODES
 
@@ -50,7 +49,7 @@ class Sleeper:
         root = source_tree.repository()
         self._command, self._env = (
             [*command, str(root / "firmware" / "main.py")],
-            interpreter.environment(root),
+            source_tree.firmware_environment(root),
         )
         always = {
             "device_id": "sleeper",

@@ -59,7 +59,7 @@ def run(client, seconds, is_done):
 def shelf(outbox):
     found = []
     for index in range(outbox.aside):
-        assert outbox.load_aside(index) == status.OK
+        assert outbox.shelf().load(index) == status.OK
         at, middle = outbox.topic_at, outbox.topic_at + outbox.topic_length
         found.append((bytes(outbox.buffer[at:middle]), outbox.payload_length))
     return found

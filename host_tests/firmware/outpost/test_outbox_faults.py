@@ -12,6 +12,7 @@ from nor_flash import CUT_MODES, NorFlash
 from outpost import status
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest
+from outpost.state_note import NotedOutbox
 from power_loss import contents
 
 LAST_SEQ = (1 << 30) - 1
@@ -465,6 +466,97 @@ class TestFormat(unittest.TestCase):
                     flash = flash_in_ram(3, 256, bytes(image))
                     self.assertEqual(Outbox(flash).format(b"01234567"), status.FOREIGN, (block, at))
                     self.assertEqual(image_of(flash), bytes(image))
+
+
+class KeptFlash(NorFlash):
+    """A chip that keeps what is on it after each operation, in `images`."""
+
+    def __init__(self, *args):
+        NorFlash.__init__(self, *args)
+        self.images = []
+
+    def writeblocks(self, block, buf, offset=None):
+        NorFlash.writeblocks(self, block, buf, offset)
+        self.images.append(image_of(self))
+
+    def ioctl(self, op, arg):
+        status = NorFlash.ioctl(self, op, arg)
+        if op == 6:
+            self.images.append(image_of(self))
+        return status
+
+
+class TestDoubtfulHeads(unittest.TestCase):
+    """What mount() could not be sure of, and what the first append() and erase_ahead() do first."""
+
+    def _torn(self):
+        """Two blocks. The newest sector has one record, of its first program, which may be torn;
+        the erase of the other block was cut."""
+        flash = flash_in_ram(2, 256)
+        outbox = formatted(flash)
+        while outbox._head == 0:
+            publish(outbox, 1)
+            outbox.discard_through(outbox.next_seq - 2)
+        image = bytearray(image_of(flash))
+        image[:4096] = bytes([0x5A, 0xC3]) * 2048
+        return copy_of(flash, bytes(image)), outbox.next_seq - 1
+
+    def test_the_only_header_is_copied_before_anything_is_erased(self):
+        for act in (lambda outbox: outbox.append(b"t", b"x", 1), Outbox.erase_ahead):
+            flash, seq = self._torn()
+            flash = KeptFlash(flash._file, 2, 256)
+            act(mounted(flash))
+            self.assertTrue(len(flash.images) >= 2)
+            for image in flash.images:
+                now = bytearray(image)
+                now[4096] ^= 1  # it reads differently after a cut here
+                now[4096 + 20] ^= 4
+                self.assertTrue(seq in contents(mounted(copy_of(flash, bytes(now)))))
+
+    def test_erase_ahead_does_not_erase_twice(self):
+        flash, _ = self._torn()
+        outbox = mounted(flash)
+        erases = flash.erases
+        self.assertTrue(outbox.erase_ahead())
+        self.assertFalse(outbox.erase_ahead())
+        outbox.append(b"t", b"x", 1)
+        self.assertEqual(flash.erases - erases, 1)
+
+    def test_a_torn_state_note_is_no_message_whose_kind_flipped(self):
+        """Kind 2 with a bit that is not programmed yet is kind 3: nothing is taken for a record,
+        and the sector before is the head, with the note."""
+        flash = flash_in_ram(4, 256)
+        outbox = formatted(flash, NotedOutbox, align=256)
+        outbox.set_note(b"note", 4)
+        while not outbox._head:
+            publish(outbox, 1)
+        image = bytearray(image_of(flash))
+        start = 4096 * outbox._head
+        self.assertEqual(image[start + 256], 2)
+        image[start + 256] = 3
+        image[start + 512 : start + 4096] = b"\xff" * 3584
+        again = mounted(copy_of(flash, bytes(image)), NotedOutbox, align=256)
+        note = bytes(again.note[: again.note_length])
+        self.assertEqual((note, again.next_seq), (b"note", outbox.next_seq - 1))
+
+    def test_numbers_that_were_passed_over_twice_are_no_messages_that_were_lost(self):
+        flash = flash_in_ram(3, 256)
+        outbox = formatted(flash, DropOldest)
+        publish(outbox, 30)
+        for _ in range(2):
+            while outbox._offset + 512 <= 4096:
+                self.assertEqual(outbox.append(b"", b"", 0, 2), status.OK)  # a state record
+            image = bytearray(image_of(flash))
+            start = 4096 * outbox._after(outbox._head)
+            image[start : start + 4096] = bytes([0x5A, 0xC3]) * 2048  # torn in its erase
+            flash = copy_of(flash, bytes(image))
+            before = outbox.next_seq
+            outbox = mounted(flash, DropOldest)
+            self.assertEqual(outbox.next_seq, before + 254)
+            self.assertEqual(outbox.append(b"", b"", 0, 2), status.OK)
+        newest = publish(outbox, 1)[0]
+        outbox.discard_through(newest - 509)
+        self.assertEqual((sorted(contents(outbox)), outbox.unreadable), ([newest], 0))
 
 
 class TestBrownOuts(unittest.TestCase):

@@ -47,7 +47,7 @@ def on_shelf(outbox):
     """{number of the topic: payload}"""
     found = {}
     for index in range(outbox.aside):
-        assert outbox.load_aside(index) == status.OK and outbox.loaded_seq == -1
+        assert outbox.shelf().load(index) == status.OK and outbox.loaded_seq == -1
         topic, payload, _ = loaded(outbox)
         found[int(topic[2:])] = payload
     assert len(found) == outbox.aside
@@ -70,34 +70,36 @@ class TestEveryOutbox(unittest.TestCase):
     def test_set_aside_told_loaded_released(self):
         for outbox in self.each():
             size = 100
-            self.assertEqual((outbox.aside, outbox.is_aside(0)), (0, False))
-            self.assertEqual(outbox.set_aside(0), status.EMPTY)
-            self.assertEqual((outbox.load_aside(0), outbox.release_aside(0)), (status.EMPTY,) * 2)
+            self.assertEqual((outbox.aside, outbox.shelf().has(0)), (0, False))
+            self.assertEqual(outbox.shelf().put(0), status.EMPTY)
+            self.assertEqual(outbox.shelf().load(0), status.EMPTY)
+            self.assertEqual(outbox.shelf().release(0), status.EMPTY)
             fill(outbox, 6, size)
             outbox.append(b"t/6", b"kept", 4, 0x60)
             for seq in (2, 6, 4, 2):
-                self.assertEqual(outbox.set_aside(seq), status.OK, (outbox, seq))
+                self.assertEqual(outbox.shelf().put(seq), status.OK, (outbox, seq))
             self.assertEqual(outbox.aside, 3)
-            self.assertEqual([outbox.is_aside(seq) for seq in range(8)].count(True), 3)
-            self.assertTrue(outbox.is_aside(2) and outbox.is_aside(4) and outbox.is_aside(6))
+            aside = [seq for seq in range(8) if outbox.shelf().has(seq)]
+            self.assertEqual(aside, [2, 4, 6])
             self.assertEqual((outbox.oldest_seq, outbox.next_seq), (0, 7))  # none is freed
             self.assertEqual((outbox.load(2), loaded(outbox)[0]), (status.OK, b"t/2"))
-            self.assertEqual((outbox.load_aside(1), outbox.loaded_seq), (status.OK, -1))
+            self.assertEqual((outbox.shelf().load(1), outbox.loaded_seq), (status.OK, -1))
             self.assertEqual(loaded(outbox), (b"t/6", b"kept", 0x60))
             self.assertEqual((outbox.load(3), loaded(outbox)[0]), (status.OK, b"t/3"))
-            self.assertEqual(outbox.release_aside(3), status.EMPTY)
-            self.assertEqual((outbox.release_aside(0), outbox.aside), (status.OK, 2))
-            self.assertEqual((outbox.is_aside(2), outbox.is_aside(4)), (False, True))
+            self.assertEqual(outbox.shelf().release(3), status.EMPTY)
+            self.assertEqual((outbox.shelf().release(0), outbox.aside), (status.OK, 2))
+            self.assertEqual((outbox.shelf().has(2), outbox.shelf().has(4)), (False, True))
             self.assertEqual(set(on_shelf(outbox)), {4, 6})
             while outbox.aside:
-                self.assertEqual(outbox.release_aside(0), status.OK)
-            self.assertEqual((outbox.load_aside(0), outbox.set_aside(5)), (status.EMPTY, status.OK))
+                self.assertEqual(outbox.shelf().release(0), status.OK)
+            self.assertEqual(outbox.shelf().load(0), status.EMPTY)
+            self.assertEqual(outbox.shelf().put(5), status.OK)
             self.assertEqual(set(on_shelf(outbox)), {5})
 
     def test_the_ring_goes_on_around_the_shelf(self):
         for outbox in self.each():
             fill(outbox, 2, 100)
-            self.assertEqual(outbox.set_aside(0), status.OK)
+            self.assertEqual(outbox.shelf().put(0), status.OK)
             outbox.discard(0)
             for _ in range(200):
                 payload = payload_of(outbox.next_seq)
@@ -113,8 +115,8 @@ class TestFlash(unittest.TestCase):
             options = {"align": align, "page_bytes": page_bytes}
             flash, outbox = formatted(**options)
             fill(outbox, 5)
-            outbox.set_aside(1)
-            outbox.set_aside(3)
+            outbox.shelf().put(1)
+            outbox.shelf().put(3)
             outbox.discard(0)
             outbox.discard(1)
             outbox.save_state()
@@ -122,30 +124,30 @@ class TestFlash(unittest.TestCase):
             outbox = mounted(flash, **options)
             self.assertEqual(flash.operations, before)
             self.assertEqual((outbox.oldest_seq, outbox.aside), (2, 2))
-            self.assertEqual((outbox.is_aside(1), outbox.is_aside(2)), (True, False))
-            self.assertTrue(outbox.is_aside(3))
+            self.assertEqual((outbox.shelf().has(1), outbox.shelf().has(2)), (True, False))
+            self.assertTrue(outbox.shelf().has(3))
             self.assertEqual(on_shelf(outbox), {1: payload_of(1), 3: payload_of(3)})
-            self.assertEqual(outbox.release_aside(0), status.OK)
+            self.assertEqual(outbox.shelf().release(0), status.OK)
             outbox = mounted(flash, **options)
             self.assertEqual(on_shelf(outbox), {3: payload_of(3)})
-            self.assertEqual(outbox.release_aside(0), status.OK)
+            self.assertEqual(outbox.shelf().release(0), status.OK)
             outbox = mounted(flash, **options)
             self.assertEqual((outbox.aside, outbox.lent), (0, ()))
 
     def test_of_another_stream_with_the_same_number(self):
         _, outbox = formatted()
         fill(outbox, 2)
-        outbox.set_aside(0)
+        outbox.shelf().put(0)
         outbox.stream = b"89abcdef"
-        self.assertFalse(outbox.is_aside(0))
-        self.assertEqual((outbox.set_aside(0), outbox.aside), (status.OK, 2))
+        self.assertFalse(outbox.shelf().has(0))
+        self.assertEqual((outbox.shelf().put(0), outbox.aside), (status.OK, 2))
 
     def test_full_of_held_ones_is_told_and_erases_nothing(self):
         flash, outbox = formatted()
         fill(outbox, 5)
-        self.assertEqual([outbox.set_aside(seq) for seq in range(4)], [status.OK] * 4)
+        self.assertEqual([outbox.shelf().put(seq) for seq in range(4)], [status.OK] * 4)
         before = flash.operations
-        self.assertEqual((outbox.set_aside(4), outbox.aside), (status.FULL, 4))
+        self.assertEqual((outbox.shelf().put(4), outbox.aside), (status.FULL, 4))
         self.assertEqual(flash.operations, before)
 
     def test_full_of_released_ones_goes_on_in_another_block(self):
@@ -153,41 +155,41 @@ class TestFlash(unittest.TestCase):
         for _ in range(30):
             fill(outbox, 1)
             seq = outbox.next_seq - 1
-            self.assertEqual(outbox.set_aside(seq), status.OK)
+            self.assertEqual(outbox.shelf().put(seq), status.OK)
             outbox.discard(seq)
             if outbox.aside == 3:
-                self.assertEqual(outbox.release_aside(1), status.OK)
+                self.assertEqual(outbox.shelf().release(1), status.OK)
             wanted = on_shelf(outbox)
             self.assertEqual(on_shelf(mounted(flash)), wanted)
-            self.assertTrue(outbox.is_aside(0) and outbox.is_aside(seq))
+            self.assertTrue(outbox.shelf().has(0) and outbox.shelf().has(seq))
         while outbox.aside:
-            outbox.release_aside(0)
+            outbox.shelf().release(0)
         self.assertEqual(outbox._out, ())
 
     def test_without_a_block_that_could_be_lent_it_is_full(self):
         _, outbox = formatted(blocks=3)
-        self.assertEqual(fill(outbox, 2).set_aside(0), status.OK)
+        self.assertEqual(fill(outbox, 2).shelf().put(0), status.OK)
         _, outbox = formatted(blocks=2)
-        self.assertEqual(fill(outbox, 2).set_aside(0), status.FULL)
+        self.assertEqual(fill(outbox, 2).shelf().put(0), status.FULL)
         _, outbox = formatted(blocks=4)
         while outbox.append(b"t/0", payload_of(0), SIZE) == status.OK:
             pass
-        self.assertEqual((outbox.set_aside(0), outbox.aside), (status.FULL, 0))
+        self.assertEqual((outbox.shelf().put(0), outbox.aside), (status.FULL, 0))
         self.assertEqual((outbox.load(0), outbox.oldest_seq), (status.OK, 0))
 
     def test_a_call_from_inside_a_call_is_busy(self):
         _, outbox = formatted()
         fill(outbox, 2)
-        outbox.set_aside(0)
+        outbox.shelf().put(0)
         outbox._busy = True
-        found = outbox.set_aside(1), outbox.release_aside(0), outbox.load_aside(0)
+        found = outbox.shelf().put(1), outbox.shelf().release(0), outbox.shelf().load(0)
         self.assertEqual(found, (status.BUSY, status.BUSY, status.EMPTY))
 
     def test_a_driver_that_raises_is_a_status(self):
         for at in range(1, 9):
             flash, outbox = formatted()
             fill(outbox, 3)
-            outbox.set_aside(0)
+            outbox.shelf().put(0)
             left, write = [at], flash.writeblocks
 
             def failing(block, buf, offset=None, left=left, write=write):
@@ -197,7 +199,7 @@ class TestFlash(unittest.TestCase):
                 write(block, buf, offset)
 
             flash.writeblocks = failing
-            answers = outbox.set_aside(1), outbox.release_aside(0), outbox.set_aside(2)
+            answers = outbox.shelf().put(1), outbox.shelf().release(0), outbox.shelf().put(2)
             self.assertTrue(set(answers) <= {status.OK, status.STORAGE}, answers)
             wanted = {seq for seq, good in ((1, answers[0]), (2, answers[2])) if good == 0}
             wanted |= set() if answers[1] == 0 else {0}
@@ -207,7 +209,7 @@ class TestFlash(unittest.TestCase):
         flash, outbox = formatted()
         fill(outbox, 4)
         for seq in range(4):
-            outbox.set_aside(seq)
+            outbox.shelf().put(seq)
         image, block = image_of(flash), outbox._shelf._now.block
         for place in range(0, 3800, 61):
             twisted = bytearray(image)
@@ -261,14 +263,14 @@ class Life:
         elif step == "release":
             if self.aside:
                 self.pending = self.aside[0]
-                assert outbox.release_aside(0) == status.OK
+                assert outbox.shelf().release(0) == status.OK
                 self.aside.pop(0)
         else:
             seq = int(step[6:])
             if seq < outbox.oldest_seq or seq in self.aside:
                 return
             self.pending = seq
-            assert outbox.set_aside(seq) == status.OK, seq
+            assert outbox.shelf().put(seq) == status.OK, seq
             self.aside.append(seq)
         self.pending = None
 
@@ -326,8 +328,8 @@ class TestPowerCuts(unittest.TestCase):
                     life.run()
                 life.flash.cut_at = 0
                 while life.outbox.aside:
-                    assert life.outbox.release_aside(0) == status.OK
-                life.outbox.tidy_shelf()
+                    assert life.outbox.shelf().release(0) == status.OK
+                life.outbox.shelf().tidy()
                 self.assertEqual((life.outbox.left_out, life.outbox._out), (0, ()), (mode, at))
         self.assertTrue(cuts > 200, cuts)
 
@@ -336,7 +338,7 @@ class TestMount(unittest.TestCase):
     def test_a_torn_header_of_a_lent_block_is_no_sector_and_no_shelf(self):
         flash, outbox = formatted()
         fill(outbox, 3)
-        outbox.set_aside(0)
+        outbox.shelf().put(0)
         block = outbox._shelf._now.block
         self.assertEqual(u32(image_of(flash)[block * 4096 : block * 4096 + 4], 0) & 0xFFFF, 0x534F)
         self.assertEqual(mounted(flash).lent, (block,))

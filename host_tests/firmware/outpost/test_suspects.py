@@ -135,10 +135,15 @@ class World:
     def shelf(self):
         found = []
         for index in range(self.outbox.aside):
-            assert self.outbox.load_aside(index) == status.OK and self.outbox.loaded_seq == -1
+            assert self.outbox.shelf().load(index) == status.OK and self.outbox.loaded_seq == -1
             middle = self.outbox.topic_at + self.outbox.topic_length
             found.append(bytes(self.outbox.buffer[middle : middle + self.outbox.payload_length]))
         return found
+
+
+class FullShelf:
+    def put(self, seq):
+        return status.FULL
 
 
 def is_bad(topic, payload):
@@ -198,9 +203,21 @@ class TestSetAside(unittest.TestCase):
         world.run(300, lambda: world.client.is_drained() and not world.outbox.aside)
         self.assertEqual(sorted(set(world.payloads())), sorted(numbered(10)))
 
+    def test_one_that_is_never_acknowledged_though_later_ones_are(self):
+        world = World(outbox=RamOutbox(16, 400))
+        original = world._take
+        world._take = lambda first, body, packet: (
+            b"" if b"bad" in body else original(first, body, packet)
+        )
+        world.publish(b"bad", *numbered(15))
+        seconds = world.run(1200, world.client.is_drained)
+        self.assertEqual((world.shelf(), world.client.is_drained()), ([b"bad"], True))
+        self.assertTrue(seconds < 400, seconds)
+        self.assertEqual(set(world.payloads()), set(numbered(15)))
+
     def test_a_full_shelf_keeps_the_message_and_tells(self):
         world = World(rejects=is_bad)
-        world.outbox.set_aside = lambda seq: status.FULL
+        world.outbox.shelf = FullShelf
         world.publish(b"bad", b"1").run(120)
         self.assertEqual((world.outbox.oldest_seq, world.outbox.aside), (0, 0))
         self.assertEqual(world.session.suspects.status, status.FULL)
@@ -372,7 +389,7 @@ class TestOnFlash(unittest.TestCase):
         world.run(60, world.client.is_drained)
         self.assertEqual(world.shelf(), [b"bad"])
         outbox = again(outbox)  # before a record said that it was freed: both have it
-        self.assertEqual((outbox.aside, outbox.is_aside(1)), (1, True))
+        self.assertEqual((outbox.aside, outbox.shelf().has(1)), (1, True))
         world = World(Session, outbox, is_bad)
         world.run(30)
         self.assertTrue(world.client.is_drained() and world.client.is_connected())
@@ -439,13 +456,13 @@ class TestOnFlash(unittest.TestCase):
     def test_a_shelf_without_memory_postpones(self):
         world = World(Session, on_flash(), is_bad).publish(b"bad", b"1")
 
-        def no_memory(seq):
+        def no_memory():
             raise MemoryError()
 
-        world.outbox.set_aside = no_memory
+        world.outbox.shelf = no_memory
         world.run(120)
         self.assertEqual((world.outbox.aside, world.outbox.oldest_seq), (0, 0))
-        del world.outbox.set_aside
+        del world.outbox.shelf
         world.run(200, world.client.is_drained)
         self.assertEqual((world.shelf(), world.payloads()), ([b"bad"], [b"1"]))
 

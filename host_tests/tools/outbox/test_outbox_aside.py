@@ -39,7 +39,7 @@ def firmware_finds(data, align=4, page_bytes=256):
     outbox = mounted(flash_in_ram(len(data) // 4096, page_bytes, data), align, page_bytes)
     found = []
     for index in range(outbox.aside):
-        if outbox.load_aside(index):
+        if outbox.shelf().load(index):
             continue
         at, middle = outbox.topic_at, outbox.topic_at + outbox.topic_length
         end = middle + outbox.payload_length
@@ -60,7 +60,7 @@ def image_with(count=3, blocks=6, size=40):
         payload = b"message %d " % number + bytes(size)
         assert outbox.append(TOPIC, payload, len(payload)) == 0
     for seq in range(4, 4 + count):
-        assert outbox.set_aside(seq) == 0
+        assert outbox.shelf().put(seq) == 0
         outbox.discard(seq)
     outbox.save_state()
     return image_of(flash)
@@ -73,9 +73,9 @@ def step(outbox, rng):
         if outbox.append(TOPIC, rng.randbytes(size), size):
             outbox.discard_through(outbox.next_seq - 1)
     elif dice < 0.75 and outbox.next_seq > outbox.oldest_seq:
-        outbox.set_aside(rng.randrange(outbox.oldest_seq, outbox.next_seq))
+        outbox.shelf().put(rng.randrange(outbox.oldest_seq, outbox.next_seq))
     elif dice < 0.95:
-        outbox.release_aside(rng.randrange(max(1, outbox.aside)))
+        outbox.shelf().release(rng.randrange(max(1, outbox.aside)))
     else:
         outbox.save_state()
 
@@ -262,7 +262,7 @@ outbox.mount()
 for number in range(3):
     payload = b"stubborn %d" % number
     print(outbox.append(b"outpost/rig-1/data", payload, len(payload)))
-    print(outbox.set_aside(outbox.next_seq - 1))
+    print(outbox.shelf().put(outbox.next_seq - 1))
 print("aside", outbox.aside)
 """
 

@@ -295,9 +295,9 @@ def test_wear_of_rate_and_interval_is_the_same_and_rare_messages_cost_a_save(cap
 
 
 def test_the_quiet_time_is_the_sessions():
-    from outpost import session
+    from outpost import session_base
 
-    assert session._SAVE_MS == wear.QUIET_S * 1000
+    assert session_base._SAVE_MS == wear.QUIET_S * 1000
 
 
 def test_the_table_is_markdown(capsys):
@@ -383,7 +383,7 @@ def test_health_names_a_block_that_failed_and_messages_set_aside(here, capsys):
         for _ in range(300):
             assert box.append(TOPIC, bytes(100), 100) == 0
             box.discard_through(box.next_seq - 6)
-    assert box.left_out == 1 and box.set_aside(box.oldest_seq) == 0
+    assert box.left_out == 1 and box.shelf().put(box.oldest_seq) == 0
     box.save_state()
     status, found = health(image_of(flash), capsys)
     assert status == 1 and (found["left_out"], found["aside"]) == ([3], 1)

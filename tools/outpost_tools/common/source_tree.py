@@ -3,6 +3,7 @@ package, which holds them in the same folders."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from outpost_tools.common.errors import ToolError
@@ -27,3 +28,17 @@ def repository() -> Path:
     if not (root / "firmware" / "main.py").is_file():
         raise ToolError(f"{root}: no firmware/main.py; incomplete package: install it again")
     return root
+
+
+def firmware_environment(root: Path) -> dict[str, str]:
+    """What a program needs that imports the firmware, under either interpreter."""
+    parts = [root / "firmware", root / "boards", root / "boards" / "UNIX"]
+    # MICROPYPATH replaces the default path: .frozen holds the standard library of the unix build.
+    micropython = os.pathsep.join([*map(str, parts), ".frozen"])
+    cpython = os.pathsep.join(map(str, [*parts, root / "tools" / "cpython_stubs"]))
+    return {
+        **os.environ,
+        "MICROPYPATH": micropython,
+        "PYTHONPATH": cpython,
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }

@@ -1,24 +1,27 @@
 """Messages that a board set aside: list them, take them out, send them again, give them up.
 
-On a live board its own firmware changes the shelf (board.py), in an image the same firmware does,
-here, over a file under NOR rules. A message is let go of only after the broker acknowledged it, or
-the outbox stored it again.
+On a live board its own firmware changes the shelf (board.py); in an image the same firmware does,
+in a process of its own (image_program.py). A message is let go of only after the broker
+acknowledged it, or the outbox stored it again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.source_tree import firmware_environment, repository
+from outpost_tools.outbox import image_program
 from outpost_tools.outbox.image import read_image
-from outpost_tools.outbox.layout import BLOCK_BYTES
 from outpost_tools.outbox.shelf import Aside, read_shelf
 from outpost_tools.outbox.show import shown, text_fields
 
-_PAGE_BYTES = 256
 _SHOWN_BYTES = 60
 _ROW = "{:>10} {:<8} {:>3} {:>6}  {}"
 
@@ -70,63 +73,25 @@ def chosen(messages: list[Aside], seq: int | None) -> list[Aside]:
 # --- In an image ---
 
 
-class _File:
-    """A block device over an image file. Programs clear bits only, as in NOR flash."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("r+b")
-        self._blocks = path.stat().st_size // BLOCK_BYTES
-
-    def close(self) -> None:
-        self._file.close()
-
-    def readblocks(self, block: int, buf: bytearray | memoryview, offset: int = 0) -> None:
-        self._file.seek(block * BLOCK_BYTES + offset)
-        buf[:] = self._file.read(len(buf))
-
-    def writeblocks(self, block: int, buf: bytes | memoryview, offset: int = 0) -> None:
-        before = bytearray(len(buf))
-        self.readblocks(block, before, offset)
-        self._write(block, offset, bytes(a & b for a, b in zip(before, buf, strict=True)))
-
-    def ioctl(self, operation: int, argument: int) -> int:
-        if operation == 6:
-            self._write(argument, 0, b"\xff" * BLOCK_BYTES)
-        return {4: self._blocks, 5: BLOCK_BYTES}.get(operation, 0)
-
-    def _write(self, block: int, offset: int, data: bytes) -> None:
-        self._file.seek(block * BLOCK_BYTES + offset)
-        self._file.write(data)
-        self._file.flush()
-
-
 class ImageShelf:
     """The messages set aside in an image file. Raises ToolError."""
 
-    def __init__(self, path: Path, device: _File) -> None:
+    def __init__(self, path: Path) -> None:
         data = path.read_bytes()
         image = read_image(data)
         self.messages = read_shelf(data, image.stream).messages
-        self._path, self._device = path, device
+        self._path = path
         self._align = image.head.header.align if image.chain else 4
 
     def release(self, message: Aside) -> None:
-        from outpost.outbox import Outbox
-
-        page_bytes = max(_PAGE_BYTES, self._align)
-        outbox = Outbox(self._device, align=self._align, page_bytes=page_bytes)  # type: ignore
-        status = outbox.mount()
-        if status:
-            raise ToolError(f"{self._path}: cannot be mounted, status {status}")
-        index = self.messages.index(message)
-        if outbox.load_aside(index) == 0:
-            at = outbox.topic_at
-            end = at + outbox.topic_length + outbox.payload_length
-            if bytes(outbox.buffer[at:end]) == message.topic + message.payload:
-                status = outbox.release_aside(index)
-                if status == 0:
-                    return
-        raise ToolError(f"{self._path}: the message could not be let go of, status {status}")
+        crc = zlib.crc32(message.topic + message.payload)
+        where = self._path, self._align, self.messages.index(message), crc
+        command = [sys.executable, str(Path(image_program.__file__)), *map(str, where)]
+        environment = firmware_environment(repository())
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        if done.returncode:
+            why = (done.stdout + done.stderr).strip().splitlines()[-1:] or ["no reason told"]
+            raise ToolError(f"{self._path}: the message could not be let go of: {why[0]}")
 
     def send_again(self, message: Aside) -> None:
         raise ToolError(f"{self._path}: an image cannot send: give --settings")
@@ -136,11 +101,9 @@ class ImageShelf:
 def image_shelf(path: Path) -> Iterator[ImageShelf]:
     """Raises ToolError."""
     try:
-        device = _File(path)
+        yield ImageShelf(path)
     except OSError as error:
         raise ToolError(f"{path}: {error.strerror}") from None
-    with contextlib.closing(device):
-        yield ImageShelf(path, device)
 
 
 # --- Away with them ---

@@ -70,7 +70,7 @@ def mounted():
 
 def loaded(index, crc):
     outbox = mounted()
-    if outbox.load_aside(index):
+    if outbox.shelf().load(index):
         raise OSError("no such message is set aside any more")
     at = outbox.topic_at
     middle = at + outbox.topic_length
@@ -81,14 +81,14 @@ def loaded(index, crc):
     return outbox, topic, payload
 
 def release(index, crc):
-    print("R", loaded(index, crc)[0].release_aside(index))
+    print("R", loaded(index, crc)[0].shelf().release(index))
 
 def again(index, crc):
     outbox, topic, payload = loaded(index, crc)
     status = outbox.append(topic, payload, len(payload), outbox.flags)
     print("S", status)
     if not status:
-        print("R", outbox.release_aside(index))
+        print("R", outbox.shelf().release(index))
 
 def mode():
     from station.settings import load

@@ -85,7 +85,7 @@ class Fleet:
             self.directory / device,
             {"device_id": device, "broker_host": "127.0.0.1", **self._settings},
             command=[*self.command, str(self.root / "firmware" / "main.py")],
-            env=interpreter.environment(self.root),
+            env=source_tree.firmware_environment(self.root),
             proxy=proxy,
             orders=orders,
             stop_file=self._stop_file,

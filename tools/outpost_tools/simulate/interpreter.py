@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 from outpost_tools.common import interpreters
 
@@ -28,17 +27,3 @@ def choose() -> tuple[list[str], str]:
         command,
         f"{interpreters.describe(command)} (no MicroPython here; run `outpost fetch micropython`)",
     )
-
-
-def environment(root: Path) -> dict[str, str]:
-    """What main.py needs to find its modules, under either interpreter."""
-    parts = [root / "firmware", root / "boards", root / "boards" / "UNIX"]
-    # MICROPYPATH replaces the default path: .frozen holds the standard library of the unix build.
-    micropython = os.pathsep.join([*map(str, parts), ".frozen"])
-    cpython = os.pathsep.join(map(str, [*parts, root / "tools" / "cpython_stubs"]))
-    return {
-        **os.environ,
-        "MICROPYPATH": micropython,
-        "PYTHONPATH": cpython,
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
