@@ -75,6 +75,12 @@ class Client:
     publish() is the session's.
     """
 
+    # Rarely other than 0, and so no fields: those are found the faster the fewer there are.
+    last_error = _OK  # status, or error number of the port, that ended the last stream
+    failures = 0  # streams that ended in an error, or did not open
+    takeovers = 0  # of them TAKEN_OVER
+    _short = 0  # the last connections that ended as if taken over: see _ENOUGH
+
     def __init__(self, link, session, random=None):
         # What each poll() reads is made first: it then has the place that its hash names.
         self.session = session
@@ -87,12 +93,8 @@ class Client:
         self.publish = session.publish
         self._link, self._random = link, random
         self._attempt = 0  # attempts since the last progress, see Session.has_progress()
-        self._short = 0  # the last connections that ended as if taken over: see _ENOUGH
         self._since_ms = 0  # ticks at which the stream was lost
         self._wait_ms = 0  # from then on, until the next attempt
-        self.last_error = _OK  # status, or error number of the port, that ended the last stream
-        self.failures = 0  # streams that ended in an error, or did not open
-        self.takeovers = 0  # of them TAKEN_OVER
 
     def is_connected(self) -> bool:
         return self.session.state == _CONNECTED

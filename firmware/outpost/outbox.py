@@ -60,6 +60,11 @@ class Outbox(Ring):
     storage_errors, mended, left_out. When full it refuses; `policies.py` has the other two ways.
     """
 
+    # Rarely other than 0, and so no fields: those are found the faster the fewer there are.
+    refused = 0  # messages since mount() for which the ring was full,
+    dropped = 0  # those given up by a policy, to make room,
+    unreadable = 0  # those lost by the flash
+    _shelf = None  # a Shelf, while messages are aside
     # True where a kept message may get a new number, which collector mode cannot follow.
     renumbers = False
     # The state note, which each state record carries: see `state_note.py`.
@@ -69,14 +74,9 @@ class Outbox(Ring):
     def __init__(self, device, record_bytes=512, align=4, page_bytes=256):
         Ring.__init__(self, device, record_bytes, align, page_bytes)
         self.aside = 0  # messages set aside
-        self._shelf = None  # a Shelf, while there are any
+        self.appended = 0  # messages since mount()
         self._saved_oldest = self._saved_acked = 0  # oldest_seq and acked in the newest record
         self._unproven = -1  # the number after the newest message, if that may be torn
-        # Messages since mount():
-        self.appended = 0
-        self.refused = 0  # the ring was full
-        self.dropped = 0  # given up by a policy, to make room
-        self.unreadable = 0  # lost by the flash
 
     def mount(self) -> int:
         """Find the messages. OK, or BLANK, FOREIGN, NEWER, GEOMETRY: see `outpost.status`. Programs

@@ -68,7 +68,8 @@ def mount(outbox: "Outbox"):
 def _find_shelf(outbox: "Outbox"):
     """Without memory for it, its messages that are in the ring too go out again."""
     outbox.aside = 0
-    outbox._shelf = None
+    if outbox._shelf:
+        outbox._shelf = None
     try:
         if outbox.lent:
             from outpost import shelf
@@ -86,8 +87,10 @@ def forget(outbox: "Outbox"):
     outbox.next_seq = outbox.oldest_seq = outbox.acked = outbox.boot = 0
     outbox._head = outbox._tail = outbox._sector_no = outbox._first_seq = 0
     outbox._limit = _BLOCK_BYTES
-    outbox.appended = outbox.refused = outbox.dropped = outbox.unreadable = 0
-    if outbox._out or outbox._doubt or outbox.left_out:  # class attributes before
+    outbox.appended = 0
+    if outbox.refused or outbox.dropped or outbox.unreadable:  # class attributes before
+        outbox.refused = outbox.dropped = outbox.unreadable = 0
+    if outbox._out or outbox._doubt or outbox.left_out:
         outbox._out = outbox.lent = ()
         outbox._doubt = outbox.left_out = 0
         outbox._is_worn_out = False
@@ -158,11 +161,14 @@ def _scan_head(outbox: "Outbox"):
     outbox._cursor_seq = outbox._first_seq
     outbox._cursor_end = -1  # not known yet
     outbox._offset = outbox._cursor_offset = max(_HEADER, outbox._align)
-    outbox.damaged = outbox.sealed_torn = records = 0
+    if outbox.damaged or outbox.sealed_torn:
+        outbox.damaged = outbox.sealed_torn = 0
+    records = 0
     at = outbox._next_record()
     while at >= 0:
         records += 1
-        outbox.damaged += outbox._offset != outbox._cursor_offset - outbox._record_size
+        if outbox._offset != outbox._cursor_offset - outbox._record_size:
+            outbox.damaged += 1
         state = unpack_from("<IHH", outbox.buffer, at + 4)
         outbox._offset = outbox._cursor_offset
         at = outbox._next_record()

@@ -51,6 +51,7 @@ class Sectors:
     sealed_torn = 0  # 1: its end is torn, so nothing more is appended to it
     mended = 0  # headers of which one bit had flipped, or that were read from their copy
     _mended_block = -1  # the last of them
+    storage_errors = 0  # programs that did not read back, or that the driver refused
 
     def __init__(self, device, record_bytes, align, page_bytes):
         """Arguments and errors: see Outbox."""
@@ -94,9 +95,7 @@ class Sectors:
         self._topic = self._payload = b""
         self._filled = 0  # bytes of `buffer` that the last read filled
         self._record_size = 0  # of the record checked last: bytes, padding included
-        # Since construction:
-        self.erases = 0
-        self.storage_errors = 0  # programs that did not read back, or that the driver refused
+        self.erases = 0  # since construction
 
     # Every address is checked here, because rp2.Flash erases and programs whatever it is asked to.
 
@@ -266,10 +265,10 @@ class Sectors:
         self._raw.writeblocks(self._place[self._head], first, page)
         self._raw.readblocks(self._place[self._head], first, page)
         if not self._has_header:  # any other header is one that the block did not give up
-            self._has_header = (
-                self._is_header(_MAGIC) and u32(self.buffer, _HEADER_CRC_AT) == self._salt
-            )
-        if self._has_header and holds_record(first, self._prefix, at, self._topic, self._payload):
+            if not self._is_header(_MAGIC) or u32(self.buffer, _HEADER_CRC_AT) != self._salt:
+                return False
+            self._has_header = True
+        if holds_record(first, self._prefix, at, self._topic, self._payload):
             self._offset = page + at + size
             return True
         return False

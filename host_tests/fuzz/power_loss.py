@@ -87,26 +87,19 @@ class TopicModel(Model):
     """
 
     topics = tuple([b"t/%d" % i for i in range(5)])
-    attempt = None
-
-    def copy(self):
-        twin = Model.copy(self)
-        twin.attempt = self.attempt
-        return twin
 
     def store(self, outbox, payload):
         topic = self.topics[random.getrandbits(8) % len(self.topics)]
-        self.attempt = payload = topic + b" " + payload
+        payload = topic + b" " + payload
+        self.unsaved[payload] = topic  # interrupted, it may be there as well
         status = outbox.append(topic, payload, len(payload))
-        self.unsaved[payload] = topic
         if status == 0:
-            self.attempt = None
             self.held[topic] = payload
             self.next_seq += 1
         return status
 
     def save(self, outbox):
-        outbox.save_state()  # `unsaved` has all that was ever published
+        outbox.save_state()  # `unsaved` has all that append() was ever called with
 
     def free(self, outbox):
         """The oldest is acknowledged: its topic may have nothing that must be kept."""
@@ -124,8 +117,7 @@ class TopicModel(Model):
         last = {}
         for seq, payload in sorted(contents(outbox).items()):
             topic = payload.split(b" ")[0]
-            known = payload in self.unsaved or payload == self.attempt
-            require(known, "invented", "%d %s", seq, payload[:20])
+            require(payload in self.unsaved, "invented", "%d %s", seq, payload[:20])
             is_later = _order(payload) >= _order(last.get(topic, payload))
             require(is_later, "order", "%s after %s", payload[:20], last.get(topic, b"")[:20])
             last[topic] = payload
@@ -134,9 +126,7 @@ class TopicModel(Model):
             kept = found == payload or _order(found) > _order(payload)
             require(kept, "kept", "%s lost, newest found %s", payload[:20], found[:20])
         if settled:
-            if self.attempt:
-                self.unsaved[self.attempt] = self.attempt.split(b" ")[0]
-            self.held, self.attempt = last, None
+            self.held = last
         self.next_seq = max(self.next_seq, outbox.next_seq)
         return 0
 

@@ -59,13 +59,13 @@ class Promise:
         self.maybe = {}
         self.next_seq = self.top_seq = next_seq
         self.note = b""
-        self.maybe_note = None  # the one that set_note() was interrupted at
+        self.maybe_notes = ()  # that set_note() was interrupted at since: one may be there
         self.renewing = False  # the append() under way begins a new stream
 
     def copy(self):
         twin = type(self)(self.next_seq)
         twin.held, twin.unsaved, twin.maybe = dict(self.held), dict(self.unsaved), dict(self.maybe)
-        twin.note, twin.maybe_note, twin.renewing = self.note, self.maybe_note, self.renewing
+        twin.note, twin.maybe_notes, twin.renewing = self.note, self.maybe_notes, self.renewing
         twin.top_seq = self.top_seq
         twin.extra, twin.bits_flip = self.extra, self.bits_flip
         return twin
@@ -147,11 +147,12 @@ class Promise:
         return status
 
     def set_note(self, outbox, note):
-        self.maybe_note = note
+        if note not in self.maybe_notes:
+            self.maybe_notes += (note,)
         status = outbox.set_note(note, len(note))
         self.drop(outbox)
         if status == 0:
-            self.note, self.maybe_note, self.unsaved = note, None, {}
+            self.note, self.maybe_notes, self.unsaved = note, (), {}
         return status
 
     def format(self, outbox, stream, force, first_seq=0):
@@ -210,10 +211,10 @@ class Promise:
         if not hasattr(outbox, "set_note"):
             return
         note = bytes(outbox.note[: outbox.note_length])
-        known = note == self.note or note == self.maybe_note
-        require(known, "note", "%s, expected %s or %s", note, self.note, self.maybe_note)
+        known = note == self.note or note in self.maybe_notes
+        require(known, "note", "%s, expected %s or %s", note, self.note, self.maybe_notes)
         if settled:
-            self.note, self.maybe_note = note, None
+            self.note, self.maybe_notes = note, ()
 
 
 class DropPromise(Promise):

@@ -368,7 +368,7 @@ class Keys:
                 for seq in sorted(promise.maybe)
             ],
             rel[max(promise.next_seq, self.least)], rel[max(promise.top_seq, self.least)],
-            promise.note, promise.maybe_note, promise.renewing,
+            promise.note, promise.maybe_notes, promise.renewing,
             promise.extra,
         )  # fmt: skip
 
