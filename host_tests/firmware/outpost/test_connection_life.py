@@ -430,6 +430,13 @@ class TestFaultsOfTheServerAndThePort(unittest.TestCase):
             bench.say(puback(1) + puback(2))
             self.assertTrue(bench.client.is_drained())
 
+    def test_nor_is_pubrec(self):
+        bench = Bench("exactly once").connect()
+        bench.stream.write = lambda buf, offset, length: None
+        self.assertEqual(bench.client.publish(b"t", b"two", 3, 2), status.OK)
+        bench.poll(3).say(b"\x50\x02\x00\x01")
+        self.assertEqual((bench.session.ignored, bench.session._released), (1, 0))
+
     def test_but_one_for_a_message_before_it_is(self):
         bench = Bench().connect().publish(b"first")
         bench.sent()
