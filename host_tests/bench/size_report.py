@@ -78,8 +78,8 @@ CLIENT = Configuration(
     "client alone (QoS 0 and 1)",
     ("client", "ram_outbox"),
     "client_alone",
-    15_272,
-    13_788,
+    22_100,
+    17_640,
     11_000,
     4_500,
 )
@@ -87,8 +87,8 @@ ALL = Configuration(
     "with outbox, reconnect and telemetry",
     ("client", "outbox", "clock", "telemetry"),
     "with_all",
-    28_038,
-    25_188,
+    44_620,
+    32_590,
     20_000,
     9_000,
 )
