@@ -11,6 +11,12 @@ than its 8 s: network, name, time, TCP and TLS go step by step; what cannot be c
 """
 
 import gc
+
+# Before any other import: else their garbage fills the heap up to its end before the first
+# collection, and no hole is left for the 17 KB in one piece that TLS asks for.
+if hasattr(gc, "threshold"):  # CPython has none
+    gc.threshold(65_536)  # pyright: ignore[reportAttributeAccessIssue]
+
 import os
 import random
 import select

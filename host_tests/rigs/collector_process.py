@@ -141,7 +141,7 @@ class Process:
         return [frame.payload for frame in self.frames()]
 
 
-def wait_until(condition, seconds=15.0):
+def wait_until(condition, seconds=120.0):
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, "waited in vain"

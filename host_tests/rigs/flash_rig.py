@@ -37,7 +37,7 @@ SETTINGS = {
 
 MPREMOTE = [sys.executable, "-m", "mpremote"]
 MPY = {"i386": "x86", "amd64": "x64"}
-BLOCKS = 160
+BLOCKS = 212  # 848 KB, as the filesystem of a Pico W
 _LIMIT_S = 120
 _MPREMOTE_LIMITS_S = (20, 40, 120)
 _SETTLE_S = 20

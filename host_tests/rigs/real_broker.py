@@ -65,7 +65,7 @@ def password_line(user: str, password: str) -> str:
     )
 
 
-def wait_for(is_done: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
+def wait_for(is_done: Callable[[], bool], what: str, timeout_s: float = 120.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not is_done():
         assert time.monotonic() < deadline, f"not in {timeout_s} s: {what}"

@@ -80,8 +80,11 @@ def test_nothing_is_lost_over_sleep_and_power_cuts(tmp_path, mosquitto):
         promised, twice = compare(board, collector.frames())
     for wake in usual:
         assert wake.did_connect == ((wake.counters["next_seq"] - 1) % EVERY == 0), wake
-        assert wake.counters["programs"] <= 1 + wake.did_connect, wake
+        assert wake.counters["programs"] <= 2 + wake.did_connect, wake
     assert sum(wake.counters["erases"] for wake in usual) <= ERASES * len(usual)
+    # A sector's header is copied once, after the first mount that found it with one record.
+    copies = [wake for wake in usual if wake.counters["programs"] > 1 + wake.did_connect]
+    assert len(copies) <= ERASES * len(usual)
     cuts = sum(wake.was_cut for wake in board.wakes)
     assert promised >= WAKES - cuts > WAKES / 2 and cuts > 0
     silent, connecting = ([w for w in usual if w.did_connect == kind] for kind in (False, True))

@@ -73,7 +73,7 @@ class BridgeProcess:
         return [storage.from_line(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
 
 
-def wait_until(condition, seconds=20.0):
+def wait_until(condition, seconds=120.0):
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, "waited in vain"
