@@ -205,7 +205,6 @@ def _counters_of(client, flash):
         "stream": outbox.stream.decode(),
         "next_seq": outbox.next_seq,
         "held": outbox.oldest_seq,
-        "appended": outbox.appended,
         "refused": outbox.refused,
         "sent": session.sent,
         "acknowledged": session.acknowledged,

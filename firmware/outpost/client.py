@@ -38,6 +38,7 @@ _LINK_LOST = const(-23)
 _TOO_MANY = const(-24)
 _TAKEN_OVER = const(-26)
 _TICKS = const(0x3FFFFFFF)
+_BEFORE = const(0x3FFFFFF0)  # and above: a tick before, at most
 _TICK_MS = const(16)
 _CHUNK_BYTES = const(64)
 _FIRST_WAIT_MS = const(500)
@@ -109,7 +110,7 @@ class Client:
         try:
             # It is due but in the tick before check_ms: whatever the ticks were when poll() was
             # called last, or never.
-            if (self.session.check_ms - now_ms - 1) & _TICKS >= _TICK_MS:
+            if (now_ms - self.session.check_ms) & _TICKS < _BEFORE:
                 self.session.now_ms = now_ms
                 return self._work(self._rx_end or self._read(self._rx))
             # Only what arrives counts. The name is a count from here on: a frame with `except` has

@@ -56,7 +56,7 @@ class Outbox(Ring):
     naming what does not fit.
 
     To read: next_seq, oldest_seq, acked, stream (8 hex digits, bytes), boot, buffer, record_bytes,
-    and the counters appended, refused, dropped, unreadable, damaged, erases, sealed_torn,
+    and the counters refused, dropped, unreadable, damaged, erases, sealed_torn,
     storage_errors, mended, left_out. When full it refuses; `policies.py` has the other two ways.
     """
 
@@ -74,7 +74,6 @@ class Outbox(Ring):
     def __init__(self, device, record_bytes=512, align=4, page_bytes=256):
         Ring.__init__(self, device, record_bytes, align, page_bytes)
         self.aside = 0  # messages set aside
-        self.appended = 0  # messages since mount()
         self._saved_oldest = self._saved_acked = 0  # oldest_seq and acked in the newest record
         self._unproven = -1  # the number after the newest message, if that may be torn
 
@@ -175,7 +174,6 @@ class Outbox(Ring):
         if for_message:
             size = self.loaded_seq = self.next_seq  # it was read back, and is in the buffer yet
             self.next_seq = size + 1
-            self.appended += 1
         self._saved_oldest = self.oldest_seq
         self._saved_acked = self.acked
         return _OK
@@ -237,7 +235,7 @@ class Outbox(Ring):
     def _prove(self):
         """The newest message that mount() found may be torn, and be gone at the next mount. Before
         anybody sees its number, a record after it says that the number is used. True: it does."""
-        if not self.appended:
+        if self.next_seq == self._unproven:  # nothing was stored since
             size = -(-self.note_length - _OVERHEAD & -self._align)  # rounded up
             if not Outbox._make_room(self, size):  # no policy shall drop a message for it
                 return False

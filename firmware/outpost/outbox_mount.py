@@ -87,7 +87,6 @@ def forget(outbox: "Outbox"):
     outbox.next_seq = outbox.oldest_seq = outbox.acked = outbox.boot = 0
     outbox._head = outbox._tail = outbox._sector_no = outbox._first_seq = 0
     outbox._limit = _BLOCK_BYTES
-    outbox.appended = 0
     if outbox.refused or outbox.dropped or outbox.unreadable:  # class attributes before
         outbox.refused = outbox.dropped = outbox.unreadable = 0
     if outbox._out or outbox._doubt or outbox.left_out:

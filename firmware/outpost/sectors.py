@@ -247,7 +247,7 @@ class Sectors:
         at = self._offset
         if at + size > _BLOCK_BYTES:
             raise ValueError("outbox: address")
-        page = at & -self._page if self._has_header else 0
+        page = at & -self._page if self._has_header else 0  # not 0: the header is on flash
         at -= page
         self.loaded_seq = -1
         self.flags = first & 0x70
@@ -255,7 +255,7 @@ class Sectors:
         self.topic_length = first >> 8 & 0xFF
         self.payload_length = first >> 16
         fill(self.buffer, -(-at - size & -self._page))  # the rest of the pages reads erased
-        if not self._has_header:
+        if not page and not self._has_header:
             self._put_header()
         put_prefix(self._prefix, self._salt ^ self.next_seq, first, self.oldest_seq, self.acked)
         put_record(self.buffer, at, self._prefix, self._topic, self._payload)
@@ -264,7 +264,7 @@ class Sectors:
         self._offset = _BLOCK_BYTES
         self._raw.writeblocks(self._place[self._head], first, page)
         self._raw.readblocks(self._place[self._head], first, page)
-        if not self._has_header:  # any other header is one that the block did not give up
+        if not page and not self._has_header:  # another one: the block did not give it up
             if not self._is_header(_MAGIC) or u32(self.buffer, _HEADER_CRC_AT) != self._salt:
                 return False
             self._has_header = True

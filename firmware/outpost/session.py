@@ -39,6 +39,7 @@ _PROTOCOL_ERROR = const(-20)
 _REFUSED = const(-21)
 _NO_ANSWER = const(-25)
 _TICKS = const(0x3FFFFFFF)
+_BEFORE = const(0x3FFFFFF0)  # and above: a tick before, at most
 _IDS = const(65535)
 _TICK_MS = const(16)  # how often what depends on time alone is looked at
 _OVERHEAD = const(9)  # of a PUBLISH: fixed header, length of the topic, packet identifier
@@ -177,7 +178,7 @@ class Session(SessionBase):
 
     def next_packet(self):
         """Start the packet that is due. How many bytes of `out` to write, from out_at on."""
-        is_tick = self.owes or (self._tick_ms - self.now_ms - 1) & _TICKS >= _TICK_MS
+        is_tick = self.owes or (self.now_ms - self._tick_ms) & _TICKS < _BEFORE
         self.is_tick = is_tick
         if is_tick:
             self._tick_ms = (self.now_ms + _TICK_MS) & _TICKS

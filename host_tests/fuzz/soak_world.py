@@ -160,7 +160,7 @@ class Board:
         self.server = Server(confirms)
         self.link_is_up = True
         self.now_ms = seed % 1000
-        self.boots = self.refused = self.sent = self.redelivered = self.appended = self.connects = 0
+        self.boots = self.refused = self.sent = self.redelivered = self.stored = self.connects = 0
         self.client = None
         self._bits = seed & 0x7FFFF or 1
         self.payload = bytearray(PAYLOAD_BYTES)
@@ -170,7 +170,6 @@ class Board:
         if self.client:
             self.sent += self.session.sent
             self.redelivered += self.session.redelivered
-            self.appended += self.session.outbox.appended
             self.connects += self.session.connects
         self.boots += 1
         self.client = self.session = None
@@ -207,6 +206,7 @@ class Board:
         self.payload[0], self.payload[1] = seq >> 22, seq >> 14 & 255
         self.payload[2], self.payload[3] = seq >> 7 & 127, seq & 127
         status = self.client.publish(TOPIC, self.payload, PAYLOAD_BYTES)
+        self.stored += status == 0
         assert status in (0, -1), status
         self.refused -= status
 
@@ -286,7 +286,7 @@ class Soak:
             board.chip.erases
         )
         outbox = client.session.outbox
-        assert board.appended + outbox.appended == outbox.next_seq
+        assert board.stored == outbox.next_seq
         assert outbox.next_seq >= board.server.expected >= outbox.oldest_seq, "freed before it came"
         assert board.sent + client.session.sent >= board.server.published >= board.server.expected
         assert client.last_error in (0, -23, 113) and outbox.storage_errors == outbox.damaged == 0
