@@ -98,16 +98,16 @@ class Files:
         if self.busy:
             self._take(place, there)
         if sorted(there) != sorted(self.contents):
-            raise Violation("files %s, should be %s" % (sorted(there), sorted(self.contents)))
+            raise Violation("files", "%s, should be %s" % (sorted(there), sorted(self.contents)))
         for name, content in self.contents.items():
             if read(place + "/" + name) != content:
-                raise Violation("file %s has another content" % name)
+                raise Violation("files", "%s has another content" % name)
 
     def _take(self, place, there):
         name, allowed = self.busy
         found = read(place + "/" + name) if name in there else None
         if found not in allowed:
-            raise Violation("file %s is neither old nor new" % name)
+            raise Violation("files", "%s is neither old nor new" % name)
         self.contents.pop(name, None)
         if found is not None:
             self.contents[name] = found
@@ -147,7 +147,7 @@ class Hunt:
         outbox = Outbox(device, align=self.geometry[1], page_bytes=self.geometry[2])
         status = outbox.format(b"0badcafe") if make else outbox.mount()
         if status != 0:
-            raise Violation("mount: status %d" % status)
+            raise Violation("mounts", "status %d" % status)
         return outbox
 
     # --- The load ---
@@ -158,7 +158,7 @@ class Hunt:
         elif rand(8) == 0:
             model.save(outbox) if rand(2) else outbox.erase_ahead()
         elif rand(16) < 9 or not model.held:
-            model.append(outbox, b"%d:%d:" % (model.next_seq, rand(1 << 24)) + b"x" * rand(400))
+            model.store(outbox, b"%d:%d:" % (model.next_seq, rand(1 << 24)) + b"x" * rand(400))
         else:
             model.free(outbox)
 
@@ -217,7 +217,7 @@ class Hunt:
         try:
             device = self.opener(port, "/twin/outbox", BOARD)
         except pinned.PinnedError as fault:
-            raise Violation(str(fault))
+            raise Violation("pins", str(fault))
         drive.port.forbidden = device.blocks
         port.forbidden = [block for block in range(BLOCKS) if block not in device.blocks]
         # the others before their first erase
@@ -229,7 +229,7 @@ class Hunt:
             for index in range(count):
                 device.own(index)
         except pinned.PinnedError as fault:
-            raise Violation(str(fault))
+            raise Violation("pins", str(fault))
 
     def second_cut(self, files, model, outbox):
         self.twin.cut_at = 1 + rand(16)
@@ -256,7 +256,7 @@ class Hunt:
         for index, (number, _, _) in enumerate(device.entries):
             found = read("%s/%04d.pin" % (device.folder, number))
             if found[:2304] != b"proof %02d " % index * 256 or len(found) != 4096:
-                raise Violation("block %d is not of file %d" % (index, number))
+                raise Violation("pins", "block %d is not of file %d" % (index, number))
 
     # --- Cuts while the folder is changed ---
 
@@ -279,7 +279,7 @@ class Hunt:
         outbox, drive = self.check_once(files, model)
         size = outbox.blocks
         if size not in (4, 7):
-            raise Violation("grown to %d blocks" % size)
+            raise Violation("pins", "grown to %d blocks" % size)
         drive.port.forbidden = outbox._device.raw.forbidden = ()
         device = pinning.grow(outbox._device, 2, b"once more")
         outbox = self.mounted(device)
@@ -324,8 +324,9 @@ def hunt(cuts, seed, every=7, opener=pinned.open_blocks, geometries=GEOMETRIES):
                 )
             except Violation as fault:
                 raise Violation(
+                    fault.name,
                     "geometry %s seed %d changes %s cut %d: %s"
-                    % (geometry, seed, changes, one.cuts, fault)
+                    % (geometry, seed, changes, one.cuts, fault),
                 )
             finally:
                 leave_all()

@@ -41,10 +41,10 @@ if sys.implementation.name == "cpython":
         sectors,
     )
 
-    for module in (
-        *(checksum, memory, outbox, outbox_format, outbox_mount, policies, portable, ring),
-        sectors,
-    ):
+    _MODULES = (
+        checksum, memory, outbox, outbox_format, outbox_mount, policies, portable, ring, sectors,
+    )  # fmt: skip
+    for module in _MODULES:
         for function in (crc30, fill, is_blank, unload):
             if hasattr(module, function.__name__):
                 setattr(module, function.__name__, function)
