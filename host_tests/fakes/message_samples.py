@@ -45,7 +45,8 @@ BAD_LABELS = [
     ({"boot": 65536}, "bad label boot"),
     ({"up": "soon"}, "bad label up"),
     ({"bt": "now"}, "bad label bt"),
-    ({"bt": 1e300}, "record 0: time out of range"),
+    ({"bt": 1e300}, "label bt out of range"),
+    ({"bt": 4_102_444_800}, "record 0: time out of range"),
     ({"bt": -5}, "record 0: time out of range"),
     ({"bt": 0}, "record 0: time out of range"),
     ({"n": ""}, "record 0: bad label n"),
@@ -57,6 +58,13 @@ BAD_LABELS = [
     ({"v": True}, "bad label v"),
     ({"v": "0.42"}, "bad label v"),
     ({"v": 10**400}, "bad label v"),
+    ({"v": 1.1e38}, "label v out of range"),
+    ({"v": -(10**39)}, "label v out of range"),
+    ({"up": 1e300}, "label up out of range"),
+    ({"bt": None, "up": 1e13}, "label up out of range"),
+    ({"up": -1}, "label up out of range"),
+    ({"t": 1e300}, "label t out of range"),
+    ({"bt": None, "t": -4_102_444_801}, "label t out of range"),
 ]
 BAD_BYTES = [
     (b"", "empty"),

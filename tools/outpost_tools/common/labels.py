@@ -20,10 +20,19 @@ MAX_VERSION = 1 << 16
 # The upper limit is the year 2100: a wilder clock would leave what a table's timestamps can hold.
 MIN_TIME_S = 1 << 28
 MAX_TIME_S = 4_102_444_800
+MAX_VALUE = 1e38  # about the largest float of 32 bits: sums and differences of values stay finite
+MAX_UPTIME_S = 1 << 30  # 34 years
 
 # Labels by the kind of their value. n, v, u, t belong to each record, the others to the first one.
+# A number outside its bounds is refused here, once: what the tables compute from it (microseconds
+# in 64 bits, sums) then cannot overflow, and none of it has to check again.
 TEXTS = ("n", "u", "bn", "sid")
-NUMBERS = ("v", "t", "bt", "up")
+NUMBERS = {
+    "v": (-MAX_VALUE, MAX_VALUE),
+    "t": (-MAX_TIME_S, MAX_TIME_S),
+    "bt": (-MAX_TIME_S, MAX_TIME_S),
+    "up": (0, MAX_UPTIME_S),
+}
 INTEGERS = {"seq": MAX_SEQ, "held": MAX_SEQ, "boot": MAX_BOOT, "ver": MAX_VERSION}  # 0 to this
 REQUIRED = ("n", "v")  # of each record
 

@@ -271,4 +271,7 @@ def _number(record: dict[str, Any], label: str, default: float | None) -> float 
         number = math.inf
     if not math.isfinite(number):
         raise Malformed(f"bad label {label}")
+    lowest, highest = labels.NUMBERS[label]
+    if not lowest <= number <= highest:
+        raise Malformed(f"label {label} out of range")
     return number

@@ -15,7 +15,7 @@ import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, compress
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -36,7 +36,9 @@ _ABSENT = -1  # an integer that the pack does not have
 
 def _record_type() -> type[msgspec.Struct]:
     """A plain record, by labels.py: whatever is not there, or not of its kind, is refused."""
-    kinds = dict.fromkeys(labels.TEXTS, str) | dict.fromkeys(labels.NUMBERS, float)
+    kinds: dict[str, Any] = dict.fromkeys(labels.TEXTS, str)
+    for label, (lowest, highest) in labels.NUMBERS.items():
+        kinds[label] = Annotated[float, msgspec.Meta(ge=float(lowest), le=float(highest))]
     optional = [
         (label, kind | None, None) for label, kind in kinds.items() if label not in labels.REQUIRED
     ]

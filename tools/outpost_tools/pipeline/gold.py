@@ -25,16 +25,15 @@ HEALTH = {"battery": ("battery", "battery_v", "vbat"), "reset_cause": ("reset_ca
 
 def placed(readings: DataFrame, clocks: DataFrame) -> DataFrame:
     """Readings with the times that clocks.place() would put in: the same rule as a Spark
-    expression."""
+    expression. What does not fit 64 bits has no time: tables of older versions may hold such."""
     known = (
         F.broadcast(clocks)
         .withColumnRenamed("clock_seq", "_seq")
         .withColumnRenamed("offset_us", "_offset")
     )
-    since_boot = F.rint((F.col("uptime_s") + F.coalesce("shift_s", F.lit(0.0))) * 1_000_000).cast(
-        "bigint"
-    )
-    time = F.timestamp_micros(F.col("_offset") + since_boot)
+    since_boot_s = F.col("uptime_s") + F.coalesce("shift_s", F.lit(0.0))
+    since_boot = F.rint(since_boot_s * 1_000_000).try_cast("bigint")
+    time = F.timestamp_micros(F.try_add("_offset", since_boot))
     open_one = (F.col("time").isNull() | F.coalesce("placed", F.lit(False))) & (
         F.col("seq") < F.col("_seq")
     )

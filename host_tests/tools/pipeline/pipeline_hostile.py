@@ -1,0 +1,55 @@
+"""Messages that no board of ours sends, through to gold; run by test_pipeline.py in its session.
+
+Whatever is in a message: the run ends well, all other boards' tables are complete, and the message
+is in quarantine with its reason.
+"""
+
+import math
+
+from outpost_tools.pipeline import clocks, gold, job, schemas, tables
+from pipeline_features import T0, message, put, recomputed_windows, times, windows_of
+
+
+def reasons(tables_dir) -> list[str]:
+    return sorted(tables.read_table(tables_dir, "quarantine", ["reason"])["reason"].to_pylist())
+
+
+def test_no_number_in_a_message_stops_the_tables(spark, tmp_path):
+    log, tables_dir = tmp_path / "log", tmp_path / "tables"
+    put(
+        log,
+        *(message(seq, 7, up=up, shift=t) for seq, (up, t) in enumerate([(1e300, 0), (1e13, 0)])),
+        message(2, 7, up=1, shift=1e300),
+        message(3, 7, up=5),
+        message(4, 7, bt=T0, value=1e308),
+        message(5, 7, bt=T0, value=1e308),
+        message(6, 7, bt=T0, name="left_out", value=1e30),
+        message(7, 7, bt=T0, name="torn", value=0.5),
+    )
+    put(log, message(0, 1, bt=T0, device="board-6"), device="board-6")
+    assert job.run(spark, log, tables_dir) == 1
+    put(log, message(8, 7, up=10, bt=T0 + 10))
+    assert job.run(spark, log, tables_dir) == 1
+    assert reasons(tables_dir) == [
+        "label t out of range",
+        *["label up out of range"] * 2,
+        *["label v out of range"] * 2,
+    ]
+    assert times(tables_dir) == {0: T0, 3: T0 + 5, 6: T0, 7: T0, 8: T0 + 10}
+    assert windows_of(tables_dir) == recomputed_windows(tables_dir)
+    devices = {row["device"]: row for row in tables.read_table(tables_dir, "devices").to_pylist()}
+    assert (devices["board-5"]["left_out"], devices["board-5"]["torn"]) == (None, None)
+    assert devices["board-6"]["messages"] == 1
+
+
+def test_numbers_that_an_older_version_let_into_silver_leave_gold_alive(spark):
+    row = dict.fromkeys(schemas.READING.names) | {"device": "a", "stream": "b", "boot": 1}
+    row |= {"shift_s": 0.0, "received": schemas.TIME_LIMITS[0]}
+    rows = [row | {"seq": n, "uptime_s": up} for n, up in enumerate([5.0, 1e300, math.inf, -9e12])]
+    clock = {"device": "a", "stream": "b", "boot": 1, "clock_seq": 9}
+    right = (round(T0 * 1e6), [T0 + 5, None, None, None])
+    for offset, expected in (right, (-(1 << 63), [None] * 4)):
+        known = spark.createDataFrame([clock | {"offset_us": offset}], schemas.spark(clocks.CLOCKS))
+        readings = spark.createDataFrame(rows, schemas.spark(schemas.READING))
+        found = gold.placed(readings, known).orderBy("seq").toArrow()["time"].to_pylist()
+        assert [time and time.timestamp() for time in found] == expected
