@@ -31,13 +31,14 @@ def message(
     version=1,
     name="load",
     value=None,
+    records=(),
 ):
     """Seconds `up` since boot, `bt` since 1970; both may be there. Its value is its number."""
     head = {"bn": f"{device}/", "sid": stream, "seq": seq, "boot": boot, "held": 0, "ver": version}
     head |= {
         label: value for label, value in (("bt", bt), ("up", up), ("t", shift)) if value is not None
     }
-    return json.dumps([head | {"n": name, "v": seq if value is None else value}]).encode()
+    return json.dumps([head | {"n": name, "v": seq if value is None else value}, *records]).encode()
 
 
 def put(

@@ -4,7 +4,9 @@ Whatever is in a message: the run ends well, all other boards' tables are comple
 is in quarantine with its reason.
 """
 
+import datetime
 import math
+from collections import Counter
 
 from outpost_tools.pipeline import clocks, gold, job, schemas, tables
 from pipeline_features import T0, message, put, recomputed_windows, times, windows_of
@@ -44,7 +46,7 @@ def test_no_number_in_a_message_stops_the_tables(spark, tmp_path):
 
 def test_numbers_that_an_older_version_let_into_silver_leave_gold_alive(spark):
     row = dict.fromkeys(schemas.READING.names) | {"device": "a", "stream": "b", "boot": 1}
-    row |= {"shift_s": 0.0, "received": schemas.TIME_LIMITS[0]}
+    row |= {"shift_s": 0.0, "received": datetime.datetime.fromtimestamp(T0, datetime.UTC)}
     rows = [row | {"seq": n, "uptime_s": up} for n, up in enumerate([5.0, 1e300, math.inf, -9e12])]
     clock = {"device": "a", "stream": "b", "boot": 1, "clock_seq": 9}
     right = (round(T0 * 1e6), [T0 + 5, None, None, None])
@@ -53,3 +55,46 @@ def test_numbers_that_an_older_version_let_into_silver_leave_gold_alive(spark):
         readings = spark.createDataFrame(rows, schemas.spark(schemas.READING))
         found = gold.placed(readings, known).orderBy("seq").toArrow()["time"].to_pylist()
         assert [time and time.timestamp() for time in found] == expected
+
+
+def days_of(tables_dir) -> set[str]:
+    return set(map(tables.day_of, tables.counted_files(tables_dir, "readings")))
+
+
+def test_messages_of_another_century_or_of_every_day_do_not_fill_the_tables(spark, tmp_path):
+    """`put` receives them on 24 November 2025."""
+    log, tables_dir = tmp_path / "log", tmp_path / "tables"
+    year_s, spread = 365 * 86_400, [{"n": "a", "v": 1, "t": -86_400 * n} for n in range(400)]
+    put(
+        log,
+        *(message(seq, 7, bt=T0 - 400 * 86_400 * seq, records=spread) for seq in range(20)),
+        message(20, 7, bt=4_070_908_800),
+        message(21, 7, bt=T0 - 6 * year_s),
+        message(22, 7, bt=T0 - year_s // 2),  # half a year in an outbox
+        message(23, 7, bt=T0 + 4 * 86_400),
+        message(24, 7, up=1),
+        message(25, 8, up=1),
+        message(26, 8, up=10 * year_s),  # on its day when the clock is known: years after it came
+        message(27, 8, up=100, bt=T0 + 100),
+        message(28, 9, up=1),  # the board booted before there was any
+        message(29, 9, up=20 * year_s, bt=T0),
+    )
+    assert job.run(spark, log, tables_dir) == 1
+    expected = {"times too far apart": 20, "record 0: time after its arrival": 1}
+    assert Counter(reasons(tables_dir)) == expected | {"record 0: time long before its arrival": 1}
+    half_year, late = T0 - year_s // 2, T0 + 4 * 86_400
+    known = {22: half_year, 23: late, 25: T0 + 1, 27: T0 + 100, 29: T0}
+    assert times(tables_dir) == known | dict.fromkeys((24, 26, 28))
+    assert windows_of(tables_dir) == recomputed_windows(tables_dir)
+    assert len(days_of(tables_dir)) == 4  # three, and that of no time
+
+
+def test_gold_places_by_the_rule_of_the_tables(spark, tmp_path):
+    """The same, with the clocks known only after the readings were written."""
+    log, tables_dir = tmp_path / "log", tmp_path / "tables"
+    put(log, message(0, 8, up=1), message(1, 8, up=10 * 365 * 86_400), message(2, 9, up=1))
+    assert job.run(spark, log, tables_dir) == 1
+    put(log, message(3, 8, up=100, bt=T0 + 100), message(4, 9, up=20 * 365 * 86_400, bt=T0))
+    assert job.run(spark, log, tables_dir) == 1
+    assert times(tables_dir) == {0: T0 + 1, 1: None, 2: None, 3: T0 + 100, 4: T0}
+    assert windows_of(tables_dir) == recomputed_windows(tables_dir)

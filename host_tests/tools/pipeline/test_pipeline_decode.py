@@ -24,9 +24,12 @@ TOPIC = b"outpost/board-1/data"
 REASON = schemas.FRAME.get_field_index("reason")
 
 
-def segment(*payloads: bytes, topic: bytes = TOPIC, retain: bool = False) -> bytes:
+def segment(
+    *payloads: bytes, topic: bytes = TOPIC, retain: bool = False, received_ms: int = 1000
+) -> bytes:
+    """Received, unless told otherwise, by a collector whose clock was not set."""
     frames = [
-        segments.encode_frame(1000 + n, topic, content, retain=retain)
+        segments.encode_frame(received_ms + n, topic, content, retain=retain)
         for n, content in enumerate(payloads)
     ]
     return segments.MAGIC + b"".join(frames)
@@ -113,6 +116,18 @@ CORPUS = (
 def test_each_odd_message_alone_and_between_good_ones(content):
     assert_same(segment(content))
     assert_same(segment(pack(), content, pack(seq=1235)))
+
+
+DAY_MS = 86_400_000
+BT_MS = round(HEAD["bt"] * 1000)
+
+
+@pytest.mark.parametrize("days", [-32, -31, -30, 0, 5 * 365 - 1, 5 * 365, 5 * 365 + 1])
+@pytest.mark.parametrize("edge_ms", [-1, 0, 1])
+def test_times_far_from_the_arrival(days, edge_ms):
+    contents = [pack(), *(pack({"n": "a", "v": 1}, **change) for change in TIMES)]
+    contents += [pack({"n": "a", "v": 1, "t": t * 86_400 + edge_ms / 1000}) for t in (-31, 31)]
+    assert_same(segment(*contents, received_ms=BT_MS + days * DAY_MS + edge_ms))
 
 
 def test_all_odd_messages_together_in_more_chunks_than_one(monkeypatch):

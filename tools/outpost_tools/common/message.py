@@ -67,8 +67,12 @@ def decode(
     retained: bool = False,
     original_length: int | None = None,
     versions: tuple[int, ...] = labels.VERSIONS,
+    received_ms: int | None = None,
 ) -> Message:
-    """The message in a PUBLISH on `<prefix>/<device>/data`. Raises Malformed."""
+    """The message in a PUBLISH on `<prefix>/<device>/data`. Raises Malformed.
+
+    received_ms: its arrival, since 1970; times are compared with it.
+    """
     if retained:
         raise Malformed("retained")
     length = len(payload) if original_length is None else original_length
@@ -79,6 +83,7 @@ def decode(
     base_time = _number(records[0], "bt", None)
     for index, record in enumerate(records):
         message.readings.append(_reading(index, record, base_time))
+    _check_times(message.readings, None if received_ms is None else float(received_ms) / 1000)
     return message
 
 
@@ -250,6 +255,18 @@ def _time(index: int, shift_s: float, base_time: float | None) -> float | None:
     if not labels.MIN_TIME_S <= time_s < labels.MAX_TIME_S:
         raise Malformed(f"record {index}: time out of range")
     return time_s
+
+
+def _check_times(readings: list[Reading], received_s: float | None) -> None:
+    times = [r.shift_s if r.time_s is None else r.time_s for r in readings]
+    if max(times) - min(times) > labels.MAX_SPAN_S:
+        raise Malformed("times too far apart")
+    earliest_s, latest_s = labels.time_limits_s(received_s)
+    for r in readings:
+        if r.time_s is not None and r.time_s < earliest_s:
+            raise Malformed(f"record {r.index}: time long before its arrival")
+        if r.time_s is not None and r.time_s > latest_s:
+            raise Malformed(f"record {r.index}: time after its arrival")
 
 
 def _integer(record: dict[str, Any], label: str) -> int:

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from outpost_tools.common import labels, segments
-from outpost_tools.pipeline import exact, schemas
+from outpost_tools.pipeline import arrival, exact, schemas
 
 _FRAMES_PER_BATCH = 4096
 _BYTES_PER_BATCH = 1 << 20  # of payload: bounds the rows of a batch
@@ -212,7 +212,7 @@ class _Reader:
         return [devices[key] for key in keys]
 
     def _odd_records(self, chunk: _Chunk) -> np.ndarray:
-        """Places of the packs with a time out of range or an empty name.
+        """Places of the packs with a time that is not plausible or an empty name.
 
         Leaves the rows' times, NaN where not known.
         """
@@ -223,12 +223,26 @@ class _Reader:
         # None becomes NaN
         base = np.array([pack[0].bt for pack in chunk.packs], dtype=np.float64)[pack_of]
         self._times = base + self._shifts
-        wrong = ~(
-            (self._times >= labels.MIN_TIME_S) & (self._times < labels.MAX_TIME_S)
-        ) & ~np.isnan(base)
+        wrong = self._odd_times(chunk, pack_of) & ~np.isnan(base)
+        wrong |= self._is_spread(chunk)[pack_of]
         if not all([record.n for record in self._records]):
             wrong |= np.array([not record.n for record in self._records])
         return np.unique(pack_of[wrong])
+
+    def _odd_times(self, chunk: _Chunk, pack_of: np.ndarray) -> np.ndarray:
+        """Which records have a time out of range, or far from their arrival."""
+        earliest, latest = arrival.limits(chunk.columns["received_ms"].astype(np.float64) / 1000)
+        fits = (self._times >= earliest[pack_of]) & (self._times <= latest[pack_of])
+        return ~(fits & (self._times < labels.MAX_TIME_S))
+
+    def _is_spread(self, chunk: _Chunk) -> np.ndarray:
+        """Which packs have times that are too far apart."""
+        if not chunk.packs:
+            return np.zeros(0, dtype=bool)
+        times = np.where(np.isnan(self._times), self._shifts, self._times)
+        begins = np.cumsum(self._counts) - self._counts
+        span = np.maximum.reduceat(times, begins) - np.minimum.reduceat(times, begins)
+        return span > labels.MAX_SPAN_S
 
     def _plain_batch(self, chunk: _Chunk) -> pa.RecordBatch:
         records, heads, counts = self._records, [pack[0] for pack in chunk.packs], self._counts

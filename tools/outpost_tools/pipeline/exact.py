@@ -61,7 +61,12 @@ def frame_rows(
     length = frame.original_length
     try:
         pack = message.decode(
-            topic, frame.payload, retained=frame.retained, original_length=length, versions=versions
+            topic,
+            frame.payload,
+            retained=frame.retained,
+            original_length=length,
+            versions=versions,
+            received_ms=frame.received_ms,
         )
     except message.Malformed as error:
         return [(*_NO_MESSAGE, *origin, str(error), topic, frame.payload, frame.retained, length)]

@@ -15,6 +15,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from outpost_tools.common import labels
 from outpost_tools.pipeline import health, schemas
 
 _BOOT = ["device", "stream", "boot"]
@@ -37,11 +38,20 @@ def placed(readings: DataFrame, clocks: DataFrame) -> DataFrame:
     open_one = (F.col("time").isNull() | F.coalesce("placed", F.lit(False))) & (
         F.col("seq") < F.col("_seq")
     )
-    usable = open_one & time.between(*schemas.TIME_LIMITS)
+    usable = open_one & time.between(*schemas.TIME_LIMITS) & _is_plausible(time)
     joined = readings.join(known, _BOOT, "left")
     joined = joined.withColumn("placed", F.when(usable, True).otherwise(F.col("placed")))
     return joined.withColumn("time", F.when(usable, time).otherwise(F.col("time"))).select(
         *readings.columns
+    )
+
+
+def _is_plausible(time: Column) -> Column:
+    """arrival.limits() as an expression of Spark."""
+    delay_us = F.try_subtract(F.unix_micros("received"), F.unix_micros(time))
+    no_clock = F.col("received") < F.lit(schemas.TIME_LIMITS[0])  # the collector's
+    return no_clock | delay_us.between(
+        -labels.MAX_AHEAD_S * 1_000_000, labels.MAX_AGE_S * 1_000_000
     )
 
 

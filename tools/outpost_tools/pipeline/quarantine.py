@@ -52,7 +52,11 @@ def _is_message(row: dict, versions: tuple[int, ...]) -> bool:
         return False
     try:
         message.decode(
-            row["topic"], row["payload"], retained=bool(row["retained"]), versions=versions
+            row["topic"],
+            row["payload"],
+            retained=bool(row["retained"]),
+            versions=versions,
+            received_ms=_ms(row["received"]),
         )
     except message.Malformed:
         return False
