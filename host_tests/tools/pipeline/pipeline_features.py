@@ -267,7 +267,8 @@ def test_a_replay_killed_between_segment_and_list_is_not_done_twice(evolved, tmp
     tables_dir = tmp_path / "tables"
     shutil.copytree(original, tables_dir)
     # now everything is a message
-    monkeypatch.setattr(quarantine.message, "decode", lambda *_, **__: None)
+    whole = quarantine.message.Message("board-1", "00000001", 0, 1, 0, None)
+    monkeypatch.setattr(quarantine.message, "decode", lambda *_, **__: whole)
     finish = quarantine._finish
     calls = []
     with monkeypatch.context() as patch:

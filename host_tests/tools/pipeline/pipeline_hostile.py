@@ -6,9 +6,12 @@ is in quarantine with its reason.
 
 import datetime
 import math
+import random
 from collections import Counter
 
-from outpost_tools.pipeline import clocks, gold, job, schemas, tables
+import fuzz_messages
+from ground_truth import SEED
+from outpost_tools.pipeline import clocks, gold, job, quarantine, schemas, tables
 from pipeline_features import T0, message, put, recomputed_windows, times, windows_of
 
 
@@ -98,3 +101,36 @@ def test_gold_places_by_the_rule_of_the_tables(spark, tmp_path):
     assert job.run(spark, log, tables_dir) == 1
     assert times(tables_dir) == {0: T0 + 1, 1: None, 2: None, 3: T0 + 100, 4: T0}
     assert windows_of(tables_dir) == recomputed_windows(tables_dir)
+
+
+def windows_by_key(rows) -> dict:
+    return {
+        (row["device"], row["name"], row["unit"], row["start"]): [
+            row[fact] for fact in ("count", "min", "max", "last")
+        ]
+        for row in rows
+    }
+
+
+def test_a_flood_of_hostile_messages_reaches_gold_and_touches_no_other_board(spark, tmp_path):
+    """In two rounds, so that clocks become known after the readings were written."""
+    log, tables_dir, chance = tmp_path / "log", tmp_path / "tables", random.Random(SEED)
+    frames = 0
+    for first in (0, 20):
+        hostile = [fuzz_messages.payload(chance) for _ in range(1500)]
+        frames += len(hostile)
+        put(log, *hostile, device=fuzz_messages.DEVICE)
+        numbers = range(first, first + 20)
+        put(log, *(message(n, 1, bt=T0 + n, device="board-6") for n in numbers), device="board-6")
+        assert job.run(spark, log, tables_dir) == 1
+    assert windows_by_key(windows_of(tables_dir)) == windows_by_key(recomputed_windows(tables_dir))
+    assert all(math.isfinite(row["mean"]) for row in windows_of(tables_dir))
+    rows = tables.read_table(tables_dir, "readings", ["device", "seq", "time"]).to_pylist()
+    good = {row["seq"]: row["time"].timestamp() for row in rows if row["device"] == "board-6"}
+    assert good == {n: T0 + n for n in range(40)}
+    devices = {row["device"]: row for row in tables.read_table(tables_dir, "devices").to_pylist()}
+    assert set(devices) == {"board-6", fuzz_messages.DEVICE}
+    in_part = [reason for reason in reasons(tables_dir) if "left out" in reason]
+    refused = len(reasons(tables_dir)) - len(in_part)
+    assert devices[fuzz_messages.DEVICE]["received"] + refused == frames
+    assert quarantine.replay(tables_dir, "records without a number") == (0, len(in_part))

@@ -10,10 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ground_truth import SEED
-from message_samples import BAD_BYTES, BAD_LABELS, CBOR, HEAD, cbor_pack, pack
+from message_samples import BAD_BYTES, BAD_LABELS, CBOR, HEAD, SENML, SENML_REFUSED, cbor_pack, pack
 from outpost_tools.common import segments
 
 try:
+    import fuzz_messages
     from outpost_tools.pipeline import decode, exact, schemas
 except ImportError as problem:
     if os.environ.get("CI") == "true":
@@ -109,6 +110,7 @@ CORPUS = (
     + ODD
     + [pack(**c) for c in TIMES]
     + [c for c, _ in CBOR]
+    + [pack(*records, **changes) for records, changes, _ in SENML + SENML_REFUSED]
 )
 
 
@@ -218,3 +220,10 @@ def test_any_bytes_and_any_changed_byte_give_the_same_rows(junk, place, value):
     changed = bytearray(pack({"n": "a", "v": 1.5}))
     changed[place % len(changed)] = value
     assert_same(segment(pack(), bytes(changed), *junk))
+
+
+def test_hostile_messages_read_the_same_and_stay_within_the_bounds():
+    """The short form of `make fuzz`."""
+    outcomes = fuzz_messages.fuzz(5000, SEED)
+    assert outcomes["taken in"] > 1000
+    assert len(outcomes) > 50

@@ -41,6 +41,9 @@ NUMBERS = {
 }
 INTEGERS = {"seq": MAX_SEQ, "held": MAX_SEQ, "boot": MAX_BOOT, "ver": MAX_VERSION}  # 0 to this
 REQUIRED = ("n", "v")  # of each record
+LIMITS = NUMBERS | {"bv": NUMBERS["v"]}
+VALUES = ("v", "vs", "vb", "vd")  # a record has one of them
+SENML_VERSION = 10  # of RFC 8428
 
 # In CBOR, SenML's labels are integers (RFC 8428 section 6); ours are text, as in JSON.
 CBOR = {-1: "bver", -2: "bn", -3: "bt", -4: "bu", -5: "bv", -6: "bs"}

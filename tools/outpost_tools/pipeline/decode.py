@@ -15,6 +15,7 @@ import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, compress
+from operator import attrgetter
 from typing import Annotated, Any
 
 import msgspec
@@ -212,7 +213,8 @@ class _Reader:
         return [devices[key] for key in keys]
 
     def _odd_records(self, chunk: _Chunk) -> np.ndarray:
-        """Places of the packs with a time that is not plausible or an empty name.
+        """Places of the packs with a time that is not plausible, an empty name, or base values
+        that change within the pack.
 
         Leaves the rows' times, NaN where not known.
         """
@@ -223,8 +225,12 @@ class _Reader:
         # None becomes NaN
         base = np.array([pack[0].bt for pack in chunk.packs], dtype=np.float64)[pack_of]
         self._times = base + self._shifts
-        wrong = self._odd_times(chunk, pack_of) & ~np.isnan(base)
+        unknown = np.isnan(base)
+        wrong = np.where(
+            unknown, self._shifts >= labels.MIN_TIME_S, self._odd_times(chunk, pack_of)
+        )
         wrong |= self._is_spread(chunk)[pack_of]
+        wrong |= self._has_new_bases(chunk)
         if not all([record.n for record in self._records]):
             wrong |= np.array([not record.n for record in self._records])
         return np.unique(pack_of[wrong])
@@ -234,6 +240,17 @@ class _Reader:
         earliest, latest = arrival.limits(chunk.columns["received_ms"].astype(np.float64) / 1000)
         fits = (self._times >= earliest[pack_of]) & (self._times <= latest[pack_of])
         return ~(fits & (self._times < labels.MAX_TIME_S))
+
+    def _has_new_bases(self, chunk: _Chunk) -> np.ndarray:
+        """Which records after a pack's first have a base name or base time of their own."""
+        is_new, heads = np.zeros(len(self._records), dtype=bool), [pack[0] for pack in chunk.packs]
+        for label in ("bn", "bt"):
+            get = attrgetter(label)
+            values = list(map(get, self._records))
+            if values.count(None) - len(values) != list(map(get, heads)).count(None) - len(heads):
+                is_new |= np.array([value is not None for value in values])
+        is_new[np.cumsum(self._counts) - self._counts] = False
+        return is_new
 
     def _is_spread(self, chunk: _Chunk) -> np.ndarray:
         """Which packs have times that are too far apart."""

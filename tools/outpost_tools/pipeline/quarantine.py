@@ -47,11 +47,12 @@ def replay(
 
 
 def _is_message(row: dict, versions: tuple[int, ...]) -> bool:
+    """Whether the frame can be read whole now: of one in part, the part is in silver already."""
     length = row["original_length"]
     if length is not None and length > len(row["payload"]):  # it was cut: the rest is nowhere
         return False
     try:
-        message.decode(
+        found = message.decode(
             row["topic"],
             row["payload"],
             retained=bool(row["retained"]),
@@ -60,7 +61,7 @@ def _is_message(row: dict, versions: tuple[int, ...]) -> bool:
         )
     except message.Malformed:
         return False
-    return True
+    return not found.left_out
 
 
 def _next_number(folder: Path) -> int:
