@@ -69,9 +69,10 @@ size: setup  ## bytes of the firmware: .mpy, heap on 32-bit, loaded and frozen, 
 build: setup  ## the firmware's .mpy files in build/firmware, for every processor or for ARCH=
 	@$(BIN)/outpost build --arch $(or $(ARCH),boards)
 
-fuzz: setup  ## random inputs to the MQ codec and the MQTT client, N=n of each (1,000,000)
+fuzz: setup  ## random inputs: MQ codec, MQTT client, pipeline's readers; N=n each (1,000,000)
 	@$(BIN)/python host_tests/fuzz/fuzz_mq.py $(or $(N),1000000) $(or $(SEED),1)
 	@$(BIN)/python host_tests/fuzz/fuzz_client.py --runs $(or $(N),1000000) --seed $(or $(SEED),1)
+	@$(BIN)/python host_tests/fuzz/fuzz_messages.py $(or $(N),1000000) $(or $(SEED),1)
 
 bench: setup  ## side by side with the peers: tables, build/bench.json, build/bench.html
 	@$(PYTHON) tools/setup.py --arm || echo "bench: no MicroPython for ARM: its cells stay empty"

@@ -6,6 +6,8 @@ import json
 
 import cbor2
 
+from outpost_tools.common import labels
+
 HEAD = {
     "bn": "board-1/",
     "bt": 1763694000.123,
@@ -45,7 +47,8 @@ BAD_LABELS = [
     ({"boot": 65536}, "bad label boot"),
     ({"up": "soon"}, "bad label up"),
     ({"bt": "now"}, "bad label bt"),
-    ({"bt": 1e300}, "record 0: time out of range"),
+    ({"bt": 1e300}, "label bt out of range"),
+    ({"bt": 4_102_444_800}, "record 0: time out of range"),
     ({"bt": -5}, "record 0: time out of range"),
     ({"bt": 0}, "record 0: time out of range"),
     ({"n": ""}, "record 0: bad label n"),
@@ -57,6 +60,13 @@ BAD_LABELS = [
     ({"v": True}, "bad label v"),
     ({"v": "0.42"}, "bad label v"),
     ({"v": 10**400}, "bad label v"),
+    ({"v": 1.1e38}, "label v out of range"),
+    ({"v": -(10**39)}, "label v out of range"),
+    ({"up": 1e300}, "label up out of range"),
+    ({"bt": None, "up": 1e13}, "label up out of range"),
+    ({"up": -1}, "label up out of range"),
+    ({"t": 1e300}, "label t out of range"),
+    ({"bt": None, "t": -4_102_444_801}, "label t out of range"),
 ]
 BAD_BYTES = [
     (b"", "empty"),
@@ -79,7 +89,70 @@ BAD_BYTES = [
 ]
 
 
-INTEGER_LABELS = {"bn": -2, "bt": -3, "n": 0, "u": 1, "v": 2, "t": 6}
+_T0 = HEAD["bt"]
+_A, _B, _DOOR = {"n": "a", "v": 1}, {"n": "b", "v": 1}, {"n": "door", "vb": False}
+_BME = {"bn": "board-1/bme-", "n": "a", "v": 1}
+
+
+def _load(value: float = 0.42, unit: str | None = None, time_s: float | None = _T0) -> tuple:
+    return 0, "load", unit, value, time_s
+
+
+def _other(index: int, name: str, value: float, time_s: float | None = _T0) -> tuple:
+    return index, name, None, value, time_s
+
+
+# What RFC 8428 makes of a pack: later records, changes of the first; readings, or why not.
+SENML = [
+    ([], {"bv": 20, "v": 1.5}, [_load(21.5)]),
+    ([_A], {"bv": 20, "v": 1}, [_load(21.0), _other(1, "a", 21.0)]),
+    ([_A | {"bv": 5}, _B], {}, [_load(), _other(1, "a", 6.0), _other(2, "b", 6.0)]),
+    ([_A], {"bu": "Cel", "u": "V"}, [_load(unit="V"), (1, "a", "Cel", 1.0, _T0)]),
+    (
+        [_A | {"bt": _T0 + 60, "t": 1}, _B],
+        {},
+        [_load(), _other(1, "a", 1.0, _T0 + 61), _other(2, "b", 1.0, _T0 + 60)],
+    ),
+    (
+        [_BME, {"v": 2}, _B | {"bn": "board-1/"}],
+        {},
+        [_load(), _other(1, "bme-a", 1.0), _other(2, "bme-", 2.0), _other(3, "b", 1.0)],
+    ),
+    (
+        [_A | {"t": 5}],
+        {"bt": None, "t": 1763694000},
+        [_load(time_s=1763694000.0), _other(1, "a", 1.0, None)],
+    ),
+    ([], {"bt": None, "t": 268435455}, [_load(time_s=None)]),
+    ([], {"bver": 10, "unknown": 1}, [_load()]),
+    ([_DOOR, _A], {}, [_load(), _other(2, "a", 1.0)]),
+    ([{"n": "energy", "s": 12}], {"ut": 60, "s": 5}, [_load()]),
+]
+SENML_REFUSED = [
+    ([], {"bver": 11}, "record 0: bver is not 1 to 10"),
+    ([_A | {"bver": 99}], {}, "record 1: bver is not 1 to 10"),
+    ([], {"bver": "10"}, "bad label bver"),
+    ([], {"bver": True}, "bad label bver"),
+    ([], {"x_": 1}, "record 0: unknown label 'x_'"),
+    ([_A | {"must_": 1}], {}, "record 1: unknown label 'must_'"),
+    ([_A | {"bn": "board-2/"}], {}, "record 1: bn is not of this device"),
+    ([_A | {"bn": "board-1"}], {}, "record 1: bn is not of this device"),
+    ([_BME, {"bn": "board-1/", "v": 2}], {}, "record 2: bad label n"),
+    ([], {"bv": "20"}, "bad label bv"),
+    ([], {"bv": 1e39}, "label bv out of range"),
+    ([], {"bv": 9e37, "v": 9e37}, "record 0: bv and v out of range"),
+    ([], {"bu": 7}, "record 0: bad label bu"),
+    ([_A | {"bt": 5}], {}, "record 1: time out of range"),
+    ([], {"bt": None, "up": 5, "t": 1763694000}, "record 0: up, and no bt in record 0"),
+    ([_A | {"bt": _T0}], {"bt": None, "up": 5}, "record 1: up, and no bt in record 0"),
+    ([], {"vs": "on"}, "record 0: both v and vs"),
+    ([], {"v": None, "vs": "on"}, "no reading has a number: vs"),
+    ([{"n": "a", "vb": True}], {"v": None, "s": 1}, "no reading has a number: s, vb"),
+    ([], {"v": None, "bv": 5}, "record 0: no value"),
+]
+
+
+INTEGER_LABELS = {label: number for number, label in labels.CBOR.items()}
 
 
 def record(**labels: object) -> dict:

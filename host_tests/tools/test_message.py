@@ -57,6 +57,31 @@ def test_a_cut_payload_is_oversize_by_its_true_length():
     assert reason(b"x" * 10, original_length=70_000) == "oversize: 70000 bytes, limit 16384"
 
 
+DAY_S = 86_400
+T0 = 1_763_694_000
+ARRIVALS = [
+    ({"bt": T0 + 32 * DAY_S}, T0, "record 0: time after its arrival"),
+    ({"bt": 4_070_908_800}, T0, "record 0: time after its arrival"),  # 2099
+    ({"bt": T0 - 6 * 365 * DAY_S}, T0, "record 0: time long before its arrival"),
+    ({"bt": T0 + 30 * DAY_S}, T0, None),
+    ({"bt": T0 - 4 * 365 * DAY_S}, T0, None),  # an outbox that was years in a drawer
+    ({"bt": None, "up": 5}, T0, None),
+    ({"bt": 4_070_908_800}, 1000, None),  # the collector's clock was not set
+    ({"t": -32 * DAY_S}, T0, "times too far apart"),
+    ({"t": -31 * DAY_S}, T0, None),
+    ({"bt": None, "t": -32 * DAY_S}, T0, "times too far apart"),
+]
+
+
+@pytest.mark.parametrize(("changes", "received_s", "expected"), ARRIVALS)
+def test_times_are_compared_with_the_arrival_and_with_each_other(changes, received_s, expected):
+    content = pack({"n": "memory", "v": 1}, **({"bt": T0} | changes))
+    if expected is None:
+        assert message.decode(TOPIC, content, received_ms=received_s * 1000)
+    else:
+        assert reason(content, received_ms=received_s * 1000) == expected
+
+
 @pytest.mark.parametrize("topic", ["outpost/board-2/data", "data", "", "outpost/board-1"])
 def test_another_devices_topic_is_refused(topic):
     assert reason(pack(), topic) == "device 'board-1' does not match the topic"

@@ -30,13 +30,15 @@ def message(
     shift=None,
     version=1,
     name="load",
+    value=None,
+    records=(),
 ):
-    """Seconds `up` since boot, `bt` since 1970; both may be there."""
+    """Seconds `up` since boot, `bt` since 1970; both may be there. Its value is its number."""
     head = {"bn": f"{device}/", "sid": stream, "seq": seq, "boot": boot, "held": 0, "ver": version}
     head |= {
         label: value for label, value in (("bt", bt), ("up", up), ("t", shift)) if value is not None
     }
-    return json.dumps([head | {"n": name, "v": seq}]).encode()
+    return json.dumps([head | {"n": name, "v": seq if value is None else value}, *records]).encode()
 
 
 def put(
@@ -265,7 +267,8 @@ def test_a_replay_killed_between_segment_and_list_is_not_done_twice(evolved, tmp
     tables_dir = tmp_path / "tables"
     shutil.copytree(original, tables_dir)
     # now everything is a message
-    monkeypatch.setattr(quarantine.message, "decode", lambda *_, **__: None)
+    whole = quarantine.message.Message("board-1", "00000001", 0, 1, 0, None)
+    monkeypatch.setattr(quarantine.message, "decode", lambda *_, **__: whole)
     finish = quarantine._finish
     calls = []
     with monkeypatch.context() as patch:

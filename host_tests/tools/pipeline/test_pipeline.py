@@ -23,7 +23,9 @@ except (ImportError, ToolError) as problem:
         raise
     pytest.skip(f"missing: PySpark and Java: {problem}", allow_module_level=True)
 
-from pipeline_features import *  # noqa: F403  more tests, here because they share the one session
+# more tests, here because they share the one session
+from pipeline_features import *  # noqa: F403
+from pipeline_hostile import *  # noqa: F403
 
 # the first test pays for the start of Spark, on a busy machine minutes
 pytestmark = pytest.mark.timeout(900)
@@ -46,7 +48,8 @@ HOSTILE = [
     (b"x" * 70_000, "oversize: 70000 bytes, limit 16384"),
     (GOOD.replace(b'"ver":1', b'"ver":2'), "unknown version 2"),
     (GOOD.replace(b'"v":0.75', b'"v":' + b"9" * 400), "bad label v"),
-    (GOOD.replace(b'"bt":1763694000.0', b'"bt":1e300'), "record 0: time out of range"),
+    (GOOD.replace(b'"bt":1763694000.0', b'"bt":1e300'), "label bt out of range"),
+    (GOOD.replace(b'"bt":1763694000.0', b'"up":1e300'), "label up out of range"),
     (b"[" * 100_000, "oversize: 100000 bytes, limit 16384"),
     (b"[" * 16_000, "not JSON"),
     (b'[{"a":' * 2_000, "not JSON"),

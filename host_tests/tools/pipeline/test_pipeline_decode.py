@@ -10,10 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ground_truth import SEED
-from message_samples import BAD_BYTES, BAD_LABELS, CBOR, HEAD, cbor_pack, pack
+from message_samples import BAD_BYTES, BAD_LABELS, CBOR, HEAD, SENML, SENML_REFUSED, cbor_pack, pack
 from outpost_tools.common import segments
 
 try:
+    import fuzz_messages
     from outpost_tools.pipeline import decode, exact, schemas
 except ImportError as problem:
     if os.environ.get("CI") == "true":
@@ -24,9 +25,12 @@ TOPIC = b"outpost/board-1/data"
 REASON = schemas.FRAME.get_field_index("reason")
 
 
-def segment(*payloads: bytes, topic: bytes = TOPIC, retain: bool = False) -> bytes:
+def segment(
+    *payloads: bytes, topic: bytes = TOPIC, retain: bool = False, received_ms: int = 1000
+) -> bytes:
+    """Received, unless told otherwise, by a collector whose clock was not set."""
     frames = [
-        segments.encode_frame(1000 + n, topic, content, retain=retain)
+        segments.encode_frame(received_ms + n, topic, content, retain=retain)
         for n, content in enumerate(payloads)
     ]
     return segments.MAGIC + b"".join(frames)
@@ -70,6 +74,9 @@ TIMES = [
     {"bt": None, "up": 1.5, "t": 2},
     {"bt": None},
     {"bt": None, "t": 9e99},
+    {"up": 1 << 30},
+    {"up": (1 << 30) + 1},
+    {"v": -1e38},
 ]
 ODD = [
     b'[{"n":"a","v":1,"v":2}]',
@@ -103,6 +110,7 @@ CORPUS = (
     + ODD
     + [pack(**c) for c in TIMES]
     + [c for c, _ in CBOR]
+    + [pack(*records, **changes) for records, changes, _ in SENML + SENML_REFUSED]
 )
 
 
@@ -110,6 +118,18 @@ CORPUS = (
 def test_each_odd_message_alone_and_between_good_ones(content):
     assert_same(segment(content))
     assert_same(segment(pack(), content, pack(seq=1235)))
+
+
+DAY_MS = 86_400_000
+BT_MS = round(HEAD["bt"] * 1000)
+
+
+@pytest.mark.parametrize("days", [-32, -31, -30, 0, 5 * 365 - 1, 5 * 365, 5 * 365 + 1])
+@pytest.mark.parametrize("edge_ms", [-1, 0, 1])
+def test_times_far_from_the_arrival(days, edge_ms):
+    contents = [pack(), *(pack({"n": "a", "v": 1}, **change) for change in TIMES)]
+    contents += [pack({"n": "a", "v": 1, "t": t * 86_400 + edge_ms / 1000}) for t in (-31, 31)]
+    assert_same(segment(*contents, received_ms=BT_MS + days * DAY_MS + edge_ms))
 
 
 def test_all_odd_messages_together_in_more_chunks_than_one(monkeypatch):
@@ -200,3 +220,10 @@ def test_any_bytes_and_any_changed_byte_give_the_same_rows(junk, place, value):
     changed = bytearray(pack({"n": "a", "v": 1.5}))
     changed[place % len(changed)] = value
     assert_same(segment(pack(), bytes(changed), *junk))
+
+
+def test_hostile_messages_read_the_same_and_stay_within_the_bounds():
+    """The short form of `make fuzz`."""
+    outcomes = fuzz_messages.fuzz(5000, SEED)
+    assert outcomes["taken in"] > 1000
+    assert len(outcomes) > 50

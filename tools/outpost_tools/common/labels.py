@@ -20,16 +20,43 @@ MAX_VERSION = 1 << 16
 # The upper limit is the year 2100: a wilder clock would leave what a table's timestamps can hold.
 MIN_TIME_S = 1 << 28
 MAX_TIME_S = 4_102_444_800
+# A message's times beside each other and beside its arrival. Each day that readings are of costs a
+# folder and a file of every table, so a message that is spread over years, or of 2099, would stop
+# the tables as surely as a wrong number. An outbox may be years late; a clock is not weeks fast.
+MAX_SPAN_S = 31 * 86_400  # between the readings of one message
+MAX_AHEAD_S = 31 * 86_400  # after the arrival: time zones, and a collector whose clock is behind
+MAX_AGE_S = 5 * 365 * 86_400  # before the arrival
+MAX_VALUE = 1e38  # about the largest float of 32 bits: sums and differences of values stay finite
+MAX_UPTIME_S = 1 << 30  # 34 years
 
 # Labels by the kind of their value. n, v, u, t belong to each record, the others to the first one.
+# A number outside its bounds is refused here, once: what the tables compute from it (microseconds
+# in 64 bits, sums) then cannot overflow, and none of it has to check again.
 TEXTS = ("n", "u", "bn", "sid")
-NUMBERS = ("v", "t", "bt", "up")
+NUMBERS = {
+    "v": (-MAX_VALUE, MAX_VALUE),
+    "t": (-MAX_TIME_S, MAX_TIME_S),
+    "bt": (-MAX_TIME_S, MAX_TIME_S),
+    "up": (0, MAX_UPTIME_S),
+}
 INTEGERS = {"seq": MAX_SEQ, "held": MAX_SEQ, "boot": MAX_BOOT, "ver": MAX_VERSION}  # 0 to this
 REQUIRED = ("n", "v")  # of each record
+LIMITS = NUMBERS | {"bv": NUMBERS["v"]}
+VALUES = ("v", "vs", "vb", "vd")  # a record has one of them
+SENML_VERSION = 10  # of RFC 8428
 
 # In CBOR, SenML's labels are integers (RFC 8428 section 6); ours are text, as in JSON.
 CBOR = {-1: "bver", -2: "bn", -3: "bt", -4: "bu", -5: "bv", -6: "bs"}
 CBOR |= {0: "n", 1: "u", 2: "v", 3: "vs", 4: "vb", 5: "s", 6: "t", 7: "ut", 8: "vd"}
+
+
+def time_limits_s(received_s: float | None) -> tuple[float, float]:
+    """Between which times the readings of a message are that came then. An arrival before
+    MIN_TIME_S tells nothing: the collector's clock was not set."""
+    if received_s is None or received_s < MIN_TIME_S:
+        return MIN_TIME_S, MAX_TIME_S
+    return max(MIN_TIME_S, received_s - MAX_AGE_S), min(MAX_TIME_S, received_s + MAX_AHEAD_S)
+
 
 _DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,32}\Z")
 _STREAM = re.compile(r"[0-9a-f]{8}\Z")

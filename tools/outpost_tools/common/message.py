@@ -1,4 +1,5 @@
-"""Reads Outpost's message exactly: a SenML pack in JSON or CBOR, with the labels of labels.py.
+"""Reads Outpost's message exactly: a SenML pack in JSON or CBOR, with the labels of labels.py;
+senml.py makes readings of its records.
 
 `decode()` returns a Message, or raises Malformed with the reason that the quarantine table shows:
 this is the definition of a valid message. `pipeline/decode.py` reads plain messages five times as
@@ -13,33 +14,18 @@ from __future__ import annotations
 import io
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from outpost_tools.common import labels
-
-
-class Malformed(ValueError):
-    """The payload is no Outpost message; str() is the reason, one short phrase."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """One measured value. `time_s` is seconds since 1970, None when the board's clock was not set;
-    `shift_s` is the record's own SenML time, relative to the pack's `bt` or `up`."""
-
-    index: int
-    name: str
-    unit: str | None
-    value: float
-    time_s: float | None
-    shift_s: float = 0.0
+from outpost_tools.common import labels, senml
+from outpost_tools.common.senml import Malformed, Reading
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One pack. (device, stream, seq) is its key; `held` the oldest seq the board held then."""
+    """One pack. (device, stream, seq) is its key; `held` the oldest seq the board held then;
+    `left_out` the label of each value that is no number."""
 
     device: str
     stream: str
@@ -49,6 +35,7 @@ class Message:
     uptime_s: float | None
     version: int = labels.MESSAGE_VERSION
     readings: list[Reading] = field(default_factory=list)
+    left_out: tuple[str, ...] = ()
 
 
 class Key(NamedTuple):
@@ -67,8 +54,12 @@ def decode(
     retained: bool = False,
     original_length: int | None = None,
     versions: tuple[int, ...] = labels.VERSIONS,
+    received_ms: int | None = None,
 ) -> Message:
-    """The message in a PUBLISH on `<prefix>/<device>/data`. Raises Malformed."""
+    """The message in a PUBLISH on `<prefix>/<device>/data`. Raises Malformed.
+
+    received_ms: its arrival, since 1970; times are compared with it.
+    """
     if retained:
         raise Malformed("retained")
     length = len(payload) if original_length is None else original_length
@@ -76,10 +67,21 @@ def decode(
         raise Malformed(f"oversize: {length} bytes, limit {labels.MAX_PAYLOAD_BYTES}")
     records = _records(payload)
     message = _header(topic, records[0], versions)
-    base_time = _number(records[0], "bt", None)
-    for index, record in enumerate(records):
-        message.readings.append(_reading(index, record, base_time))
-    return message
+    readings, left_out = senml.read(records, message.device)
+    if not readings:
+        raise Malformed(f"no reading has a number: {_listed(left_out)}")
+    senml.check_times(readings, None if received_ms is None else float(received_ms) / 1000)
+    _check_clock(message, records, readings)
+    return replace(message, readings=readings, left_out=left_out)
+
+
+def left_out_reason(message: Message) -> str:
+    """What quarantine shows beside the bytes of a message whose other readings were taken in."""
+    return f"records without a number left out: {_listed(message.left_out)}"
+
+
+def _listed(left_out: tuple[str, ...]) -> str:
+    return ", ".join(sorted(set(left_out)))
 
 
 def key_of(topic: bytes, payload: bytes) -> Key | None:
@@ -205,7 +207,7 @@ def _header(topic: str, record: dict[str, Any], versions: tuple[int, ...]) -> Me
     if not labels.is_base_name(base_name):
         raise Malformed("bad label bn")
     stream, seq, held = _key(record)
-    boot, uptime_s = _integer(record, "boot"), _number(record, "up", None)
+    boot, uptime_s = _integer(record, "boot"), senml.number(record, "up", None)
     device = base_name[:-1]
     if not labels.is_topic_of(topic, device):
         raise Malformed(f"device {device!r} does not match the topic")
@@ -223,33 +225,12 @@ def _key(record: dict[str, Any]) -> tuple[str, int, int]:
     return stream, seq, held
 
 
-def _reading(index: int, record: dict[str, Any], base_time: float | None) -> Reading:
-    name, unit = record.get("n"), record.get("u")
-    if not _is_text(name) or not name:
-        raise Malformed(f"record {index}: bad label n")
-    if unit is not None and not _is_text(unit):
-        raise Malformed(f"record {index}: bad label u")
-    value = _number(record, "v", None)
-    if value is None:
-        raise Malformed(f"record {index}: no value")
-    shift_s = _number(record, "t", 0.0) or 0.0
-    return Reading(index, name, unit, value, _time(index, shift_s, base_time), shift_s)
-
-
-def _is_text(value: Any) -> bool:
-    """A string that can be stored: JSON's \\u escapes can name half a character, UTF-8 cannot."""
-    if not isinstance(value, str):
-        return False
-    return value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)
-
-
-def _time(index: int, shift_s: float, base_time: float | None) -> float | None:
-    if base_time is None:
-        return None
-    time_s = base_time + shift_s
-    if not labels.MIN_TIME_S <= time_s < labels.MAX_TIME_S:
-        raise Malformed(f"record {index}: time out of range")
-    return time_s
+def _check_clock(message: Message, records: list[dict[str, Any]], readings: list[Reading]) -> None:
+    """A time of its own, without a base time, does not tell what the clock was at `up`."""
+    if message.uptime_s is not None and records[0].get("bt") is None:
+        for reading in readings:
+            if reading.time_s is not None:
+                raise Malformed(f"record {reading.index}: up, and no bt in record 0")
 
 
 def _integer(record: dict[str, Any], label: str) -> int:
@@ -257,18 +238,3 @@ def _integer(record: dict[str, Any], label: str) -> int:
     if type(value) is not int or not 0 <= value <= labels.INTEGERS[label]:
         raise Malformed(f"bad label {label}" if label in record else f"missing label {label}")
     return value
-
-
-def _number(record: dict[str, Any], label: str, default: float | None) -> float | None:
-    value = record.get(label)
-    if value is None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Malformed(f"bad label {label}")
-    try:
-        number = float(value)
-    except OverflowError:  # an integer of more than 308 digits
-        number = math.inf
-    if not math.isfinite(number):
-        raise Malformed(f"bad label {label}")
-    return number

@@ -178,4 +178,6 @@ def _tell_message(found: Any, tell: Say) -> None:
     readings = ", ".join(
         f"{one.name} {one.value:g}{f' {one.unit}' if one.unit else ''}" for one in one.readings
     )
+    if one.left_out:
+        readings += f"; {message.left_out_reason(one)}"
     tell(f"message {one.seq}, boot {one.boot}, {one.seq - one.held} held before it: {readings}")

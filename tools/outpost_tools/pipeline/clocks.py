@@ -23,9 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from outpost_tools.common import labels
-from outpost_tools.pipeline import schemas
+from outpost_tools.pipeline import arrival, schemas
 
 BOOT = [*schemas.KEY, "boot"]
+_LAST_US = (labels.MAX_TIME_S - 1) * 1_000_000
 CLOCKS = pa.schema(
     [
         *(schemas.READING.field(name) for name in BOOT),
@@ -33,7 +34,8 @@ CLOCKS = pa.schema(
         ("offset_us", pa.int64()),
     ]
 )
-NEEDED = [*BOOT, "seq", "uptime_s", "shift_s", "time", "placed"]  # columns that place() needs
+# columns that place() needs
+NEEDED = [*BOOT, "seq", "uptime_s", "shift_s", "time", "placed", "received"]
 
 
 def since_boot_us(rows: pa.Table) -> np.ndarray:
@@ -107,7 +109,9 @@ def place(rows: pa.Table, clocks: pa.Table) -> pa.Table:
         np.int64
     )
     known &= open_rows["seq"].to_numpy() < clocks["clock_seq"].to_numpy()[index]
-    known &= (time >= labels.MIN_TIME_S * 1_000_000) & (time <= (labels.MAX_TIME_S - 1) * 1_000_000)
+    received = open_rows["received"].cast(pa.int64()).to_numpy()
+    earliest, latest = arrival.limits(received, 1_000_000)
+    known &= (time >= earliest) & (time <= np.minimum(latest, _LAST_US))
     return _with_times(rows, where[known], time[known])
 
 

@@ -15,14 +15,15 @@ import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, compress
-from typing import Annotated
+from operator import attrgetter
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
 from outpost_tools.common import labels, segments
-from outpost_tools.pipeline import exact, schemas
+from outpost_tools.pipeline import arrival, exact, schemas
 
 _FRAMES_PER_BATCH = 4096
 _BYTES_PER_BATCH = 1 << 20  # of payload: bounds the rows of a batch
@@ -36,7 +37,9 @@ _ABSENT = -1  # an integer that the pack does not have
 
 def _record_type() -> type[msgspec.Struct]:
     """A plain record, by labels.py: whatever is not there, or not of its kind, is refused."""
-    kinds = dict.fromkeys(labels.TEXTS, str) | dict.fromkeys(labels.NUMBERS, float)
+    kinds: dict[str, Any] = dict.fromkeys(labels.TEXTS, str)
+    for label, (lowest, highest) in labels.NUMBERS.items():
+        kinds[label] = Annotated[float, msgspec.Meta(ge=float(lowest), le=float(highest))]
     optional = [
         (label, kind | None, None) for label, kind in kinds.items() if label not in labels.REQUIRED
     ]
@@ -210,7 +213,8 @@ class _Reader:
         return [devices[key] for key in keys]
 
     def _odd_records(self, chunk: _Chunk) -> np.ndarray:
-        """Places of the packs with a time out of range or an empty name.
+        """Places of the packs with a time that is not plausible, an empty name, or base values
+        that change within the pack.
 
         Leaves the rows' times, NaN where not known.
         """
@@ -221,12 +225,41 @@ class _Reader:
         # None becomes NaN
         base = np.array([pack[0].bt for pack in chunk.packs], dtype=np.float64)[pack_of]
         self._times = base + self._shifts
-        wrong = ~(
-            (self._times >= labels.MIN_TIME_S) & (self._times < labels.MAX_TIME_S)
-        ) & ~np.isnan(base)
+        unknown = np.isnan(base)
+        wrong = np.where(
+            unknown, self._shifts >= labels.MIN_TIME_S, self._odd_times(chunk, pack_of)
+        )
+        wrong |= self._is_spread(chunk)[pack_of]
+        wrong |= self._has_new_bases(chunk)
         if not all([record.n for record in self._records]):
             wrong |= np.array([not record.n for record in self._records])
         return np.unique(pack_of[wrong])
+
+    def _odd_times(self, chunk: _Chunk, pack_of: np.ndarray) -> np.ndarray:
+        """Which records have a time out of range, or far from their arrival."""
+        earliest, latest = arrival.limits(chunk.columns["received_ms"].astype(np.float64) / 1000)
+        fits = (self._times >= earliest[pack_of]) & (self._times <= latest[pack_of])
+        return ~(fits & (self._times < labels.MAX_TIME_S))
+
+    def _has_new_bases(self, chunk: _Chunk) -> np.ndarray:
+        """Which records after a pack's first have a base name or base time of their own."""
+        is_new, heads = np.zeros(len(self._records), dtype=bool), [pack[0] for pack in chunk.packs]
+        for label in ("bn", "bt"):
+            get = attrgetter(label)
+            values = list(map(get, self._records))
+            if values.count(None) - len(values) != list(map(get, heads)).count(None) - len(heads):
+                is_new |= np.array([value is not None for value in values])
+        is_new[np.cumsum(self._counts) - self._counts] = False
+        return is_new
+
+    def _is_spread(self, chunk: _Chunk) -> np.ndarray:
+        """Which packs have times that are too far apart."""
+        if not chunk.packs:
+            return np.zeros(0, dtype=bool)
+        times = np.where(np.isnan(self._times), self._shifts, self._times)
+        begins = np.cumsum(self._counts) - self._counts
+        span = np.maximum.reduceat(times, begins) - np.minimum.reduceat(times, begins)
+        return span > labels.MAX_SPAN_S
 
     def _plain_batch(self, chunk: _Chunk) -> pa.RecordBatch:
         records, heads, counts = self._records, [pack[0] for pack in chunk.packs], self._counts

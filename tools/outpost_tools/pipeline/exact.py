@@ -55,33 +55,33 @@ def damage_row(data: bytes, offset: int, collector: str, number: int, reason: st
 def frame_rows(
     frame: segments.Frame, collector: str, number: int, versions: tuple[int, ...] = labels.VERSIONS
 ) -> list[tuple]:
-    """One row per reading, or the one row of a frame that is no message."""
+    """One row per reading, and a row of the frame when it is no message, or not all of it."""
     topic = frame.topic.decode("utf-8", "replace")
     origin = (frame.received_ms * 1000, collector, number, frame.offset)
-    length = frame.original_length
+    refused = (topic, frame.payload, frame.retained, frame.original_length)
     try:
         pack = message.decode(
-            topic, frame.payload, retained=frame.retained, original_length=length, versions=versions
+            topic,
+            frame.payload,
+            retained=frame.retained,
+            original_length=frame.original_length,
+            versions=versions,
+            received_ms=frame.received_ms,
         )
     except message.Malformed as error:
-        return [(*_NO_MESSAGE, *origin, str(error), topic, frame.payload, frame.retained, length)]
-    head = (pack.device, pack.stream, pack.seq)
-    return [
-        (
-            *head,
-            r.index,
-            pack.boot,
-            pack.held,
-            pack.uptime_s,
-            r.shift_s,
-            pack.version,
-            r.name,
-            r.unit,
-            r.value,
-        )
-        + (_micros(r.time_s), None, *origin, *_NOT_REFUSED)
-        for r in pack.readings
-    ]
+        return [(*_NO_MESSAGE, *origin, str(error), *refused)]
+    rows = [_row(pack, reading, origin) for reading in pack.readings]
+    if pack.left_out:
+        rows.append((*_NO_MESSAGE, *origin, message.left_out_reason(pack), *refused))
+    return rows
+
+
+def _row(pack: message.Message, reading: message.Reading, origin: tuple) -> tuple:
+    r = reading
+    head = (pack.device, pack.stream, pack.seq, r.index, pack.boot, pack.held)
+    times = (pack.uptime_s, r.shift_s, pack.version)
+    value = (r.name, r.unit, r.value, _micros(r.time_s), None)
+    return (*head, *times, *value, *origin, *_NOT_REFUSED)
 
 
 def _micros(time_s: float | None) -> int | None:

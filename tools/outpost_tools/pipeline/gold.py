@@ -15,6 +15,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from outpost_tools.common import labels
 from outpost_tools.pipeline import health, schemas
 
 _BOOT = ["device", "stream", "boot"]
@@ -25,24 +26,32 @@ HEALTH = {"battery": ("battery", "battery_v", "vbat"), "reset_cause": ("reset_ca
 
 def placed(readings: DataFrame, clocks: DataFrame) -> DataFrame:
     """Readings with the times that clocks.place() would put in: the same rule as a Spark
-    expression."""
+    expression. What does not fit 64 bits has no time: tables of older versions may hold such."""
     known = (
         F.broadcast(clocks)
         .withColumnRenamed("clock_seq", "_seq")
         .withColumnRenamed("offset_us", "_offset")
     )
-    since_boot = F.rint((F.col("uptime_s") + F.coalesce("shift_s", F.lit(0.0))) * 1_000_000).cast(
-        "bigint"
-    )
-    time = F.timestamp_micros(F.col("_offset") + since_boot)
+    since_boot_s = F.col("uptime_s") + F.coalesce("shift_s", F.lit(0.0))
+    since_boot = F.rint(since_boot_s * 1_000_000).try_cast("bigint")
+    time = F.timestamp_micros(F.try_add("_offset", since_boot))
     open_one = (F.col("time").isNull() | F.coalesce("placed", F.lit(False))) & (
         F.col("seq") < F.col("_seq")
     )
-    usable = open_one & time.between(*schemas.TIME_LIMITS)
+    usable = open_one & time.between(*schemas.TIME_LIMITS) & _is_plausible(time)
     joined = readings.join(known, _BOOT, "left")
     joined = joined.withColumn("placed", F.when(usable, True).otherwise(F.col("placed")))
     return joined.withColumn("time", F.when(usable, time).otherwise(F.col("time"))).select(
         *readings.columns
+    )
+
+
+def _is_plausible(time: Column) -> Column:
+    """arrival.limits() as an expression of Spark."""
+    delay_us = F.try_subtract(F.unix_micros("received"), F.unix_micros(time))
+    no_clock = F.col("received") < F.lit(schemas.TIME_LIMITS[0])  # the collector's
+    return no_clock | delay_us.between(
+        -labels.MAX_AHEAD_S * 1_000_000, labels.MAX_AGE_S * 1_000_000
     )
 
 

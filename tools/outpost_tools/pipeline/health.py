@@ -11,6 +11,7 @@ import pandas as pd
 STATES = ("left_out", "aside", "pins_lost")
 COUNTS = ("not_published", "unreadable", "mended", "torn")
 NAMES = (*STATES, *COUNTS)
+_MOST = (1 << 30) - 1  # the firmware counts in integers of 30 bits
 
 
 def of_devices(rows: pd.DataFrame) -> pd.DataFrame:
@@ -25,8 +26,10 @@ def of_devices(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _told(rows: pd.DataFrame, name: str) -> pd.DataFrame:
-    value = f"{name}.value"
-    return rows[rows[value].notna()].sort_values(["last.received", f"{name}.seq"])
+    """Rows that tell it. A metric of that name that is no count is somebody's own: left out."""
+    value = rows[f"{name}.value"]
+    is_count = value.between(0, _MOST) & (value % 1 == 0)
+    return rows[is_count].sort_values(["last.received", f"{name}.seq"])
 
 
 def _states(rows: pd.DataFrame, name: str) -> pd.Series:

@@ -47,16 +47,21 @@ def replay(
 
 
 def _is_message(row: dict, versions: tuple[int, ...]) -> bool:
+    """Whether the frame can be read whole now: of one in part, the part is in silver already."""
     length = row["original_length"]
     if length is not None and length > len(row["payload"]):  # it was cut: the rest is nowhere
         return False
     try:
-        message.decode(
-            row["topic"], row["payload"], retained=bool(row["retained"]), versions=versions
+        found = message.decode(
+            row["topic"],
+            row["payload"],
+            retained=bool(row["retained"]),
+            versions=versions,
+            received_ms=_ms(row["received"]),
         )
     except message.Malformed:
         return False
-    return True
+    return not found.left_out
 
 
 def _next_number(folder: Path) -> int:

@@ -1,0 +1,136 @@
+"""Messages that no board of ours sends, through to gold; run by test_pipeline.py in its session.
+
+Whatever is in a message: the run ends well, all other boards' tables are complete, and the message
+is in quarantine with its reason.
+"""
+
+import datetime
+import math
+import random
+from collections import Counter
+
+import fuzz_messages
+from ground_truth import SEED
+from outpost_tools.pipeline import clocks, gold, job, quarantine, schemas, tables
+from pipeline_features import T0, message, put, recomputed_windows, times, windows_of
+
+
+def reasons(tables_dir) -> list[str]:
+    return sorted(tables.read_table(tables_dir, "quarantine", ["reason"])["reason"].to_pylist())
+
+
+def test_no_number_in_a_message_stops_the_tables(spark, tmp_path):
+    log, tables_dir = tmp_path / "log", tmp_path / "tables"
+    put(
+        log,
+        *(message(seq, 7, up=up, shift=t) for seq, (up, t) in enumerate([(1e300, 0), (1e13, 0)])),
+        message(2, 7, up=1, shift=1e300),
+        message(3, 7, up=5),
+        message(4, 7, bt=T0, value=1e308),
+        message(5, 7, bt=T0, value=1e308),
+        message(6, 7, bt=T0, name="left_out", value=1e30),
+        message(7, 7, bt=T0, name="torn", value=0.5),
+    )
+    put(log, message(0, 1, bt=T0, device="board-6"), device="board-6")
+    assert job.run(spark, log, tables_dir) == 1
+    put(log, message(8, 7, up=10, bt=T0 + 10))
+    assert job.run(spark, log, tables_dir) == 1
+    assert reasons(tables_dir) == [
+        "label t out of range",
+        *["label up out of range"] * 2,
+        *["label v out of range"] * 2,
+    ]
+    assert times(tables_dir) == {0: T0, 3: T0 + 5, 6: T0, 7: T0, 8: T0 + 10}
+    assert windows_of(tables_dir) == recomputed_windows(tables_dir)
+    devices = {row["device"]: row for row in tables.read_table(tables_dir, "devices").to_pylist()}
+    assert (devices["board-5"]["left_out"], devices["board-5"]["torn"]) == (None, None)
+    assert devices["board-6"]["messages"] == 1
+
+
+def test_numbers_that_an_older_version_let_into_silver_leave_gold_alive(spark):
+    row = dict.fromkeys(schemas.READING.names) | {"device": "a", "stream": "b", "boot": 1}
+    row |= {"shift_s": 0.0, "received": datetime.datetime.fromtimestamp(T0, datetime.UTC)}
+    rows = [row | {"seq": n, "uptime_s": up} for n, up in enumerate([5.0, 1e300, math.inf, -9e12])]
+    clock = {"device": "a", "stream": "b", "boot": 1, "clock_seq": 9}
+    right = (round(T0 * 1e6), [T0 + 5, None, None, None])
+    for offset, expected in (right, (-(1 << 63), [None] * 4)):
+        known = spark.createDataFrame([clock | {"offset_us": offset}], schemas.spark(clocks.CLOCKS))
+        readings = spark.createDataFrame(rows, schemas.spark(schemas.READING))
+        found = gold.placed(readings, known).orderBy("seq").toArrow()["time"].to_pylist()
+        assert [time and time.timestamp() for time in found] == expected
+
+
+def days_of(tables_dir) -> set[str]:
+    return set(map(tables.day_of, tables.counted_files(tables_dir, "readings")))
+
+
+def test_messages_of_another_century_or_of_every_day_do_not_fill_the_tables(spark, tmp_path):
+    """`put` receives them on 24 November 2025."""
+    log, tables_dir = tmp_path / "log", tmp_path / "tables"
+    year_s, spread = 365 * 86_400, [{"n": "a", "v": 1, "t": -86_400 * n} for n in range(400)]
+    put(
+        log,
+        *(message(seq, 7, bt=T0 - 400 * 86_400 * seq, records=spread) for seq in range(20)),
+        message(20, 7, bt=4_070_908_800),
+        message(21, 7, bt=T0 - 6 * year_s),
+        message(22, 7, bt=T0 - year_s // 2),  # half a year in an outbox
+        message(23, 7, bt=T0 + 4 * 86_400),
+        message(24, 7, up=1),
+        message(25, 8, up=1),
+        message(26, 8, up=10 * year_s),  # on its day when the clock is known: years after it came
+        message(27, 8, up=100, bt=T0 + 100),
+        message(28, 9, up=1),  # the board booted before there was any
+        message(29, 9, up=20 * year_s, bt=T0),
+    )
+    assert job.run(spark, log, tables_dir) == 1
+    expected = {"times too far apart": 20, "record 0: time after its arrival": 1}
+    assert Counter(reasons(tables_dir)) == expected | {"record 0: time long before its arrival": 1}
+    half_year, late = T0 - year_s // 2, T0 + 4 * 86_400
+    known = {22: half_year, 23: late, 25: T0 + 1, 27: T0 + 100, 29: T0}
+    assert times(tables_dir) == known | dict.fromkeys((24, 26, 28))
+    assert windows_of(tables_dir) == recomputed_windows(tables_dir)
+    assert len(days_of(tables_dir)) == 4  # three, and that of no time
+
+
+def test_gold_places_by_the_rule_of_the_tables(spark, tmp_path):
+    """The same, with the clocks known only after the readings were written."""
+    log, tables_dir = tmp_path / "log", tmp_path / "tables"
+    put(log, message(0, 8, up=1), message(1, 8, up=10 * 365 * 86_400), message(2, 9, up=1))
+    assert job.run(spark, log, tables_dir) == 1
+    put(log, message(3, 8, up=100, bt=T0 + 100), message(4, 9, up=20 * 365 * 86_400, bt=T0))
+    assert job.run(spark, log, tables_dir) == 1
+    assert times(tables_dir) == {0: T0 + 1, 1: None, 2: None, 3: T0 + 100, 4: T0}
+    assert windows_of(tables_dir) == recomputed_windows(tables_dir)
+
+
+def windows_by_key(rows) -> dict:
+    return {
+        (row["device"], row["name"], row["unit"], row["start"]): [
+            row[fact] for fact in ("count", "min", "max", "last")
+        ]
+        for row in rows
+    }
+
+
+def test_a_flood_of_hostile_messages_reaches_gold_and_touches_no_other_board(spark, tmp_path):
+    """In two rounds, so that clocks become known after the readings were written."""
+    log, tables_dir, chance = tmp_path / "log", tmp_path / "tables", random.Random(SEED)
+    frames = 0
+    for first in (0, 20):
+        hostile = [fuzz_messages.payload(chance) for _ in range(1500)]
+        frames += len(hostile)
+        put(log, *hostile, device=fuzz_messages.DEVICE)
+        numbers = range(first, first + 20)
+        put(log, *(message(n, 1, bt=T0 + n, device="board-6") for n in numbers), device="board-6")
+        assert job.run(spark, log, tables_dir) == 1
+    assert windows_by_key(windows_of(tables_dir)) == windows_by_key(recomputed_windows(tables_dir))
+    assert all(math.isfinite(row["mean"]) for row in windows_of(tables_dir))
+    rows = tables.read_table(tables_dir, "readings", ["device", "seq", "time"]).to_pylist()
+    good = {row["seq"]: row["time"].timestamp() for row in rows if row["device"] == "board-6"}
+    assert good == {n: T0 + n for n in range(40)}
+    devices = {row["device"]: row for row in tables.read_table(tables_dir, "devices").to_pylist()}
+    assert set(devices) == {"board-6", fuzz_messages.DEVICE}
+    in_part = [reason for reason in reasons(tables_dir) if "left out" in reason]
+    refused = len(reasons(tables_dir)) - len(in_part)
+    assert devices[fuzz_messages.DEVICE]["received"] + refused == frames
+    assert quarantine.replay(tables_dir, "records without a number") == (0, len(in_part))
