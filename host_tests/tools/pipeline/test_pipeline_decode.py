@@ -29,7 +29,7 @@ def segment(*payloads: bytes, topic: bytes = TOPIC, retain: bool = False) -> byt
         segments.encode_frame(1000 + n, topic, content, retain=retain)
         for n, content in enumerate(payloads)
     ]
-    return segments.MAGIC + b"".join(frames)
+    return segments.sealed_bytes(frames)
 
 
 def fast(data: bytes) -> list[tuple]:
