@@ -13,6 +13,7 @@ import threading
 import time
 
 from outpost_tools.collect.confirm import INTERVAL_S, Pacing
+from outpost_tools.collect.durable import MAX_STREAMS
 from outpost_tools.collect.exchange import Exchange
 from outpost_tools.collect.link import Link, Received
 from outpost_tools.collect.log import Log
@@ -25,6 +26,8 @@ DISK_RETRY_S = 1.0
 DRAIN_S = 2.0
 # A session that is given up is empty when nothing came for this long.
 RETIRE_QUIET_S = 2.0
+# Of which a line is written that they send too many streams; the counter has them all.
+TOLD_DEVICES = 100
 
 
 class Collector:
@@ -68,6 +71,7 @@ class Collector:
         self._pacing = Pacing(confirm_seconds)
         self._stopping = threading.Event()
         self._cannot_seal = self._is_damaged = False
+        self._told_forgotten: set[str] = set()
         self._last_message_at = time.monotonic()
 
     def stop(self) -> None:
@@ -301,8 +305,21 @@ class Collector:
             self._is_damaged = self._is_damaged or bool(found.damage)
             self._say(str(found))
 
+    def _tell_forgotten(self) -> None:
+        for device, count in self._log.durable.take_forgotten().items():
+            self._metrics.forgotten.inc(count)
+            if device in self._told_forgotten or len(self._told_forgotten) >= TOLD_DEVICES:
+                continue
+            self._told_forgotten.add(device)
+            self._say(
+                f"{device} has sent on more than {MAX_STREAMS} streams, the oldest are forgotten: "
+                "does it lose its outbox at each start, or do several boards use its name? Its "
+                "messages are stored as before, its confirmations may be late (not said again)"
+            )
+
     def _sum_up(self, *, last: bool = False) -> None:
         self._tell_damage()
+        self._tell_forgotten()
         metrics, durable = self._metrics, self._log.durable
         metrics.connected.set(self._link.connected)
         metrics.socket_bytes.set(self._link.unread_bytes)
