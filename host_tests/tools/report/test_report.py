@@ -291,6 +291,11 @@ def test_damage_in_the_log_needs_attention_though_every_device_is_fine():
     assert [kind.key for kind, _ in attention.advice(fine + lost, 1)] == ["damaged", "lost"]
 
 
+def test_controls_in_what_others_wrote_are_visible():
+    """One that turns the direction of text would show another name."""
+    assert words.escape("<b>\u202e\x07") == "&lt;b&gt;\\u202e\\x07"
+
+
 def test_every_state_has_a_sign_of_its_own():
     signs = [kind.sign for kind in (*attention.KINDS.values(), attention.DAMAGED)]
     assert len(set(signs)) == len(signs) and all(len(sign) == 1 for sign in signs)

@@ -7,7 +7,6 @@ and data are inside.
 
 from __future__ import annotations
 
-from html import escape
 from importlib import resources
 from pathlib import Path
 
@@ -18,7 +17,15 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.outbox.wear import ENDURANCE
 from outpost_tools.report import attention, fleet, pack
 from outpost_tools.report.data import Report, places
-from outpost_tools.report.words import LETTERS, OTHER, count, duration, moment, printable
+from outpost_tools.report.words import (
+    LETTERS,
+    OTHER,
+    count,
+    duration,
+    escape,
+    moment,
+    printable,
+)
 
 _GAPS_SHOWN = 30
 _WEAR_SHOWN = 12
