@@ -107,6 +107,7 @@ def test_the_help_imports_no_library_of_a_subcommand():
             "common.command_line",
             "common.errors",
             "common.source_tree",
+            "common.visible",
             "device.arguments.options",
         )
     }

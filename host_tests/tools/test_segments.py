@@ -1,7 +1,5 @@
 # cpython-only: files of the desktop tools
-"""The durable log: what a torn tail, a flipped bit and a restart leave of it."""
-
-import itertools
+"""The durable log: what a torn tail, a flipped byte and a restart leave of it."""
 
 import pytest
 
@@ -13,39 +11,72 @@ FRAMES = [
     )
     for n in range(5)
 ]
-WHOLE = segments.MAGIC + b"".join(FRAMES)
 ENDS = [len(segments.MAGIC) + sum(map(len, FRAMES[:n])) for n in range(len(FRAMES) + 1)]
-
-
-def test_frames_come_back_as_they_were_written():
-    frames = list(segments.scan(WHOLE))
-    assert [f.payload for f in frames] == [bytes(range(n * 7)) for n in range(5)]
-    assert [f.topic for f in frames] == [f"outpost/board-{n}/data".encode() for n in range(5)]
-    assert [f.received_ms for f in frames] == [1_763_694_000_000 + n for n in range(5)]
-    assert [(f.offset, f.end) for f in frames] == list(itertools.pairwise(ENDS))
-    assert [f.flags for f in frames] == [0, 0, segments.FLAG_DUP, 0, 0]
+WHOLE = segments.sealed_bytes(FRAMES)[: ENDS[-1]]  # as it stands while it is open
 
 
 @pytest.mark.parametrize("length", range(len(WHOLE) + 1))
 def test_recovery_of_a_log_torn_at_any_byte_keeps_exactly_the_whole_frames(tmp_path, length):
     (tmp_path / "segment-000000000000.open").write_bytes(WHOLE[:length])
-    segments.SegmentWriter(tmp_path)
-    whole = max((end for end in ENDS if end <= length), default=0)
+    writer = segments.SegmentWriter(tmp_path)
+    count = sum(1 for end in ENDS[1:] if end <= length)
     sealed = segments.sealed_segments(tmp_path)
     assert not segments.open_segments(tmp_path)
-    assert [path.read_bytes() for path in sealed] == ([WHOLE[:whole]] if whole > ENDS[0] else [])
+    assert [path.read_bytes() for path in sealed] == (
+        [segments.sealed_bytes(FRAMES[:count])] if count else []
+    )
+    cut = b"".join(path.read_bytes() for path in tmp_path.glob("*.cut"))
+    torn = length - ENDS[count] if count else length * (length > ENDS[0])
+    assert cut == WHOLE[length - torn : length]
+    assert [told.cut_bytes for told in writer.recovered] == ([torn] if torn else [])
 
 
-@pytest.mark.parametrize("index", range(len(segments.MAGIC), len(WHOLE)))
-def test_a_flipped_bit_ends_the_scan_before_its_frame(index):
-    data = bytearray(WHOLE)
-    data[index] ^= 1 << (index % 8)
-    intact = sum(1 for end in ENDS[1:] if end <= index)
-    assert len(list(segments.scan(bytes(data)))) == intact
+def test_an_open_segment_of_version_1_is_sealed_as_it_is(tmp_path):
+    old = segments.MAGIC_1 + b"".join(FRAMES)
+    (tmp_path / "segment-000000000000.open").write_bytes(old + b"torn")
+    segments.SegmentWriter(tmp_path)
+    (path,) = segments.sealed_segments(tmp_path)
+    assert path.read_bytes() == old and len(list(segments.read_segment(path))) == len(FRAMES)
+    assert segments.contents(path).damage == []
 
 
-def test_a_length_field_that_points_far_away_ends_the_scan():
-    assert not list(segments.scan(segments.MAGIC + b"\xff\xff\xff\xff" + FRAMES[0][4:]))
+@pytest.mark.parametrize("data", [WHOLE, segments.MAGIC_1 + b"".join(FRAMES)])
+def test_a_flipped_byte_of_an_open_segment_costs_its_frame_and_is_told(tmp_path, data):
+    for index in range(len(data)):
+        directory = tmp_path / str(index)
+        directory.mkdir()
+        flipped = data[:index] + bytes([data[index] ^ 1 << index % 8]) + data[index + 1 :]
+        (directory / "segment-000000000000.open").write_bytes(flipped)
+        (told,) = segments.SegmentWriter(directory).recovered
+        (path,) = segments.sealed_segments(directory)
+        found = segments.contents(path)
+        kept = [f.payload for f in found.frames()]
+        hit = [n for n in range(5) if ENDS[n] <= index < ENDS[n + 1]]
+        assert kept == [bytes(range(n * 7)) for n in range(5) if n not in hit]
+        # After the last valid frame it looks like a torn write: cut off, kept, told.
+        copies = b"".join(copy.read_bytes() for copy in directory.glob("*.cut"))
+        assert bool(copies) == (hit == [4]) == (told.cut is not None)
+        assert copies in flipped and str(path) in str(told)
+        assert bool(found.damage) == bool(told.damage) == (hit != [4])
+        assert told.messages == (len(hit) if hit != [4] else 0)
+
+
+def test_a_copy_of_what_was_cut_is_never_written_over(tmp_path):
+    for torn in (b"first", b"second"):
+        (tmp_path / "segment-000000000000.open").write_bytes(segments.MAGIC + torn)
+        segments.SegmentWriter(tmp_path)
+    kept = {path.name: path.read_bytes() for path in tmp_path.glob("*.cut*")}
+    assert kept == {
+        "segment-000000000000.cut": segments.MAGIC + b"first",
+        "segment-000000000000.cut2": segments.MAGIC + b"second",
+    }
+
+
+def test_a_kill_between_end_and_rename_writes_no_second_end(tmp_path):
+    whole = segments.sealed_bytes(FRAMES)
+    (tmp_path / "segment-000000000000.open").write_bytes(whole)
+    assert segments.SegmentWriter(tmp_path).recovered == []
+    assert [path.read_bytes() for path in segments.sealed_segments(tmp_path)] == [whole]
 
 
 def test_a_file_with_another_magic_is_named(tmp_path):
@@ -53,17 +84,6 @@ def test_a_file_with_another_magic_is_named(tmp_path):
     path.write_bytes(b"PAR1....")
     with pytest.raises(ValueError, match="wrong magic"):
         segments.read_segment(path)
-
-
-def test_an_oversize_payload_is_cut_and_its_true_length_kept():
-    size = segments.MAX_PAYLOAD_BYTES
-    (frame,) = segments.scan(segments.MAGIC + segments.encode_frame(1, b"t", b"x" * (size + 5)))
-    assert (frame.truncated, frame.original_length, len(frame.payload)) == (True, size + 5, size)
-
-
-def test_retain_is_remembered():
-    (frame,) = segments.scan(segments.MAGIC + segments.encode_frame(1, b"t", b"x", retain=True))
-    assert frame.retained
 
 
 def test_numbers_go_on_after_a_restart(tmp_path):

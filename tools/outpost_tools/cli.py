@@ -20,6 +20,7 @@ from types import ModuleType
 from outpost_tools import DISTRIBUTION
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.source_tree import place
+from outpost_tools.common.visible import guarded, visible_lines
 
 SUBCOMMANDS = {  # in the order of the list: name and module
     "flash": "device.arguments.flash",
@@ -114,9 +115,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.print_help()
             return 0
         parsed = parser.parse_args(words)
-        return int(parsed.func(parsed) or 0)
+        with guarded():
+            return int(parsed.func(parsed) or 0)
     except ToolError as error:
-        print(f"outpost: {error}", file=sys.stderr)
+        print(visible_lines(f"outpost: {error}"), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

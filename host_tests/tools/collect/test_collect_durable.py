@@ -10,7 +10,7 @@ import cbor2
 import pytest
 
 from outpost_tools.collect.confirm import Pacing
-from outpost_tools.collect.durable import Durable, Stream
+from outpost_tools.collect.durable import MAX_STREAMS, Durable, Stream
 from outpost_tools.common.message import Key, key_of
 
 
@@ -218,3 +218,54 @@ def test_pacing_is_for_each_device_and_can_be_overruled():
     pacing.mark("b2")
     assert pacing.due(0.1) == ["b2"]
     assert pacing.due(0.1, everything=True) == ["b1"]
+
+
+def test_a_new_stream_a_message_is_bounded_and_told_and_harms_no_other_device():
+    durable = Durable(keep_news=True)
+    for n in range(20_000):
+        durable.add(Key("rogue", f"{n:08x}", 0, 0))
+        durable.add(Key("good", "0badcafe", n, 0))
+        assert durable.confirmation("rogue") == b"%08x 0" % n
+    assert durable.confirmation("good") == b"0badcafe 19999"
+    assert durable.stream_count() == MAX_STREAMS + 1
+    assert durable.take_forgotten() == {"rogue": 20_000 - MAX_STREAMS}
+    assert durable.take_forgotten() == {}
+    assert len(durable.take_news()) == MAX_STREAMS + 1
+    assert len(json.dumps(durable.to_json())) < 2000
+
+
+def test_the_streams_used_last_are_kept_over_a_restart():
+    durable = Durable()
+    for n in range(MAX_STREAMS):
+        durable.add(Key("b1", f"{n:08x}", 0, 0))
+    durable.add(Key("b1", f"{0:08x}", 1, 0))  # used again
+    again = Durable.from_json(json.loads(json.dumps(durable.to_json())))
+    again.add(Key("b1", "0badcafe", 0, 0))
+    again.add(Key("b1", f"{0:08x}", 2, 0))
+    assert again.confirmation("b1") == b"00000000 2" and again.take_forgotten() == {"b1": 1}
+
+
+def test_a_snapshot_with_more_streams_than_the_bound_is_read():
+    streams = {f"{n:08x}": [1, []] for n in range(50)}
+    state = {"streams": {"b1": streams}, "latest": {"b1": "00000003"}}
+    durable = Durable.from_json(state)
+    assert durable.stream_count() == MAX_STREAMS and durable.confirmation("b1") == b"00000003 0"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_with_a_flood_of_streams_nothing_is_confirmed_that_is_in_no_log(seed):
+    """An honest board beside a flood under its own name: late at most, and complete in the end."""
+    rng, durable, in_log, held = random.Random(seed), Durable(), set(), 0
+    for step in range(600):
+        if step < 500 and rng.random() < 0.7:  # what it has in flight, in any order; some get lost
+            for n in range(rng.randrange(40)):
+                durable.add(Key("b1", f"{step:04x}{n:04x}", rng.randrange(5), 0))
+        numbers = [n for n in range(held, held + 20) if step >= 500 or rng.random() < 0.8]
+        for seq in numbers:
+            durable.add(Key("b1", "0badcafe", seq, held))
+            in_log.add(seq)
+        stream, confirmed = (durable.confirmation("b1") or b"none -1").split()
+        if stream == b"0badcafe":
+            assert set(range(held, int(confirmed) + 1)) <= in_log
+            held = max(held, int(confirmed) + 1)
+    assert held >= 100 * 20

@@ -92,7 +92,7 @@ def test_damaged_snapshot_costs_only_time(tmp_path, text):
 
 def test_torn_tail_is_cut_at_every_length(tmp_path):
     whole = [frame(n) for n in range(3)]
-    data = segments.MAGIC + b"".join(whole)
+    data = segments.MAGIC_1 + b"".join(whole)
     for cut in range(len(data) + 1):
         directory = tmp_path / str(cut) / "c1"
         directory.mkdir(parents=True)

@@ -4,6 +4,7 @@ metrics, SIGTERM, retire.
 """
 
 import contextlib
+import json
 import os
 import resource
 import signal
@@ -188,6 +189,20 @@ def test_metrics_in_prometheus_text_format_on_loopback(tmp_path, mosquitto):
                 if line.split()[1].endswith(f":{port:04X}") and " 0A " in line
             ]
         assert listening == [f"0100007F:{port:04X}"]
+
+
+def test_a_board_with_a_new_stream_a_message_is_told_once(tmp_path, mosquitto):
+    with Process(tmp_path, mosquitto.port) as collector:
+        subscribed(collector)
+        publisher = Publisher(mosquitto.port)
+        flood = [payload(0).replace(b"0badcafe", b"%08x" % n) for n in range(100)]
+        publisher.publish([(TOPIC.encode(), data) for data in flood])
+        wait_until(lambda: len(collector.payloads()) == len(flood))
+        publisher.close()
+        assert collector.terminate() == 0
+        assert collector.text().count("b1 has sent on more than 16 streams") == 1
+        state = json.loads((collector.directory / "state.json").read_text())
+        assert len(state["streams"]["b1"]) == 16 and set(collector.payloads()) == set(flood)
 
 
 def test_a_metrics_port_that_is_taken_is_named(tmp_path, mosquitto):

@@ -70,13 +70,14 @@ def test_looking_tells_fill_and_crash_and_the_program_goes_on(rig, capsys):
     flash(rig)
     rig.mpremote(
         "exec",
-        "f = open('/crash.txt', 'w'); f.write('Traceback:\\nValueError: a reason'); f.close()",
+        "f = open('/crash.txt', 'w'); f.write('Traceback:\\nValueError: a reason\\x1b[2J')\n"
+        "f.close()",
     )
     status, out, _ = monitor(capsys, "--port", rig.port, "--look")
     assert status == 0, out
     assert (
         "outpost    0.1.0 for RIG" in out
-        and "ValueError: a reason" in out
+        and "ValueError: a reason\\x1b[2J" in out
         and "bytes of heap" in out
     )
     assert int(out.split(" messages held in 8 blocks")[0].split()[-1]) > 0

@@ -128,7 +128,7 @@ def test_a_broker_that_is_not_there_and_a_crash_are_told_without_a_secret(rig):
     assert results(rig)["flash"] == results(rig)["loop"] == "pass"
     assert "\x1b" not in shown
     assert rig.row("crash").startswith(
-        "fail  ?[2JOSError: <password> at <broker_host>; when that is mended: mpremote "
+        "fail  \\x1b[2JOSError: <password> at <broker_host>; when that is mended: mpremote "
     )
     assert "<user>" in figures(found, "crash")["crash.txt"][0]
     no_secret_in(shown)

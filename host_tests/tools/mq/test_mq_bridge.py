@@ -6,6 +6,7 @@ OUTPOST_MQ_KILLS=50 runs the long form of the kills (a minute and a half); OUTPO
 its moments.
 """
 
+import base64
 import json
 import os
 import random
@@ -425,15 +426,50 @@ def test_a_batch_of_segments_that_was_not_acknowledged_comes_again(tmp_path):
 def test_segments_that_cannot_be_read_are_named(tmp_path):
     write_log(tmp_path / "log", 3)
     path = tmp_path / "log" / "segment-000000000000.seg"
-    good = path.read_bytes()
-    for data, complaint in ((b"nonsense", "wrong magic"), (good[:-1], "damaged at byte")):
-        path.write_bytes(data)
-        source = sources.Segments(tmp_path / "log", tmp_path / "position", follow=False)
-        with pytest.raises(ToolError, match=complaint):
-            drain(source)
+    path.write_bytes(b"nonsense")
+    source = sources.Segments(tmp_path / "log", tmp_path / "position", follow=False)
+    with pytest.raises(ToolError, match="wrong magic"):
+        drain(source)
     (tmp_path / "position").write_text("[]")
     with pytest.raises(ToolError, match="holds no position"):
         sources.Segments(tmp_path / "log", tmp_path / "position", follow=False)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_damage_in_a_segment_costs_its_message_and_is_told(tmp_path, version):
+    """The bytes are kept in the list of refused messages; the exit status is 1."""
+    write_log(tmp_path / "log", 3)
+    path = tmp_path / "log" / "segment-000000000000.seg"
+    if version == 1:
+        encoded = [segments.encode_frame(n, b"a/0", b"%d" % n) for n in range(3)]
+        path.write_bytes(segments.MAGIC_1 + b"".join(encoded))
+    first, second, _ = segments.read_segment(path)
+    data = bytearray(path.read_bytes())
+    data[second.offset + 20] ^= 4
+    path.write_bytes(data)
+    words = ("--segments", tmp_path / "log", "--lines", tmp_path / "publish.jsonl")
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        run_outpost("mq", "bridge", *map(str, words))
+    assert failed.value.returncode == 1 and b"1 message" in failed.value.stderr
+    lines = (tmp_path / "publish.jsonl").read_text().splitlines()
+    sent = packets_of([storage.from_line(line) for line in lines])
+    assert [payload for _, payload in sent] == [b"0", b"2"]
+    (refused,) = map(json.loads, (tmp_path / "refused.jsonl").read_text().splitlines())
+    copy = base64.b64decode(refused["payload_base64"])
+    assert refused["name"] == "damaged" and copy == data[first.end : second.end]
+    run_outpost("mq", "bridge", *map(str, words))  # told once
+
+
+def test_a_segment_whose_end_is_missing_is_told_once(tmp_path):
+    write_log(tmp_path / "log", 3)
+    path = tmp_path / "log" / "segment-000000000000.seg"
+    path.write_bytes(path.read_bytes()[: list(segments.read_segment(path))[-1].end])
+    source = sources.Segments(tmp_path / "log", tmp_path / "position", follow=False)
+    received = source.take(0)
+    assert [i.fault is None for i in received] == [True, True, True, False]
+    assert "end is missing" in received[-1].fault.fault.text
+    source.ack(received)
+    assert source.take(0) == []
 
 
 def test_a_payload_that_the_collector_cut_is_refused(tmp_path):

@@ -33,7 +33,7 @@ def segment(
         segments.encode_frame(received_ms + n, topic, content, retain=retain)
         for n, content in enumerate(payloads)
     ]
-    return segments.MAGIC + b"".join(frames)
+    return segments.sealed_bytes(frames)
 
 
 def fast(data: bytes) -> list[tuple]:

@@ -278,8 +278,26 @@ def test_a_board_that_seldom_sends_is_not_silent():
     assert {findings[0].key for _, findings in attention.findings(report)} == {"fine"}
 
 
+def test_damage_in_the_log_needs_attention_though_every_device_is_fine():
+    fine = [({"device": "b"}, [attention.Finding("fine", "fine")])]
+    lost = [({"device": "c"}, [attention.Finding("lost", "3 lost")])]
+    assert attention.verdict(fine, 2) == [
+        "The collector's log needs attention:",
+        "☒ damaged pieces of the collector's log: 2",
+    ]
+    assert attention.verdict(fine + lost, 1)[0] == (
+        "1 of 2 devices and the collector's log need attention:"
+    )
+    assert [kind.key for kind, _ in attention.advice(fine + lost, 1)] == ["damaged", "lost"]
+
+
+def test_controls_in_what_others_wrote_are_visible():
+    """One that turns the direction of text would show another name."""
+    assert words.escape("<b>\u202e\x07") == "&lt;b&gt;\\u202e\\x07"
+
+
 def test_every_state_has_a_sign_of_its_own():
-    signs = [kind.sign for kind in attention.KINDS.values()]
+    signs = [kind.sign for kind in (*attention.KINDS.values(), attention.DAMAGED)]
     assert len(set(signs)) == len(signs) and all(len(sign) == 1 for sign in signs)
 
 

@@ -134,7 +134,8 @@ def _add_security(group: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 after SIGTERM or --retire; 1 when messages that were taken could not be stored.
+    """0 after SIGTERM or --retire; 1 when messages that were taken could not be stored, or the log
+    was found damaged.
 
     Raises ToolError.
     """

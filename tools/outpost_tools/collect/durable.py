@@ -10,6 +10,11 @@ Why apart, and not one union: a collector that comes back with an older disk tak
 (see exchange.py), and in a union nobody could tell which numbers those were. What was confirmed
 stays: nobody can take a confirmation back from a board. State grows with the gaps, not with the
 messages.
+
+A device has at most MAX_STREAMS streams here, those used last: a board has one, and another after
+its outbox is formatted. Forgetting one is safe: it counts as unseen, its numbers as not durable, so
+nothing is confirmed that is in no log. A board that still uses it sends again what it holds
+unconfirmed, and its `held` says that the rest was confirmed.
 """
 
 from __future__ import annotations
@@ -20,6 +25,8 @@ from typing import Any, NamedTuple
 
 from outpost_tools.common.message import Key
 from outpost_tools.common.ranges import Ranges, cover, following, trim
+
+MAX_STREAMS = 16  # of a device
 
 
 @dataclass(slots=True)
@@ -90,6 +97,7 @@ class Durable:
         self._streams: dict[str, dict[str, Stream]] = {}
         self._latest: dict[str, str] = {}
         self._news: dict[tuple[str, str], Ranges] | None = {} if keep_news else None
+        self._forgotten: dict[str, int] = {}
 
     def add(self, key: Key) -> None:
         """Take in the key of a message that is on our disk."""
@@ -131,6 +139,11 @@ class Durable:
             News(device, stream, self._streams[device][stream].base, ranges)
             for (device, stream), ranges in changed.items()
         ]
+
+    def take_forgotten(self) -> dict[str, int]:
+        """Device -> how many of its streams were forgotten since the last call."""
+        forgotten, self._forgotten = self._forgotten, {}
+        return forgotten
 
     def everything(self) -> Iterator[News]:
         """All that is known here at first hand: bases, and our own ranges.
@@ -199,10 +212,27 @@ class Durable:
             if stream not in durable._streams[device]:
                 raise ValueError(f"stream {stream} of {device} is unknown")
             durable._latest[device] = stream
+        for device in durable._streams:
+            durable._forget_oldest(device)
         return durable
 
     def _stream(self, device: str, name: str) -> Stream:
+        """Puts it last: the first one is the one that was used longest ago."""
         streams = self._streams.setdefault(device, {})
-        if name not in streams:
-            streams[name] = Stream()
-        return streams[name]
+        stream = streams.get(name)
+        if stream is None:
+            streams[name] = stream = Stream()
+            self._forget_oldest(device, name)
+        elif len(streams) > 1:
+            streams[name] = streams.pop(name)
+        return stream
+
+    def _forget_oldest(self, device: str, new: str | None = None) -> None:
+        """All but MAX_STREAMS; never the new one, nor the one that gets confirmed."""
+        streams, kept = self._streams[device], (new, self._latest.get(device))
+        while len(streams) > MAX_STREAMS:
+            name = next(name for name in streams if name not in kept)
+            del streams[name]
+            if self._news is not None:
+                self._news.pop((device, name), None)
+            self._forgotten[device] = self._forgotten.get(device, 0) + 1

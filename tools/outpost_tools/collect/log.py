@@ -1,7 +1,8 @@
 """The collector's directory `<log>/<id>/`: a lock, the segments, and a snapshot of what they hold.
 
     .lock                  held (flock) by the collector that writes here
-    segment-*.seg, .open   see outpost_tools.common.segments
+    segment-*.seg, .open,
+    .cut                   see outpost_tools.common.segments
     state.json             {"version": 1, "collector": id, "sealed_through": n, "streams": ...,
                            "latest": ...}
 
@@ -112,6 +113,7 @@ class Log:
             self._check_owner()
             self._sealed_through = self._saved_through = -1
             self._writer: Writer | None = None
+            self._recovered: list[segments.Recovered] = []
             self.durable = self._load()
             self.save_state()
         except BaseException:
@@ -132,6 +134,11 @@ class Log:
     def unsealed_bytes(self) -> int:
         """Durable, but not yet visible to readers."""
         return self._writer.length if self._writer is not None else 0
+
+    def take_recovered(self) -> list[segments.Recovered]:
+        """What was found damaged, or cut off, since the last call."""
+        found, self._recovered = self._recovered, []
+        return found
 
     def close(self) -> None:
         """Seal, save, unlock. Raises OSError."""
@@ -186,6 +193,7 @@ class Log:
             writer = Writer(self.directory, max_bytes=self._segment_bytes)
             writer.begin_after(self._sealed_through)
             self._writer = writer
+            self._recovered += writer.recovered
         return self._writer
 
     def _leave_writer(self) -> None:
@@ -211,8 +219,17 @@ class Log:
         self._open_writer()
         for path in segments.sealed_segments(self.directory):
             if segments.segment_number(path) > self._sealed_through:
-                _add_keys(path, durable)
+                self._add_keys(path, durable)
         return durable
+
+    def _add_keys(self, path: Path, durable: Durable) -> None:
+        found = segments.contents(path)
+        for frame in found.frames():
+            key = frame_key(frame)
+            if key is not None:
+                durable.add(key)
+        if found.damage and not any(known.segment == path for known in self._recovered):
+            self._recovered.append(segments.Recovered(path, found.damage))
 
     def _from_snapshot(self) -> Durable:
         """Sets `_sealed_through` to the last segment that it covers."""
@@ -230,13 +247,6 @@ class Log:
                 file=sys.stderr,
             )
         return Durable(keep_news=self._keep_news)
-
-
-def _add_keys(path: Path, durable: Durable) -> None:
-    for frame in segments.read_segment(path):
-        key = frame_key(frame)
-        if key is not None:
-            durable.add(key)
 
 
 def frame_key(frame: segments.Frame) -> Key | None:

@@ -13,6 +13,7 @@ import threading
 import time
 
 from outpost_tools.collect.confirm import INTERVAL_S, Pacing
+from outpost_tools.collect.durable import MAX_STREAMS
 from outpost_tools.collect.exchange import Exchange
 from outpost_tools.collect.link import Link, Received
 from outpost_tools.collect.log import Log
@@ -25,6 +26,8 @@ DISK_RETRY_S = 1.0
 DRAIN_S = 2.0
 # A session that is given up is empty when nothing came for this long.
 RETIRE_QUIET_S = 2.0
+# Of which a line is written that they send too many streams; the counter has them all.
+TOLD_DEVICES = 100
 
 
 class Collector:
@@ -67,7 +70,8 @@ class Collector:
         self._last_told: dict[str, bytes] = {}  # queued: what each device was told
         self._pacing = Pacing(confirm_seconds)
         self._stopping = threading.Event()
-        self._cannot_seal = False
+        self._cannot_seal = self._is_damaged = False
+        self._told_forgotten: set[str] = set()
         self._last_message_at = time.monotonic()
 
     def stop(self) -> None:
@@ -75,7 +79,7 @@ class Collector:
 
     def run(self) -> int:
         """0 after an orderly end; 1 when messages that were taken could not be stored (the broker
-        has them still).
+        has them still), or the log was found damaged.
 
         Raises ToolError, before anything was taken, when the log is an older one than the broker
         remembers.
@@ -86,7 +90,7 @@ class Collector:
                 return 1
             if self._metrics.is_due:
                 self._sum_up()
-        return self._drain()
+        return self._drain() or int(self._is_damaged)
 
     def retire(self) -> int:
         """As run(), but take no new messages, and end by itself when the broker holds none for us
@@ -98,9 +102,10 @@ class Collector:
         status = self._drain()
         if status == 0 and not self._stopping.is_set():
             self._link.give_up_session()
-        return status
+        return status or int(self._is_damaged)
 
     def _check_place(self) -> None:
+        self._tell_damage()
         if self._share_question is not None:
             self._share_question.ask(self._stopping)  # it says what is wrong
         if self._question is None:
@@ -293,7 +298,28 @@ class Collector:
         self._sum_up(last=True)
         return 0
 
+    def _tell_damage(self) -> None:
+        for found in self._log.take_recovered():
+            self._metrics.damaged.inc(found.messages)
+            self._metrics.cut_bytes.inc(found.cut_bytes)
+            self._is_damaged = self._is_damaged or bool(found.damage)
+            self._say(str(found))
+
+    def _tell_forgotten(self) -> None:
+        for device, count in self._log.durable.take_forgotten().items():
+            self._metrics.forgotten.inc(count)
+            if device in self._told_forgotten or len(self._told_forgotten) >= TOLD_DEVICES:
+                continue
+            self._told_forgotten.add(device)
+            self._say(
+                f"{device} has sent on more than {MAX_STREAMS} streams, the oldest are forgotten: "
+                "does it lose its outbox at each start, or do several boards use its name? Its "
+                "messages are stored as before, its confirmations may be late (not said again)"
+            )
+
     def _sum_up(self, *, last: bool = False) -> None:
+        self._tell_damage()
+        self._tell_forgotten()
         metrics, durable = self._metrics, self._log.durable
         metrics.connected.set(self._link.connected)
         metrics.socket_bytes.set(self._link.unread_bytes)

@@ -31,6 +31,10 @@ class Metrics:
         self._fsync = Histogram("fsync_seconds", text, buckets=_FSYNC_BUCKETS_S, **known)
         self.confirmations = counter("confirmations", "Sent to boards: durable up to N")
         self.statements = counter("statements", "Sent to the group's other collectors")
+        self.damaged = counter("damaged_messages", "Unreadable in our log, at least")
+        self.cut_bytes = counter("cut_bytes", "Cut off the ends of segments, kept as .cut")
+        text = "Streams beyond the bound of a device, the oldest first"
+        self.forgotten = counter("forgotten_streams", text)
         self.errors = counter("errors", "Failed writes, seals, refused statements", ["kind"])
         self.connections = counter("connections", "Connections to the broker")
         self.connected = gauge("connected", "1 while connected")

@@ -1,145 +1,80 @@
-"""Durable log of received messages: append-only segments of CRC-framed messages.
+"""Durable log of received messages: append-only segments of checked frames (segment_frames.py).
 
 A directory holds one collector's segments, numbered without gaps: `segment-000000000007.open`
-grows, a sealed one is renamed to `.seg` and never changes again. Layout, all integers little
-endian:
+grows, a sealed one is renamed to `.seg` and never changes again. What a killed collector left open
+is sealed at the next start: a torn write at its end is cut off and kept beside it
+(`segment-000000000007.cut`, for people, may be deleted); damage with valid frames after it stays
+where it is, for the readers to skip and to report.
 
-    file    magic "OUTSEG01", then frames
-    frame   body_length:u32  crc32(body):u32  body
-    body    received_ms:u64  flags:u8  original_length:u32  topic_length:u16  topic  payload
-
-flags: bit 0 the PUBLISH had RETAIN set, bit 1 DUP, bit 2 the payload was cut to `MAX_PAYLOAD_BYTES`
-(original_length is its true length). received_ms counts from 1970. Knows files only: no MQTT, no
-message format.
+Knows files only: no MQTT, no message format.
 """
 
 from __future__ import annotations
 
 import os
-import struct
-import sys
-import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-MAGIC = b"OUTSEG01"
-MAX_PAYLOAD_BYTES = 64 * 1024
-FLAG_RETAIN = 1
-FLAG_DUP = 2
-FLAG_TRUNCATED = 4
-
-_FRAME = struct.Struct("<II")
-_BODY = struct.Struct("<QBIH")
-HEADER = (  # the two above in one, as numpy.dtype() takes it
-    ("body_length", "<u4"),
-    ("crc", "<u4"),
-    ("received_ms", "<u8"),
-    ("flags", "u1"),
-    ("original_length", "<u4"),
-    ("topic_length", "<u2"),
+from outpost_tools.common.segment_frames import (
+    FLAG_DUP,
+    FLAG_RETAIN,
+    FLAG_TRUNCATED,
+    HEADER,
+    MAGIC,
+    MAGIC_1,
+    MAX_PAYLOAD_BYTES,
+    Contents,
+    Damage,
+    Frame,
+    decoded,
+    encode_frame,
+    end_frame,
+    placed,
+    scan,
+    sealed_bytes,
 )
-_MAX_BODY_BYTES = _BODY.size + 65535 + MAX_PAYLOAD_BYTES
+
+__all__ = [
+    "FLAG_DUP",
+    "FLAG_RETAIN",
+    "FLAG_TRUNCATED",
+    "HEADER",
+    "MAGIC",
+    "MAGIC_1",
+    "MAX_PAYLOAD_BYTES",
+    "Contents",
+    "Damage",
+    "Frame",
+    "Recovered",
+    "SegmentWriter",
+    "contents",
+    "decoded",
+    "encode_frame",
+    "open_segments",
+    "read_segment",
+    "scan",
+    "sealed_bytes",
+    "sealed_segments",
+    "segment_number",
+    "sync_directory",
+]
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """One received PUBLISH.
-
-    `offset` is where its frame begins in the file, `end` where the next one begins.
-    """
-
-    received_ms: int
-    flags: int
-    original_length: int
-    topic: bytes
-    payload: bytes
-    offset: int = 0
-    end: int = 0
-
-    @property
-    def retained(self) -> bool:
-        return bool(self.flags & FLAG_RETAIN)
-
-    @property
-    def truncated(self) -> bool:
-        return bool(self.flags & FLAG_TRUNCATED)
-
-
-def encode_frame(
-    received_ms: int, topic: bytes, payload: bytes, *, retain: bool = False, dup: bool = False
-) -> bytes:
-    """One frame; a payload longer than MAX_PAYLOAD_BYTES is cut and flagged."""
-    flags = (FLAG_RETAIN if retain else 0) | (FLAG_DUP if dup else 0)
-    original_length = len(payload)
-    if original_length > MAX_PAYLOAD_BYTES:
-        flags |= FLAG_TRUNCATED
-        payload = payload[:MAX_PAYLOAD_BYTES]
-    body = _BODY.pack(received_ms, flags, original_length, len(topic)) + topic + payload
-    return _FRAME.pack(len(body), zlib.crc32(body)) + body
-
-
-def frame_ends(
-    data: bytes, offset: int = len(MAGIC), *, most: int = sys.maxsize, most_bytes: int = sys.maxsize
-) -> list[int]:
-    """Where each valid frame from `offset` on ends, which is where the next one begins; stops at
-    the first torn or damaged one.
-
-    At most `most` frames, and none that begins after `most_bytes`. The cheap form of scan():
-    nothing is copied.
-    """
-    view, unpack, crc32, size, full_at = (
-        memoryview(data),
-        _FRAME.unpack_from,
-        zlib.crc32,
-        len(data),
-        offset + most_bytes,
-    )
-    ends = []
-    while offset + _FRAME.size <= size and offset < full_at and len(ends) < most:
-        length, crc = unpack(data, offset)
-        begin = offset + _FRAME.size
-        offset = begin + length
-        if (
-            not _BODY.size <= length <= _MAX_BODY_BYTES
-            or offset > size
-            or crc32(view[begin:offset]) != crc
-        ):
-            break
-        ends.append(offset)
-    return ends
-
-
-def scan(data: bytes, offset: int = len(MAGIC)) -> Iterator[Frame]:
-    """The valid frames of a segment's bytes from `offset`; stops at the first torn or damaged
-    one."""
-    for end in frame_ends(data, offset):
-        yield frame(data, offset, end)
-        offset = end
-
-
-def frame(data: bytes, begin: int, end: int) -> Frame:
-    """The valid frame data[begin:end]."""
-    received_ms, flags, original_length, topic_length = _BODY.unpack_from(data, begin + _FRAME.size)
-    topic_at = begin + _FRAME.size + _BODY.size
-    payload_at = min(topic_at + topic_length, end)
-    return Frame(
-        received_ms,
-        flags,
-        original_length,
-        data[topic_at:payload_at],
-        data[payload_at:end],
-        begin,
-        end,
-    )
+def contents(path: Path) -> Contents:
+    """What is in one segment file. Raises ValueError when the file is no segment, OSError."""
+    found = Contents(path.read_bytes(), is_open=path.suffix == ".open")
+    if not found.has_magic and next(found.runs(), None) is None and not found.is_ended:
+        raise ValueError(f"{path}: not a segment (wrong magic); remove it from the log directory")
+    return Contents(found.data, is_open=path.suffix == ".open")
 
 
 def read_segment(path: Path) -> Iterator[Frame]:
-    """The frames of one segment file. Raises ValueError when the file is no segment."""
-    data = path.read_bytes()
-    if data[: len(MAGIC)] != MAGIC:
-        raise ValueError(f"{path}: not a segment (wrong magic); remove it from the log directory")
-    return scan(data)
+    """The frames of one segment file, without what is damaged.
+
+    Raises ValueError when the file is no segment.
+    """
+    return contents(path).frames()
 
 
 def segment_number(path: Path) -> int:
@@ -165,35 +100,45 @@ def sync_directory(directory: Path) -> None:
         os.close(handle)
 
 
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What was not as it should be in a segment that a killed collector left open."""
+
+    segment: Path
+    damage: list[Damage] = field(default_factory=list)
+    cut: Path | None = None  # the copy of what was cut off its end
+    cut_bytes: int = 0
+
+    @property
+    def messages(self) -> int:
+        return sum(piece.messages for piece in self.damage)
+
+    def __str__(self) -> str:
+        said = [f"{piece} at byte {piece.begin}" for piece in self.damage]
+        if self.cut is not None:
+            said.append(
+                f"{self.cut_bytes} bytes after the last whole message cut off (a write that was "
+                f"interrupted, or damage), kept in {self.cut.name}"
+            )
+        return f"{self.segment}: " + "; ".join(said)
+
+
 class SegmentWriter:
-    """Appends frames; `commit()` makes them durable; `seal()` closes the segment for readers."""
+    """Appends frames; `commit()` makes them durable; `seal()` closes the segment for readers.
+
+    `recovered` says what was damaged in the segments that were found open.
+    """
 
     def __init__(self, directory: Path, *, max_bytes: int = 16 << 20) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.max_bytes = max_bytes
-        self._recover()
+        self.recovered = [told for path in open_segments(directory) if (told := _recover(path))]
+        sync_directory(directory)
         known = sealed_segments(directory)
         self._number = segment_number(known[-1]) + 1 if known else 0
         self._file = None
-        self._length = 0
-
-    def _recover(self) -> None:
-        """Cut the torn tail of what a killed collector left open, and seal it (an empty one goes
-        away)."""
-        for path in open_segments(self.directory):
-            data = path.read_bytes()
-            end = len(MAGIC)
-            for frame in scan(data) if data[: len(MAGIC)] == MAGIC else ():
-                end = frame.end
-            if end == len(MAGIC):
-                path.unlink()
-                continue
-            with path.open("r+b") as file:
-                file.truncate(end)
-                os.fsync(file.fileno())
-            path.rename(path.with_suffix(".seg"))
-        sync_directory(self.directory)
+        self._length = self._frames = 0
 
     def append(self, frame: bytes) -> None:
         """Write one encoded frame; not durable before commit()."""
@@ -201,10 +146,11 @@ class SegmentWriter:
             # never over what is there
             self._file = (self.directory / f"segment-{self._number:012d}.open").open("xb")
             self._file.write(MAGIC)
-            self._length = len(MAGIC)
+            self._length, self._frames = len(MAGIC), 0
             self._new = True
-        self._file.write(frame)
+        self._file.write(placed(frame, self._length))
         self._length += len(frame)
+        self._frames += 1
 
     def commit(self) -> None:
         """fsync what was appended; seal when the segment has reached its size.
@@ -222,9 +168,13 @@ class SegmentWriter:
             self.seal()
 
     def seal(self) -> Path | None:
-        """Close the open segment and rename it; None when nothing is open."""
+        """Write the end, close the open segment and rename it; None when nothing is open.
+
+        Raises OSError (disk full).
+        """
         if self._file is None:
             return None
+        self._file.write(end_frame(self._frames, self._length))
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
@@ -235,3 +185,52 @@ class SegmentWriter:
         sync_directory(self.directory)
         self._number += 1
         return sealed
+
+
+def _recover(path: Path) -> Recovered | None:
+    """Seal what a killed collector left open, without a torn tail; None when there is nothing to
+    say.
+
+    One without a whole frame goes away.
+    """
+    data = path.read_bytes()
+    found = Contents(data, is_open=True)
+    for _ in found.runs():
+        pass
+    end = found.readable_bytes
+    inside = [piece for piece in found.damage if end and piece.end <= end]
+    is_new = any(magic.startswith(data) for magic in (MAGIC, MAGIC_1))  # nothing was written yet
+    tail = b"" if is_new else data[end:]
+    copy = _keep(path, tail) if tail else None
+    sealed = path.with_suffix(".seg")
+    if end == 0:
+        path.unlink()
+    else:
+        _close_at(path, end, found)
+        path.rename(sealed)
+    return Recovered(sealed, inside, copy, len(tail)) if inside or copy else None
+
+
+def _close_at(path: Path, end: int, found: Contents) -> None:
+    """Cut the file there, and write the end if it has none."""
+    with path.open("r+b") as file:
+        file.truncate(end)
+        if not found.is_version_1 and not found.is_ended:
+            lost = sum(piece.messages for piece in found.damage if piece.end <= end)
+            file.seek(end)
+            file.write(end_frame(found.frame_count + lost, end))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _keep(path: Path, tail: bytes) -> Path:
+    """A durable copy of what is cut off; the number may come again, so never over another."""
+    copy, again = path.with_suffix(".cut"), 1
+    while copy.exists():
+        again += 1
+        copy = path.with_suffix(f".cut{again}")
+    with copy.open("xb") as file:
+        file.write(tail)
+        file.flush()
+        os.fsync(file.fileno())
+    return copy

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 
+from outpost_tools.common.visible import unguarded
+
 _LINE_EVERY_S = 3.0
 
 
@@ -20,7 +22,7 @@ class Progress:
     def say(self, text: str) -> None:
         line = f"[{time.monotonic() - self._began:5.1f} s] {text}"
         if self._bar is not None:
-            self._bar.write(line, file=sys.stderr)
+            self._bar.write(line, file=unguarded(sys.stderr))
         else:
             print(line, file=sys.stderr, flush=True)
 
@@ -32,7 +34,7 @@ class Progress:
 
             form = "{desc} {bar} {n:.0f}/{total:.0f} s {postfix}"
             self._bar = tqdm(
-                total=total_s, desc=title.split(":")[0], bar_format=form, file=sys.stderr
+                total=total_s, desc=title.split(":")[0], bar_format=form, file=unguarded(sys.stderr)
             )
 
     def step(self, elapsed_s: float, text: str) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.visible import visible
 
 if TYPE_CHECKING:
     from mpremote.transport_serial import SerialTransport
@@ -59,7 +60,7 @@ def check_port(port: str) -> None:
 
 def printable(text: bytes) -> str:
     """What comes from the board may be anything, and would play with the terminal."""
-    return "".join(c if c.isprintable() else "?" for c in text.decode("utf-8", "replace")).strip()
+    return visible(text.strip())
 
 
 @contextlib.contextmanager

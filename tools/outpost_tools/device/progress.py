@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from outpost_tools.common.visible import unguarded
+
 _LINE_EVERY_S = 5.0
 Show = Callable[[int, int], None]  # done, in all
 
@@ -35,7 +37,9 @@ class Progress:
         from tqdm import tqdm
 
         scaled = unit == "B"
-        with tqdm(desc=title, unit=unit, unit_scale=scaled, leave=False, file=sys.stderr) as drawn:
+        with tqdm(
+            desc=title, unit=unit, unit_scale=scaled, leave=False, file=unguarded(sys.stderr)
+        ) as drawn:
 
             def show(done: int, total: int) -> None:
                 drawn.total = total

@@ -13,6 +13,7 @@ from typing import Any
 
 from outpost_tools.common import message
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.visible import visible
 from outpost_tools.device import install, kinds, plan, selftest
 from outpost_tools.device.connection import Board, connected
 from outpost_tools.device.console import check_port
@@ -49,19 +50,13 @@ def listen(port: str, until: float | None, tell: Say = say) -> None:
             while not _ended(until):
                 *lines, rest = (rest + line.read(max(1, line.in_waiting))).split(b"\n")
                 for one in lines:
-                    tell(_printable(one))
+                    tell(visible(one.rstrip(b"\r")))
     except (serial.SerialException, OSError) as error:
         if "exclusively lock" in str(error):
             raise ToolError(
                 f"{port}: in use by another program; close it (a terminal, mpremote, an IDE)"
             ) from None
         raise ToolError(f"{port}: connection lost; is the board still plugged in?") from None
-
-
-def _printable(line: bytes) -> str:
-    return "".join(
-        one if one.isprintable() else "?" for one in line.decode("utf-8", "replace").rstrip("\r")
-    )
 
 
 # --- Stop and look ---
@@ -100,7 +95,8 @@ def look(port: str, answer_s: float) -> list[tuple[str, str]]:
             rows.append(("outbox", found if isinstance(found, str) else _fill(found)))
     lines = crash.strip().splitlines()
     rows += [
-        ("crash.txt" if not number else "", line) for number, line in enumerate(lines or ["none"])
+        ("crash.txt" if not number else "", visible(line))
+        for number, line in enumerate(lines or ["none"])
     ]
     return rows
 
@@ -108,7 +104,7 @@ def look(port: str, answer_s: float) -> list[tuple[str, str]]:
 def _version(record: str) -> str:
     try:
         about = json.loads(record)
-        return f"{about['version']} for {about['board']}"
+        return visible(f"{about['version']} for {about['board']}")
     except (ValueError, KeyError, TypeError):
         return _NOT_INSTALLED
 
@@ -173,11 +169,12 @@ def _tell_message(found: Any, tell: Say) -> None:
     try:
         one = message.decode(found.topic, found.payload, retained=found.retain)
     except message.Malformed as error:
-        tell(f"{found.topic}: no Outpost message: {error}")
+        tell(visible(f"{found.topic}: no Outpost message: {error}"))
         return
     readings = ", ".join(
         f"{one.name} {one.value:g}{f' {one.unit}' if one.unit else ''}" for one in one.readings
     )
     if one.left_out:
         readings += f"; {message.left_out_reason(one)}"
-    tell(f"message {one.seq}, boot {one.boot}, {one.seq - one.held} held before it: {readings}")
+    held = one.seq - one.held
+    tell(visible(f"message {one.seq}, boot {one.boot}, {held} held before it: {readings}"))

@@ -23,6 +23,7 @@ from outpost_tools.mq.storage import Lines, Sink, SinkError, Unputtable
 _TAKE_S = 0.2
 RETRY_FIRST_S = 0.2
 RETRY_LAST_S = 10.0
+DAMAGED = "damaged"  # the fault of bytes that the source could not read
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,14 @@ class Bridge:
         self._options = options
         self._until_idle_s = until_idle_s
         self._stopping = threading.Event()
-        self.forwarded = self.refusals = 0
+        self.forwarded = self.refusals = self.damaged = 0
 
     def stop(self) -> None:
         self._stopping.set()
 
     def run(self) -> int:
-        """0; or 1 when messages that were taken could not be put (their source has them still)."""
+        """0; or 1 when messages that were taken could not be put (their source has them still), or
+        the source was damaged."""
         last = time.monotonic()
         status = 0
         while not self._stopping.is_set() and not self._source.is_finished:
@@ -93,7 +95,7 @@ class Bridge:
                 break
         self._source.close()
         self._say(f"{self.forwarded} messages put, {self.refusals} refused")
-        return status
+        return status or int(self.damaged > 0)
 
     def _forward(self, received: Sequence[Incoming]) -> bool:
         messages: list[tuple[Incoming, Outgoing]] = []
@@ -111,6 +113,7 @@ class Bridge:
         self._source.ack(received)
         self.forwarded += len(messages)
         self.refusals += len(refused)
+        self.damaged += sum(error.name == DAMAGED for _, error in refused)
         return True
 
     def _map(self, incoming: Incoming) -> Outgoing:

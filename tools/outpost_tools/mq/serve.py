@@ -16,7 +16,8 @@ from outpost_tools.mq.storage import Files, JsonLines, Lines, Sink
 
 
 def serve(args: argparse.Namespace) -> int:
-    """0 after an orderly end, 1 when messages that were taken could not be put.
+    """0 after an orderly end, 1 when messages that were taken could not be put, or segments were
+    damaged.
 
     Raises ToolError.
     """

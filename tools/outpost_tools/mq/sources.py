@@ -25,7 +25,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from outpost_tools.common import segments
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.mqtt_connection import Connection, Limits
-from outpost_tools.mq.bridge import Incoming
+from outpost_tools.mq.bridge import DAMAGED, Incoming
 from outpost_tools.mq.mapping import Publication
 from outpost_tools.mq.reasons import MqError
 
@@ -157,23 +157,22 @@ class Segments:
         """Nothing to close."""
 
     def _frames(self, path: Path, number: int, begin: int) -> list[Incoming]:
-        """Raises ToolError for a file that is no segment, or is damaged: what follows the damage
-        cannot be read."""
+        """From `begin` on; what is damaged comes as something that must be refused, which keeps a
+        copy. Raises ToolError for a file that is no segment."""
         if self._loaded[0] != number:
             self._loaded = number, path.read_bytes()
         data = self._loaded[1]
-        if not data.startswith(segments.MAGIC):
+        if begin > len(data):
+            return []
+        found = segments.Contents(data)
+        frames = list(itertools.islice(found.frames(begin), BATCH_MESSAGES))
+        if not found.has_magic and not frames and begin == len(segments.MAGIC):
             raise ToolError(
                 f"{path}: not a segment (wrong magic); remove it from the log directory"
             )
-        frames = itertools.islice(segments.scan(data, begin), BATCH_MESSAGES)
         received = [_incoming(frame, number) for frame in frames]
-        if not received and begin != len(data):
-            raise ToolError(
-                f"{path}: damaged at byte {begin}; restore the file, or move it away to go on "
-                "without the rest"
-            )
-        return received
+        received += [_damaged(piece, found, path, number) for piece in found.damage]
+        return sorted(received, key=lambda incoming: incoming.token)
 
 
 def _incoming(frame: segments.Frame, number: int) -> Incoming:
@@ -185,6 +184,14 @@ def _incoming(frame: segments.Frame, number: int) -> Incoming:
         frame.topic, frame.payload, 1, frame.retained, bool(frame.flags & segments.FLAG_DUP)
     )
     return Incoming(packet, frame.received_ms, (number, frame.end), fault)
+
+
+def _damaged(piece: segments.Damage, found: segments.Contents, path: Path, number: int) -> Incoming:
+    fault = MqError(DAMAGED, 0, f"{path}: {piece} at byte {piece.begin}")
+    packet = Publication(b"", found.data[piece.begin : piece.end], 1, False, False)
+    # Past the end of the file, so that a missing end is not met again.
+    end = piece.end + (piece.end == len(found.data))
+    return Incoming(packet, 0, (number, end), fault)
 
 
 def _write_position(path: Path, at: tuple[int, int]) -> None:

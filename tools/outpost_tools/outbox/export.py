@@ -82,14 +82,15 @@ def _check_same(directory: Path, frames: list[bytes]) -> None:
     """Raises ToolError unless the directory holds one sealed segment with these messages, at
     whatever time received."""
     wanted = [
-        (frame.topic, frame.payload) for frame in segments.scan(b"".join([segments.MAGIC, *frames]))
+        (frame.topic, frame.payload) for frame in segments.scan(segments.sealed_bytes(frames))
     ]
     sealed = segments.sealed_segments(directory)
     if sealed == sorted(directory.iterdir()) and len(sealed) == 1:
         with contextlib.suppress(ValueError, OSError):
-            if wanted == [
-                (frame.topic, frame.payload) for frame in segments.read_segment(sealed[0])
-            ]:
+            found = segments.contents(sealed[0])
+            if wanted == [(frame.topic, frame.payload) for frame in found.frames()] and not (
+                found.damage
+            ):
                 return
     raise ToolError(
         f"{directory} holds something else: choose another --id (or remove it, if an export was "

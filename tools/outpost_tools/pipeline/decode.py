@@ -57,23 +57,10 @@ def segment_batches(
     data: bytes, collector: str, number: int, versions: tuple[int, ...] = labels.VERSIONS
 ) -> Iterator[pa.RecordBatch]:
     """All rows of one segment, in no promised order."""
-    end = len(segments.MAGIC)
-    if data[:end] != segments.MAGIC:
-        yield from exact.arrow_batches(
-            iter([exact.damage_row(data, 0, collector, number, "not a segment: wrong magic")])
-        )
-        return
-    reader = _Reader(data, collector, number, versions)
-    while ends := segments.frame_ends(
-        data, end, most=_FRAMES_PER_BATCH, most_bytes=_BYTES_PER_BATCH
-    ):
-        yield from reader.read(end, ends)
-        end = ends[-1]
-    if end != len(data):  # a sealed segment is whole, so this is the disk's doing
-        reason = f"damaged segment: {len(data) - end} bytes unreadable"
-        yield from exact.arrow_batches(
-            iter([exact.damage_row(data, end, collector, number, reason)])
-        )
+    reader, found = _Reader(data, collector, number, versions), segments.Contents(data)
+    for begin, ends in found.runs(most=_FRAMES_PER_BATCH, most_bytes=_BYTES_PER_BATCH):
+        yield from reader.read(begin, ends)
+    yield from exact.arrow_batches(exact.damage_rows(found, collector, number))
 
 
 def _decoded(payloads: list[bytes]) -> list[list[_Record] | None]:
@@ -170,7 +157,7 @@ class _Reader:
     def _exact_rows(self, chunk: _Chunk, index: int) -> list[tuple]:
         begin, end = (int(chunk.columns[name][index]) for name in ("begin", "end"))
         return exact.frame_rows(
-            segments.frame(self._data, begin, end), self._collector, self._number, self._versions
+            segments.decoded(self._data, begin, end), self._collector, self._number, self._versions
         )
 
     @staticmethod

@@ -23,33 +23,18 @@ def segment_rows(
     data: bytes, collector: str, number: int, versions: tuple[int, ...] = labels.VERSIONS
 ) -> Iterator[tuple]:
     """The rows of one segment by the exact reader alone, in the order of schemas.FRAME."""
-    end = len(segments.MAGIC)
-    if data[:end] != segments.MAGIC:
-        yield damage_row(data, 0, collector, number, "not a segment: wrong magic")
-        return
-    for frame in segments.scan(data):
+    found = segments.Contents(data)
+    for frame in found.frames():
         yield from frame_rows(frame, collector, number, versions)
-        end = frame.end
-    if end != len(data):
-        yield damage_row(
-            data, end, collector, number, f"damaged segment: {len(data) - end} bytes unreadable"
-        )
+    yield from damage_rows(found, collector, number)
 
 
-def damage_row(data: bytes, offset: int, collector: str, number: int, reason: str) -> tuple:
-    payload = data[offset : offset + segments.MAX_PAYLOAD_BYTES]
-    return (
-        *_NO_MESSAGE,
-        0,
-        collector,
-        number,
-        offset,
-        reason,
-        "",
-        payload,
-        False,
-        len(data) - offset,
-    )
+def damage_rows(found: segments.Contents, collector: str, number: int) -> Iterator[tuple]:
+    """What was unreadable, with a copy of its bytes: a row for each piece."""
+    for piece in found.damage:
+        origin = (0, collector, number, piece.begin)
+        payload = found.data[piece.begin : piece.end]
+        yield (*_NO_MESSAGE, *origin, str(piece), "", payload, False, len(payload))
 
 
 def frame_rows(

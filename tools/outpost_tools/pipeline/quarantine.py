@@ -17,12 +17,19 @@ from pathlib import Path
 from outpost_tools.common import labels, message, segments
 from outpost_tools.pipeline import tables
 
+DAMAGE = ("damaged segment", "not a segment")  # how such a reason begins
+
 
 def reasons(tables_dir: Path) -> Counter[str]:
     """How many frames are in quarantine for which reason."""
     if not tables.exists(tables_dir, "quarantine"):
         return Counter()
     return Counter(tables.read_table(tables_dir, "quarantine", ["reason"])["reason"].to_pylist())
+
+
+def damage(tables_dir: Path) -> int:
+    """How many pieces of segments could not be read."""
+    return sum(n for reason, n in reasons(tables_dir).items() if reason.startswith(DAMAGE))
 
 
 def replay(
@@ -80,7 +87,7 @@ def _write(folder: Path, rows: list[dict], origins: list[tuple]) -> None:
         for row in rows
     ]
     unsealed = folder / f"segment-{number:012d}.open"
-    _write_durably(unsealed, segments.MAGIC + b"".join(frames))
+    _write_durably(unsealed, segments.sealed_bytes(frames))
     unsealed.rename(unsealed.with_suffix(".seg"))
     segments.sync_directory(folder)
     _finish(folder)

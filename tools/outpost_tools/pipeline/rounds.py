@@ -12,13 +12,14 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.pipeline import consumed, job, session
+from outpost_tools.pipeline import consumed, job, quarantine, session
 
 Say = Callable[[str], None]
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or 1 when Spark failed. Raises ToolError when the input is not fit."""
+    """0, or 1 when Spark failed or segments were damaged. Raises ToolError when the input is not
+    fit."""
     job.check_directories(args.log, args.tables)
     begin, stopping = time.monotonic(), threading.Event()
     say, log_file = _progress(begin), args.tables / "spark.log"
@@ -29,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     if args.continuous:  # again: Spark has set its own handler of Ctrl-C, which cancels what runs
         _stop_on_signal(stopping)
     try:
-        _rounds(args, spark, stopping, say)
+        damaged = _rounds(args, spark, stopping, say)
     except ToolError:
         raise
     except (
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     finally:
         spark.stop()
     say("done")
-    return 0
+    return int(damaged > 0)
 
 
 def _stop_on_signal(stopping: threading.Event) -> None:
@@ -52,13 +53,18 @@ def _stop_on_signal(stopping: threading.Event) -> None:
 
 def _rounds(
     args: argparse.Namespace, spark: SparkSession, stopping: threading.Event, say: Say
-) -> None:
+) -> int:
+    """The pieces of segments that could not be read."""
+    known = before = quarantine.damage(args.tables)
     while True:
         job.run(spark, args.log, args.tables, window_s=args.window, progress=say)
+        if (found := quarantine.damage(args.tables)) > known:
+            say(f"{found - known} damaged pieces of segments; their bytes are in quarantine")
+            known = found
         if args.delete_consumed:
             say(consumed.pruned(args.log))
         if not args.continuous or stopping.wait(args.interval):
-            return
+            return known - before
 
 
 def _progress(begin: float) -> Say:

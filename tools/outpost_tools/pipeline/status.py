@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet
 
 from outpost_tools.common import segments
+from outpost_tools.common.visible import visible
 from outpost_tools.pipeline import consumed, quarantine, tables
 from outpost_tools.pipeline.source import available, segment_path, waiting
 
@@ -71,7 +72,7 @@ def text(state: dict[str, Any]) -> str:
     lines.append(
         f"quarantine: {sum(state['quarantine'].values())} frames, {state['replayed']} replayed"
     )
-    lines += [f"{count:>10}  {reason}" for reason, count in state["quarantine"].items()]
+    lines += [f"{count:>10}  {visible(reason)}" for reason, count in state["quarantine"].items()]
     if len(state["readers"]) > 1:
         lines.append(f"readers of this log: {', '.join(state['readers'])}")
     return "\n".join(lines)

@@ -107,6 +107,16 @@ KINDS = {
         Kind("fine", "✓", "fine", needs_attention=False),
     )
 }
+# Of the collectors' logs, not of a device.
+DAMAGED = Kind(
+    "damaged",
+    "☒",
+    "damaged pieces of the collector's log",
+    "A disk or memory fault changed what the collector had stored. All messages around it were "
+    "read; <code>outpost pipeline status</code> counts those in it, the table quarantine keeps its "
+    "bytes with their segment and offset. Check the disk. A board sends again only what was not "
+    "confirmed to it.",
+)
 _WEIGHT = {key: weight for weight, key in enumerate(KINDS)}
 
 
@@ -164,9 +174,15 @@ def _restarts_often(row: dict) -> bool:
     return row["boots"] >= BOOTS and row["boots"] / days > BOOTS_A_DAY
 
 
-def verdict(found: list[tuple[dict, list[Finding]]]) -> list[str]:
-    """The first sentence of the page, and a few words for each kind of trouble."""
+def verdict(found: list[tuple[dict, list[Finding]]], damaged: int = 0) -> list[str]:
+    """The first sentence of the page, and a few words for each kind of trouble.
+
+    damaged: pieces of the collectors' logs.
+    """
+    log = [f"{DAMAGED.sign} {DAMAGED.many}: {damaged:,}"] if damaged else []
     troubled = [one for _, one in found if one[0].kind.needs_attention]
+    if damaged and not troubled:
+        return ["The collector's log needs attention:", *log]
     if not found:
         return ["No device has sent anything yet."]
     if not troubled:
@@ -178,14 +194,20 @@ def verdict(found: list[tuple[dict, list[Finding]]]) -> list[str]:
         count = sum(any(f.key == kind.key for f in one) for one in troubled)
         if count and kind.needs_attention:
             parts.append(f"{kind.sign} {kind.many}: {count:,}")
-    need = "needs" if len(troubled) == 1 else "need"
-    return [f"{len(troubled):,} of {len(found):,} devices {need} attention:", *parts]
+    what = " and the collector's log" if damaged else ""
+    need = "needs" if len(troubled) == 1 and not damaged else "need"
+    return [f"{len(troubled):,} of {len(found):,} devices{what} {need} attention:", *parts, *log]
 
 
-def advice(found: list[tuple[dict, list[Finding]]]) -> list[tuple[Kind, list[str]]]:
+def advice(
+    found: list[tuple[dict, list[Finding]]], damaged: int = 0
+) -> list[tuple[Kind, list[str]]]:
     """What there is to do, by kind of trouble, with the names of the devices."""
     by_kind = {
         kind: [row["device"] for row, one in found if any(f.key == kind.key for f in one)]
         for kind in KINDS.values()
     }
-    return [(kind, names) for kind, names in by_kind.items() if names and kind.needs_attention]
+    of_log = [(DAMAGED, [])] if damaged else []
+    return of_log + [
+        (kind, names) for kind, names in by_kind.items() if names and kind.needs_attention
+    ]

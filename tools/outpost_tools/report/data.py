@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline import health
+from outpost_tools.pipeline.quarantine import DAMAGE
 from outpost_tools.pipeline.tables import read_table
 
 BINS = 150  # about one per two pixels of a phone
@@ -98,6 +99,7 @@ class Report:
     quarantine: pd.DataFrame
     outages: list[Outage]
     wear: pd.DataFrame
+    damaged: int = 0  # pieces of the collectors' segments that could not be read
     begin: pd.Timestamp | None = None
     end: pd.Timestamp | None = None
     # from one message to the next, per device
@@ -126,6 +128,7 @@ def load(tables: Path, events: Path | None) -> Report:
         quarantine=by_reason(frames["quarantine"]),
         outages=outages,
         wear=wear(timed),
+        damaged=int(frames["quarantine"]["reason"].str.startswith(DAMAGE).sum()),
         intervals_s=intervals,
     )
     if timed.num_rows:

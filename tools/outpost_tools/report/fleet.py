@@ -4,14 +4,13 @@ sorts and filters."""
 from __future__ import annotations
 
 import json
-from html import escape
 from itertools import pairwise
 
 import pandas as pd
 
 from outpost_tools.report.attention import KINDS, Finding
 from outpost_tools.report.data import Binned, Outage, Report
-from outpost_tools.report.words import LETTERS, OTHER, count, duration, moment
+from outpost_tools.report.words import LETTERS, OTHER, count, duration, escape, moment
 
 Found = list[tuple[dict, list[Finding]]]
 ROWS_AT_FIRST = 50  # as in report.js

@@ -7,7 +7,6 @@ and data are inside.
 
 from __future__ import annotations
 
-from html import escape
 from importlib import resources
 from pathlib import Path
 
@@ -18,7 +17,15 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.outbox.wear import ENDURANCE
 from outpost_tools.report import attention, fleet, pack
 from outpost_tools.report.data import Report, places
-from outpost_tools.report.words import LETTERS, OTHER, count, duration, moment, printable
+from outpost_tools.report.words import (
+    LETTERS,
+    OTHER,
+    count,
+    duration,
+    escape,
+    moment,
+    printable,
+)
 
 _GAPS_SHOWN = 30
 _WEAR_SHOWN = 12
@@ -41,7 +48,7 @@ def render(report: Report, title: str) -> str:
     found = attention.findings(report)
     sections = [
         f"<h1>{escape(title)}</h1>{_period(report)}",
-        _verdict(found) + _advice(found) + _facts(report),
+        _verdict(found, report) + _advice(found, report) + _facts(report),
         fleet.section(report, found),
         _latency(report),
         _gaps(report),
@@ -77,12 +84,12 @@ def _scripts(report: Report, found: list) -> str:
     return f"{packed}<script>{_file('report.js')}</script>"
 
 
-def _verdict(found: list) -> str:
-    parts = " ".join(f"<span>{part}</span>" for part in attention.verdict(found))
+def _verdict(found: list, report: Report) -> str:
+    parts = " ".join(f"<span>{part}</span>" for part in attention.verdict(found, report.damaged))
     return f'<p class="verdict">{parts}</p>'
 
 
-def _advice(found: list) -> str:
+def _advice(found: list, report: Report) -> str:
     """What to do, for people who do not know the words of the list above."""
     rows = [
         [
@@ -90,7 +97,7 @@ def _advice(found: list) -> str:
             ("wide text", "", _names(names)),
             ("wide text", "", kind.todo),
         ]
-        for kind, names in attention.advice(found)
+        for kind, names in attention.advice(found, report.damaged)
     ]
     if not rows:
         return ""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import html
+
 import pandas as pd
+
+from outpost_tools.common.visible import visible
 
 EXAMPLE_BYTES = 60
 LETTERS = {"power cut": "▼", "broker killed": "B", "collector killed": "C", "link cut": "L"}
@@ -27,6 +31,11 @@ def duration(milliseconds: float | None) -> str:
 
 def moment(time: pd.Timestamp) -> str:
     return f"{time:%Y-%m-%d %H:%M:%S}"
+
+
+def escape(text: str) -> str:
+    """For HTML, control characters made visible: they can turn the direction of text."""
+    return html.escape(visible(text))
 
 
 def printable(payload: bytes) -> str:

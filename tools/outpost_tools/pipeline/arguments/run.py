@@ -53,7 +53,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or 1 when Spark failed. Raises ToolError when input or machine is unfit."""
+    """0, or 1 when Spark failed or segments were damaged. Raises ToolError when input or machine
+    is unfit."""
     if args.window <= 0 or args.shuffle_partitions < 1 or args.interval <= 0:
         raise ToolError("--window, --interval and --shuffle-partitions must be above 0")
     from outpost_tools.common import java

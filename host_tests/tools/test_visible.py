@@ -1,0 +1,66 @@
+# cpython-only: text of the desktop tools
+"""What others wrote is printed with its control characters visible, by every command."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from message_samples import pack
+from outpost_tools import cli
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.visible import guarded, unguarded, visible, visible_lines
+from outpost_tools.device import watching
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain °C 温", "plain °C 温"),
+        ("\x1b[2J", "\\x1b[2J"),
+        ("one\ntwo\ttab\r", "one\\ntwo\\ttab\\r"),
+        ("\u202egnp.exe", "\\u202egnp.exe"),  # turns the direction of text
+        ("\x9b31m\x07", "\\x9b31m\\x07"),
+        ("\udc80", "\\udc80"),
+        (b"\xff\x1b", "\ufffd\\x1b"),
+    ],
+)
+def test_controls_are_shown(text, shown):
+    assert visible(text) == shown
+
+
+def test_line_breaks_of_our_own_pass():
+    assert visible_lines("name\tvalue\n\x1b]0;title\x07\n") == "name\tvalue\n\\x1b]0;title\\x07\n"
+
+
+def test_whatever_a_command_prints_is_guarded(capsys):
+    before = sys.stdout, sys.stderr
+    with guarded():
+        print("\x1b[31m", file=sys.stderr)
+        sys.stdout.writelines(["a\x07", "\n"])
+        print("cursor\r", end="", file=unguarded(sys.stdout), flush=True)
+        assert sys.stdout.encoding == before[0].encoding
+    assert (sys.stdout, sys.stderr) == before
+    printed = capsys.readouterr()
+    assert printed.err == "\\x1b[31m\n" and printed.out == "a\\x07\ncursor\r"
+
+
+def test_a_command_and_its_error_are_guarded(monkeypatch, capsys):
+    def run(_):
+        print("\x1b[2J")
+        raise ToolError("what \x1b]0; said")
+
+    parser = SimpleNamespace(parse_args=lambda _: SimpleNamespace(func=run))
+    monkeypatch.setattr(cli, "build_parser", lambda _: parser)
+    assert cli.main(["monitor"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "\\x1b[2J\n" and printed.err == "outpost: what \\x1b]0; said\n"
+
+
+def test_monitor_shows_the_controls_of_a_message_on_one_line():
+    told = []
+    for payload in (pack(u="C\x1b[2J\nmessage 99"), json.dumps("\x1b").encode()):
+        found = SimpleNamespace(topic="outpost/board-1/data", payload=payload, retain=False)
+        watching._tell_message(found, told.append)
+    assert "C\\x1b[2J\\nmessage 99" in told[0] and all(line.isprintable() for line in told)

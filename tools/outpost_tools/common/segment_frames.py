@@ -1,0 +1,310 @@
+"""The bytes of a segment: frames, how they are checked, and what is found again after damage. No
+files, no message format. Layout, all integers little endian:
+
+    file    magic "OUTSEGv2", frames, end
+    frame   body_length:u32  check:u32  body
+    body    received_ms:u64  flags:u8  original_length:u32  topic_length:u16  topic  payload
+    end     a frame with flag bit 7, no topic, and as payload frames:u64, how many precede it
+
+check is crc32(body) xor the frame's offset in the file: a copy of a frame anywhere else, as in a
+payload, is none. Only a sealed segment has an end; with the offsets it checks the whole: a sealed
+segment without one, or with fewer frames, is damaged, an open one may just end in a torn write.
+
+flags: bit 0 the PUBLISH had RETAIN set, bit 1 DUP, bit 2 the payload was cut to `MAX_PAYLOAD_BYTES`
+(original_length is its true length). received_ms counts from 1970.
+
+After damage the next frame is the next offset at which the two lengths in a header agree and the
+check is right. A run of random bytes is taken for a frame with a chance below 2^-70 per byte.
+
+Version 1 (magic "OUTSEG01", check is crc32(body), no end) is read. There a payload may hold a whole
+frame, so damage is skipped by the damaged frame's own length where its header still agrees.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+MAGIC = b"OUTSEGv2"
+MAGIC_1 = b"OUTSEG01"
+MAX_PAYLOAD_BYTES = 64 * 1024
+FLAG_RETAIN = 1
+FLAG_DUP = 2
+FLAG_TRUNCATED = 4
+FLAG_END = 0x80
+
+_FRAME = struct.Struct("<II")
+_BODY = struct.Struct("<QBIH")
+_COUNT = struct.Struct("<Q")
+HEADER = (  # the first two above in one, as numpy.dtype() takes it
+    ("body_length", "<u4"),
+    ("check", "<u4"),
+    ("received_ms", "<u8"),
+    ("flags", "u1"),
+    ("original_length", "<u4"),
+    ("topic_length", "<u2"),
+)
+_HEADER_BYTES = _FRAME.size + _BODY.size
+_MAX_BODY_BYTES = _BODY.size + 65535 + MAX_PAYLOAD_BYTES
+_END_BYTES = _HEADER_BYTES + _COUNT.size
+_OFFSET_BITS = 0xFFFFFFFF
+# What can be a header, overlapping ones too: a length of 15 to 0x2ffff, known flags. Ten million
+# offsets a second; what it finds is checked in Python.
+_MAY_BEGIN = re.compile(
+    rb"(?=(?:[\x0f-\xff].[\x00-\x02]|.[\x01-\xff][\x00-\x02]|..[\x01\x02])\x00"
+    rb".{12}[\x00-\x07\x80])",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One received PUBLISH.
+
+    `offset` is where its frame begins in the file, `end` where the next one begins.
+    """
+
+    received_ms: int
+    flags: int
+    original_length: int
+    topic: bytes
+    payload: bytes
+    offset: int = 0
+    end: int = 0
+
+    @property
+    def retained(self) -> bool:
+        return bool(self.flags & FLAG_RETAIN)
+
+    @property
+    def truncated(self) -> bool:
+        return bool(self.flags & FLAG_TRUNCATED)
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes begin..end of a segment that cannot be read; `messages` is how many were there, at
+    least."""
+
+    begin: int
+    end: int
+    messages: int
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if self.reason:
+            return self.reason
+        noun = "message" if self.messages == 1 else "messages"
+        return f"damaged segment: {self.end - self.begin} bytes unreadable, {self.messages} {noun}"
+
+
+def encode_frame(
+    received_ms: int, topic: bytes, payload: bytes, *, retain: bool = False, dup: bool = False
+) -> bytes:
+    """One frame as at offset 0, see placed(); a payload longer than MAX_PAYLOAD_BYTES is cut and
+    flagged."""
+    flags = (FLAG_RETAIN if retain else 0) | (FLAG_DUP if dup else 0)
+    original_length = len(payload)
+    if original_length > MAX_PAYLOAD_BYTES:
+        flags |= FLAG_TRUNCATED
+        payload = payload[:MAX_PAYLOAD_BYTES]
+    return _framed(_BODY.pack(received_ms, flags, original_length, len(topic)) + topic + payload)
+
+
+def _framed(body: bytes) -> bytes:
+    return _FRAME.pack(len(body), zlib.crc32(body)) + body
+
+
+def placed(frame: bytes, offset: int) -> bytes:
+    """An encoded frame as it stands at `offset` of a file."""
+    length, check = _FRAME.unpack_from(frame)
+    return _FRAME.pack(length, check ^ offset & _OFFSET_BITS) + frame[_FRAME.size :]
+
+
+def end_frame(frames: int, offset: int) -> bytes:
+    """What closes a segment of `frames` frames at `offset`."""
+    body = _BODY.pack(0, FLAG_END, _COUNT.size, 0) + _COUNT.pack(frames)
+    return placed(_framed(body), offset)
+
+
+def sealed_bytes(encoded: Iterable[bytes]) -> bytes:
+    """A whole segment of encoded frames."""
+    data, count = bytearray(MAGIC), 0
+    for frame in encoded:
+        data += placed(frame, len(data))
+        count += 1
+    return bytes(data + end_frame(count, len(data)))
+
+
+def decoded(data: bytes, begin: int, end: int) -> Frame:
+    """The valid frame data[begin:end]."""
+    received_ms, flags, original_length, topic_length = _BODY.unpack_from(data, begin + _FRAME.size)
+    topic_at = begin + _HEADER_BYTES
+    payload_at = min(topic_at + topic_length, end)
+    return Frame(
+        received_ms,
+        flags,
+        original_length,
+        data[topic_at:payload_at],
+        data[payload_at:end],
+        begin,
+        end,
+    )
+
+
+class Contents:
+    """The frames in a segment's bytes. `damage` is what was skipped so far; complete, with the
+    numbers of messages, when the frames have been read to their end.
+
+    is_open: the segment was not sealed, so it need not have an end.
+    """
+
+    def __init__(self, data: bytes, *, is_open: bool = False) -> None:
+        self.data = data
+        self.damage: list[Damage] = []
+        self.frame_count = 0
+        self.readable_bytes = 0  # where the last frame ends, the end frame included
+        self.is_ended = False
+        self._is_open = is_open
+        self._promised = 0
+        self.has_magic = data[: len(MAGIC)] in (MAGIC, MAGIC_1)
+        self._bits = self._offset_bits()
+
+    @property
+    def is_version_1(self) -> bool:
+        return not self._bits
+
+    def _offset_bits(self) -> int:
+        """What of a frame's offset is in its check. Under a damaged magic: by the next frame."""
+        if self.has_magic:
+            return _OFFSET_BITS if self.data.startswith(MAGIC) else 0
+        nearest = {}
+        for bits in (_OFFSET_BITS, 0):
+            self._bits = bits
+            nearest[bits] = self._next_frame(len(MAGIC) - 1)
+        return min(nearest, key=nearest.__getitem__)
+
+    def frames(self, begin: int = len(MAGIC)) -> Iterator[Frame]:
+        for offset, ends in self.runs(begin):
+            for end in ends:
+                yield decoded(self.data, offset, end)
+                offset = end
+
+    def runs(
+        self, begin: int = len(MAGIC), *, most: int = sys.maxsize, most_bytes: int = sys.maxsize
+    ) -> Iterator[tuple[int, list[int]]]:
+        """Frames without anything between them: (where the first begins, where each ends).
+
+        At most `most` frames, and none that begins after `most_bytes` of its run.
+        """
+        size, at = len(self.data), begin
+        if not self.has_magic and begin == len(MAGIC):
+            self._skip(0, min(at, size), messages=0)
+        while at < size:
+            ends = self._ends(at, most, at + most_bytes)
+            if not ends:
+                following = self._next_frame(at)
+                self._skip(at, following, messages=int(following - at != _END_BYTES))
+                at = following
+                continue
+            first, at = at, ends[-1]
+            self.readable_bytes = at
+            self._take_end(first, ends)
+            self.frame_count += len(ends)
+            if ends:
+                yield first, ends
+        self._sum_up(begin)
+
+    def _ends(self, offset: int, most: int, full_at: int) -> list[int]:
+        """Where each frame from `offset` on ends; stops at the first that is none."""
+        data, bits, size = self.data, self._bits, len(self.data)
+        view, unpack, crc32 = memoryview(data), _FRAME.unpack_from, zlib.crc32
+        ends = []
+        while offset + _FRAME.size <= size and offset < full_at and len(ends) < most:
+            length, check = unpack(data, offset)
+            begin = offset + _FRAME.size
+            end = begin + length
+            if (
+                not _BODY.size <= length <= _MAX_BODY_BYTES
+                or end > size
+                or crc32(view[begin:end]) ^ offset & bits != check
+            ):
+                break
+            ends.append(end)
+            offset = end
+        return ends
+
+    def _take_end(self, first: int, ends: list[int]) -> None:
+        """Takes the end frame off the frames."""
+        at = ends[-2] if len(ends) > 1 else first
+        if ends[-1] - at == _END_BYTES and self.data[at + 16] & FLAG_END and self._bits:
+            (self._promised,) = _COUNT.unpack_from(self.data, at + _HEADER_BYTES)
+            self.is_ended = True
+            ends.pop()
+
+    def _next_frame(self, damaged_at: int) -> int:
+        """Where the next frame begins; the end of the file when there is none."""
+        if not self._bits and (end := self._end_by_lengths(damaged_at)) is not None:
+            return end
+        for match in _MAY_BEGIN.finditer(self.data, damaged_at + 1):
+            offset = match.start()
+            if self._claimed_end(offset) is not None and self._ends(offset, 1, sys.maxsize):
+                return offset
+        return len(self.data)
+
+    def _end_by_lengths(self, offset: int) -> int | None:
+        """Version 1: where the next frame, or the file, begins after damaged ones whose headers
+        agree; None when one does not."""
+        end = self._claimed_end(offset)
+        while end is not None and end < len(self.data) and not self._ends(end, 1, sys.maxsize):
+            end = self._claimed_end(end)
+        return end
+
+    def _claimed_end(self, offset: int) -> int | None:
+        """Where the frame ends by its header; None when its two lengths disagree, or it ends after
+        the file."""
+        if offset + _HEADER_BYTES > len(self.data):
+            return None
+        (length,) = struct.unpack_from("<I", self.data, offset)
+        _, _, original, topic = _BODY.unpack_from(self.data, offset + _FRAME.size)
+        end = offset + _FRAME.size + length
+        agree = length == _BODY.size + topic + min(original, MAX_PAYLOAD_BYTES)
+        return end if agree and end <= len(self.data) else None
+
+    def _skip(self, begin: int, end: int, *, messages: int) -> None:
+        self.damage.append(Damage(begin, end, messages))
+
+    def _sum_up(self, begin: int) -> None:
+        """Says what is missing beyond the bytes that were skipped."""
+        if begin == len(MAGIC) and not (self.has_magic or self.frame_count or self.is_ended):
+            reason = "not a segment: wrong magic"
+            self.damage[:] = [Damage(0, len(self.data), 0, reason)]
+        elif self.is_ended and begin == len(MAGIC):
+            missing = self._promised - self.frame_count - sum(d.messages for d in self.damage)
+            self._add_missing(missing)
+        elif self._bits and not (self.is_ended or self._is_open or self._ends_in_damage()):
+            size = len(self.data)
+            reason = "damaged segment: its end is missing, with an unknown number of messages"
+            self.damage.append(Damage(size, size, 0, reason))
+
+    def _ends_in_damage(self) -> bool:
+        return bool(self.damage) and self.damage[-1].end == len(self.data)
+
+    def _add_missing(self, messages: int) -> None:
+        """More than one message in a piece of damage: most likely in the longest."""
+        if messages > 0 and self.damage:
+            index = max(
+                range(len(self.damage)), key=lambda i: self.damage[i].end - self.damage[i].begin
+            )
+            longest = self.damage[index]
+            self.damage[index] = replace(longest, messages=longest.messages + messages)
+
+
+def scan(data: bytes, offset: int = len(MAGIC)) -> Iterator[Frame]:
+    """The valid frames of a segment's bytes from `offset`; for readers whose caller does not ask
+    for the damage."""
+    return Contents(data).frames(offset)
