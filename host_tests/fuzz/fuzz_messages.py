@@ -104,7 +104,7 @@ def _changed(content: bytes, chance: random.Random) -> bytes:
 
 def segment(count: int, chance: random.Random) -> bytes:
     frames = [segments.encode_frame(RECEIVED_MS + n, TOPIC, payload(chance)) for n in range(count)]
-    return segments.MAGIC + b"".join(frames)
+    return segments.sealed_bytes(frames)
 
 
 def rows_of(data: bytes) -> tuple[list[tuple], pa.Table]:
