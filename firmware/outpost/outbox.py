@@ -76,6 +76,7 @@ class Outbox(Ring):
         self.aside = 0  # messages set aside
         self._saved_oldest = self._saved_acked = 0  # oldest_seq and acked in the newest record
         self._unproven = -1  # the number after the newest message, if that may be torn
+        self._mounted_seq = 0  # next_seq as mount() left it, numbers passed over included
 
     def mount(self) -> int:
         """Find the messages. OK, or BLANK, FOREIGN, NEWER, GEOMETRY: see `outpost.status`. Programs
@@ -235,7 +236,7 @@ class Outbox(Ring):
     def _prove(self):
         """The newest message that mount() found may be torn, and be gone at the next mount. Before
         anybody sees its number, a record after it says that the number is used. True: it does."""
-        if self.next_seq == self._unproven:  # nothing was stored since
+        if self.next_seq == self._mounted_seq:  # nothing was stored since
             size = -(-self.note_length - _OVERHEAD & -self._align)  # rounded up
             if not Outbox._make_room(self, size):  # no policy shall drop a message for it
                 return False

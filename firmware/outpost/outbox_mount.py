@@ -269,6 +269,7 @@ def _note_doubts(outbox: "Outbox", marks, records):
             _jump(outbox, following)
     if records < 2 and outbox._limit == _BLOCK_BYTES:
         outbox._doubt |= 2
+    outbox._mounted_seq = outbox.next_seq
     outbox._limit = -outbox._limit
 
 

@@ -37,7 +37,7 @@ FIELDS = {
     "_cursor_end": "cursor", "_cursor_salt": "drop",
     "_salt": "drop", "boot": "drop", "buffer": "drop", "_filled": "drop", "_record_size": "drop",
     "_prefix": "drop", "_topic": "drop", "_payload": "drop",
-    "refused": "drop", "dropped": "drop", "unreadable": "drop",
+    "_mounted_seq": "drop", "refused": "drop", "dropped": "drop", "unreadable": "drop",
     "damaged": "drop", "sealed_torn": "drop", "erases": "drop", "storage_errors": "drop",
     "_views": "fixed", "_raw": "fixed", "_place": "fixed", "_device": "fixed", "blocks": "fixed",
     "record_bytes": "fixed", "_align": "fixed", "_page": "fixed",
@@ -223,7 +223,7 @@ class Ram:
             found.append(None)
         if "_unproven" in self.names:
             is_proven = o._unproven <= o.oldest_seq  # none, or a message that was released
-            found.append(None if is_proven else (rel[o._unproven], o.next_seq > o._unproven))
+            found.append(None if is_proven else (rel[o._unproven], o.next_seq > o._mounted_seq))
             found += [
                 place(o._failed_block),
                 sorted(map(place, o._out)),

@@ -539,6 +539,21 @@ class TestDoubtfulHeads(unittest.TestCase):
         note = bytes(again.note[: again.note_length])
         self.assertEqual((note, again.next_seq), (b"note", outbox.next_seq - 1))
 
+    def test_a_number_is_proved_before_it_is_shown_though_numbers_were_passed_over(self):
+        flash = flash_in_ram(4, 256)
+        outbox = formatted(flash)
+        while outbox._offset + 512 <= 4064:
+            newest = publish(outbox, 1)[0]
+        image = bytearray(image_of(flash))
+        image[4096:8192] = bytes([0x5A, 0xC3]) * 2048  # torn in its erase, or a newer sector
+        flash = copy_of(flash, bytes(image))
+        outbox = mounted(flash)
+        self.assertEqual(outbox.next_seq, newest + 255)
+        operations = flash.operations
+        self.assertEqual((outbox.load(newest), outbox.loaded_seq), (status.OK, newest))
+        self.assertTrue(flash.operations > operations)
+        self.assertTrue(mounted(copy_of(flash)).next_seq > newest)
+
     def test_numbers_that_were_passed_over_twice_are_no_messages_that_were_lost(self):
         flash = flash_in_ram(3, 256)
         outbox = formatted(flash, DropOldest)
