@@ -353,6 +353,8 @@ class Outbox(Ring):
 
     def shelf(self):
         """The messages that were set aside: a Shelf (`shelf.py`). Raises MemoryError."""
-        from outpost import shelf
+        if not self._shelf:
+            from outpost.shelf import Shelf
 
-        return shelf.of(self)
+            self._shelf = Shelf(self)
+        return self._shelf

@@ -72,9 +72,7 @@ def _find_shelf(outbox: "Outbox"):
         outbox._shelf = None
     try:
         if outbox.lent:
-            from outpost import shelf
-
-            shelf.of(outbox).count()
+            outbox.shelf().count()
     except (ImportError, MemoryError):
         outbox._shelf = None
 

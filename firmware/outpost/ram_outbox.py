@@ -47,7 +47,8 @@ class RamOutbox:
     renumbers = True
     stream = b""
     boot = 0
-    lent = set_aside = ()
+    lent = ()
+    _shelf = None  # a RamShelf, once a message was set aside
 
     def __init__(self, slots=4, record_bytes=128):
         if not (1 <= slots <= _MOST_SLOTS and 1 <= record_bytes <= _MOST_BYTES):
@@ -130,9 +131,11 @@ class RamOutbox:
 
     def shelf(self):
         """The messages that were set aside: a RamShelf. Raises MemoryError."""
-        from outpost.ram_shelf import RamShelf
+        if not self._shelf:
+            from outpost.ram_shelf import RamShelf
 
-        return RamShelf(self)
+            self._shelf = RamShelf(self)
+        return self._shelf
 
     def save_state(self):
         return _OK

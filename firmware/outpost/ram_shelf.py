@@ -1,7 +1,5 @@
-"""Messages that are set aside, in RAM. Loaded when the first one is.
-
-`set_aside` of the RamOutbox: (number, flags, length of the topic, topic and payload) of each. Must
-not know why they are set aside. Allocation: a copy of each message.
+"""Messages that are set aside, in RAM. Loaded when the first one is. Must not know why they are set
+aside. Allocation: a copy of each message.
 """
 
 from micropython import const
@@ -17,6 +15,7 @@ class RamShelf:
 
     def __init__(self, outbox):
         self._outbox = outbox
+        self._held = ()  # (number, flags, length of the topic, topic and payload) of each message
 
     def put(self, seq):
         """OK, FULL, EMPTY."""
@@ -28,28 +27,27 @@ class RamShelf:
         if outbox.aside == _MOST_HELD:
             return _FULL
         text = bytes(outbox.buffer[: outbox.topic_length + outbox.payload_length])
-        self._hold(outbox.set_aside + ((seq, outbox.flags, outbox.topic_length, text),))
+        self._hold(self._held + ((seq, outbox.flags, outbox.topic_length, text),))
         return _OK
 
     def has(self, seq):
-        return any([held[0] == seq for held in self._outbox.set_aside])
+        return any([held[0] == seq for held in self._held])
 
     def load(self, index):
         outbox = self._outbox
         outbox.loaded_seq = -1
         if not 0 <= index < outbox.aside:
             return _EMPTY
-        _, outbox.flags, outbox.topic_length, outbox.buffer = outbox.set_aside[index]
+        _, outbox.flags, outbox.topic_length, outbox.buffer = self._held[index]
         outbox.payload_length = len(outbox.buffer) - outbox.topic_length
         return _OK
 
     def release(self, index):
-        held = self._outbox.set_aside
-        if not 0 <= index < len(held):
+        if not 0 <= index < len(self._held):
             return _EMPTY
-        self._hold(held[:index] + held[index + 1 :])
+        self._hold(self._held[:index] + self._held[index + 1 :])
         return _OK
 
     def _hold(self, messages):
-        self._outbox.set_aside = messages
+        self._held = messages
         self._outbox.aside = len(messages)

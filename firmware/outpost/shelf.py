@@ -46,13 +46,6 @@ _LENT_MAGIC = const(0x534F)  # "OS"
 _MOST_TRIES = const(3)  # blocks that are bad, before it is given up
 
 
-def of(outbox):
-    """Its shelf, an empty one at first."""
-    if not outbox._shelf:
-        outbox._shelf = Shelf(outbox)
-    return outbox._shelf
-
-
 class _Found:
     """What a block holds."""
 

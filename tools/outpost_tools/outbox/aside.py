@@ -1,7 +1,7 @@
 """Messages that a board set aside: list them, take them out, send them again, give them up.
 
 On a live board its own firmware changes the shelf (board.py); in an image the same firmware does,
-in a process of its own (image_program.py). A message is let go of only after the broker
+in a process of its own (release_from_image.py). A message is let go of only after the broker
 acknowledged it, or the outbox stored it again.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.source_tree import firmware_environment, repository
-from outpost_tools.outbox import image_program
+from outpost_tools.outbox import release_from_image
 from outpost_tools.outbox.image import read_image
 from outpost_tools.outbox.shelf import Aside, read_shelf
 from outpost_tools.outbox.show import shown, text_fields
@@ -86,12 +86,12 @@ class ImageShelf:
     def release(self, message: Aside) -> None:
         crc = zlib.crc32(message.topic + message.payload)
         where = self._path, self._align, self.messages.index(message), crc
-        command = [sys.executable, str(Path(image_program.__file__)), *map(str, where)]
+        command = [sys.executable, str(Path(release_from_image.__file__)), *map(str, where)]
         environment = firmware_environment(repository())
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         if done.returncode:
             why = (done.stdout + done.stderr).strip().splitlines()[-1:] or ["no reason told"]
-            raise ToolError(f"{self._path}: the message could not be let go of: {why[0]}")
+            raise ToolError(f"{self._path}: the message cannot be let go of: {why[0]}")
 
     def send_again(self, message: Aside) -> None:
         raise ToolError(f"{self._path}: an image cannot send: give --settings")
