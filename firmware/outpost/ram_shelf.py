@@ -15,7 +15,7 @@ class RamShelf:
 
     def __init__(self, outbox):
         self._outbox = outbox
-        self._held = ()  # (number, flags, length of the topic, topic and payload) of each message
+        self._held = []  # (number, flags, length of the topic, topic and payload) of each message
 
     def put(self, seq):
         """OK, FULL, EMPTY."""
@@ -27,7 +27,8 @@ class RamShelf:
         if outbox.aside == _MOST_HELD:
             return _FULL
         text = bytes(outbox.buffer[: outbox.topic_length + outbox.payload_length])
-        self._hold(self._held + ((seq, outbox.flags, outbox.topic_length, text),))
+        self._held.append((seq, outbox.flags, outbox.topic_length, text))
+        outbox.aside += 1
         return _OK
 
     def has(self, seq):
@@ -45,9 +46,6 @@ class RamShelf:
     def release(self, index):
         if not 0 <= index < len(self._held):
             return _EMPTY
-        self._hold(self._held[:index] + self._held[index + 1 :])
+        del self._held[index]
+        self._outbox.aside -= 1
         return _OK
-
-    def _hold(self, messages):
-        self._held = messages
-        self._outbox.aside = len(messages)
