@@ -204,7 +204,7 @@ def kill_often(running, publisher):
         before = len(running.text())
         running.start()
         if chance.random() < 0.8:
-            wait_until(lambda before=before: "connected," in running.text()[before:])
+            wait_until(lambda before=before: ": connected" in running.text()[before:])
         time.sleep(chance.uniform(0, 0.4))
         running.kill()
     running.start()
@@ -352,7 +352,7 @@ def test_a_broker_that_is_away_and_comes_back(tmp_path, broker):
         broker.kill()
         wait_until(lambda: "connection lost" in running.text())
         broker.start()
-        wait_until(lambda: running.text().count("connected,") >= 2)
+        wait_until(lambda: running.text().count(": connected") >= 2)
         client = connect(broker.port, "p")
         client.publish("a", b"x", 1).wait_for_publish(5)
         client.publish("a/1", b"x", 1).wait_for_publish(5)
