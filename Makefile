@@ -6,10 +6,12 @@ BIN := .venv/bin
 RUN_PATH := $(CURDIR)/firmware:$(CURDIR)/boards:$(CURDIR)/boards/UNIX:$(CURDIR)/tools/cpython_stubs
 
 DEMOS ?= amqtt nats nats3
+# More files at a time than a small machine has cores: most of them wait for servers and boards.
+PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: bench bench-collector bench-diff bench-growth bench-pipeline brokers build clean \
 	cluster-test demo demo-seeds format fuzz help lint lock power-loss prove rp2 run setup size \
-	size-diff soak test test-cpython test-micropython types venv virtual-days
+	size-diff soak test test-cpython test-long test-micropython types venv virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
@@ -38,10 +40,14 @@ brokers: setup  ## brokers beside mosquitto: tests, what they drop, DEMOS="amqtt
 test: setup lint types test-cpython test-micropython  ## all checks
 
 test-cpython: setup  ## the tests under CPython (pytest)
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest $(PARALLEL)
 
-test-micropython: setup  ## the firmware under MicroPython: 64-bit, 32-bit, and what ships
+test-micropython: setup  ## the firmware under MicroPython: 64-bit, and what ships on 32-bit
 	@$(BIN)/python host_tests/run_micropython.py
+
+test-long: setup  ## what `make test` leaves out for its time; CI runs it: a quarter of an hour
+	@$(BIN)/python -m pytest $(PARALLEL) -m long
+	@$(BIN)/python host_tests/run_micropython.py --long
 
 power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations
 	@$(BIN)/python host_tests/fuzz/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))

@@ -44,6 +44,18 @@ def _fails(reason: str) -> bool:
     return is_missing and os.environ.get("CI") == "true"
 
 
+# Begun first, so that no long one is left alone at the end.
+_LONGEST = (
+    "test_flash.py", "test_pipeline.py", "test_rp2.py", "test_selftest.py", "test_real_sockets.py",
+    "test_pipeline_kill.py", "test_pipeline_damage.py", "test_soak.py",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    place = {name: number for number, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(place)))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield

@@ -28,6 +28,7 @@ def micropython():
     return command
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", soak.MODES)
 def test_two_months(micropython, mode):
     report = soak.soak(micropython, 60, 60, 3, mode, Quiet())

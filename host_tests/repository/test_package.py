@@ -208,6 +208,7 @@ def test_the_command_runs_outside_the_repository(installed, tmp_path):
     assert {path.name for path in built.iterdir()} >= {"main.py", "board.mpy", "outpost", "support"}
 
 
+@pytest.mark.long
 def test_a_board_is_flashed(installed, tmp_path):
     settings = tmp_path / "settings.toml"
     values = SETTINGS | {"outbox_blocks": 16}

@@ -4,6 +4,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from paths import REPOSITORY
 
 TYPECHECK = REPOSITORY / "tools" / "typecheck.py"
@@ -19,6 +21,7 @@ def typecheck(*arguments):
     )
 
 
+@pytest.mark.long
 def test_a_wrong_name_and_a_wrong_type_are_errors_on_every_port(tmp_path):
     source = tmp_path / "scratch.py"
     source.write_text(
@@ -30,12 +33,14 @@ def test_a_wrong_name_and_a_wrong_type_are_errors_on_every_port(tmp_path):
     assert done.stderr.count("scratch.py:5:") == done.stderr.count("scratch.py:6:") == 3
 
 
+@pytest.mark.long
 def test_a_module_that_only_cpython_has_is_an_error(tmp_path):
     source = tmp_path / "scratch.py"
     source.write_text("import dataclasses\n\nprint(dataclasses)\n")
     assert typecheck(str(source)).returncode == 1
 
 
+@pytest.mark.long
 def test_right_code_passes_with_viper_pointers(tmp_path):
     source = tmp_path / "scratch.py"
     source.write_text(

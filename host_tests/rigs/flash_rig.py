@@ -39,7 +39,7 @@ MPREMOTE = [sys.executable, "-m", "mpremote"]
 MPY = {"i386": "x86", "amd64": "x64"}
 BLOCKS = 212  # 848 KB, as the filesystem of a Pico W
 _LIMIT_S = 120
-_MPREMOTE_LIMITS_S = (20, 40, 120)
+_MPREMOTE_LIMIT_S = 120
 _SETTLE_S = 20
 
 _HASHES = """
@@ -127,23 +127,18 @@ class Rig(PtyBoard):
         return lines[0].removeprefix(name).strip()
 
     def mpremote(self, *words: object) -> str:
-        """What it prints. A board that is just starting may swallow its Ctrl-C; then mpremote waits
-        indefinitely: one tries again.
-        """
+        """What it prints."""
         command = [*MPREMOTE, "connect", self.port, *map(str, words)]
-        for limit_s in _MPREMOTE_LIMITS_S:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                done = subprocess.run(
-                    command,
-                    capture_output=True,
-                    text=True,
-                    timeout=limit_s,
-                    check=False,
-                    cwd=self.tree,
-                )
-                assert done.returncode == 0, f"{words}: {done.stdout} {done.stderr}"
-                return done.stdout
-        raise AssertionError(f"mpremote {words}: no answer in {_MPREMOTE_LIMITS_S} s")
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_MPREMOTE_LIMIT_S,
+            check=False,
+            cwd=self.tree,
+        )
+        assert done.returncode == 0, f"{words}: {done.stdout} {done.stderr}"
+        return done.stdout
 
     def hashes(self) -> dict[str, bytes]:
         """SHA-256 of every file on the board, asked for without the tool under test. The program is

@@ -35,6 +35,8 @@ class PtyBoard:
         self.starts = []
         self._child = None
         self._running = False  # a program, not the console
+        self._starting = False  # its program will run, and does not yet
+        self._interrupts = False  # a Ctrl-C came meanwhile: as a port does, it is kept until then
         self._stop = threading.Event()
         self._pump_thread = threading.Thread(target=self._pump, daemon=True)
 
@@ -75,6 +77,7 @@ class PtyBoard:
             stderr=subprocess.PIPE,
             bufsize=0,
         )
+        self._starting, self._interrupts = how == "main", False
         # now: until the new process runs it may hold the port that somebody here has open
         self.starts.append(how)
 
@@ -100,6 +103,10 @@ class PtyBoard:
         if text:
             for word in text.split():  # none: a line's end may come by itself
                 self._running = word == b"run"
+                self._starting = False
+            if self._running and self._interrupts:
+                self._interrupts = False
+                self._child.send_signal(signal.SIGINT)
         elif not select.select([self._child.stdout], [], [], 0)[0] or not self._drain():
             self._restart()
 
@@ -128,8 +135,11 @@ class PtyBoard:
             select.select([], [self._master], [], 0.05)
 
     def _to_board(self, data):
-        if self._running and b"\x03" in data:
-            self._child.send_signal(signal.SIGINT)
+        if b"\x03" in data and (self._running or self._starting):
+            if self._running:
+                self._child.send_signal(signal.SIGINT)
+            else:
+                self._interrupts = True
             data = data.replace(b"\x03", b"")
         with contextlib.suppress(BrokenPipeError):
             self._child.stdin.write(data)

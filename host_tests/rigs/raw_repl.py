@@ -42,9 +42,9 @@ def _execute(source, names):
     """Run it; its traceback, or nothing, comes back."""
     import io
 
-    sys.stderr.write("run\n")
     complaint = ""
     try:
+        sys.stderr.write("run\n")  # from here on a Ctrl-C may come
         exec(source, names)
     except SystemExit:
         pass

@@ -80,7 +80,10 @@ def interpreter(form: str) -> Path:
     return found
 
 
-@pytest.fixture(scope="module", params=IMAGES)
+@pytest.fixture(
+    scope="module",
+    params=["files", pytest.param("frozen", marks=pytest.mark.long)],
+)
 def scene(request, tmp_path_factory):
     if find_mosquitto() is None:
         pytest.skip("missing: mosquitto; run `make setup`")

@@ -135,6 +135,7 @@ def test_fetch_refuses_a_program_that_it_does_not_know(capsys):
     assert arguments.SUMMARY
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_spark_and_its_python_workers_run_on_the_private_java(tmp_path, monkeypatch):
     """On a PATH that holds every command of this machine but `java`."""

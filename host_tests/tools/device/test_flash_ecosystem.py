@@ -150,7 +150,7 @@ def test_mip_installs_a_package_and_all_of_it_imports(way, package, rig):
     assert modules_on(rig, "/lib") == {
         path: value for path, value in sources().items() if path in wanted
     }
-    assert way == "file" or len(asked) == 1 + len(wanted)
+    assert way == "file" or len(set(asked)) == 1 + len(wanted)
     assert "outpost.client" in rig.mpremote("exec", _IMPORT_ALL)
     assert package != "package.json" or sorted(wanted) == sorted(sources())
 

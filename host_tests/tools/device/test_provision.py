@@ -288,7 +288,7 @@ def test_settings_cut_off_are_the_old_ones_or_the_new(rig, folder):
         assert rig.outpost("provision", folder / "rig.toml") == 0, rig.err
         (folder / "rig.toml").write_text(toml(new))
         rig.order_power_cut(operation, "first")
-        rig.outpost("provision", folder / "rig.toml", "--timeout", 1.5)
+        rig.outpost("provision", folder / "rig.toml", "--timeout", 5)
         (rig.folder / "orders.json").unlink(missing_ok=True)
         check = (
             "import json, os; s = json.load(open('/settings.json')); os.stat(s['ca_file']); "

@@ -31,6 +31,7 @@ def outpost(*words):
     )
 
 
+@pytest.mark.long
 def test_one_message_is_missing_and_everybody_is_told(tmp_path):
     writer = segments.SegmentWriter(tmp_path / "log" / "c1")
     for seq in range(COUNT):

@@ -174,6 +174,7 @@ class Continuous:
         return self._process.returncode, said, time.monotonic() - begin
 
 
+@pytest.mark.long
 def test_driver_killed_while_writing_then_run_until_sigterm_gives_the_truth(tmp_path):
     log, tables_dir = Log(tmp_path / "log", SEED), tmp_path / "tables"
     log.refuse("board-1", b"{", "not JSON")
