@@ -143,7 +143,7 @@ def test_a_board_that_is_cut_off_in_the_middle_leaves_a_report_all_the_same(rig,
         return run(board, count, seconds, limit_s, lambda: signs or signs.append(rig.power_cut()))
 
     monkeypatch.setattr(live_run, "run", cut)
-    status, found, shown = report(rig, "--no-link", "--timeout", 2)
+    status, found, shown = report(rig, "--no-link", "--timeout", 10)
     assert status == 1 and found["result"] == "failed: connection"
     assert [check["name"] for check in found["checks"]] == [*CHECKS[:5], "connection"]
     assert "does not answer within" in shown
