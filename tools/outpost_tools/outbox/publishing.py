@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.device import watching
+from outpost_tools.device import following
 from outpost_tools.outbox.shelf import Aside
 
 _ANSWER_S = 15.0
@@ -64,7 +64,7 @@ def connected(settings: dict[str, Any], folder: Path) -> Iterator[Broker]:
     if settings["user"]:
         client.username_pw_set(settings["user"], settings["password"] or None)
     if settings["tls"]:
-        client.tls_set_context(watching.tls_context(settings, folder))
+        client.tls_set_context(following.tls_context(settings, folder))
     where = f"{settings['broker_host']}:{settings['broker_port']}"
     refusals: list[Any] = []
     client.on_connect = lambda _c, _u, _f, reason, _p: refusals.append(reason)

@@ -6,13 +6,21 @@ import argparse
 from pathlib import Path
 
 from outpost_tools.common.command_line import add_command, address, at_least
+from outpost_tools.common.errors import ToolError
 
 SUMMARY = "run N simulated boards: real MicroPython, flash in a file, power cuts by seed"
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = add_command(subparsers, "simulate", SUMMARY, run)
-    parser.add_argument("--broker", required=True, metavar="HOST:PORT", type=address)
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--broker", metavar="HOST:PORT", type=address)
+    where.add_argument(
+        "--credentials",
+        metavar="DIR",
+        type=Path,
+        help="the folder of `outpost broker init`: boards board-1 to board-N as its users, by TLS",
+    )
     parser.add_argument(
         "--out", required=True, metavar="DIR", type=Path, help="a folder per board, events.json"
     )
@@ -54,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
 
     from outpost_tools.simulate import run as simulation
 
+    if args.credentials and args.user:
+        raise ToolError("--user: the users are in --credentials; leave one of them out")
     try:
         return asyncio.run(simulation.run(args))
     except (KeyboardInterrupt, asyncio.CancelledError):
