@@ -17,7 +17,7 @@ from outpost_tools.common import children, credentials
 from outpost_tools.common.broker import BrokerError
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.interpreters import find_mosquitto
-from real_broker import need_mosquitto, wait_for
+from real_broker import need_mosquitto, password_line, wait_for
 
 HOST = "127.0.0.1"
 
@@ -53,19 +53,10 @@ class MadeBroker:
             log=self.log,
             env=children.tools_environment(),
         )
-        wait_for(self._listens, "mosquitto listens")
+        wait_for(lambda: listens(self._process, self.port, self.log), "mosquitto listens")
 
     def stop(self) -> None:
         children.stop(self._process)
-
-    def _listens(self) -> bool:
-        if self._process.poll() is not None:
-            raise BrokerError(f"mosquitto ended: {children.tail(self.log)}")
-        try:
-            socket.create_connection((HOST, self.port), 1).close()
-        except OSError:
-            return False
-        return True
 
     def credentials(self, name: str, role: str = "board") -> Credentials:
         return credentials.find(self.folder, role, name)
@@ -151,3 +142,43 @@ class Peer:
 
     def _on_disconnect(self, *_: object) -> None:
         self.is_connected = False
+
+
+class AclBroker:
+    """mosquitto with a password file and an ACL file, as many have it, on loopback without TLS. A
+    user's password is its name; rights: lines of the ACL file."""
+
+    def __init__(self, directory: Path, users: tuple[str, ...], rights: str) -> None:
+        need_mosquitto()
+        self.port, self.log = children.free_port(), directory / "broker.log"
+        lines = [line.strip() for line in rights.strip().splitlines()]
+        files = {
+            "passwd": "".join(password_line(user, user) for user in users),
+            "acl": "\n".join([*lines, ""]),
+            "mosquitto.conf": f"listener {self.port} {HOST}\nallow_anonymous false\n"
+            f"password_file {directory}/passwd\nacl_file {directory}/acl\n"
+            f"user {getpass.getuser()}\nlog_dest stderr\n",
+        }
+        for name, text in files.items():
+            (directory / name).write_text(text)
+            (directory / name).chmod(0o600)
+        self._command = [*find_mosquitto(), "-c", str(directory / "mosquitto.conf")]
+
+    def __enter__(self) -> Self:
+        environment = children.tools_environment()
+        self._process = children.start(self._command, log=self.log, env=environment)
+        wait_for(lambda: listens(self._process, self.port, self.log), "mosquitto listens")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        children.stop(self._process)
+
+
+def listens(process, port: int, log: Path) -> bool:
+    if process.poll() is not None:
+        raise BrokerError(f"mosquitto ended: {children.tail(log)}")
+    try:
+        socket.create_connection((HOST, port), 1).close()
+    except OSError:
+        return False
+    return True

@@ -13,14 +13,7 @@ SUMMARY = "run N simulated boards: real MicroPython, flash in a file, power cuts
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = add_command(subparsers, "simulate", SUMMARY, run)
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--broker", metavar="HOST:PORT", type=address)
-    where.add_argument(
-        "--credentials",
-        metavar="DIR",
-        type=Path,
-        help="the folder of `outpost broker init`: boards board-1 to board-N as its users, by TLS",
-    )
+    _add_broker(parser.add_mutually_exclusive_group(required=True))
     parser.add_argument(
         "--out", required=True, metavar="DIR", type=Path, help="a folder per board, events.json"
     )
@@ -54,6 +47,16 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="who releases a stored message; default collector",
     )
     parser.add_argument("--user", default="")
+
+
+def _add_broker(group: argparse._MutuallyExclusiveGroup) -> None:
+    group.add_argument("--broker", metavar="HOST:PORT", type=address)
+    group.add_argument(
+        "--credentials",
+        metavar="DIR",
+        type=Path,
+        help="the folder of `outpost broker init`: boards board-1 to board-N as its users, by TLS",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
