@@ -8,6 +8,7 @@ import pytest
 
 from collector_process import Process, mosquitto, wait_until  # noqa: F401 - a fixture
 from made_broker import HOST, AclBroker, MadeBroker
+from outpost_tools.common.collector_notes import REASONS, TAKEN_OVER, reason_of
 from outpost_tools.common.takeover import ENOUGH, SOON_S, Takeovers
 
 
@@ -104,6 +105,10 @@ def test_another_client_with_the_collectors_id_is_named(tmp_path, mosquitto):  #
             says(one, "another client seems to use the id 'c1'")
             says(two, "another client seems to use the id 'c1'")
             assert one.text().count("another client seems") == 1  # not at each turn
+            assert one.terminate() == two.terminate() == 0
+    for collector in (one, two):  # for the report
+        (note,) = collector.frames()
+        assert reason_of(note.topic.decode(), note.payload) == REASONS[TAKEN_OVER]
 
 
 def test_a_session_that_the_broker_lost_is_told_as_possible_loss(tmp_path, mosquitto):  # noqa: F811

@@ -18,6 +18,7 @@ from outpost_tools.collect.exchange import Exchange
 from outpost_tools.collect.link import Link, Received
 from outpost_tools.collect.log import Log
 from outpost_tools.collect.metrics import Metrics
+from outpost_tools.collect.notes import Notes
 from outpost_tools.collect.place import Question, check, topic_of
 
 DISK_RETRY_S = 1.0
@@ -70,6 +71,7 @@ class Collector:
         self._is_denied = False  # the right to confirm
         self._began_at, self._told_silence = time.monotonic(), False
         self._place = topic_of(prefix, log.collector)
+        self._notes = Notes(log, prefix)
         self._told = -1  # the number that the broker remembers
         self._is_queued = is_queued
         self._repeats: set[str] = set()  # devices that are told although they were told the same
@@ -299,6 +301,7 @@ class Collector:
             self._speak(everything=True)
             self._link.state(self._exchange.farewell)
         self._link.close()
+        self._notes.keep_takeovers(self._link.takeovers.count)
         try:
             self._log.close()
         except OSError as error:
@@ -341,8 +344,10 @@ class Collector:
     def _sum_up(self, *, last: bool = False) -> None:
         self._tell_damage()
         self._tell_forgotten()
-        if self._link.connected and not last:
-            self._tell_silence()
+        if not last:
+            self._notes.keep_takeovers(self._link.takeovers.count)
+            if self._link.connected:
+                self._tell_silence()
         metrics, durable = self._metrics, self._log.durable
         metrics.connected.set(self._link.connected)
         metrics.socket_bytes.set(self._link.unread_bytes)
