@@ -88,7 +88,8 @@ class Peer:
             **session,
         )
         self.client.username_pw_set(*found.login)
-        self.client.tls_set_context(found.tls())
+        if found.ca:
+            self.client.tls_set_context(found.tls())
         if will:
             self.client.will_set(will[0], will[1], qos=1)
         self.received: list[tuple[str, bytes]] = []
@@ -172,6 +173,9 @@ class AclBroker:
 
     def __exit__(self, *_: object) -> None:
         children.stop(self._process)
+
+    def peer(self, name: str) -> Peer:
+        return Peer(Credentials("board", HOST, self.port, "", name, name, name))
 
 
 def listens(process, port: int, log: Path) -> bool:

@@ -5,12 +5,15 @@ its own is refused, and those who belong work."""
 import contextlib
 import socket
 from dataclasses import replace
+from types import SimpleNamespace
 
 import paho.mqtt.client as mqtt
 import pytest
 
 from exact_fleet import Run, assert_exact
-from made_broker import MadeBroker, Peer
+from made_broker import AclBroker, MadeBroker, Peer
+from outpost_tools.common.errors import ToolError
+from outpost_tools.outbox import publishing
 
 NOT_AUTHORIZED_3 = 135  # paho's name for CONNACK 5, as for MQTT 5's 0x87
 REFUSED = 0x80
@@ -149,6 +152,25 @@ def test_a_will_is_published_on_a_topic_of_ones_own_alone(broker, collector, top
     assert all_until_marker(collector) == ([(topic, b"will")] if arrives else [])
 
 
+def test_under_an_acl_file_the_same_rogue_takes_half_of_the_messages(tmp_path):
+    """Why the made broker has none: mosquitto grants the shared subscription, chooses the rogue for
+    each second message, and drops it there. Should this fail with a newer mosquitto: good."""
+    rights = """
+        pattern write outpost/%u/data
+        user collector
+        topic read outpost/+/data
+    """
+    with AclBroker(tmp_path, ("rogue", "cellar", "collector"), rights) as broker:
+        collector, rogue, cellar = (broker.peer(name) for name in ("collector", "rogue", "cellar"))
+        with collector, rogue, cellar:
+            for peer in (collector, rogue):
+                assert peer.subscribe("$share/fleet/outpost/+/data") == 1
+            for number in range(20):
+                cellar.publish("outpost/cellar/data", b"%d" % number)
+            collector.subscribe("outpost/cellar/end")  # its answer comes after all that came
+            assert len(collector.received) == 10 and rogue.received == []
+
+
 # --- Revocation ---
 
 
@@ -223,3 +245,23 @@ def test_what_comes_while_a_collector_is_away_is_kept_over_a_restart_of_the_brok
         assert back.session_present
         assert [payload for _, payload in back.received] == [b"before", b"after"]
     broker.peer("collector-1", "collector").client.disconnect()  # a clean session: nothing stays
+
+
+def test_messages_set_aside_are_sent_by_the_boards_user_all_the_same(broker, collector):
+    """`outpost outbox aside send` has a name of its own, which this broker does not let in."""
+    found = broker.credentials("cellar")
+    (broker.folder / "boards" / "ca.pem").write_text(found.ca)
+    settings = {
+        "device_id": "cellar", "broker_host": found.host, "broker_port": found.port, "tls": True,
+        "user": found.user, "password": found.password, "ca_file": "ca.pem",
+        "client_cert_file": "", "client_key_file": "",
+    }  # fmt: skip
+    aside = SimpleNamespace(
+        topic=b"outpost/cellar/data", payload=b"late", qos=1, retain=False, seq=3
+    )
+    with publishing.connected(settings, broker.folder / "boards") as way:
+        way.send(aside)
+    assert ("outpost/cellar/data", b"late") in all_until_marker(collector)
+    with pytest.raises(ToolError, match="has the board's user been revoked"):
+        with publishing.connected(settings | {"password": "guessed"}, broker.folder / "boards"):
+            pass
