@@ -7,11 +7,13 @@
     unreadable     messages that the flash has lost since the start
     mended         flipped bits survived since the start
     torn           1: a power cut left a torn record at the end of the outbox
+    takeovers      connections that another client with this board's id ended, since the start
 
 A counter that changed is in the next message that is stored. Each also has a place in 64 messages
-(number 8 of them the first, 16 the second, ...), where the first three are always reported, the
-others when they are not 0: a message that was dropped, and a board that sleeps, lose nothing for
-long. Messages with the readings of `flash_wear.py` have none, so none gets longer than 37 bytes.
+(number 8 of them the first, 16 the second, ..., 60 the last), where the first three are always
+reported, the others when they are not 0: a message that was dropped, and a board that sleeps, lose
+nothing for long. Messages with the readings of `flash_wear.py` have none, so none gets longer than
+37 bytes.
 
 Knows the outbox's and the station's counters by name. Allocation: construction only.
 """
@@ -28,9 +30,12 @@ COUNTERS = (
     b"unreadable",
     b"mended",
     b"torn",
+    b"takeovers",
 )
 _STATES = const(3)  # so many of them are reported even though 0
 _REST = const(63)  # as in flash_wear.py
+_LAST = const(7)  # counter: 64 has no eighth multiple of 8 but that of the wear
+_PLACE_OF_LAST = const(60)
 
 
 class Health:
@@ -62,7 +67,11 @@ class Health:
                 return index
             index += 1
         index = (place >> 3) - 1
-        if place & 7 or index < 0 or (index >= _STATES and not self._now(index)):
+        if place == _PLACE_OF_LAST:
+            index = _LAST
+        elif place & 7:
+            return -1
+        if index < 0 or (index >= _STATES and not self._now(index)):
             return -1
         return index
 
@@ -81,4 +90,6 @@ class Health:
             return self._pins_lost() if index == 2 else self.station.not_published
         if index == 4:
             return outbox.unreadable
+        if index == _LAST:
+            return self.station.client.takeovers
         return outbox.mended if index == 5 else outbox.sealed_torn

@@ -110,3 +110,14 @@ def test_the_data_files_that_the_package_names_are_there():
     assert all(
         list((REPOSITORY / "tools" / "outpost_tools").glob(pattern)) for pattern in patterns
     ), patterns
+
+
+def test_set_up_installs_nothing_whose_hash_is_not_in_the_file(monkeypatch, tmp_path):
+    """Every call of pip: with hashes, or with no index to get anything from."""
+    calls = []
+    monkeypatch.setattr(setup, "_pip", lambda *words: calls.append(words))
+    monkeypatch.setattr(setup, "VENV", tmp_path)  # nothing of an earlier name is there
+    setup._pip_install()
+    assert len(calls) == 3
+    assert all("--require-hashes" in words or "--no-index" in words for words in calls)
+    assert str(setup.LOCK) in calls[1] and "--require-hashes" in calls[1]

@@ -57,7 +57,13 @@ def payload(seq, *, held=0, device="b1"):
 class Process:
     """One collector at a time on the same directory and id."""
 
-    def __init__(self, tmp_path, port, *, program=None, options=(), name="c1", host="127.0.0.1"):
+    def __init__(
+        self, tmp_path, port, *, program=None, options=(), name="c1", host="127.0.0.1",
+        credentials=None,
+    ):  # fmt: skip
+        """credentials: of `outpost broker`, in place of host and port."""
+        where = ["--credentials", str(credentials)] if credentials else []
+        where = where or ["--broker", f"{host}:{port}"]
         self.log = tmp_path / "log"
         self.directory = self.log / name
         self.gate = tmp_path / "gate"
@@ -70,8 +76,7 @@ class Process:
         self.command = [
             *start,
             "collect",
-            "--broker",
-            f"{host}:{port}",
+            *where,
             "--log",
             str(self.log),
             "--id",
@@ -173,7 +178,7 @@ class ScriptedBroker:
         self._buffer = b""
         kind, connect = self.packet()
         assert kind == 0x10
-        if b"~place" in connect:  # how far did this id's log go? unknown here
+        if b"~place" in connect or b"~rights" in connect:  # a collector's questions at its start
             self._answer_nothing()
             self.accept(session_present=session_present)
             return

@@ -12,7 +12,7 @@ from typing import Any
 
 from collector_process import Process
 from outpost_tools.collect.log import frame_key
-from outpost_tools.common import segments
+from outpost_tools.common import credentials, segments
 from outpost_tools.common.broker import ANY_USER
 from outpost_tools.simulate.fleet import Fleet
 from outpost_tools.simulate.journal import read_journal
@@ -39,10 +39,17 @@ class Run:
         settings: dict[str, Any] | None = None,
         options: tuple[str, ...] = (),
         collectors: tuple[str, ...] = ("c1",),
+        made: Path | None = None,
     ) -> None:
+        """made: the folder of `outpost broker init`, with boards board-1, ... and collectors."""
         self._seconds = seconds
-        options = ("--user", ANY_USER, *options)
-        self.collectors = [Process(folder, port, name=name, options=options) for name in collectors]
+        options = (*(() if made else ("--user", ANY_USER)), *options)
+        self.collectors = [
+            Process(folder, port, name=name, options=options, credentials=made)
+            for name in collectors
+        ]
+        names = [f"board-{number}" for number in range(1, boards + 1)] if made else []
+        user = {} if made else {"user": ANY_USER}
         self.fleet = Fleet(
             folder / "boards",
             count=boards,
@@ -50,7 +57,8 @@ class Run:
             seconds=seconds,
             interval_ms=interval_ms,
             cuts=cuts,
-            settings={"user": ANY_USER, **(settings or {})},
+            settings={**user, **(settings or {})},
+            credentials={name: credentials.find(made, "board", name) for name in names},
         )
 
     def play(self, *disasters: tuple[float, Callable[[Run], None]]) -> dict[str, Any]:

@@ -106,6 +106,7 @@ def test_the_help_imports_no_library_of_a_subcommand():
             "cli",
             "common.command_line",
             "common.errors",
+            "common.exposure",
             "common.source_tree",
             "common.visible",
             "device.arguments.options",

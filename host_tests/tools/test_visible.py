@@ -11,7 +11,7 @@ from message_samples import pack
 from outpost_tools import cli
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.visible import guarded, unguarded, visible, visible_lines
-from outpost_tools.device import watching
+from outpost_tools.device import following
 
 
 @pytest.mark.parametrize(
@@ -62,5 +62,5 @@ def test_monitor_shows_the_controls_of_a_message_on_one_line():
     told = []
     for payload in (pack(u="C\x1b[2J\nmessage 99"), json.dumps("\x1b").encode()):
         found = SimpleNamespace(topic="outpost/board-1/data", payload=payload, retain=False)
-        watching._tell_message(found, told.append)
+        following.tell_message(found, told.append)
     assert "C\\x1b[2J\\nmessage 99" in told[0] and all(line.isprintable() for line in told)

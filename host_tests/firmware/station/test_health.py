@@ -42,6 +42,7 @@ class Client:
 
     def __init__(self, outbox):
         self.outbox, self.session, self.full = outbox, self, False
+        self.takeovers = 0
 
     def publish(self, topic, payload, length):
         return -1 if self.full else self.outbox.append(topic, payload, length)
@@ -109,6 +110,7 @@ class TestHealth(unittest.TestCase):
             ("unreadable", lambda rig: setattr(rig.outbox, "unreadable", 7)),
             ("mended", lambda rig: setattr(rig.outbox, "mended", 7)),
             ("torn", lambda rig: setattr(rig.outbox, "sealed_torn", 7)),
+            ("takeovers", lambda rig: setattr(rig.client, "takeovers", 7)),
         ):
             rig = Rig()
             rig.measure(1)
@@ -163,11 +165,11 @@ class TestSize(unittest.TestCase):
         rig.outbox.boot = 65_535
         for name in ("left_out", "aside", "unreadable", "mended", "sealed_torn"):
             setattr(rig.outbox, name, (1 << 30) - 1)
-        rig.station.not_published = rig.lost = (1 << 30) - 1
+        rig.station.not_published = rig.lost = rig.client.takeovers = (1 << 30) - 1
         names = set()
         for _, one in rig.measure(128):
             names.update(one)
-        self.assertEqual(len(names), 7)
+        self.assertEqual(len(names), 8)
         print("longest PUBLISH of the default sensors with a health counter:", rig.longest)
         self.assertTrue(rig.longest <= MOST_PACKET_BYTES, str(rig.longest))
 

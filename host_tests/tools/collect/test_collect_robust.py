@@ -20,7 +20,7 @@ from collector_load import Publisher, fleet, topic_of
 from collector_process import TOPIC, Process, disconnect, mosquitto, payload, wait_until
 from make_certificates import make_all, openssl
 from outpost_tools.common import children
-from outpost_tools.common.broker import RECOMMENDED, configuration
+from outpost_tools.common.broker import configuration
 from outpost_tools.common.interpreters import find_mosquitto
 from real_broker import password_line
 
@@ -227,22 +227,17 @@ def certificates(tmp_path_factory):
 
 @pytest.fixture
 def secured(tmp_path, certificates):
-    """mosquitto with the recommended file, but for port, paths and user. Returns its port."""
+    """mosquitto with an ACL file, as many have it. Returns its port. What `outpost broker` makes:
+    tools/broker/test_broker_rights.py."""
     if find_mosquitto() is None:
         pytest.skip("missing: mosquitto; run `make setup`")
     folder, port = tmp_path / "secured", children.free_port()
     folder.mkdir()
     (folder / "passwd").write_text("".join(password_line(*who) for who in USERS.items()))
-    (folder / "acl").write_text(acl())
+    (folder / "acl").write_text(ACL)
     for name in ("passwd", "acl"):
         (folder / name).chmod(0o600)
-    listeners = RECOMMENDED.read_text().split("# --- listeners\n")[1].split("# --- limits\n")[0]
-    for old, new in (
-        ("8883", f"{port} 127.0.0.1"),
-        ("/etc/mosquitto/server", f"{certificates}/server"),
-        ("/etc/mosquitto", folder),
-    ):
-        listeners = listeners.replace(old, str(new))
+    listeners = LISTENER.format(port=port, certificates=certificates, folder=folder)
     (folder / "mosquitto.conf").write_text(configuration(listeners, folder))
     broker = children.start(
         [*find_mosquitto(), "-c", str(folder / "mosquitto.conf")], log=folder / "log.txt"
@@ -255,14 +250,25 @@ def secured(tmp_path, certificates):
 USERS = {"collector": "secret", "board-1": "one", "board-2": "two"}
 
 
-def acl():
-    """What the end of the recommended file says."""
-    return (
-        RECOMMENDED.read_text()
-        .split("# --- /etc/mosquitto/acl\n#\n")[1]
-        .replace("#   #", "#")
-        .replace("#   ", "")
-    )
+LISTENER = """\
+listener {port} 127.0.0.1
+certfile {certificates}/server.pem
+keyfile {certificates}/server.key
+tls_version tlsv1.2
+allow_anonymous false
+password_file {folder}/passwd
+acl_file {folder}/acl
+
+"""
+ACL = """\
+pattern write outpost/%u/data
+pattern read outpost/%u/durable
+
+user collector
+topic read outpost/+/data
+topic readwrite outpost/+/durable
+topic readwrite outpost/collectors/#
+"""
 
 
 def client_of(port, certificates, user):
@@ -306,7 +312,7 @@ def forge(port, certificates, topic, data):
     disconnect(two)
 
 
-def test_tls_password_and_rights_of_the_recommended_configuration(tmp_path, secured, certificates):
+def test_tls_password_and_rights_by_an_acl_file(tmp_path, secured, certificates):
     with secure(tmp_path, secured, certificates, more=["--share", "fleet"]) as collector:
         subscribed(collector)
         one = client_of(secured, certificates, "board-1")

@@ -88,8 +88,14 @@ def provision(capsys, *words):
     return status, shown.out, shown.err
 
 
-def checked(capsys, folder, text, board="RPI_PICO_W", port=NO_PORT):
+def write(folder, text):
+    """Others may not read it: it holds passwords."""
     (folder / "kitchen.toml").write_text(text)
+    (folder / "kitchen.toml").chmod(0o600)
+
+
+def checked(capsys, folder, text, board="RPI_PICO_W", port=NO_PORT):
+    write(folder, text)
     return provision(capsys, "--board", board, "--port", port, "kitchen.toml")
 
 
@@ -228,11 +234,24 @@ def test_the_example_is_good_also_with_all_that_it_holds(folder, capsys):
     assert named <= set(firmware_settings._KEYS) and len(named) >= 18
 
 
+def test_a_password_that_others_can_read_is_warned_of(folder, capsys):
+    """In the file, and on the way; not when neither holds."""
+    plain = {**GOOD, "user": "board", "password": SECRET}
+    write(folder, toml(plain))
+    (folder / "kitchen.toml").chmod(0o644)
+    *_, err = provision(capsys, "--board", "RPI_PICO_W", "kitchen.toml")
+    assert "kitchen.toml: others can read it, and it holds a password; chmod 600" in err
+    assert "goes to 192.168.1.10:1883 in plain text" in err and SECRET not in err
+    write(folder, toml({**plain, "tls": True, "ca_file": "ca.pem"}))
+    status, _, err = provision(capsys, "--board", "RPI_PICO_W", "kitchen.toml")
+    assert (status, err) == (0, "")
+
+
 def test_what_is_shown_holds_no_secret(folder, capsys):
     secrets = {"wifi_password": SECRET, "password": SECRET[::-1], "user": "board"}
-    (folder / "kitchen.toml").write_text(toml({**GOOD, **secrets}))
-    status, out, err = provision(capsys, "--board", "RPI_PICO_W", "kitchen.toml")
-    assert (status, err) == (0, "") and "nothing was written" in out
+    write(folder, toml({**GOOD, **secrets}))
+    status, out, _ = provision(capsys, "--board", "RPI_PICO_W", "kitchen.toml")
+    assert status == 0 and "nothing was written" in out
     assert (
         'user = "board"' in out
         and "wifi_password = (hidden)" in out

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ground_truth import SEED
 from message_samples import BAD_BYTES, BAD_LABELS, CBOR, HEAD, SENML, SENML_REFUSED, cbor_pack, pack
-from outpost_tools.common import segments
+from outpost_tools.common import collector_notes, segments
 
 try:
     import fuzz_messages
@@ -153,6 +153,20 @@ def test_all_odd_messages_together_in_more_chunks_than_one(monkeypatch):
 )
 def test_topics(topic):
     assert_same(segment(pack(), pack(seq=1235), topic=topic))
+
+
+def test_a_collectors_note_about_itself_has_its_reason():
+    """Among messages; the report counts it by this reason."""
+    notes = segment(
+        collector_notes.payload(collector_notes.TAKEN_OVER, 3),
+        b"[]",
+        topic=collector_notes.topic("outpost", "c"),
+    )
+    reasons = [row[REASON] for row in assert_same(notes)]
+    assert reasons == [
+        collector_notes.REASONS[collector_notes.TAKEN_OVER],
+        "collector: a note of another version",
+    ]
 
 
 def test_retained_and_cut_frames():

@@ -28,7 +28,7 @@ METRICS = {
 BLOCKS = 16
 TROUBLES = (
     "lost", "silent", "open", "behind", "restarts", "noclock",
-    "pins", "refused", "aside", "worn", "mended",
+    "pins", "refused", "aside", "worn", "mended", "takeover",
 )  # fmt: skip
 # What a board with such a trouble tells of its health.
 TOLD = {
@@ -37,6 +37,7 @@ TOLD = {
     "aside": {"aside": 3},
     "worn": {"left_out": 1, "mended": 4},
     "mended": {"mended": 1, "torn": 2},
+    "takeover": {"takeovers": 12},
 }
 TROUBLED_OF = 4  # with 4 devices one in 4 has trouble, with 400 one in 20
 DISASTER_S = 6 * 3600, 8 * 3600  # the broker was down: nothing arrived

@@ -249,6 +249,7 @@ def seen(**changes) -> dict:
         ({"not_published": 1}, ["refused"]),
         ({"mended": 1}, ["mended"]),
         ({"torn": 5, "unreadable": 1}, ["fine"]),
+        ({"takeovers": 2}, ["takeover"]),
     ],
 )
 def test_what_needs_attention(row, expected):
@@ -291,13 +292,24 @@ def test_damage_in_the_log_needs_attention_though_every_device_is_fine():
     assert [kind.key for kind, _ in attention.advice(fine + lost, 1)] == ["damaged", "lost"]
 
 
+def test_a_collector_whose_id_another_client_uses_needs_attention():
+    fine = [({"device": "kitchen"}, [attention.Finding("fine", "fine")])]
+    assert attention.verdict(fine, 0, 2) == [
+        "The collector needs attention:",
+        "⇆ times the collector met another client with its id: 2",
+    ]
+    (kind, names), *others = attention.advice(fine, 0, 2)
+    assert (kind, names, others) == (attention.TAKEN_OVER, [], []) and "--id" in kind.todo
+
+
 def test_controls_in_what_others_wrote_are_visible():
     """One that turns the direction of text would show another name."""
     assert words.escape("<b>\u202e\x07") == "&lt;b&gt;\\u202e\\x07"
 
 
 def test_every_state_has_a_sign_of_its_own():
-    signs = [kind.sign for kind in (*attention.KINDS.values(), attention.DAMAGED)]
+    of_collectors = (attention.DAMAGED, attention.TAKEN_OVER)
+    signs = [kind.sign for kind in (*attention.KINDS.values(), *of_collectors)]
     assert len(set(signs)) == len(signs) and all(len(sign) == 1 for sign in signs)
 
 

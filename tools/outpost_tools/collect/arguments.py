@@ -18,6 +18,8 @@ examples:
   outpost collect --broker 127.0.0.1:1883 --log log                   one collector, plain TCP
   outpost collect --broker broker.example:8883 --log log --ca-file ca.pem \\
                   --user collector --password-file password.txt
+  outpost collect --credentials fleet --log log                       made by `outpost broker init`
+  outpost collect --credentials fleet --log log --id collector-2 --share
   outpost collect --broker 127.0.0.1:1883 --log log --id c2 --share fleet
                                                                       one of several
   outpost collect --broker 127.0.0.1:1883 --log log --id c2 --share fleet --retire
@@ -34,17 +36,17 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = add_command(
         subparsers, "collect", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
     )
-    parser.add_argument("--broker", required=True, metavar="HOST:PORT", type=address)
+    _add_broker(parser.add_mutually_exclusive_group(required=True))
     parser.add_argument(
         "--log", required=True, metavar="DIR", type=Path, help="segments go to DIR/ID"
     )
     parser.add_argument(
         "--id",
-        default="collector-1",
-        help="MQTT client identifier; keep it, the broker's queue belongs to it",
+        help="MQTT client identifier; keep it, the broker's queue belongs to it; default "
+        "collector-1",
     )
     parser.add_argument(
-        "--prefix", default="outpost", help="topics are PREFIX/<device>/data and .../durable"
+        "--prefix", help="topics are PREFIX/<device>/data and .../durable; default outpost"
     )
     parser.add_argument(
         "--confirmation",
@@ -68,6 +70,17 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     _add_limits(parser.add_argument_group("when to act"))
     _add_group(parser.add_argument_group("several collectors"))
     _add_security(parser.add_argument_group("security"))
+
+
+def _add_broker(group: argparse._MutuallyExclusiveGroup) -> None:
+    group.add_argument("--broker", metavar="HOST:PORT", type=address)
+    group.add_argument(
+        "--credentials",
+        metavar="PATH",
+        type=Path,
+        help="the folder of `outpost broker init`, or a collector's file of it: broker, user, TLS, "
+        "topics",
+    )
 
 
 def _add_limits(group: argparse._ArgumentGroup) -> None:
@@ -98,7 +111,10 @@ def _add_group(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--share",
         metavar="GROUP",
-        help="one shared subscription for all collectors of this name",
+        nargs="?",
+        const="",
+        help="one shared subscription for all collectors of this name; with --credentials: of the "
+        "name that is in them",
     )
     group.add_argument(
         "--retire",
@@ -148,13 +164,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Raises ToolError."""
-    if not is_name(args.id):
+    if args.id is not None and not is_name(args.id):
         raise ToolError(f"--id {args.id!r}: {_NAME_RULE}")
-    if not _PREFIX.match(args.prefix):
+    _check_credentials(args)
+    if args.prefix is not None and not _PREFIX.match(args.prefix):
         raise ToolError(
             f"--prefix {args.prefix!r}: a topic without '+', '#' and empty levels is needed"
         )
-    if args.share is not None and not is_name(args.share):
+    if args.share == "" and args.credentials is None:
+        raise ToolError("--share: name the group")
+    if args.share and not is_name(args.share):
         raise ToolError(f"--share {args.share!r}: {_NAME_RULE}")
     if args.user is None and args.password_file is not None:
         raise ToolError("--password-file needs --user")
@@ -162,3 +181,13 @@ def _check(args: argparse.Namespace) -> None:
         raise ToolError("--cert and --key go together")
     if (args.cert or args.alpn) and not (args.tls or args.ca_file):
         raise ToolError(f"{'--cert' if args.cert else '--alpn'} needs --tls or --ca-file")
+
+
+def _check_credentials(args: argparse.Namespace) -> None:
+    """They say all of that. Raises ToolError."""
+    if args.credentials is None:
+        return
+    names = ("user", "password_file", "tls", "ca_file", "cert", "key", "alpn", "prefix")
+    given = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name)]
+    if given:
+        raise ToolError(f"--credentials has what {', '.join(given)} would say; leave one out")

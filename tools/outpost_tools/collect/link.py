@@ -54,19 +54,25 @@ class Link(Connection[Received]):
         share: str | None = None,
         retiring: bool = False,
         is_queued: bool = False,
+        had_session: bool = False,
     ) -> None:
         """share: the group of a shared subscription.
 
         retiring: give the subscription up, take what the broker still holds. is_queued: publish
         with QoS 1, not retained.
         """
-        super().__init__((host, port), client_id, GROUP, credentials=credentials, tls=tls)
+        super().__init__(
+            (host, port), client_id, GROUP, credentials=credentials, tls=tls,
+            had_session=had_session and not retiring,
+        )  # fmt: skip
         self._filter = f"$share/{share}/{prefix}/+/data" if share else f"{prefix}/+/data"
         self._ours = re.compile(re.escape(prefix.encode()) + rb"/[^/]*/data\Z")
         # where the group's collectors speak
         self._table = f"{prefix}/collectors/{share}/" if share else None
         self._statements: list[tuple[str, bytes]] = []
-        self._client_id, self._credentials, self._tls = client_id, credentials, tls
+        self._credentials, self._tls = credentials, tls
+        self._asked: dict[int, str] = {}  # SUBSCRIBE: packet identifier -> filter
+        self.refused = 0  # filters that this user may not subscribe to
         self._retiring = retiring
         self._is_queued = is_queued
         self._unacknowledged: set[int] = set()  # ids of those published with QoS 1
@@ -144,16 +150,24 @@ class Link(Connection[Received]):
         if self._retiring:
             client.unsubscribe(self._filter)
         else:
-            client.subscribe(self._filter, qos=1)
+            self._ask(client, self._filter, 1)
         if self._table is not None:
-            client.subscribe(self._table + "+", qos=0)
+            self._ask(client, self._table + "+", 0)
+
+    def _ask(self, client: mqtt.Client, name: str, qos: int) -> None:
+        self._asked[client.subscribe(name, qos=qos)[1]] = name
 
     def _on_subscribe(self, _client, _userdata, mid, reasons, _properties) -> None:
-        refused = any(reason.is_failure for reason in reasons)
+        name = self._asked.pop(mid, self._filter)
+        if not any(reason.is_failure for reason in reasons):
+            self._say(f"subscribed to {name}")
+            return
+        self.refused += 1
+        user = f"user {self._credentials[0]!r}" if self._credentials else "who gives no --user"
+        what = "no message will come" if name == self._filter else "no statement will come"
         self._say(
-            f"refused to let us subscribe to {self._filter}"
-            if refused
-            else f"subscribed to {self._filter}"
+            f"refused to let us subscribe to {name}: {user} may not read it, so {what}. Grant it, "
+            "or use credentials of `outpost broker add DIR --collector NAME`"
         )
 
     def _on_message(self, client: mqtt.Client, _userdata, message: mqtt.MQTTMessage) -> None:

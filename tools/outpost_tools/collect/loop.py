@@ -18,6 +18,7 @@ from outpost_tools.collect.exchange import Exchange
 from outpost_tools.collect.link import Link, Received
 from outpost_tools.collect.log import Log
 from outpost_tools.collect.metrics import Metrics
+from outpost_tools.collect.notes import Notes
 from outpost_tools.collect.place import Question, check, topic_of
 
 DISK_RETRY_S = 1.0
@@ -28,6 +29,7 @@ DRAIN_S = 2.0
 RETIRE_QUIET_S = 2.0
 # Of which a line is written that they send too many streams; the counter has them all.
 TOLD_DEVICES = 100
+SILENCE_S = 60.0
 
 
 class Collector:
@@ -35,8 +37,9 @@ class Collector:
 
     exchange: with the other collectors of a shared subscription; None: we see every message.
     question: how far this id's log went, see place.py; None: begin without asking.
-    share_question: has the broker shared subscriptions? see shares.py. is_queued: the broker keeps
-    no retained messages, it queues confirmations for the boards' sessions.
+    share_question: has the broker shared subscriptions? see shares.py. rights_question: may we
+    write confirmations? see rights.py. is_queued: the broker keeps no retained messages, it queues
+    confirmations for the boards' sessions.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Collector:
         exchange: Exchange | None = None,
         question: Question | None = None,
         share_question: Question | None = None,
+        rights_question: Question | None = None,
         is_queued: bool = False,
     ) -> None:
         self._log = log
@@ -63,7 +67,11 @@ class Collector:
         self._exchange = exchange
         self._question = question
         self._share_question = share_question
+        self._rights_question = rights_question
+        self._is_denied = False  # the right to confirm
+        self._began_at, self._told_silence = time.monotonic(), False
         self._place = topic_of(prefix, log.collector)
+        self._notes = Notes(log, prefix)
         self._told = -1  # the number that the broker remembers
         self._is_queued = is_queued
         self._repeats: set[str] = set()  # devices that are told although they were told the same
@@ -72,7 +80,7 @@ class Collector:
         self._stopping = threading.Event()
         self._cannot_seal = self._is_damaged = False
         self._told_forgotten: set[str] = set()
-        self._last_message_at = time.monotonic()
+        self._last_message_at = self._began_at
 
     def stop(self) -> None:
         self._stopping.set()
@@ -108,6 +116,9 @@ class Collector:
         self._tell_damage()
         if self._share_question is not None:
             self._share_question.ask(self._stopping)  # it says what is wrong
+        if self._rights_question is not None:
+            is_answered = self._rights_question.ask(self._stopping) is not None
+            self._is_denied = not is_answered and not self._stopping.is_set()
         if self._question is None:
             return
         remembered = self._question.ask(self._stopping)
@@ -290,6 +301,7 @@ class Collector:
             self._speak(everything=True)
             self._link.state(self._exchange.farewell)
         self._link.close()
+        self._notes.keep_takeovers(self._link.takeovers.count)
         try:
             self._log.close()
         except OSError as error:
@@ -317,15 +329,34 @@ class Collector:
                 "messages are stored as before, its confirmations may be late (not said again)"
             )
 
+    def _tell_silence(self) -> None:
+        """Once, when no message has ever come: under an ACL file a broker grants what it will not
+        deliver, and nothing else tells."""
+        is_new = self._last_message_at == self._began_at
+        if self._told_silence or not is_new or time.monotonic() - self._began_at < SILENCE_S:
+            return
+        self._told_silence = True
+        self._say(
+            f"no message in {SILENCE_S:.0f} s: do boards publish to {self._prefix}/<board>/data at "
+            "this broker, and may this user read it? (not said again)"
+        )
+
     def _sum_up(self, *, last: bool = False) -> None:
         self._tell_damage()
         self._tell_forgotten()
+        if not last:
+            self._notes.keep_takeovers(self._link.takeovers.count)
+            if self._link.connected:
+                self._tell_silence()
         metrics, durable = self._metrics, self._log.durable
         metrics.connected.set(self._link.connected)
         metrics.socket_bytes.set(self._link.unread_bytes)
         metrics.unsealed_bytes.set(self._log.unsealed_bytes)
         metrics.unconfirmed.set(durable.unconfirmed())
         metrics.streams.set(durable.stream_count())
+        metrics.takeovers.set(self._link.takeovers.count)
+        metrics.lost_sessions.set(self._link.lost_sessions)
+        metrics.rights_refused.set(self._link.refused + self._is_denied)
         metrics.sum_up(connected=self._link.connected, quiet=self._quiet, last=last)
 
     def _say(self, text: str) -> None:

@@ -44,6 +44,12 @@ class Metrics:
         text = "In our log, not yet confirmed to the board"
         self.unconfirmed = gauge("unconfirmed_messages", text)
         self.streams = gauge("streams", "Streams known")
+        text = "Connections that another client with our id seems to have ended"
+        self.takeovers = gauge("takeovers", text)
+        text = "Sessions that the broker had and has no more: its queue is lost with them"
+        self.lost_sessions = gauge("lost_sessions", text)
+        text = "Rights that the broker refused: subscriptions, confirmations"
+        self.rights_refused = gauge("rights_refused", text)
         for kind in ("write", "seal", "statement"):
             self.errors.labels(kind)
         self._total = self._commits = 0

@@ -21,9 +21,10 @@ import time
 import paho.mqtt.client as mqtt
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.mqtt_connection import Client, Connection, Limits
+from outpost_tools.common.mqtt_connection import Connection, Limits
 
 ANSWER_S = 10.0
+ENOUGH_CONNECTIONS = 2
 _LIMITS = Limits(messages=1, seconds=1.0, bytes=1)
 
 
@@ -39,6 +40,7 @@ class Question(Connection[None]):
     """Asks the broker once. Our own marker, sent to the same topic, comes back after the retained
     number: no need to wait for what may not be there."""
 
+    keeps_session = False  # nothing may stay of a question
     answer_s = ANSWER_S
     suffix = "place"
     place = _PLACE
@@ -66,7 +68,9 @@ class Question(Connection[None]):
         """The number, None when the broker has none. Tries until it is connected, or `stopping`."""
         while not stopping.is_set() and not self._is_answered:
             self.take(0.2)
-            if self.connected and time.monotonic() - self._asked_at > self.answer_s:
+            is_late = self.connected and time.monotonic() - self._asked_at > self.answer_s
+            # a broker that ends the connection on a topic that is denied (AWS) gives no answer
+            if is_late or self._connection > ENOUGH_CONNECTIONS:
                 self._complain()
                 break
         self.close()
@@ -75,16 +79,12 @@ class Question(Connection[None]):
     def _complain(self) -> None:
         self._say(f"no answer on {self.topic}: may this user read and write it? going on without")
 
-    def _make_client(self, client_id: str) -> Client:
-        client = super()._make_client(client_id)
-        client._clean_session = True  # nothing may stay of a question; paho is pinned
-        return client
-
     def _on_connect(self, client: mqtt.Client, userdata, flags, reason, properties) -> None:
         if reason.is_failure:
             super()._on_connect(client, userdata, flags, reason, properties)
             return
         self.connected, self._asked_at = True, time.monotonic()
+        self._connection += 1
         self._subscribe(client)
 
     def _subscribe(self, client: mqtt.Client) -> None:

@@ -5,33 +5,35 @@ from __future__ import annotations
 import argparse
 import signal
 
+from outpost_tools.collect import access
+from outpost_tools.collect.access import Access
 from outpost_tools.collect.exchange import Exchange
 from outpost_tools.collect.link import Link
 from outpost_tools.collect.log import Log, LogBusyError
 from outpost_tools.collect.loop import Collector
 from outpost_tools.collect.metrics import Metrics
 from outpost_tools.collect.place import Question
+from outpost_tools.collect.rights import RightsQuestion
 from outpost_tools.collect.shares import ShareQuestion
-from outpost_tools.common.command_line import first_line
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.mqtt_connection import tls_context
 
 
 def collector(args: argparse.Namespace) -> Collector:
     """Its log is locked, SIGTERM and SIGINT stop it. Raises ToolError."""
-    link, questions = _connections(args)
-    log = _log(args)
-    metrics = Metrics(args.id)
+    found = access.of(args)
+    log = _log(args, found)
+    link, questions = _connections(args, found, log)
+    metrics = Metrics(found.collector)
     if args.metrics_port is not None:
         metrics.serve(args.metrics_port)
     made = Collector(
         log,
         link,
         metrics,
-        exchange=_exchange(args, log, link),
+        exchange=_exchange(found, log, link),
         is_queued=args.confirmation == "queued",
         **questions,
-        prefix=args.prefix,
+        prefix=found.prefix,
         segment_seconds=args.segment_seconds,
         confirm_seconds=args.confirm_seconds,
         quiet=args.quiet,
@@ -41,44 +43,41 @@ def collector(args: argparse.Namespace) -> Collector:
     return made
 
 
-def _connections(args: argparse.Namespace) -> tuple[Link, dict[str, Question | None]]:
-    """The connection, and those that first ask the broker how far our log went, and whether it has
-    shared subscriptions."""
-    is_secure = args.tls or args.ca_file
-    tls = tls_context(args.ca_file, args.cert, args.key) if is_secure else None
-    if tls is not None and args.alpn:
-        tls.set_alpn_protocols([args.alpn])
-    security = {"credentials": _credentials(args), "tls": tls}
+def _connections(
+    args: argparse.Namespace, found: Access, log: Log
+) -> tuple[Link, dict[str, Question | None]]:
+    """The connection, and those that first ask the broker how far our log went, whether it has
+    shared subscriptions, and whether we may write confirmations."""
+    security = {"credentials": found.login, "tls": found.tls}
     is_queued = args.confirmation == "queued"
-    how = {"share": args.share, "retiring": args.retire, "is_queued": is_queued}
-    link = Link(*args.broker, args.id, args.prefix, **security, **how)
+    how = {"share": found.share, "retiring": args.retire, "is_queued": is_queued}
+    link = Link(
+        *found.address, found.collector, found.prefix, **security, **how,
+        had_session=log.stored_through >= 0,
+    )  # fmt: skip
     # the broker remembers by a retained message
     is_asked = not args.new_log and not is_queued
-    where = (args.broker, args.id, args.prefix)
+    where = (found.address, found.collector, found.prefix)
     return link, {
         "question": Question(*where, **security) if is_asked else None,
-        "share_question": ShareQuestion(*where, **security) if args.share else None,
+        "share_question": ShareQuestion(*where, **security) if found.share else None,
+        "rights_question": RightsQuestion(*where, **security),
     }
 
 
-def _credentials(args: argparse.Namespace) -> tuple[str, str | None] | None:
-    if args.user is None:
-        return None
-    file = args.password_file
-    return args.user, None if file is None else first_line(file, "--password-file")
-
-
-def _log(args: argparse.Namespace) -> Log:
-    keeps_news = args.share is not None
+def _log(args: argparse.Namespace, found: Access) -> Log:
+    keeps_news = found.share is not None
     try:
-        return Log(args.log, args.id, segment_bytes=args.segment_bytes, keep_news=keeps_news)
+        return Log(
+            args.log, found.collector, segment_bytes=args.segment_bytes, keep_news=keeps_news
+        )
     except (LogBusyError, OSError, ValueError) as error:
         raise ToolError(str(error)) from None
 
 
-def _exchange(args: argparse.Namespace, log: Log, link: Link) -> Exchange | None:
-    if args.share is None:
+def _exchange(found: Access, log: Log, link: Link) -> Exchange | None:
+    if found.share is None:
         return None
-    exchange = Exchange(args.id, log.durable)
+    exchange = Exchange(found.collector, log.durable)
     link.set_farewell(exchange.farewell)
     return exchange

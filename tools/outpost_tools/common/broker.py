@@ -148,14 +148,17 @@ class Broker:
         return [*(self._executable or _find_mosquitto()), "-c", str(config)]
 
 
-def configuration(listeners: str, directory: Path) -> str:
-    """The recommended configuration, with other listeners, our own user, and `directory` for what
-    mosquitto saves."""
+def configuration(listeners: str, directory: Path, user: str | None = None) -> str:
+    """The recommended configuration, with other listeners, another user (default: our own), and
+    `directory` for what mosquitto saves."""
     text = RECOMMENDED.read_text(encoding="utf-8")
     before, rest = text.split("# --- listeners\n", 1)
     limits = rest[rest.index("# --- limits\n") :]
     text = f"{before}{listeners}{limits}"
-    for key, value in (("persistence_location", f"{directory}/"), ("user", getpass.getuser())):
+    for key, value in (
+        ("persistence_location", f"{directory}/"),
+        ("user", user or getpass.getuser()),
+    ):
         text = re.sub(
             rf"^{key} .*$", lambda _, line=f"{key} {value}": line, text, flags=re.MULTILINE
         )

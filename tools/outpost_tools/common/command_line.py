@@ -1,4 +1,4 @@
-"""The parser of a subcommand, and the types of its arguments. Knows argparse only.
+"""The parser of a subcommand, and the types of its arguments. Knows no subcommand.
 
 A subcommand is one module, `JOB/arguments.py` (or `JOB/arguments/SUBCOMMAND.py` when the job has
 several):
@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from outpost_tools.common import exposure
 from outpost_tools.common.errors import ToolError
 
 Run = Callable[[argparse.Namespace], int]
@@ -134,4 +135,5 @@ def first_line(path: Path, option: str) -> str:
         raise ToolError(f"{option} {path}: {error}") from None
     if not lines:
         raise ToolError(f"{option} {path} is empty; its first line is the password")
+    exposure.tell(exposure.to_readers(path, option))
     return lines[0]

@@ -28,11 +28,17 @@ import paho.mqtt.client as mqtt
 
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.notices import Folded, why_no_connection
+from outpost_tools.common.takeover import ADVICE, Takeovers
 
 KEEP_ALIVE_S = 30
 CONNACK_TIMEOUT_S = 10.0
 BACKOFF_FIRST_S = 0.1
 BACKOFF_LAST_S = 5.0
+_NO_SESSION = (
+    "the broker no longer has the session of {id!r}, which it had: it lost its state, the session "
+    "expired, or another client with this id ended it. What it had queued is gone: boards in "
+    "collector mode send it again, of boards in broker mode messages may be lost"
+)
 # At the end: how long DISCONNECT may wait for a broker that does not read.
 CLOSE_S = 1.0
 _READ_AHEAD_BYTES = 64 * 1024
@@ -151,7 +157,11 @@ def tls_context(
 class Connection(Generic[T]):
     """Connects by itself, with backoff, whenever take() finds no connection."""
 
-    refused_hint = "check --user and --password-file"
+    keeps_session = True  # at the broker, while we are away
+    refused_hint = (
+        "check --user and --password-file, or --credentials; has this user been revoked, or may it "
+        "not use this --id?"
+    )
 
     def __init__(
         self,
@@ -162,8 +172,16 @@ class Connection(Generic[T]):
         version: int = mqtt.MQTTv311,
         credentials: tuple[str, str | None] | None = None,
         tls: ssl.SSLContext | None = None,
+        had_session: bool = False,
     ) -> None:
+        """had_session: the broker should have one of an earlier run."""
         self.connected = False
+        self.takeovers = Takeovers()
+        self.lost_sessions = 0
+        self._had_session = had_session
+        self._connected_at = 0.0
+        self._taken_over = Folded(self._say)
+        self._client_id = client_id
         self._address = address
         self._limits = limits
         self._version = version
@@ -181,7 +199,8 @@ class Connection(Generic[T]):
 
     def _make_client(self, client_id: str) -> Client:
         # version 5 says it in connect()
-        session = {} if self._version == mqtt.MQTTv5 else {"clean_session": False}
+        clean = {"clean_session": not self.keeps_session}
+        session = {} if self._version == mqtt.MQTTv5 else clean
         client = Client(
             mqtt.CallbackAPIVersion.VERSION2,
             client_id=client_id,
@@ -275,8 +294,8 @@ class Connection(Generic[T]):
         except (
             OSError
         ) as error:  # ssl.SSLError too: a certificate that does not verify is no connection
-            reason = why_no_connection(error, self._address[1])
-            self._waiting.tell(f"{reason}; trying again until it is there, Ctrl-C ends")
+            self.takeovers.failed()
+            self._on_no_connection(why_no_connection(error, self._address[1]))
 
     def _session(self) -> dict[str, Any]:
         """More of CONNECT: what version 3.1.1 says by clean_session, version 5 says here."""
@@ -290,21 +309,41 @@ class Connection(Generic[T]):
 
     def _on_connect(self, client: mqtt.Client, _userdata, flags, reason, _properties) -> None:
         if reason.is_failure:
-            self._waiting.tell(f"refused: {reason}; {self.refused_hint}; trying again")
+            self.takeovers.failed()
+            self._on_refused(str(reason))
             return
         self.connected = True
+        self._connected_at = time.monotonic()
         self._connection += 1
-        self._backoff_s = BACKOFF_FIRST_S
+        if not self.takeovers.is_likely:  # else two clients would throw each other off for ever
+            self._backoff_s = BACKOFF_FIRST_S
         # Also into a session that is there: it may have been made by a process that died before it
         # subscribed.
         self._subscribe(client)
         session = "session resumed" if flags.session_present else "new session"
         self._say(f"connected{self._waiting.over()}, {session}")
+        if self.keeps_session and self._had_session and not flags.session_present:
+            self.lost_sessions += 1
+            self._say(_NO_SESSION.format(id=self._client_id))
+        self._had_session = True
+
+    def _on_no_connection(self, reason: str) -> None:
+        self._waiting.tell(f"{reason}; trying again until it is there, Ctrl-C ends")
+
+    def _on_refused(self, reason: str) -> None:
+        self._waiting.tell(f"refused: {reason}; {self.refused_hint}; trying again")
 
     def _on_disconnect(self, _client, _userdata, _flags, reason, _properties) -> None:
         if self.connected:
             self._say(f"connection lost: {reason}")
+            self._look_for_takeover(reason)
         self.connected = False
+
+    def _look_for_takeover(self, reason) -> None:
+        if reason == "Keep alive timeout":
+            self.takeovers.failed()
+        elif self.takeovers.ended(time.monotonic() - self._connected_at):
+            self._taken_over.tell(ADVICE.format(id=self._client_id))
 
     def _say(self, text: str) -> None:
         print(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.device import settings_file
+from outpost_tools.device import broker_part, settings_file
 from outpost_tools.device.drafts import Draft
 from outpost_tools.device.kinds import Kind
 
@@ -56,8 +56,9 @@ _NUMBERS = ("broker_port", "interval_ms", "connect_every")
 _BACK, _NONE = "<", "-"
 
 
-def ask(kind: Kind, draft: Draft) -> settings_file.Settings:
-    """Raises ToolError; the answers so far are in the draft then."""
+def ask(kind: Kind, draft: Draft, broker: Path | None = None) -> settings_file.Settings:
+    """broker: credentials, whose part is not asked for. Raises ToolError; the answers so far are in
+    the draft then."""
     if not sys.stdin.isatty():
         raise ToolError(
             "no settings file given, and nobody to ask; `outpost provision --example` prints one "
@@ -66,19 +67,24 @@ def ask(kind: Kind, draft: Draft) -> settings_file.Settings:
     _say(f"{kind.description}. {_BACK} goes back one question, Ctrl-C ends.")
     if draft.answers:
         _say(f"In brackets: the last answers. Enter takes them, {_NONE} is for none.")
-    return settings_file.check(
-        settings_file.completed(_Interview(kind, draft).run()), "answers", Path(), kind
-    )
+    known = broker_part.KEYS if broker else ()
+    answers = settings_file.completed(_Interview(kind, draft, known).run())
+    given, ca = broker_part.merged(answers, broker, "answers")
+    settings = settings_file.check(given, "answers", Path(), kind, ca)
+    settings_file.warn(settings)
+    return settings
 
 
 class _Interview:
     """offered: the answers of last time; answers: those of this one."""
 
-    def __init__(self, kind: Kind, draft: Draft) -> None:
+    def __init__(self, kind: Kind, draft: Draft, known: tuple[str, ...] = ()) -> None:
         self._kind, self._draft = kind, draft
         self._offered = dict(draft.answers)
         self._answers: dict[str, Any] = {}
-        self._questions = [one for one in _QUESTIONS if kind.has_wifi or not one.is_wifi]
+        self._questions = [
+            one for one in _QUESTIONS if (kind.has_wifi or not one.is_wifi) and one.key not in known
+        ]
 
     def run(self) -> dict[str, Any]:
         """Every answer by its key. Raises ToolError when there are no more."""
@@ -155,13 +161,15 @@ def check_new(path: Path) -> None:
         raise ToolError(f"--save {path}: {reason}; name a file that is not there yet")
 
 
-def save(path: Path, settings: settings_file.Settings) -> None:
-    """As a settings file that only its owner may read.
+def save(path: Path, settings: settings_file.Settings, left_out: tuple[str, ...] = ()) -> None:
+    """As a settings file that only its owner may read. left_out: keys that credentials have.
 
     Raises ToolError when there is one already.
     """
     lines = [
-        f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in settings.given.items()
+        f"{key} = {json.dumps(value, ensure_ascii=False)}"
+        for key, value in settings.given.items()
+        if key not in left_out
     ]
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

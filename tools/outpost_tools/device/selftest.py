@@ -26,6 +26,8 @@ _ERROR = re.compile(r"E (-?\d+)")
 ShowSteps = Callable[[int, int], None]
 _HINTS = {
     "REFUSED": ": the broker does not take 'user' and 'password', or not this 'device_id'",
+    "TAKEN_OVER": ": another client uses this 'device_id', and the broker gives it to whoever came "
+    "last: give each board its own",
     "TLS_UNTRUSTED": ": 'ca_file' did not sign the broker's certificate, "
     "or 'server_name' is not in it",
     "TLS_REFUSED": ": the broker may want 'client_cert_file', or another one",

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from outpost_tools.common import exposure
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import settings_module
-from outpost_tools.device import certificates
+from outpost_tools.device import broker_part, certificates
 from outpost_tools.device.inventory import SECRETS
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.plan import SETTINGS
@@ -87,10 +88,32 @@ class Settings:
         ]
 
 
-def load(path: Path, kind: Kind | None = None) -> Settings:
-    """kind: None where it does not matter. Raises ToolError: one line with file, key and remedy."""
+def load(path: Path, kind: Kind | None = None, broker: Path | None = None) -> Settings:
+    """kind: None where it does not matter. broker: credentials for what the file leaves out, see
+    broker_part.py. Raises ToolError: one line with file, key and remedy."""
+    given = _parsed(path)
+    is_secret = any(given.get(key) for key in SECRET_KEYS)
+    given, ca = broker_part.merged(given, broker, path.name)
+    settings = check(given, path.name, path.parent, kind, ca)
+    if is_secret:
+        exposure.tell(exposure.to_readers(path, "settings"))
+    warn(settings)
+    return settings
+
+
+def warn(settings: Settings) -> None:
+    """On stderr: of a password that others could read on the way."""
+    full = settings.full
+    if full["password"] and not full["tls"]:
+        address = full["broker_host"], full["broker_port"]
+        exposure.tell(
+            exposure.on_the_way(address, "use the keys tls and ca_file, or --credentials")
+        )
+
+
+def _parsed(path: Path) -> dict[str, Any]:
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ToolError(
             f"{path}: cannot be read: {error.strerror}; `outpost provision --example` prints one "
@@ -102,11 +125,13 @@ def load(path: Path, kind: Kind | None = None) -> Settings:
             f'{path}: no TOML {place[1] if place else ""}; text stands in "quotes", a key stands '
             "once"
         ) from None
-    return check(given, path.name, path.parent, kind)
 
 
-def check(given: dict[str, Any], name: str, folder: Path, kind: Kind | None) -> Settings:
-    """name: of the file, for messages. folder: where file names begin. Raises ToolError."""
+def check(
+    given: dict[str, Any], name: str, folder: Path, kind: Kind | None, ca: bytes | None = None
+) -> Settings:
+    """name: of the file, for messages. folder: where file names begin. ca: the authority's
+    certificate where no file has it. Raises ToolError."""
     try:
         full = settings_module().check(given, name)
     except settings_module().SettingsError as error:
@@ -114,7 +139,7 @@ def check(given: dict[str, Any], name: str, folder: Path, kind: Kind | None) -> 
     for key, fault in _faults(full, kind):
         if fault:
             raise ToolError(f"{name}: key '{key}' {fault}")
-    files = _files(given, name, folder)
+    files = _files(given, name, folder, ca)
     on_board = given | {key: path for key, (path, _) in files.items()}
     text = json.dumps(on_board, sort_keys=True, indent=1).encode()
     contents = {path: data for path, data in files.values()} | {SETTINGS: text}
@@ -262,7 +287,9 @@ def _sensor_fault(sensor: Any, kind: Kind) -> str:
 # --- Files ---
 
 
-def _files(given: dict[str, Any], name: str, folder: Path) -> dict[str, tuple[str, bytes]]:
+def _files(
+    given: dict[str, Any], name: str, folder: Path, authority: bytes | None
+) -> dict[str, tuple[str, bytes]]:
     """{key: (path on the board, DER)}.
 
     A name identifies the content: old settings keep the old file while they are in use.
@@ -270,7 +297,11 @@ def _files(given: dict[str, Any], name: str, folder: Path) -> dict[str, tuple[st
     found: dict[str, tuple[str, bytes]] = {}
     certificate = key = None
     if given.get("ca_file"):
-        ca = _read("ca_file", given, name, folder, certificates.certificate)
+        ca = (
+            certificates.certificate(authority)
+            if authority
+            else _read("ca_file", given, name, folder, certificates.certificate)
+        )
         found["ca_file"] = _named("ca", certificates.der_of_certificate(ca))
     if given.get("client_cert_file"):
         certificate = _read("client_cert_file", given, name, folder, certificates.certificate)

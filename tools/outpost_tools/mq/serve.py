@@ -6,6 +6,7 @@ import argparse
 import signal
 from pathlib import Path
 
+from outpost_tools.common import exposure
 from outpost_tools.common.command_line import first_line
 from outpost_tools.mq import live, sources
 from outpost_tools.mq.bridge import Bridge, Source
@@ -63,6 +64,8 @@ def _source(args: argparse.Namespace) -> Source:
         position = args.position or _folder(args) / "position.json"
         return sources.Segments(args.segments, position, follow=args.follow)
     password = _password(args.password_file, "--password-file")
+    if password is not None:
+        exposure.tell(exposure.on_the_way(args.broker, "read a collector's --segments instead"))
     return sources.Subscription(
         args.broker,
         args.id,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.device import watching
+from outpost_tools.device import following
 from outpost_tools.outbox.shelf import Aside
 
 _ANSWER_S = 15.0
@@ -26,6 +26,9 @@ class Broker:
 
     def _lost(self, *_: Any) -> None:
         self._is_lost = True
+
+    def close(self) -> None:
+        self._client.disconnect()
 
     def wait(self, is_done: Any, what: str) -> None:
         """Raises ToolError."""
@@ -55,16 +58,33 @@ class Broker:
 
 @contextlib.contextmanager
 def connected(settings: dict[str, Any], folder: Path) -> Iterator[Broker]:
-    """settings: the board's; folder: of its certificates. Not under the board's own client
-    identifier, which would throw the board off. Raises ToolError."""
+    """settings: the board's; folder: of its certificates. Raises ToolError.
+
+    Not under the board's own client identifier, which would throw the board off, unless the broker
+    binds its user to it (`outpost broker`): the board comes back by itself, and nothing is lost."""
+    own = settings["device_id"]
+    broker = _open(settings, folder, f"{own}-aside-{os.getpid()}") or _open(settings, folder, own)
+    if broker is None:
+        where = f"{settings['broker_host']}:{settings['broker_port']}"
+        raise ToolError(
+            f"{where}: the broker does not let us in: Not authorized; has the board's user been "
+            "revoked, or its password changed?"
+        )
+    try:
+        yield broker
+    finally:
+        broker.close()
+
+
+def _open(settings: dict[str, Any], folder: Path, name: str) -> Broker | None:
+    """None: this user may not come in under this name, or not at all. Raises ToolError."""
     import paho.mqtt.client as mqtt
 
-    name = f"{settings['device_id']}-aside-{os.getpid()}"
     client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, name, protocol=mqtt.MQTTv311)
     if settings["user"]:
         client.username_pw_set(settings["user"], settings["password"] or None)
     if settings["tls"]:
-        client.tls_set_context(watching.tls_context(settings, folder))
+        client.tls_set_context(following.tls_context(settings, folder))
     where = f"{settings['broker_host']}:{settings['broker_port']}"
     refusals: list[Any] = []
     client.on_connect = lambda _c, _u, _f, reason, _p: refusals.append(reason)
@@ -73,10 +93,9 @@ def connected(settings: dict[str, Any], folder: Path) -> Iterator[Broker]:
     except (OSError, ValueError) as error:
         raise ToolError(f"{where}: the broker does not answer: {error}") from None
     broker = Broker(client, where)
-    try:
-        broker.wait(lambda: bool(refusals), "the connection")
-        if refusals[0].is_failure:
-            raise ToolError(f"{where}: the broker does not let us in: {refusals[0]}")
-        yield broker
-    finally:
-        client.disconnect()
+    broker.wait(lambda: bool(refusals), "the connection")
+    if not refusals[0].is_failure:
+        return broker
+    if refusals[0] == "Not authorized":
+        return None
+    raise ToolError(f"{where}: the broker does not let us in: {refusals[0]}")

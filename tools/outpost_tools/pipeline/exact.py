@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from outpost_tools.common import labels, message, segments
+from outpost_tools.common import collector_notes, labels, message, segments
 from outpost_tools.pipeline import schemas
 
 _ROWS_PER_BATCH = 10_000
@@ -44,6 +44,8 @@ def frame_rows(
     topic = frame.topic.decode("utf-8", "replace")
     origin = (frame.received_ms * 1000, collector, number, frame.offset)
     refused = (topic, frame.payload, frame.retained, frame.original_length)
+    if note := collector_notes.reason_of(topic, frame.payload):
+        return [(*_NO_MESSAGE, *origin, note, *refused)]
     try:
         pack = message.decode(
             topic,

@@ -52,6 +52,15 @@ KINDS = {
             "then make a new outbox (<code>outpost outbox new --live PORT</code>).",
         ),
         Kind(
+            "takeover",
+            "⇄",
+            "thrown off by another client with their name",
+            "The broker gives a name to whoever connected last: two boards with one "
+            "<code>device_id</code>, or another program with it. Give each board its own "
+            "(<code>outpost provision</code>). A broker of <code>outpost broker init</code> lets "
+            "no user take another's name.",
+        ),
+        Kind(
             "refused",
             "⊘",
             "measurements not stored",
@@ -117,6 +126,16 @@ DAMAGED = Kind(
     "bytes with their segment and offset. Check the disk. A board sends again only what was not "
     "confirmed to it.",
 )
+# Of the collectors themselves.
+TAKEN_OVER = Kind(
+    "taken-over",
+    "⇆",
+    "times the collector met another client with its id",
+    "The broker gives the id to whoever connected last, and with it the messages that wait: in "
+    "collector mode boards send them again, in broker mode they may be lost. Look for a second "
+    "<code>outpost collect</code> with the same <code>--id</code>; with the users of <code>outpost "
+    "broker init</code> no board can do this.",
+)
 _WEIGHT = {key: weight for weight, key in enumerate(KINDS)}
 
 
@@ -144,6 +163,7 @@ def _of_device(row: dict, report: Report, newest: pd.Timestamp) -> list[Finding]
     found = [
         _finding("lost", row["missing_closed"], "{:,} lost"),
         _finding("pins", row["pins_lost"], "{:,} outbox files gone"),
+        _finding("takeover", row["takeovers"], "thrown off {:,} times"),
         _finding("refused", row["not_published"], "{:,} not stored"),
         _finding("aside", row["aside"], "{:,} set aside"),
         # a block whose file is gone is left out as well, and not for wear
@@ -174,15 +194,19 @@ def _restarts_often(row: dict) -> bool:
     return row["boots"] >= BOOTS and row["boots"] / days > BOOTS_A_DAY
 
 
-def verdict(found: list[tuple[dict, list[Finding]]], damaged: int = 0) -> list[str]:
+def verdict(
+    found: list[tuple[dict, list[Finding]]], damaged: int = 0, taken_over: int = 0
+) -> list[str]:
     """The first sentence of the page, and a few words for each kind of trouble.
 
-    damaged: pieces of the collectors' logs.
+    damaged: pieces of the collectors' logs. taken_over: notes of collectors.
     """
-    log = [f"{DAMAGED.sign} {DAMAGED.many}: {damaged:,}"] if damaged else []
+    of_collectors = _of_collectors(damaged, taken_over)
+    own = [f"{kind.sign} {kind.many}: {count:,}" for kind, count in of_collectors]
+    subject = "collector's log" if damaged else "collector"
     troubled = [one for _, one in found if one[0].kind.needs_attention]
-    if damaged and not troubled:
-        return ["The collector's log needs attention:", *log]
+    if own and not troubled:
+        return [f"The {subject} needs attention:", *own]
     if not found:
         return ["No device has sent anything yet."]
     if not troubled:
@@ -194,20 +218,25 @@ def verdict(found: list[tuple[dict, list[Finding]]], damaged: int = 0) -> list[s
         count = sum(any(f.key == kind.key for f in one) for one in troubled)
         if count and kind.needs_attention:
             parts.append(f"{kind.sign} {kind.many}: {count:,}")
-    what = " and the collector's log" if damaged else ""
-    need = "needs" if len(troubled) == 1 and not damaged else "need"
-    return [f"{len(troubled):,} of {len(found):,} devices{what} {need} attention:", *parts, *log]
+    what = f" and the {subject}" if own else ""
+    need = "needs" if len(troubled) == 1 and not own else "need"
+    return [f"{len(troubled):,} of {len(found):,} devices{what} {need} attention:", *parts, *own]
 
 
 def advice(
-    found: list[tuple[dict, list[Finding]]], damaged: int = 0
+    found: list[tuple[dict, list[Finding]]], damaged: int = 0, taken_over: int = 0
 ) -> list[tuple[Kind, list[str]]]:
     """What there is to do, by kind of trouble, with the names of the devices."""
     by_kind = {
         kind: [row["device"] for row, one in found if any(f.key == kind.key for f in one)]
         for kind in KINDS.values()
     }
-    of_log = [(DAMAGED, [])] if damaged else []
-    return of_log + [
+    of_collectors = [(kind, []) for kind, _ in _of_collectors(damaged, taken_over)]
+    return of_collectors + [
         (kind, names) for kind, names in by_kind.items() if names and kind.needs_attention
     ]
+
+
+def _of_collectors(damaged: int, taken_over: int) -> list[tuple[Kind, int]]:
+    counts = ((DAMAGED, damaged), (TAKEN_OVER, taken_over))
+    return [(kind, count) for kind, count in counts if count]

@@ -16,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from outpost_tools.common.collector_notes import REASONS, TAKEN_OVER
 from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline import health
 from outpost_tools.pipeline.quarantine import DAMAGE
@@ -100,6 +101,7 @@ class Report:
     outages: list[Outage]
     wear: pd.DataFrame
     damaged: int = 0  # pieces of the collectors' segments that could not be read
+    taken_over: int = 0  # notes of collectors that another client uses their id
     begin: pd.Timestamp | None = None
     end: pd.Timestamp | None = None
     # from one message to the next, per device
@@ -128,6 +130,7 @@ def load(tables: Path, events: Path | None) -> Report:
         quarantine=by_reason(frames["quarantine"]),
         outages=outages,
         wear=wear(timed),
+        taken_over=int((frames["quarantine"]["reason"] == REASONS[TAKEN_OVER]).sum()),
         damaged=int(frames["quarantine"]["reason"].str.startswith(DAMAGE).sum()),
         intervals_s=intervals,
     )

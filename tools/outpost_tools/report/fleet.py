@@ -38,6 +38,7 @@ _HEALTH = (
     ("unreadable", "{:,} messages that the flash lost"),
     ("mended", "{:,} flipped bits mended"),
     ("torn", "{:,} boots found a record torn by a power cut"),
+    ("takeovers", "thrown off {:,} times by another client with its name"),
 )
 _HEADS = (
     ("name", "name", "device"),

@@ -85,8 +85,14 @@ def _scripts(report: Report, found: list) -> str:
 
 
 def _verdict(found: list, report: Report) -> str:
-    parts = " ".join(f"<span>{part}</span>" for part in attention.verdict(found, report.damaged))
+    parts = " ".join(
+        f"<span>{part}</span>" for part in attention.verdict(found, *_collectors(report))
+    )
     return f'<p class="verdict">{parts}</p>'
+
+
+def _collectors(report: Report) -> tuple[int, int]:
+    return report.damaged, report.taken_over
 
 
 def _advice(found: list, report: Report) -> str:
@@ -97,7 +103,7 @@ def _advice(found: list, report: Report) -> str:
             ("wide text", "", _names(names)),
             ("wide text", "", kind.todo),
         ]
-        for kind, names in attention.advice(found, report.damaged)
+        for kind, names in attention.advice(found, *_collectors(report))
     ]
     if not rows:
         return ""

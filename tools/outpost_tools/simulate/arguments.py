@@ -6,13 +6,14 @@ import argparse
 from pathlib import Path
 
 from outpost_tools.common.command_line import add_command, address, at_least
+from outpost_tools.common.errors import ToolError
 
 SUMMARY = "run N simulated boards: real MicroPython, flash in a file, power cuts by seed"
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = add_command(subparsers, "simulate", SUMMARY, run)
-    parser.add_argument("--broker", required=True, metavar="HOST:PORT", type=address)
+    _add_broker(parser.add_mutually_exclusive_group(required=True))
     parser.add_argument(
         "--out", required=True, metavar="DIR", type=Path, help="a folder per board, events.json"
     )
@@ -48,12 +49,24 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument("--user", default="")
 
 
+def _add_broker(group: argparse._MutuallyExclusiveGroup) -> None:
+    group.add_argument("--broker", metavar="HOST:PORT", type=address)
+    group.add_argument(
+        "--credentials",
+        metavar="DIR",
+        type=Path,
+        help="the folder of `outpost broker init`: boards board-1 to board-N as its users, by TLS",
+    )
+
+
 def run(args: argparse.Namespace) -> int:
     """0 when every board drained, 1 when one did not; 130 when interrupted. Raises ToolError."""
     import asyncio
 
     from outpost_tools.simulate import run as simulation
 
+    if args.credentials and args.user:
+        raise ToolError("--user: the users are in --credentials; leave one of them out")
     try:
         return asyncio.run(simulation.run(args))
     except (KeyboardInterrupt, asyncio.CancelledError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from outpost_tools.simulate.proxy import Proxy
 
 POWER_CUT_STATUS = 137
 ASLEEP_STATUS = 75  # boards/UNIX/board.py: the board sleeps, and wakes as from a reset
+CA_FILE = "ca.der"
 _LOG = "board.log"
 _LEFTOVERS = ("flash.img", "journal.txt", "counters.json", "counters.new", _LOG)
 
@@ -34,7 +36,9 @@ class Board:
         orders: Orders,
         stop_file: Path,
         report: Callable[[str, str], None],
+        ca: str = "",
     ) -> None:
+        """ca: the broker's authority (PEM), for the settings' `ca_file`."""
         self.device = settings["device_id"]
         self.directory = directory
         self.proxy = proxy
@@ -43,6 +47,7 @@ class Board:
         self.drained = False
         self.failure = ""
         self._settings = settings
+        self._ca = ca
         self._command = command
         self._env = env
         self._stop_file = stop_file
@@ -60,6 +65,8 @@ class Board:
         self.directory.mkdir(parents=True, exist_ok=True)
         for name in _LEFTOVERS:
             (self.directory / name).unlink(missing_ok=True)
+        if self._ca:
+            (self.directory / CA_FILE).write_bytes(ssl.PEM_cert_to_DER_cert(self._ca))
 
     async def run(self) -> None:
         """Boot, and boot again after each power cut. Cancel it to end the board at once."""
@@ -108,4 +115,6 @@ class Board:
             self._process.kill()
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
-        (self.directory / name).write_text(json.dumps(content, indent=1), encoding="utf-8")
+        path = self.directory / name
+        path.touch(mode=0o600)  # it may hold a password
+        path.write_text(json.dumps(content, indent=1), encoding="utf-8")

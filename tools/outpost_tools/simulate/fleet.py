@@ -14,13 +14,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from outpost_tools.common import source_tree
+from outpost_tools.common.credentials import Credentials
 from outpost_tools.simulate import interpreter
-from outpost_tools.simulate.board import Board
+from outpost_tools.simulate.board import CA_FILE, Board
 from outpost_tools.simulate.orders import Orders
 from outpost_tools.simulate.proxy import Proxy
 
@@ -62,8 +64,10 @@ class Fleet:
         seed: int = 1,
         settings: dict[str, Any] | None = None,
         events: Events | None = None,
+        credentials: Mapping[str, Credentials] | None = None,
     ) -> None:
-        """`cuts` power cuts of each board, spread over `seconds`; `settings` for settings.json.
+        """`cuts` power cuts of each board, spread over `seconds`; `settings` for settings.json;
+        `credentials` by the board's name.
 
         Raises ToolError.
         """
@@ -73,6 +77,7 @@ class Fleet:
         self.events = events or Events()
         self._stop_file = self.directory / "stop"
         self._tasks: list[asyncio.Task] = []
+        self._credentials = credentials or {}
         self._settings = {**_FAST, "interval_ms": interval_ms, **(settings or {})}
         plan = {"cuts": cuts, "seconds": seconds, "interval_ms": interval_ms}
         self.boards = [
@@ -81,9 +86,11 @@ class Fleet:
         ]
 
     def _board(self, device: str, proxy: Proxy, orders: Orders) -> Board:
+        found = self._credentials.get(device)
         return Board(
             self.directory / device,
-            {"device_id": device, "broker_host": "127.0.0.1", **self._settings},
+            {"device_id": device, "broker_host": "127.0.0.1", **self._settings, **_login(found)},
+            ca=found.ca if found else "",
             command=[*self.command, str(self.root / "firmware" / "main.py")],
             env=source_tree.firmware_environment(self.root),
             proxy=proxy,
@@ -156,6 +163,20 @@ class Fleet:
     def longest_offline_s(self) -> dict[str, float]:
         now = time.monotonic()
         return {board.device: board.proxy.meter.longest_s(now) for board in self.boards}
+
+
+def _login(found: Credentials | None) -> dict[str, Any]:
+    """The board connects to its relay on loopback, and the broker proves its own name."""
+    if found is None:
+        return {}
+    return {
+        "user": found.user,
+        "password": found.password,
+        "topic_prefix": found.topic_prefix,
+        "tls": True,
+        "server_name": found.host,
+        "ca_file": CA_FILE,
+    }
 
 
 def _crashed(task: asyncio.Task) -> bool:

@@ -9,7 +9,8 @@ import json
 import sys
 import time
 
-from outpost_tools.common import children
+from outpost_tools.common import children, credentials
+from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.notices import Folded
 from outpost_tools.simulate.fleet import Fleet
 
@@ -20,10 +21,13 @@ DRAIN_SAY_S = 5.0
 async def run(args: argparse.Namespace) -> int:
     """0 when every board drained, 1 when one did not. Raises ToolError."""
     children.end_on_signals()
+    found = _credentials(args)
+    broker = next(iter(found.values())).address if found else args.broker
     fleet = Fleet(
         args.out,
         count=args.boards,
-        broker=args.broker,
+        broker=broker,
+        credentials=found,
         seconds=args.seconds,
         interval_ms=args.interval_ms,
         cuts=args.cuts,
@@ -32,7 +36,7 @@ async def run(args: argparse.Namespace) -> int:
     )
     _say(f"{args.boards} boards on {fleet.interpreter}, seed {args.seed}")
     async with fleet:
-        late = await _run_and_drain(fleet, args.seconds, "{}:{}".format(*args.broker))
+        late = await _run_and_drain(fleet, args.seconds, "{}:{}".format(*broker))
         offline = fleet.longest_offline_s()
     (args.out / "events.json").write_text(
         json.dumps(fleet.events.items, indent=1), encoding="utf-8"
@@ -41,9 +45,17 @@ async def run(args: argparse.Namespace) -> int:
     for text in fleet.failures:
         _say(text)
     if late:
-        why = f"; broker {'{}:{}'.format(*args.broker)}: {fleet.fault}" if fleet.fault else ""
+        why = f"; broker {'{}:{}'.format(*broker)}: {fleet.fault}" if fleet.fault else ""
         _say(f"not drained within {DRAIN_S:.0f} s: {', '.join(late)}{why}")
     return 1 if late or fleet.failures else 0
+
+
+def _credentials(args: argparse.Namespace) -> dict[str, Credentials]:
+    """Of each board, by its name. Raises ToolError."""
+    if args.credentials is None:
+        return {}
+    names = [f"board-{number}" for number in range(1, args.boards + 1)]
+    return {name: credentials.find(args.credentials, "board", name) for name in names}
 
 
 async def _run_and_drain(fleet: Fleet, seconds: float, broker: str) -> list[str]:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from outpost_tools.common.command_line import add_command, seconds
+from outpost_tools.common.errors import ToolError
 from outpost_tools.device.arguments import options
 
 SUMMARY = "put Outpost on a board with stock MicroPython, or bring it up to date"
@@ -40,6 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=Path,
         help="settings to write as well: see `outpost provision --help`",
     )
+    options.add_credentials(parser)
     parser.add_argument(
         "--replace",
         action="store_true",
@@ -64,7 +66,9 @@ def run(args: argparse.Namespace) -> int:
 
     root = source_tree.repository()
     kind = kinds.load(root, args.board)
-    settings = settings_file.load(args.settings, kind) if args.settings else None
+    if args.credentials and not args.settings:
+        raise ToolError("--credentials needs --settings: the rest of the board's settings")
+    settings = settings_file.load(args.settings, kind, args.credentials) if args.settings else None
     link_s = 0.0 if args.no_link else args.link_timeout
     job = flashing.Job(
         root,

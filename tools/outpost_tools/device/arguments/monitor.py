@@ -16,6 +16,8 @@ to the board, its program runs on. (main.py prints faults only. Opening the port
 may reset it: that is in its wiring.)
 With --settings: the counters in the board's own messages, as the broker receives them: number, boot
 count, how many are held.
+With --credentials: the same, of all boards or of --device, with a monitor's own user, where a
+board's may not read its messages.
 With --look: how full the outbox is, free memory, crash.txt. This stops the program and restarts it:
 its boot count grows, it connects again, no stored message is lost.
 """
@@ -24,6 +26,8 @@ examples:
   outpost monitor --port /dev/ttyACM0            until Ctrl-C
   outpost monitor --port /dev/ttyACM0 --look     once
   outpost monitor --settings kitchen.toml        live counters, at the broker the board sends to
+  outpost monitor --credentials fleet --device kitchen
+                                                 the same at a broker of `outpost broker init`
 """
 
 
@@ -41,6 +45,15 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=Path,
         help="the board's settings: see `outpost provision --help`",
     )
+    source.add_argument(
+        "--credentials",
+        metavar="PATH",
+        type=Path,
+        help="the folder of `outpost broker init`, or a monitor's file of it",
+    )
+    parser.add_argument(
+        "--device", metavar="NAME", help="with --credentials: this board alone; default: all"
+    )
     parser.add_argument(
         "--look", action="store_true", help="stop the program, look, restart it; with --port"
     )
@@ -54,8 +67,10 @@ def run(args: argparse.Namespace) -> int:
     """0. Raises ToolError."""
     import time
 
-    from outpost_tools.device import settings_file, table, watching
+    from outpost_tools.device import table, watching
 
+    if args.device and not args.credentials:
+        raise ToolError("--device is for --credentials; --settings names its board itself")
     until = None if args.seconds is None else time.monotonic() + args.seconds
     if args.look:
         if not args.port:
@@ -64,6 +79,19 @@ def run(args: argparse.Namespace) -> int:
     elif args.port:
         watching.listen(args.port, until)
     else:
-        settings = settings_file.load(args.settings)
-        watching.follow(settings.full, args.settings.parent, until)
+        _follow(args, until)
     return 0
+
+
+def _follow(args: argparse.Namespace, until: float | None) -> None:
+    """At the broker. Raises ToolError."""
+    from outpost_tools.common import credentials
+    from outpost_tools.device import following, settings_file
+
+    if args.settings:
+        settings = settings_file.load(args.settings)
+        source = following.of_settings(settings.full, args.settings.parent)
+    else:
+        found = credentials.find(args.credentials, "monitor")
+        source = following.of_credentials(found, args.device)
+    following.follow(source, until)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from outpost_tools.common.command_line import seconds
 
@@ -20,6 +21,17 @@ def add_board(parser: argparse.ArgumentParser, *, required: bool = True) -> None
         metavar="PORT",
         required=required,
         help="the board's serial port, such as /dev/ttyACM0",
+    )
+
+
+def add_credentials(parser: argparse.ArgumentParser) -> None:
+    """--credentials, of a board."""
+    parser.add_argument(
+        "--credentials",
+        metavar="PATH",
+        type=Path,
+        help="the folder of `outpost broker init`, or a board's file of it: broker, TLS, user and "
+        "password, which the settings then leave out",
     )
 
 

@@ -24,6 +24,8 @@ examples:
   outpost provision --example > kitchen.toml           edit it, then:
   outpost provision --board RPI_PICO_W kitchen.toml    only check it
   outpost provision --board RPI_PICO_W --port /dev/ttyACM0 kitchen.toml
+  outpost provision --board RPI_PICO_W --port /dev/ttyACM0 --credentials fleet kitchen.toml
+                                                       a broker of `outpost broker init`
   outpost provision --board RPI_PICO_W --port /dev/ttyACM0 --save kitchen.toml
                                                        asks, and keeps the answers
 """
@@ -42,6 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     options.add_board(parser, required=False)
     options.add_writing(parser)
+    options.add_credentials(parser)
     parser.add_argument(
         "--save",
         metavar="TOML",
@@ -91,14 +94,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _settings(args: argparse.Namespace, kind, draft):
     """From the file, or asked for. Raises ToolError."""
-    from outpost_tools.device import ask, console, settings_file
+    from outpost_tools.device import ask, broker_part, console, settings_file
 
     if args.port and not args.file:
         console.check_port(args.port)  # before the questions, not after them
     if args.save:
         ask.check_new(args.save)
-    settings = settings_file.load(args.file, kind) if args.file else ask.ask(kind, draft)
+    broker = args.credentials
+    settings = (
+        settings_file.load(args.file, kind, broker) if args.file else ask.ask(kind, draft, broker)
+    )
     if args.save:
-        ask.save(args.save, settings)
+        ask.save(args.save, settings, broker_part.KEYS if broker else ())
         draft.forget()  # the file has them
     return settings

@@ -1,0 +1,225 @@
+# cpython-only: it tests `outpost broker`
+"""What `outpost broker` writes: who may read it, what a repetition keeps, what nobody prints."""
+
+import getpass
+import json
+import os
+import ssl
+import stat
+import subprocess
+import sys
+
+import pytest
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+
+from outpost_tools import cli
+from outpost_tools.broker import certificates, configuration, security_file
+from outpost_tools.common import credentials
+
+PLUGIN = "/usr/lib/mosquitto_dynamic_security.so"
+
+
+@pytest.fixture
+def outpost(tmp_path, capsys):
+    """Runs `outpost broker COMMAND DIR ...`; (status, stdout, stderr)."""
+
+    def run(command, *words):
+        capsys.readouterr()
+        status = cli.main(["broker", command, str(tmp_path / "fleet"), *map(str, words)])
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def fleet(outpost, tmp_path):
+    # nothing listens on port 1 of loopback: the broker does not run
+    init(outpost, "--host", "127.0.0.1", "--port", 1)
+    assert outpost("add", "kitchen")[0] == 0
+    return tmp_path / "fleet"
+
+
+def init(outpost, *words):
+    status, out, err = outpost("init", *words, "--user", getpass.getuser(), "--plugin", PLUGIN)
+    assert status == 0, err
+    return out
+
+
+def contents(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def passwords(folder):
+    files = [*folder.glob("*/*.json"), folder / "admin.json"]
+    found = [json.loads(path.read_text()).get("password") for path in files]
+    return [one for one in found if one]
+
+
+def test_files_and_folders_are_their_owners_alone(fleet):
+    for path in (fleet, *fleet.rglob("*")):
+        wanted = 0o700 if path.is_dir() else 0o600
+        if path.name != ".lock":  # empty
+            assert stat.S_IMODE(path.stat().st_mode) == wanted, path
+
+
+def test_nothing_secret_is_printed_or_in_the_brokers_configuration(outpost, tmp_path):
+    said = init(outpost, "--host", "127.0.0.1", "--port", 1)
+    said += str(outpost("add", "kitchen")) + str(outpost("add", "kitchen", "--new-password"))
+    said += str(outpost("add", "kitchen")) + str(outpost("list"))
+    fleet = tmp_path / "fleet"
+    secret = [*passwords(fleet), "PRIVATE KEY"]
+    assert len(secret) == 5
+    said += str(outpost("revoke", "kitchen"))
+    open_texts = said + (fleet / "server" / "mosquitto.conf").read_text()
+    assert not [one for one in secret if one in open_texts]
+    # the broker has hashes
+    document = (fleet / "server" / "dynamic-security.json").read_text()
+    assert not [one for one in passwords(fleet) if one in document]
+
+
+def test_a_credentials_object_does_not_show_its_password(fleet):
+    found = credentials.find(fleet, "board", "kitchen")
+    assert found.password not in repr(found) and len(found.password) >= 20
+
+
+def test_a_repetition_changes_nothing(outpost, fleet):
+    before = contents(fleet)
+    assert "nothing to do" in init(outpost)
+    assert "was there already" in outpost("add", "kitchen")[1]
+    after = contents(fleet)
+    # `add` gives the broker the same password again, with another salt
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed <= {"server/dynamic-security.json"} and before.keys() == after.keys()
+
+
+def test_another_host_gets_another_certificate_and_passwords_stay(outpost, fleet):
+    before = contents(fleet)
+    init(outpost, "--host", "broker.home", "--host", "192.0.2.7", "--port", 8884)
+    after = contents(fleet)
+    assert before["ca.pem"] == after["ca.pem"]
+    assert before["server/dynamic-security.json"] == after["server/dynamic-security.json"]
+    old, new = (json.loads(one["boards/kitchen.json"]) for one in (before, after))
+    assert (new.pop("host"), new.pop("port")) == ("broker.home", 8884)
+    assert new.items() < old.items()
+    assert "listener 8884" in after["server/mosquitto.conf"].decode()
+    server = x509.load_pem_x509_certificate(after["server/server.pem"])
+    names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["broker.home"]
+    assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == ["192.0.2.7"]
+
+
+def test_the_certificate_verifies_and_another_authority_does_not(fleet):
+    """As OpenSSL sees it, with its strict rules."""
+    server = x509.load_pem_x509_certificate((fleet / "server" / "server.pem").read_bytes())
+    authority = x509.load_pem_x509_certificate((fleet / "ca.pem").read_bytes())
+    server.verify_directly_issued_by(authority)
+    with pytest.raises(InvalidSignature):
+        server.verify_directly_issued_by(
+            x509.load_pem_x509_certificate(certificates.authority().certificate.encode())
+        )
+    context = ssl.create_default_context(cadata=(fleet / "ca.pem").read_text())
+    assert context.check_hostname and context.verify_mode == ssl.CERT_REQUIRED
+
+
+def test_certificates_of_ones_own_are_taken_and_not_replaced(outpost, tmp_path):
+    pair = certificates.authority()
+    own = certificates.server(pair, ["broker.home"])
+    files = {"ca.pem": pair.certificate, "own.pem": own.certificate, "own.key": own.key}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    given = ("--ca-file", tmp_path / "ca.pem", "--cert", tmp_path / "own.pem",
+             "--key", tmp_path / "own.key")  # fmt: skip
+    init(outpost, "--host", "broker.home", *given)
+    fleet = tmp_path / "fleet"
+    assert (fleet / "server" / "server.pem").read_text() == own.certificate
+    assert not (fleet / "ca.key").exists()
+    status, _, err = outpost("init", "--host", "other.home")
+    assert status == 2 and "certificates were given" in err
+    assert (fleet / "server" / "server.pem").read_text() == own.certificate
+
+
+def test_a_revoked_board_is_out_of_the_brokers_file_and_has_no_credentials(outpost, fleet):
+    security = fleet / "server" / "dynamic-security.json"
+    assert "kitchen" in security_file.names(security_file.load(security))
+    status, out, _ = outpost("revoke", "kitchen")
+    assert status == 0 and "at its next start" in out
+    document = security_file.load(security)
+    assert "kitchen" not in security_file.names(document)
+    assert "board kitchen" not in [one["rolename"] for one in document["roles"]]
+    assert not (fleet / "boards" / "kitchen.json").exists()
+    status, _, err = outpost("revoke", "kitchen")
+    assert status == 2 and "no board 'kitchen'; there: none" in err
+
+
+def test_the_file_of_a_broker_that_runs_is_left_alone(outpost, fleet):
+    """A mosquitto that has read it and does not answer here: what we wrote would be lost."""
+    before = contents(fleet)
+    pid_file = fleet / "server" / "mosquitto.pid"
+    program = [sys.executable, "-c", "import time; time.sleep(600)", "mosquitto"]
+    with subprocess.Popen(program) as process:
+        pid_file.write_text(f"{process.pid}\n")
+        status, _, err = outpost("add", "cellar")
+        process.kill()
+    assert status == 2 and f"process {process.pid}) runs with this folder" in err
+    pid_file.unlink()
+    assert contents(fleet) == before
+    pid_file.write_text(f"{os.getpid()}\n")  # somebody else has the number now
+    assert outpost("add", "cellar")[0] == 0
+
+
+def test_who_is_in_the_folder_and_not_at_the_broker_is_told(outpost, fleet):
+    assert outpost("list")[0] == 0
+    (fleet / "boards" / "kitchen.json").rename(fleet / "boards" / "cellar.json")
+    status, out, _ = outpost("list")
+    assert status == 1
+    assert "unknown to the broker" in next(one for one in out.splitlines() if "cellar" in one)
+    assert "without credentials here" in next(one for one in out.splitlines() if "kitchen" in one)
+
+
+@pytest.mark.parametrize(
+    "words, says",
+    [
+        (("add", "a/b"), "is no name"),
+        (("add", "collectors"), "taken by the broker's own use"),
+        (("add", "admin"), "taken by the broker's own use"),
+        (("add", "collector-1"), "the name of a collector already"),
+        (("revoke", "nobody"), "no board 'nobody'; there: kitchen"),
+        (("init", "--prefix", "other"), "make another folder"),
+        (("init", "--host", "a b"), "printable ASCII"),
+        (("init", "--cert", "x.pem"), "go together"),
+    ],
+)
+def test_faults_are_one_line_that_says_what_to_do(outpost, fleet, words, says):
+    before = contents(fleet)
+    status, _, err = outpost(*words)
+    assert status == 2 and says in err and err.count("\n") == 1
+    assert contents(fleet) == before
+
+
+def test_a_folder_that_is_none_is_told(outpost):
+    status, _, err = outpost("add", "kitchen")
+    assert status == 2 and "outpost broker init" in err
+    status, _, err = outpost("init")
+    assert status == 2 and "--host is missing" in err
+
+
+def test_the_configuration_has_one_listener_and_the_recommended_limits(fleet):
+    text = (fleet / "server" / "mosquitto.conf").read_text()
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert [line for line in lines if line.startswith("listener")] == ["listener 1"]
+    assert "allow_anonymous false" in lines and f"plugin {PLUGIN}" in lines
+    assert not [line for line in lines if line.startswith(("acl_file", "password_file"))]
+    assert "max_queued_messages 0" in lines and f"user {getpass.getuser()}" in lines
+
+
+def test_the_plugin_of_the_broker_in_the_cache_is_found():
+    from real_broker import need_mosquitto
+
+    need_mosquitto()
+    assert configuration.find_plugin().endswith(configuration.PLUGIN)

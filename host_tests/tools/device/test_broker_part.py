@@ -1,0 +1,95 @@
+# cpython-only: it tests the desktop command
+"""A board's settings with the part that `outpost broker` made for it."""
+
+import getpass
+import json
+
+import pytest
+
+from outpost_tools import cli
+from outpost_tools.common import credentials, source_tree
+from outpost_tools.common.errors import ToolError
+from outpost_tools.device import kinds, settings_file
+
+OWN = {"device_id": "kitchen", "wifi_ssid": "Home", "wifi_password": "correct horse"}
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("broker") / "fleet"
+    words = ["--host", "127.0.0.1", "--port", "1", "--prefix", "plant/a", "--user",
+             getpass.getuser(), "--plugin", "/usr/lib/plugin.so"]  # fmt: skip
+    assert cli.main(["broker", "init", str(folder), *words]) == 0
+    assert cli.main(["broker", "add", str(folder), "kitchen"]) == 0
+    return folder
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(**values):
+        path = tmp_path / "board.toml"
+        path.write_text("".join(f"{key} = {json.dumps(one)}\n" for key, one in values.items()))
+        path.chmod(0o600)
+        return path
+
+    return write
+
+
+def kind():
+    return kinds.load(source_tree.repository(), "RPI_PICO_W")
+
+
+@pytest.mark.parametrize("place", [".", "boards/kitchen.json"])
+def test_a_board_gets_broker_tls_user_and_topics(fleet, written, place):
+    """From the folder, or from its file alone, as on another machine."""
+    found = credentials.find(fleet, "board", "kitchen")
+    settings = settings_file.load(written(**OWN), kind(), fleet / place)
+    on_board = json.loads(settings.files["/settings.json"])
+    assert on_board["ca_file"] in settings.files and on_board["tls"] is True
+    assert (on_board["user"], on_board["password"]) == ("kitchen", found.password)
+    assert (on_board["broker_host"], on_board["broker_port"]) == ("127.0.0.1", 1)
+    assert on_board["topic_prefix"] == "plant/a" and settings.full["mode"] == "collector"
+    assert found.password not in "\n".join(settings.lines())
+
+
+def test_the_name_comes_from_a_boards_file(fleet, written):
+    own = {key: value for key, value in OWN.items() if key != "device_id"}
+    settings = settings_file.load(written(**own), kind(), fleet / "boards" / "kitchen.json")
+    assert settings.full["device_id"] == "kitchen"
+
+
+@pytest.mark.parametrize(
+    "more, place, says",
+    [
+        ({"broker_host": "other"}, ".", "--credentials has what key 'broker_host' would say"),
+        ({"device_id": "cellar"}, ".", "no board 'cellar' there; make it with `outpost broker add"),
+        ({"device_id": "cellar"}, "boards/kitchen.json", "the credentials are those of 'kitchen'"),
+        ({}, "collectors/collector-1.json", "these are of a collector, and a board's are needed"),
+        ({}, "broker.json", "no credentials file of this version"),
+        ({}, "nothing.json", "cannot be read"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(fleet, written, more, place, says):
+    with pytest.raises(ToolError, match=says):
+        settings_file.load(written(**{**OWN, **more}), kind(), fleet / place)
+
+
+def test_the_command_checks_them_and_shows_no_secret(fleet, written, capsys):
+    path = written(**OWN)
+    status = cli.main(
+        ["provision", "--board", "RPI_PICO_W", "--credentials", str(fleet), str(path)]
+    )
+    said = capsys.readouterr()
+    assert (status, said.err) == (0, "") and 'user = "kitchen"' in said.out
+    found = credentials.find(fleet, "board", "kitchen")
+    assert found.password not in said.out and "nothing was written" in said.out
+
+
+def test_a_file_that_others_can_read_is_warned_of(fleet, capsys):
+    path = fleet / "boards" / "kitchen.json"
+    path.chmod(0o640)
+    try:
+        credentials.load(path, "board")
+    finally:
+        path.chmod(0o600)
+    assert "others can read it" in capsys.readouterr().err

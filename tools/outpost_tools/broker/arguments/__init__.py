@@ -1,0 +1,31 @@
+"""`outpost broker`: a module for each of its subcommands."""
+
+from __future__ import annotations
+
+import argparse
+
+from outpost_tools.common.command_line import add_group
+
+SUMMARY = "make a broker that lets in who belongs: TLS, a user and rights for each board"
+_DESCRIPTION = """\
+Make mosquitto's configuration, with a certificate authority, a user for each board and the rights
+that each needs, and change it while the broker runs. What is protected against whom: SECURITY.md.
+"""
+_EXAMPLES = """\
+examples, from nothing to a board in the tables (the broker's machine is broker.home):
+  outpost broker init fleet --host broker.home --host 192.168.1.10
+  mosquitto -c fleet/server/mosquitto.conf &
+  outpost broker add fleet kitchen
+  outpost provision --board RPI_PICO_W --port /dev/ttyACM0 --credentials fleet kitchen.toml
+  outpost collect --credentials fleet --log log &
+  outpost monitor --credentials fleet --device kitchen
+  outpost broker revoke fleet kitchen           it is disconnected, and stays out
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    members = ("init", "add", "revoke", "list")
+    add_group(
+        subparsers, "broker", SUMMARY, __name__, members,
+        description=_DESCRIPTION, examples=_EXAMPLES,
+    )  # fmt: skip

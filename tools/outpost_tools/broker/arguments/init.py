@@ -1,0 +1,105 @@
+"""`outpost broker init`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from outpost_tools.broker.arguments import options
+from outpost_tools.common.command_line import add_command, between
+from outpost_tools.common.errors import ToolError
+
+SUMMARY = "write mosquitto's configuration, certificates, users and rights into a folder"
+_DESCRIPTION = """\
+Write a folder with all that a broker needs: mosquitto.conf (TLS on one port, and nothing else), a
+certificate authority and a certificate for the broker, users for one collector (collector-1), one
+monitor (monitor-1) and the administrator, and their rights. Passwords are random, in files that
+their owner alone can read, and are never printed.
+
+Repeated, it keeps every password and key, and writes what changed: another --port or --host (then
+the broker gets a new certificate; boards keep theirs), another --user or --plugin. Start mosquitto
+again after it.
+"""
+_EXAMPLES = """\
+examples:
+  outpost broker init fleet --host broker.home --host 192.168.1.10
+                                     the first is what clients use, both are in the certificate
+  mosquitto -c fleet/server/mosquitto.conf
+  outpost broker init fleet --host broker.example --ca-file ca.pem --cert broker.pem \\
+                      --key broker.key            certificates of your own
+  outpost broker init fleet --new-certificate     before the old one expires (10 years)
+
+As root mosquitto becomes the user `mosquitto`, or --user; `server` in the folder is then that
+user's. On a machine of its own the broker needs the folder `server` alone, at the same path.
+"""
+_PREFIX_HELP = "boards publish on PREFIX/<board>/data; default outpost"
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = add_command(
+        subparsers, "init", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
+    )
+    options.add_folder(parser)
+    parser.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="name or address of the broker; may be repeated",
+    )
+    parser.add_argument(
+        "--port", type=between(int, 1, 65535), metavar="PORT", help="of TLS; default 8883"
+    )
+    parser.add_argument(
+        "--listen", metavar="ADDRESS", help="listen on this address alone; default: on all"
+    )
+    parser.add_argument("--prefix", metavar="PREFIX", help=_PREFIX_HELP)
+    parser.add_argument(
+        "--user", metavar="USER", help="that mosquitto runs as; default: you, for root mosquitto"
+    )
+    parser.add_argument(
+        "--plugin", metavar="PATH", help="mosquitto_dynamic_security.so; default: looked for"
+    )
+    group = parser.add_argument_group("certificates of your own, instead of a new authority")
+    group.add_argument("--ca-file", metavar="FILE", type=Path, help="what boards are given (PEM)")
+    group.add_argument("--cert", metavar="FILE", type=Path, help="the broker's (PEM)")
+    group.add_argument("--key", metavar="FILE", type=Path, help="its key (PEM)")
+    parser.add_argument(
+        "--new-certificate", action="store_true", help="another one for the broker, same authority"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """0. Raises ToolError."""
+    from outpost_tools.broker import making
+    from outpost_tools.broker.folder import Folder
+
+    given = [args.ca_file, args.cert, args.key]
+    if any(given) and not all(given):
+        raise ToolError("--ca-file, --cert and --key go together")
+    _check(args)
+    folder = Folder(args.folder)
+    wish = making.Wish(
+        tuple(args.host), args.port, args.listen, args.prefix, args.user, args.plugin,
+        given=tuple(given) if all(given) else None, new_certificate=args.new_certificate,
+    )  # fmt: skip
+    done = making.make(folder, wish)
+    print(*done or ["nothing to do: all is there, as asked for"], sep="\n")
+    print(f"next: mosquitto -c {folder.configuration}; outpost broker add {args.folder} BOARD")
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raises ToolError."""
+    import re
+
+    for text in (*args.host, args.listen or "", args.user or "", args.plugin or ""):
+        if not re.fullmatch(r"[\x21-\x7e]*", text):
+            raise ToolError(f"{text!r}: printable ASCII without blanks is needed")
+    if "" in args.host:
+        raise ToolError("--host: a name or an address is needed")
+    if args.prefix is not None and not re.fullmatch(r"[^+#/\0\s%]+(/[^+#/\0\s%]+)*", args.prefix):
+        raise ToolError(
+            f"--prefix {args.prefix!r}: a topic without '+', '#', '%', blanks and empty levels is "
+            "needed"
+        )

@@ -1,0 +1,45 @@
+"""`outpost broker list`."""
+
+from __future__ import annotations
+
+import argparse
+
+from outpost_tools.broker.arguments import options
+from outpost_tools.common.command_line import add_command
+
+SUMMARY = "who has credentials, and whom the broker lets in"
+_DESCRIPTION = """\
+List boards, collectors and monitors: whether there are credentials in the folder, and whether the
+broker lets them in. Exit status 1 when the two differ.
+"""
+_EXAMPLES = """\
+examples:
+  outpost broker list fleet
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = add_command(
+        subparsers, "list", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
+    )
+    options.add_folder(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0; 1 when the broker knows others than the folder. Raises ToolError."""
+    import sys
+
+    from outpost_tools.broker import members
+    from outpost_tools.broker.folder import Folder
+
+    found, source = members.members(Folder(args.folder))
+    print(source, file=sys.stderr)
+    for one in found:
+        print(f"{one.role:<10} {one.name:<32} {_state(one)}")
+    return int(any(_state(one) != "let in" for one in found))
+
+
+def _state(one) -> str:
+    if one.role == "?":
+        return "let in, without credentials here: `outpost broker revoke`, if nobody's"
+    return "let in" if one.is_known else "unknown to the broker: `outpost broker add` it again"

@@ -1,0 +1,26 @@
+"""What several of them take."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_folder(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "folder", metavar="DIR", type=Path, help="the folder of `outpost broker init`"
+    )
+
+
+def add_member(parser: argparse.ArgumentParser) -> None:
+    """NAME of a board, or --collector NAME, or --monitor NAME."""
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("board", metavar="BOARD", nargs="?", help="a board's device_id")
+    group.add_argument("--collector", metavar="NAME", help="a collector's --id")
+    group.add_argument("--monitor", metavar="NAME", help="who reads, and writes nothing")
+
+
+def member(args: argparse.Namespace) -> tuple[str, str]:
+    """Role and name."""
+    found = {role: getattr(args, role) for role in ("board", "collector", "monitor")}
+    return next((role, name) for role, name in found.items() if name is not None)

@@ -1,0 +1,64 @@
+"""mosquitto.conf of the made broker: one TLS listener and the dynamic-security plugin; all else is
+the recommended configuration (common/mosquitto.conf), which has the reasons."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from outpost_tools.broker.folder import About, Folder
+from outpost_tools.common import interpreters
+from outpost_tools.common.broker import configuration
+from outpost_tools.common.errors import ToolError
+
+PLUGIN = "mosquitto_dynamic_security.so"
+_PLACES = ("/usr/lib/*/", "/usr/lib/", "/usr/lib64/", "/usr/local/lib/", "/opt/homebrew/lib/")
+_LISTENER = """\
+# Made by `outpost broker init`, which writes it anew; users and rights are changed by
+# `outpost broker add` and `revoke`.
+
+# --- listeners
+
+# TLS alone, and a name and a password for everybody.
+listener {port}{listen}
+certfile {server}/server.pem
+keyfile {server}/server.key
+# 1.2 is the lowest that is not broken; MicroPython's boards speak it.
+tls_version tlsv1.2
+allow_anonymous false
+# Users, passwords and rights. An acl_file would grant every SUBSCRIBE and drop at delivery: the
+# plugin refuses it.
+plugin {plugin}
+plugin_opt_config_file {security}
+# `outpost broker` asks it whether this broker runs: the plugin's file is the broker's then.
+pid_file {pid}
+
+"""
+
+
+def text(folder: Folder, about: About) -> str:
+    listener = _LISTENER.format(
+        port=about.port,
+        listen=f" {about.listen}" if about.listen else "",
+        server=folder.server,
+        plugin=about.plugin,
+        security=folder.security,
+        pid=folder.pid,
+    )
+    made = configuration(listener, folder.state, about.user)
+    return made[made.index(listener) :]
+
+
+def find_plugin() -> str:
+    """Of the mosquitto that is run here. Raises ToolError."""
+    command = interpreters.find_mosquitto()
+    if command is not None and Path(command[0]).is_relative_to(interpreters.cache_folder()):
+        patterns = [(interpreters.cache_folder(), f"roots/*mosquitto*/usr/lib/*/{PLUGIN}")]
+    else:
+        patterns = [(Path("/"), f"{place[1:]}{PLUGIN}") for place in _PLACES]
+    for root, pattern in patterns:
+        if found := sorted(root.glob(pattern)):
+            return str(found[0])
+    raise ToolError(
+        f"{PLUGIN} is not here: install mosquitto 2 (apt install mosquitto, or `outpost fetch "
+        "mosquitto`), or say where the broker's machine has it: --plugin PATH"
+    )

@@ -1,0 +1,115 @@
+"""The dynamic-security plugin of a broker that runs: commands on its control topic, each with its
+answer. What it is told holds at once, and is in its file before it answers.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from typing import Any
+
+import paho.mqtt.client as mqtt
+
+from outpost_tools.common.credentials import Credentials
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.notices import why_no_connection
+
+TOPIC = "$CONTROL/dynamic-security/v1"
+ANSWER_S = 10.0
+_STEP_S = 0.2
+Command = dict[str, Any]
+
+
+class NotRunning(ToolError):
+    """Nothing listens at the broker's address."""
+
+
+class Refused(ToolError):
+    """The broker let us in, and did not do it."""
+
+
+class Control:
+    """A connection as the administrator; a context manager. Raises ToolError."""
+
+    def __init__(self, admin: Credentials) -> None:
+        self._name = f"broker {admin.host}:{admin.port}"
+        self._answers: dict[str, dict[str, Any]] = {}
+        self._state = ""  # "": not yet in; else "in", or why not
+        self._client = mqtt.Client(
+            mqtt.CallbackAPIVersion.VERSION2, client_id=f"outpost-admin-{secrets.token_hex(4)}"
+        )
+        self._client.username_pw_set(*admin.login)
+        self._client.tls_set_context(admin.tls())
+        self._client.on_connect = self._on_connect
+        self._client.on_subscribe = self._on_subscribe
+        self._client.on_message = self._on_message
+        try:
+            self._client.connect(admin.host, admin.port, keepalive=30)
+        except ConnectionRefusedError:
+            raise NotRunning(f"{self._name}: nothing listens there") from None
+        except OSError as error:
+            raise ToolError(f"{self._name}: {why_no_connection(error, admin.port)}") from None
+
+    def __enter__(self) -> Control:
+        self._wait(lambda: self._state)
+        if self._state != "in":
+            raise ToolError(f"{self._name}: {self._state}")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.disconnect()
+
+    def do(self, command: str, **fields: Any) -> dict[str, Any]:
+        """The answer's data. Raises Refused, with what the plugin says."""
+        mark = secrets.token_hex(4)
+        asked = {"command": command, "correlationData": mark} | fields
+        self._client.publish(TOPIC, json.dumps({"commands": [asked]}), qos=1)
+        self._wait(lambda: mark in self._answers)
+        answer = self._answers.pop(mark)
+        if "error" in answer:
+            raise Refused(f"{self._name}: {command}: {answer['error']}")
+        return answer.get("data") or {}
+
+    def has(self, kind: str, name: str) -> bool:
+        """kind: Client or Role."""
+        try:
+            self.do(f"get{kind}", **{"username" if kind == "Client" else "rolename": name})
+        except Refused as error:
+            if "not found" in str(error):
+                return False
+            raise
+        return True
+
+    def _wait(self, is_done) -> None:
+        until = time.monotonic() + ANSWER_S
+        while not is_done():
+            if time.monotonic() > until or self._client.loop(_STEP_S) not in (
+                mqtt.MQTT_ERR_SUCCESS,
+                mqtt.MQTT_ERR_AGAIN,
+            ):
+                break
+        if not is_done():
+            raise ToolError(
+                f"{self._name}: no answer of its dynamic-security plugin; was it started with the "
+                "mosquitto.conf of this folder?"
+            )
+
+    def _on_connect(self, client: mqtt.Client, _userdata, _flags, reason, _properties) -> None:
+        if reason.is_failure:
+            self._state = (
+                f"refused the administrator: {reason}; is admin.json the one of this broker?"
+            )
+        else:
+            client.subscribe(f"{TOPIC}/response", qos=1)
+
+    def _on_subscribe(self, _client, _userdata, _mid, reasons, _properties) -> None:
+        refused = any(reason.is_failure for reason in reasons)
+        self._state = "the administrator may not read the plugin's answers" if refused else "in"
+
+    def _on_message(self, _client, _userdata, message: mqtt.MQTTMessage) -> None:
+        try:
+            for one in json.loads(message.payload)["responses"]:
+                self._answers[one.get("correlationData", "")] = one
+        except (ValueError, LookupError, TypeError, AttributeError):
+            return

@@ -1,0 +1,180 @@
+"""The folder that `outpost broker init` makes, and who may read what in it.
+
+    broker.json            where the broker is; the group of the collectors' shared subscription
+    ca.pem, ca.key         the authority; the key signs the broker's next certificate, nothing else
+    admin.json             credentials of `outpost broker add` and `revoke`
+    boards/, collectors/, monitors/    a credentials file each (common/credentials.py)
+    server/                all that mosquitto reads and writes; it alone goes to another machine
+
+Files have mode 0600, folders 0700. Where mosquitto runs as another user, `server` is that user's,
+and this folder can be passed through (0711), not listed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pwd
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from outpost_tools.broker import rights
+from outpost_tools.common import credentials
+from outpost_tools.common.credentials import Credentials
+from outpost_tools.common.errors import ToolError
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}\Z")  # as a board's device_id
+_PASSWORD_BYTES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """broker.json. hosts: names and addresses in the broker's certificate, the first one the one
+    that clients use. user: that mosquitto runs as. own_authority: False where the certificates
+    were given."""
+
+    hosts: list[str]
+    port: int
+    listen: str
+    topic_prefix: str
+    share: str
+    user: str
+    plugin: str
+    own_authority: bool
+
+
+class Folder:
+    """Knows names and modes; what is in the files is others' business."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.server = self.path / "server"
+        self.security = self.server / "dynamic-security.json"
+        self.configuration = self.server / "mosquitto.conf"
+        self.state = self.server / "state"
+        self.pid = self.server / "mosquitto.pid"
+        self._about = self.path / "broker.json"
+
+    @property
+    def is_made(self) -> bool:
+        return self._about.is_file()
+
+    def make(self) -> None:
+        """The folders that are not there yet."""
+        parts = [name for name in credentials.ROLES.values() if name]
+        for one in (self.path, self.server, self.state, *(self.path / name for name in parts)):
+            with _told(one):
+                one.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def about(self) -> About:
+        """Raises ToolError."""
+        try:
+            return About(**json.loads(self._about.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise ToolError(
+                f"{self.path}: no broker's folder; `outpost broker init {self.path} --host NAME` "
+                "makes one"
+            ) from None
+        except (OSError, ValueError, TypeError) as error:
+            raise ToolError(f"{self._about}: cannot be read: {error}") from None
+
+    def keep(self, about: About) -> None:
+        self.write("broker.json", json.dumps(asdict(about), indent=1) + "\n")
+
+    def write(self, name: str, text: str) -> bool:
+        """In place of what is there; whole, or not at all. False: it says this already."""
+        path = self.path / name
+        with _told(path):
+            if path.is_file() and path.read_text(encoding="utf-8") == text:
+                path.chmod(0o600)
+                return False
+            new = path.with_name(path.name + ".new")
+            new.unlink(missing_ok=True)
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(path)
+        return True
+
+    def read(self, name: str) -> str:
+        with _told(self.path / name):
+            return (self.path / name).read_text(encoding="utf-8")
+
+    def give_to(self, user: str) -> None:
+        """`server` and all in it, to the user that mosquitto runs as. Only root can."""
+        if os.geteuid() or user == "root":
+            return
+        try:
+            entry = pwd.getpwnam(user)
+        except KeyError:
+            raise ToolError(
+                f"--user {user}: no such user here; install mosquitto first, or name another"
+            ) from None
+        self.path.chmod(0o711)
+        for one in (self.server, *self.server.rglob("*")):
+            os.chown(one, entry.pw_uid, entry.pw_gid)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """One command at a time."""
+        with _told(self.path), (self.path / ".lock").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    # --- Credentials ---
+
+    def names(self, role: str) -> list[str]:
+        return sorted(one.stem for one in (self.path / credentials.ROLES[role]).glob("*.json"))
+
+    def has(self, role: str, name: str) -> bool:
+        return credentials.place(self.path, role, name).is_file()
+
+    def load(self, role: str, name: str) -> Credentials:
+        return credentials.load(credentials.place(self.path, role, name), role)
+
+    def save(self, made: Credentials) -> Path:
+        path = credentials.place(self.path, made.role, made.user)
+        self.write(str(path.relative_to(self.path)), made.text())
+        return path
+
+    def forget(self, role: str, name: str) -> None:
+        credentials.place(self.path, role, name).unlink(missing_ok=True)
+
+    def new_credentials(self, role: str, name: str, about: About) -> Credentials:
+        """With a new password; not written."""
+        return Credentials(
+            role,
+            about.hosts[0],
+            about.port,
+            self.read("ca.pem"),
+            name,
+            name,
+            secrets.token_urlsafe(_PASSWORD_BYTES),
+            about.topic_prefix,
+            about.share if role == "collector" else "",
+        )
+
+
+def check_name(name: str) -> None:
+    """Of a board, a collector, a monitor. Raises ToolError."""
+    if not _NAME.match(name) or name.startswith("."):
+        raise ToolError(
+            f"{name!r} is no name: use 1 to 32 of A-Z a-z 0-9 _ . -, not a full stop first"
+        )
+    if name in rights.RESERVED or name == "admin":
+        raise ToolError(f"{name!r} is taken by the broker's own use; choose another name")
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ToolError(f"{error.filename or path}: {error.strerror or error}") from None

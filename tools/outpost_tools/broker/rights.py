@@ -1,0 +1,88 @@
+"""Who may do what, as roles of mosquitto's dynamic-security plugin. Pure.
+
+An ACL file will not do: mosquitto 2.0 grants every SUBSCRIBE under one and drops at delivery, so
+that a board on the collectors' shared subscription takes its share of the fleet's messages away
+from them. The plugin answers 0x80. Whatever no role allows is denied, delivery too.
+
+A board's and a monitor's user is bound to one client identifier, so neither can take another's
+session. Collectors and the administrator are not bound: they open second connections beside their
+own, and could do worse things than that with the rights they need.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from typing import Any
+
+SEND, RECEIVE, SUBSCRIBE = "publishClientSend", "publishClientReceive", "subscribePattern"
+DENIED = {SEND: False, RECEIVE: False, "subscribe": False, "unsubscribe": True}
+CONTROL = "$CONTROL/dynamic-security/#"
+# Of a random password of 160 bits; more rounds would only slow a thousand boards' return.
+_ROUNDS = 101
+# Topics below PREFIX/collectors/ are the collectors' own.
+RESERVED = ("collectors",)
+
+
+def board_role(name: str) -> str:
+    return f"board {name}"
+
+
+def role_of(role: str, name: str) -> str:
+    """A board has a role of its own, since the plugin of 2.0 knows no patterns with %u."""
+    return board_role(name) if role == "board" else role
+
+
+def _acls(*allowed: tuple[str, str]) -> list[dict[str, Any]]:
+    return [
+        {"acltype": kind, "topic": topic, "priority": 0, "allow": True} for kind, topic in allowed
+    ]
+
+
+def board(name: str, prefix: str) -> dict[str, Any]:
+    """Sends its own messages, reads its own confirmations, nothing else."""
+    durable = f"{prefix}/{name}/durable"
+    allowed = ((SEND, f"{prefix}/{name}/data"), (SUBSCRIBE, durable), (RECEIVE, durable))
+    return {"rolename": board_role(name), "acls": _acls(*allowed)}
+
+
+def common(prefix: str, share: str) -> list[dict[str, Any]]:
+    """The roles that are there once: collector, monitor, admin."""
+    data, durable = f"{prefix}/+/data", f"{prefix}/+/durable"
+    between = f"{prefix}/collectors/#"
+    collector = _acls(
+        (SEND, durable),
+        (SEND, between),
+        (SUBSCRIBE, data),
+        (SUBSCRIBE, f"$share/{share}/{data}"),
+        (SUBSCRIBE, durable),  # its own, at the start: can it write them?
+        (SUBSCRIBE, between),
+        # its question at the start: does the broker have shared subscriptions?
+        (SUBSCRIBE, f"$share/+/{prefix}/collectors/.share/+"),
+        *((RECEIVE, topic) for topic in (data, durable, between)),
+    )
+    read = ((kind, topic) for kind in (SUBSCRIBE, RECEIVE) for topic in (data, durable))
+    control = ((kind, CONTROL) for kind in (SEND, SUBSCRIBE, RECEIVE))
+    return [
+        {"rolename": "collector", "acls": collector},
+        {"rolename": "monitor", "acls": _acls(*read)},
+        {"rolename": "admin", "acls": _acls(*control)},
+    ]
+
+
+def client(role: str, name: str) -> dict[str, Any]:
+    """Without a password."""
+    bound = {"clientid": name} if role in ("board", "monitor") else {}
+    return {"username": name, **bound, "roles": [{"rolename": role_of(role, name)}]}
+
+
+def hashed(password: str) -> dict[str, Any]:
+    """What the plugin keeps of a password: PBKDF2 with SHA-512."""
+    salt = os.urandom(12)
+    digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ROUNDS)
+    return {
+        "password": base64.b64encode(digest).decode(),
+        "salt": base64.b64encode(salt).decode(),
+        "iterations": _ROUNDS,
+    }

@@ -1,0 +1,64 @@
+"""The plugin's own file, dynamic-security.json: for the time when no broker runs with it. A broker
+keeps its own copy in memory and writes all of it at each change, so a file changed under it would
+be lost (members.py sees to that).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from outpost_tools.broker import rights
+from outpost_tools.common.errors import ToolError
+
+Document = dict[str, Any]
+
+
+def new(prefix: str, share: str) -> Document:
+    return {
+        "defaultACLAccess": dict(rights.DENIED),
+        "clients": [],
+        "groups": [],
+        "roles": rights.common(prefix, share),
+    }
+
+
+def add(document: Document, role: str, name: str, password: str, prefix: str) -> None:
+    """In place of what is there under this name."""
+    remove(document, name)
+    if role == "board":
+        document["roles"].append(rights.board(name, prefix))
+    document["clients"].append(rights.client(role, name) | rights.hashed(password))
+
+
+def remove(document: Document, name: str) -> bool:
+    """False: it is not there."""
+    before = len(document["clients"])
+    document["clients"] = [one for one in document["clients"] if one["username"] != name]
+    role = rights.board_role(name)
+    document["roles"] = [one for one in document["roles"] if one["rolename"] != role]
+    return len(document["clients"]) < before
+
+
+def names(document: Document) -> set[str]:
+    return {one["username"] for one in document["clients"]}
+
+
+def load(path: Path) -> Document:
+    """Raises ToolError."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if all(isinstance(found[key], list) for key in ("clients", "roles")):
+            return found
+    except OSError as error:
+        raise ToolError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, LookupError, TypeError):
+        pass
+    raise ToolError(
+        f"{path}: not what mosquitto's dynamic-security plugin writes; restore it from a copy"
+    )
+
+
+def text(document: Document) -> str:
+    return json.dumps(document, indent="\t")

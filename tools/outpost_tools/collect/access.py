@@ -1,0 +1,57 @@
+"""Where the collector connects, as whom, and what there is to warn of: from its options, or from
+the credentials that `outpost broker` made."""
+
+from __future__ import annotations
+
+import argparse
+import ssl
+from dataclasses import dataclass
+
+from outpost_tools.common import credentials, exposure
+from outpost_tools.common.command_line import first_line
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.mqtt_connection import tls_context
+
+DEFAULT_ID = "collector-1"
+DEFAULT_PREFIX = "outpost"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """login: user and password. share: the group of a shared subscription."""
+
+    address: tuple[str, int]
+    collector: str
+    prefix: str
+    share: str | None
+    login: tuple[str, str | None] | None
+    tls: ssl.SSLContext | None
+
+
+def of(args: argparse.Namespace) -> Access:
+    """Raises ToolError."""
+    if args.credentials is None:
+        return _of_options(args)
+    name = args.id or (DEFAULT_ID if args.credentials.is_dir() else None)
+    found = credentials.find(args.credentials, "collector", name)
+    if args.share not in (None, "", found.share):
+        raise ToolError(
+            f"--share {args.share}: these credentials are for another group; give --share alone"
+        )
+    share = found.share if args.share is not None else None
+    collector = args.id or found.client_id
+    return Access(found.address, collector, found.topic_prefix, share, found.login, found.tls())
+
+
+def _of_options(args: argparse.Namespace) -> Access:
+    tls = tls_context(args.ca_file, args.cert, args.key) if args.tls or args.ca_file else None
+    if tls is not None and args.alpn:
+        tls.set_alpn_protocols([args.alpn])
+    login = None
+    if args.user is not None:
+        file = args.password_file
+        login = args.user, None if file is None else first_line(file, "--password-file")
+    if login is not None and login[1] is not None and tls is None:
+        exposure.tell(exposure.on_the_way(args.broker, "use --ca-file, --tls or --credentials"))
+    collector, prefix = args.id or DEFAULT_ID, args.prefix or DEFAULT_PREFIX
+    return Access(args.broker, collector, prefix, args.share, login, tls)

@@ -1,0 +1,113 @@
+"""A credentials file: all that one client needs to reach its broker, in one file to carry there.
+
+JSON, written by `outpost broker` (broker/folder.py), readable by its owner alone. Knows no network.
+
+    {"outpost_credentials": 1, "role": "board", "host": "broker.home", "port": 8883,
+     "ca": "-----BEGIN CERTIFICATE-----...", "client_id": "kitchen", "user": "kitchen",
+     "password": "...", "topic_prefix": "outpost", "share": ""}
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from outpost_tools.common import exposure
+from outpost_tools.common.errors import ToolError
+
+ROLES = {"admin": "", "collector": "collectors", "monitor": "monitors", "board": "boards"}
+_VERSION = 1
+_MARK = "outpost_credentials"
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """role: one of ROLES, whose values are the folders. ca: PEM. share: the group of the
+    collectors' shared subscription, where there is one."""
+
+    role: str
+    host: str
+    port: int
+    ca: str
+    client_id: str
+    user: str
+    password: str = field(repr=False)
+    topic_prefix: str = "outpost"
+    share: str = ""
+
+    def text(self) -> str:
+        return json.dumps({_MARK: _VERSION, **asdict(self)}, indent=1) + "\n"
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.host, self.port
+
+    @property
+    def login(self) -> tuple[str, str]:
+        return self.user, self.password
+
+    def tls(self) -> ssl.SSLContext:
+        """Verifies the broker's certificate and its name."""
+        return ssl.create_default_context(cadata=self.ca)
+
+
+def place(folder: Path, role: str, name: str) -> Path:
+    """Where a folder of `outpost broker init` has the file of `name`."""
+    return folder / ROLES[role] / f"{name}.json"
+
+
+def find(path: Path, role: str, name: str | None = None) -> Credentials:
+    """From a file, or from the folder of `outpost broker init`. Raises ToolError.
+
+    name: whose, in a folder; None: the only one of this role.
+    """
+    if not path.is_dir():
+        return load(path, role)
+    if name is None:
+        found = sorted((path / ROLES[role]).glob("*.json"))
+        if len(found) != 1:
+            names = ", ".join(one.stem for one in found) or "none"
+            raise ToolError(
+                f"--credentials {path}: which {role}? There: {names}; give its file instead"
+            )
+        return load(found[0], role)
+    if not place(path, role, name).is_file():
+        option = "" if role == "board" else f" --{role}"
+        raise ToolError(
+            f"--credentials {path}: no {role} {name!r} there; make it with `outpost broker add "
+            f"{path}{option} {name}`"
+        )
+    return load(place(path, role, name), role)
+
+
+def load(path: Path, role: str) -> Credentials:
+    """Raises ToolError when it is no such file, or of another role."""
+    try:
+        given = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not text"
+        raise ToolError(f"--credentials {path}: cannot be read: {reason}") from None
+    except ValueError:
+        given = None
+    if not isinstance(given, dict) or given.get(_MARK) != _VERSION:
+        raise ToolError(
+            f"--credentials {path}: no credentials file of this version; `outpost broker` makes it"
+        )
+    exposure.tell(exposure.to_readers(path, "--credentials"))
+    found = _checked(given, path)
+    if found.role != role:
+        raise ToolError(
+            f"--credentials {path}: these are of a {found.role}, and a {role}'s are needed"
+        )
+    return found
+
+
+def _checked(given: dict[str, Any], path: Path) -> Credentials:
+    for one in fields(Credentials):
+        kind = int if one.name == "port" else str
+        if not isinstance(given.get(one.name), kind):
+            raise ToolError(f"--credentials {path}: key '{one.name}' is missing or no {kind}")
+    return Credentials(**{one.name: given[one.name] for one in fields(Credentials)})

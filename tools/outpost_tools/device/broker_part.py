@@ -1,0 +1,54 @@
+"""What a board's settings take from the credentials that `outpost broker` made: broker, TLS, user,
+password, topics. Knows no board.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from outpost_tools.common import credentials
+from outpost_tools.common.credentials import Credentials
+from outpost_tools.common.errors import ToolError
+
+# Keys that credentials have, and that a settings file beside them leaves out.
+KEYS = (
+    "broker_host", "broker_port", "tls", "ca_file", "server_name", "user", "password",
+    "topic_prefix",
+)  # fmt: skip
+
+
+def settings_of(found: Credentials) -> dict[str, Any]:
+    """Without the certificate: ca_file is its name for people."""
+    return {
+        "device_id": found.user,
+        "broker_host": found.host,
+        "broker_port": found.port,
+        "tls": True,
+        "ca_file": "(of the credentials)",
+        "user": found.user,
+        "password": found.password,
+        "topic_prefix": found.topic_prefix,
+    }
+
+
+def merged(
+    given: dict[str, Any], path: Path | None, name: str
+) -> tuple[dict[str, Any], bytes | None]:
+    """The settings with the broker's part, and the authority's certificate. path: of the
+    credentials; None: there are none. name: of the settings, for messages. Raises ToolError."""
+    if path is None:
+        return given, None
+    device = given.get("device_id")
+    found = credentials.find(path, "board", device if isinstance(device, str) else None)
+    clash = [key for key in KEYS if key in given]
+    if clash:
+        raise ToolError(
+            f"{name}: --credentials has what key '{clash[0]}' would say; leave one of them out"
+        )
+    if device not in (None, found.user):
+        raise ToolError(
+            f"{name}: key 'device_id' is {device!r}, and the credentials are those of "
+            f"{found.user!r}; a board's user is its device_id"
+        )
+    return given | settings_of(found), found.ca.encode()

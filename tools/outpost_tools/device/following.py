@@ -1,0 +1,194 @@
+"""Follow a board's messages at the broker, or all boards': a line for each, and what is wrong when
+none comes: no way in, no right, no message.
+
+An ACL file grants a subscription and delivers nothing, and MQTT 3.1.1 has no word for that. So the
+confirmations are followed too: when the collector confirms ever more of a board, and none of it
+comes here, it is kept from us.
+"""
+
+from __future__ import annotations
+
+import ssl
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import paho.mqtt.client as mqtt
+
+from outpost_tools.common import message
+from outpost_tools.common.credentials import Credentials
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.mqtt_connection import Connection, Limits
+from outpost_tools.common.visible import visible
+from outpost_tools.device.watching import ended, say
+
+_POLL_S = 0.2
+_LIMITS = Limits(messages=100, seconds=0.2, bytes=1 << 20)
+_SILENCE_S = 60.0
+# A confirmation so soon after SUBSCRIBE may be of messages from before it.
+_SETTLED_S = 5.0
+_ADVICE = (
+    "A board's user reads its own confirmations alone: use a monitor's credentials, `outpost "
+    "monitor --credentials DIR --device NAME`, or grant it"
+)
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where to look, as whom. device: "+" for all. login: user and password."""
+
+    address: tuple[str, int]
+    prefix: str
+    device: str
+    client_id: str
+    login: tuple[str, str | None] | None
+    tls: ssl.SSLContext | None
+
+    @property
+    def user(self) -> str:
+        return f"user {self.login[0]!r}" if self.login else "without a user, one"
+
+
+def of_settings(settings: dict[str, Any], folder: Path) -> Source:
+    """settings: of the board, checked; folder: of its certificates. Raises ToolError."""
+    address = settings["broker_host"], settings["broker_port"]
+    login = (settings["user"], settings["password"] or None) if settings["user"] else None
+    tls = tls_context(settings, folder) if settings["tls"] else None
+    # not the board's own client identifier: that would throw it off
+    return Source(address, settings["topic_prefix"], settings["device_id"], "", login, tls)
+
+
+def of_credentials(found: Credentials, device: str | None) -> Source:
+    where = found.address, found.topic_prefix, device or "+"
+    return Source(*where, found.client_id, found.login, found.tls())
+
+
+def follow(source: Source, until: float | None, tell: Say = say) -> None:
+    """Raises ToolError when the broker does not answer at first, or does not let us read."""
+    follower = Follower(source, tell)
+    while not ended(until) and not follower.fault:
+        follower.take(_POLL_S)
+        follower.look()
+    follower.close()
+    if follower.fault:
+        raise ToolError(follower.fault)
+
+
+class Follower(Connection[None]):
+    """fault: why there is no going on; "" while there is."""
+
+    keeps_session = False
+
+    def __init__(self, source: Source, tell: Say) -> None:
+        super().__init__(
+            source.address, source.client_id, _LIMITS, credentials=source.login, tls=source.tls
+        )
+        self._source, self._tell = source, tell
+        self.data = f"{source.prefix}/{source.device}/data"
+        self._durable = f"{source.prefix}/{source.device}/durable"
+        self.fault = ""
+        self._where = "{}:{}".format(*source.address)
+        self._data_id: int | None = None  # packet identifier of its SUBSCRIBE
+        self._since = self._last_at = time.monotonic()
+        self._seen: set[str] = set()  # devices with a message; or of which was said that none comes
+
+    def look(self) -> None:
+        """Say, once, that it is quiet."""
+        if time.monotonic() - self._last_at < _SILENCE_S or not self.connected:
+            return
+        self._last_at = float("inf")
+        self._say(
+            f"nothing on {self.data} in {_SILENCE_S:.0f} s: does the board send, under this name, "
+            f"to this broker, and may {self._source.user} read it? (not said again)"
+        )
+
+    def _subscribe(self, client: mqtt.Client) -> None:
+        self._since = time.monotonic()
+        self._data_id = client.subscribe(self.data, 0)[1]
+        client.subscribe(self._durable, 0)
+
+    def _on_subscribe(self, _client, _userdata, mid, reasons, _properties) -> None:
+        if mid != self._data_id:
+            return
+        if not any(reason.is_failure for reason in reasons):
+            print(f"following {self.data}", file=sys.stderr)
+        else:
+            self.fault = (
+                f"{self._where}: {self._source.user} may not read {self.data}, says the broker. "
+                + _ADVICE
+            )
+
+    def _on_no_connection(self, reason: str) -> None:
+        if self._connection:
+            super()._on_no_connection(reason)
+        else:
+            self.fault = f"{self._where}: the broker does not answer: {reason}"
+
+    def _on_refused(self, reason: str) -> None:
+        if self._connection:
+            super()._on_refused(reason)
+            return
+        self.fault = (
+            f"{self._where}: the broker refused {self._source.user}: {reason}; is the password "
+            "right, and has the user not been revoked? A broker made by `outpost broker` lets a "
+            "board's user in from the board alone: use --credentials"
+        )
+
+    def _on_message(self, _client, _userdata, found: mqtt.MQTTMessage) -> None:
+        device, _, kind = found.topic.removeprefix(f"{self._source.prefix}/").rpartition("/")
+        if kind == "data":
+            self._last_at = time.monotonic()
+            self._seen.add(device)
+            tell_message(found, self._tell, device if self._source.device == "+" else "")
+        elif not found.retain and device not in self._seen:
+            self._on_unseen(device)
+
+    def _on_unseen(self, device: str) -> None:
+        """A confirmation of what did not come here."""
+        if time.monotonic() - self._since < _SETTLED_S:
+            return
+        self._seen.add(device)
+        self._say(
+            f"the collector confirms messages of {visible(device)}, and none of them comes here: "
+            f"may {self._source.user} read {self.data}? {_ADVICE}"
+        )
+
+
+def tls_context(settings: dict[str, Any], folder: Path) -> ssl.SSLContext:
+    """Raises ToolError."""
+    from outpost_tools.device import certificates
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificate and name
+    ca = certificates.certificate((folder / settings["ca_file"]).read_bytes())
+    context.load_verify_locations(cadata=certificates.der_of_certificate(ca))
+    if settings["client_cert_file"]:
+        try:
+            context.load_cert_chain(
+                folder / settings["client_cert_file"], folder / settings["client_key_file"]
+            )
+        except OSError:
+            raise ToolError(
+                "keys 'client_cert_file', 'client_key_file': here they must be PEM files that fit"
+            ) from None
+    return context
+
+
+def tell_message(found: Any, tell: Say, device: str = "") -> None:
+    """device: named, where there are several."""
+    try:
+        one = message.decode(found.topic, found.payload, retained=found.retain)
+    except message.Malformed as error:
+        tell(visible(f"{found.topic}: no Outpost message: {error}"))
+        return
+    readings = ", ".join(
+        f"{one.name} {one.value:g}{f' {one.unit}' if one.unit else ''}" for one in one.readings
+    )
+    if one.left_out:
+        readings += f"; {message.left_out_reason(one)}"
+    held = one.seq - one.held
+    name = f"{device}: " if device else ""
+    tell(visible(f"{name}message {one.seq}, boot {one.boot}, {held} held before it: {readings}"))
