@@ -7,11 +7,14 @@
     unreadable     messages that the flash has lost since the start
     mended         flipped bits survived since the start
     torn           1: a power cut left a torn record at the end of the outbox
+    ahead          confirmations since the start of what the board never sent: another board has its
+                   stream, or its flash was restored
 
-A counter that changed is in the next message that is stored. Each also has a place in 64 messages
-(number 8 of them the first, 16 the second, ...), where the first three are always reported, the
-others when they are not 0: a message that was dropped, and a board that sleeps, lose nothing for
-long. Messages with the readings of `flash_wear.py` have none, so none gets longer than 37 bytes.
+A counter that changed is in the next message that is stored. All but the last also have a place in
+64 messages (number 8 of them the first, 16 the second, ...), where the first three are always
+reported, the others when they are not 0: a message that was dropped, and a board that sleeps, lose
+nothing for long. Messages with the readings of `flash_wear.py` have none, so none gets longer than
+37 bytes.
 
 Knows the outbox's and the station's counters by name. Allocation: construction only.
 """
@@ -28,6 +31,7 @@ COUNTERS = (
     b"unreadable",
     b"mended",
     b"torn",
+    b"ahead",
 )
 _STATES = const(3)  # so many of them are reported even though 0
 _REST = const(63)  # as in flash_wear.py
@@ -81,4 +85,6 @@ class Health:
             return self._pins_lost() if index == 2 else self.station.not_published
         if index == 4:
             return outbox.unreadable
+        if index == 7:
+            return getattr(self.station.client.session, "ahead", 0)
         return outbox.mended if index == 5 else outbox.sealed_torn

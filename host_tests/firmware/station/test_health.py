@@ -117,6 +117,12 @@ class TestHealth(unittest.TestCase):
             others = [one for one in told(rig.measure(63)) if name in one[1]]
             self.assertEqual([one[1] for one in others], [{name: 7}], name)
 
+    def test_confirmations_of_what_was_never_sent_are_told_when_they_come(self):
+        rig = Rig()
+        rig.measure(1)
+        rig.client.ahead = 2  # counted by a session of collector mode
+        self.assertEqual(rig.measure(3), [(1, {"ahead": 2}), (2, {}), (3, {})])
+
     def test_several_come_one_a_message_and_none_with_the_wear(self):
         rig = Rig()
         rig.measure(63)
