@@ -27,6 +27,7 @@ except (ImportError, ToolError) as problem:
 from pipeline_conflicts import *  # noqa: F403
 from pipeline_features import *  # noqa: F403
 from pipeline_hostile import *  # noqa: F403
+from pipeline_retries import *  # noqa: F403
 
 # the first test pays for the start of Spark, on a busy machine minutes
 pytestmark = pytest.mark.timeout(900)
