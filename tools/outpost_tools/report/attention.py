@@ -44,7 +44,7 @@ KINDS = {
         ),
         Kind(
             "twins",
-            "⧉",
+            "⇄",
             "two boards with one identity",
             "Two boards take turns under this name and stream: a copy of a board, or of its flash, "
             "runs beside it. Of two messages with one number the tables have the one that came "
