@@ -7,9 +7,9 @@ stays unconfirmed is retransmitted: after every reconnect, and after `timeout_ms
 doubled each time up to 64-fold, so that an absent collector does not make a board talk forever.
 
 The confirmation is a retained message on the device's topic: `<stream: 8 hex digits> <seq>`: all
-up to number seq is durable. One that is stale, foreign, garbled or from the future is ignored and
-counted. `queued.py` is for servers that keep no retained messages. Must not know a stream or a
-clock. Allocation: SUBSCRIBE, beside construction.
+up to number seq is durable. One that is stale, foreign, garbled or of what was not sent yet is
+ignored and counted. `queued.py` is for servers that keep no retained messages. Must not know a
+stream or a clock. Allocation: SUBSCRIBE, beside construction.
 
 Its hooks, beside those of `subscribing.py`:
     _on_acknowledged(seq)  PUBACK: the place in the window is free; stands in for `_release`
@@ -71,7 +71,9 @@ class DurableSession(SubscribingSession):
         self.topic = topic
         self.timeout_ms = timeout_ms
         self.through = -1  # messages up to this number are durable; -1: none is known to be
-        self.confirmations = self.replays = 0  # counters
+        # Counters. ahead: confirmations of what this outbox has never sent: another board has its
+        # stream, or its flash was restored from an older image.
+        self.confirmations = self.replays = self.ahead = 0
         self._factor = 1  # of timeout_ms
         self._progress_ms = 0  # ticks of the connect, or of the last progress
         self._is_reconnected = False  # and no replay has begun since
@@ -87,8 +89,7 @@ class DurableSession(SubscribingSession):
         SubscribingSession._on_connected(self)
         self.subscribe(self.topic, self.confirmation_qos)
         self._is_reconnected = self._is_waiting = True
-        sent = max(self.maybe_sent, self.high, self._exchanged)
-        self._is_held_up = self.outbox.oldest_seq < sent
+        self._is_held_up = self.outbox.oldest_seq < self._after_sent()
         self._hold_ms = _HOLD_MS
         self._progress_ms = self.now_ms
 
@@ -101,8 +102,14 @@ class DurableSession(SubscribingSession):
         self._on_confirmation(parse_confirmation(self.buffer, at, length, stream))
         return True
 
+    def _after_sent(self):
+        """No number from here on was ever sent."""
+        return max(self.maybe_sent, self.high, self._exchanged)
+
     def _on_confirmation(self, seq):
-        if seq >= self.outbox.next_seq or seq <= self.through:
+        is_ahead = seq >= self._after_sent()  # also of what is stored, and was not sent yet
+        self.ahead += is_ahead
+        if is_ahead or seq <= self.through:
             self.ignored += 1
             self._is_held_up = self._is_held_up and seq < 0
             return

@@ -8,9 +8,11 @@
     mended         flipped bits survived since the start
     torn           1: a power cut left a torn record at the end of the outbox
     takeovers      connections that another client with this board's id ended, since the start
+    ahead          confirmations since the start of what the board never sent: another board has its
+                   stream, or its flash was restored
 
 A counter that changed is in the next message that is stored. Each also has a place in 64 messages
-(number 8 of them the first, 16 the second, ..., 60 the last), where the first three are always
+(number 8 of them the first, 16 the second, ..., then 60 and 52), where the first three are always
 reported, the others when they are not 0: a message that was dropped, and a board that sleeps, lose
 nothing for long. Messages with the readings of `flash_wear.py` have none, so none gets longer than
 37 bytes.
@@ -31,11 +33,12 @@ COUNTERS = (
     b"mended",
     b"torn",
     b"takeovers",
+    b"ahead",
 )
 _STATES = const(3)  # so many of them are reported even though 0
 _REST = const(63)  # as in flash_wear.py
-_LAST = const(7)  # counter: 64 has no eighth multiple of 8 but that of the wear
-_PLACE_OF_LAST = const(60)
+_TAKEOVERS_AT = const(60)  # 64 has seven multiples of 8 below it
+_AHEAD_AT = const(52)
 
 
 class Health:
@@ -67,8 +70,8 @@ class Health:
                 return index
             index += 1
         index = (place >> 3) - 1
-        if place == _PLACE_OF_LAST:
-            index = _LAST
+        if place == _TAKEOVERS_AT or place == _AHEAD_AT:
+            index = 7 if place == _TAKEOVERS_AT else 8
         elif place & 7:
             return -1
         if index < 0 or (index >= _STATES and not self._now(index)):
@@ -90,6 +93,8 @@ class Health:
             return self._pins_lost() if index == 2 else self.station.not_published
         if index == 4:
             return outbox.unreadable
-        if index == _LAST:
+        if index == 7:
             return self.station.client.takeovers
+        if index == 8:
+            return getattr(self.station.client.session, "ahead", 0)
         return outbox.mended if index == 5 else outbox.sealed_torn

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from outpost_tools.common import labels, segments
-from outpost_tools.pipeline import clocks, decode, exact, schemas, transforms
+from outpost_tools.pipeline import clocks, decode, exact, fingerprints, schemas, transforms
 
 DEVICE = "hostile"
 TOPIC = f"outpost/{DEVICE}/data".encode()
@@ -126,8 +126,8 @@ def check(data: bytes) -> Counter[str]:
     if differing or len(found) != len(expected):
         raise AssertionError("the readers differ:\n" + "\n".join(sorted(differing)[:4]))
     rows = table.filter(pc.is_null(table["reason"])).select(schemas.READING.names)
-    readings, state = transforms.mark_streams(rows, schemas.STREAM.empty_table())
-    _check_bounds(clocks.place(readings, clocks.from_state(state)))
+    marked = transforms.mark_streams(rows, schemas.STREAM.empty_table(), fingerprints.Known())
+    _check_bounds(clocks.place(marked.readings, clocks.from_state(marked.state)))
     return Counter(reason or "taken in" for reason in table["reason"].to_pylist())
 
 

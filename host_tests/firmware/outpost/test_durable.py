@@ -52,6 +52,20 @@ class TestCollectorMode(unittest.TestCase):
         bench.say(puback(3))
         self.assertEqual(bench.sent(), [(2, False, b"b"), (3, False, b"c")])
 
+    def test_a_word_for_what_was_never_sent_frees_nothing_and_is_counted(self):
+        """A restored flash, or a second board with this stream, stored messages offline: the
+        retained word is of the other life, whose numbers went further.
+        """
+        bench = Bench("collector").publish(*[b"%d" % i for i in range(4)])
+        bench.connect(word=2)
+        self.assertEqual((bench.outbox.oldest_seq, bench.session.ahead), (0, 1))
+        self.assertEqual([payload for _, _, payload in bench.sent()], [b"0", b"1", b"2", b"3"])
+        bench.say(b"".join(puback(i + 1) for i in range(4))).say(confirmation(9))
+        self.assertEqual((bench.outbox.oldest_seq, bench.session.ahead), (0, 2))
+        bench.say(confirmation(3))
+        self.assertTrue(bench.client.is_drained())
+        self.assertEqual(bench.session.ahead, 2)
+
     def test_after_a_reboot_nothing_confirmed_goes_again(self):
         bench = acknowledged(Bench("collector").connect(word=0), b"a", b"b", b"c")
         bench.boot()

@@ -111,6 +111,7 @@ class TestHealth(unittest.TestCase):
             ("mended", lambda rig: setattr(rig.outbox, "mended", 7)),
             ("torn", lambda rig: setattr(rig.outbox, "sealed_torn", 7)),
             ("takeovers", lambda rig: setattr(rig.client, "takeovers", 7)),
+            ("ahead", lambda rig: setattr(rig.client, "ahead", 7)),
         ):
             rig = Rig()
             rig.measure(1)

@@ -10,6 +10,7 @@ import random
 from collections import Counter
 
 import fuzz_messages
+import hostile_messages
 from ground_truth import SEED
 from outpost_tools.pipeline import clocks, gold, job, quarantine, schemas, tables
 from pipeline_features import T0, message, put, recomputed_windows, times, windows_of
@@ -131,6 +132,33 @@ def test_a_flood_of_hostile_messages_reaches_gold_and_touches_no_other_board(spa
     devices = {row["device"]: row for row in tables.read_table(tables_dir, "devices").to_pylist()}
     assert set(devices) == {"board-6", fuzz_messages.DEVICE}
     in_part = [reason for reason in reasons(tables_dir) if "left out" in reason]
-    refused = len(reasons(tables_dir)) - len(in_part)
+    refused = len(reasons(tables_dir)) - len(in_part) - quarantine.conflicts(tables_dir)
     assert devices[fuzz_messages.DEVICE]["received"] + refused == frames
     assert quarantine.replay(tables_dir, "records without a number") == (0, len(in_part))
+
+
+OURS = ("segment", "offset")  # what lies in the log before a message is not its own
+
+
+def of_good_boards(tables_dir, name) -> list[dict]:
+    rows = tables.read_table(tables_dir, name).to_pylist()
+    found = [row for row in rows if row["device"] in hostile_messages.GOOD]
+    return sorted(
+        ({key: value for key, value in row.items() if key not in OURS} for row in found), key=str
+    )
+
+
+def test_whatever_one_board_tries_the_others_have_the_same_tables(spark, tmp_path):
+    """In two runs: what stays in the state, and what comes again, too."""
+    tries = [one for several in hostile_messages.TRIES.values() for one in several]
+    for name, sent in (("with", tries), ("without", [])):
+        log = tmp_path / name / "log" / "collector-1"
+        log.mkdir(parents=True)
+        for number in range(2):
+            (log / f"segment-{number:012d}.seg").write_bytes(hostile_messages.segment(sent))
+            assert job.run(spark, log.parent, tmp_path / name / "tables") == 1
+    after = {name: tmp_path / name / "tables" for name in ("with", "without")}
+    for name in ("readings", *tables.GOLD_TABLES):
+        found, expected = (of_good_boards(after[n], name) for n in ("with", "without"))
+        assert expected and found == expected, name
+    assert quarantine.conflicts(after["with"])

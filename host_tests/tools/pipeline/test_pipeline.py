@@ -24,8 +24,10 @@ except (ImportError, ToolError) as problem:
     pytest.skip(f"missing: PySpark and Java: {problem}", allow_module_level=True)
 
 # more tests, here because they share the one session
+from pipeline_conflicts import *  # noqa: F403
 from pipeline_features import *  # noqa: F403
 from pipeline_hostile import *  # noqa: F403
+from pipeline_retries import *  # noqa: F403
 
 # the first test pays for the start of Spark, on a busy machine minutes
 pytestmark = pytest.mark.timeout(900)

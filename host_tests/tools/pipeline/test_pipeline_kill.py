@@ -4,10 +4,10 @@
 
 Each run costs a Spark start, so the short form kills once, in the middle of writing silver
 (test_pipeline.py replays a batch whose commit was lost), and the run after the kill is the one that
-goes on until SIGTERM. The long form, `OUTPOST_PIPELINE_KILLS=50 SEED=n`, takes 200,000 messages
-with 5 % duplicates, replays of whole days and disorder, and kills also between ranges and commit,
-while gold is written, and at 50 random moments; with it go a compaction before every tenth run, a
-check of gold against a plain recomputation, and Ctrl-C.
+survives the death of its JVM and goes on until SIGTERM. The long form, `OUTPOST_PIPELINE_KILLS=50
+SEED=n`, takes 200,000 messages with 5 % duplicates, replays of whole days and disorder, and kills
+also between ranges and commit, while gold is written, and at 50 random moments; with it go a
+compaction before every tenth run, a check of gold against a plain recomputation, and Ctrl-C.
 """
 
 import os
@@ -18,6 +18,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ground_truth import SEED, START_MS, Board, Log, assert_exact
@@ -159,6 +160,12 @@ class Continuous:
         rows = tables.read_table(self._tables_dir, "devices", ["received"]).to_pylist()
         return sum(row["received"] for row in rows) == log.copies
 
+    def kill_java(self) -> None:
+        """As the kernel does when memory is short."""
+        children = psutil.Process(self._process.pid).children()
+        (jvm,) = (child for child in children if child.name() == "java")
+        jvm.send_signal(signal.SIGKILL)
+
     def planned(self) -> int:
         return len([*(self._tables_dir / consumed.CHECKPOINT / "offsets").glob("[0-9]*")])
 
@@ -175,7 +182,7 @@ class Continuous:
 
 
 @pytest.mark.long
-def test_driver_killed_while_writing_then_run_until_sigterm_gives_the_truth(tmp_path):
+def test_driver_then_jvm_killed_and_run_until_sigterm_gives_the_truth(tmp_path):
     log, tables_dir = Log(tmp_path / "log", SEED), tmp_path / "tables"
     log.refuse("board-1", b"{", "not JSON")
     seal_messages(log, range(160), per_segment=60)
@@ -187,12 +194,14 @@ def test_driver_killed_while_writing_then_run_until_sigterm_gives_the_truth(tmp_
         seal_messages(log, range(160, 200))  # while it waits for its next round
         run.wait(lambda: run.has(log))
         assert_exact(log, tables_dir)
+        run.kill_java()
         before = run.planned()
         seal_messages(log, range(200, 240))
         run.wait(lambda: run.planned() > before, 0.01)
         status, said, seconds = run.stop(signal.SIGTERM)
     print(f"stopped after {seconds:.1f} s")
     assert status == 0 and seconds < STOP_S, said
+    assert "Spark's JVM has died; again in 5 s (retry 1 of 8)" in said
     assert all("pipeline: " in line for line in said.splitlines()), "Spark's noise on stderr"
 
     assert_exact(log, tables_dir)  # the round that was under way was finished, its gold too

@@ -20,6 +20,7 @@ try:
     from outpost_tools.pipeline import (
         clocks,
         compact,
+        fingerprints,
         parts,
         schemas,
         summaries,
@@ -58,7 +59,7 @@ def table(rows: list[tuple], number: int) -> pa.Table:
             "stream": "s",
             "seq": seq,
             "boot": boot,
-            "held": seq // 2,
+            "held": offset % (seq + 1),  # what a board still holds may differ between sendings
             "offset": offset,
             "segment": number,
         }
@@ -73,9 +74,10 @@ def table(rows: list[tuple], number: int) -> pa.Table:
     return pa.Table.from_pylist(found, schema=schemas.READING)
 
 
-def model(batches: list[pa.Table]) -> tuple[dict, dict]:
-    """({(device, seq): origin of the copy that was kept}, {device: copies}) by sets."""
-    kept, copies = {}, {}
+def model(batches: list[pa.Table]) -> tuple[dict, dict, dict]:
+    """({(device, seq): origin of the copy that was kept}, {device: copies}, {device: what else was
+    said under a number}) by sets."""
+    kept, copies, said = {}, {}, {}
     for rows in batches:
         frames = {
             (r["device"], r["seq"], r["received"], r["collector"], r["segment"], r["offset"])
@@ -84,28 +86,32 @@ def model(batches: list[pa.Table]) -> tuple[dict, dict]:
         for frame in sorted(frames):
             copies[frame[0]] = copies.get(frame[0], 0) + 1
             kept.setdefault(frame[:2], frame[4:])
-    return kept, copies
+        for r in rows.to_pylist():
+            contents = (r["boot"], r["time"], r["uptime_s"])
+            said.setdefault(r["device"], set()).add((r["seq"], contents))
+    more = {device: len(every) - len({seq for seq, _ in every}) for device, every in said.items()}
+    return kept, copies, more
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(ROWS, max_size=4))
 def test_the_state_over_batches_is_that_of_plain_sets(parts):
-    batches, state, kept = (
-        [table(rows, number) for number, rows in enumerate(parts)],
-        schemas.STREAM.empty_table(),
-        [],
-    )
+    batches = [table(rows, number) for number, rows in enumerate(parts)]
+    state, kept, said = schemas.STREAM.empty_table(), [], []
     for rows in batches:
-        fresh, state = transforms.mark_streams(rows, state)
+        marked = transforms.mark_streams(rows, state, fingerprints.Known(said))
+        fresh, state = marked.readings, marked.state
+        said.append(np.sort(marked.fingerprints))
         assert (fresh.schema, state.schema) == (schemas.READING, schemas.STREAM)
         kept += fresh.to_pylist()
-    expected, copies = model(batches)
+    expected, copies, more = model(batches)
     assert sorted((r["device"], r["seq"], r["record"]) for r in kept) == sorted(
         (*key, i) for key in expected for i in (0, 1)
     )
     assert {(r["device"], r["seq"]): (r["segment"], r["offset"]) for r in kept} == expected
     found = {row["device"]: row for row in state.to_pylist()}
     assert {device: row["copies"] for device, row in found.items()} == copies
+    assert {device: row["conflicts"] for device, row in found.items()} == more
     for device, row in found.items():
         numbers = {
             n
@@ -129,8 +135,9 @@ def test_times_do_not_depend_on_how_messages_fall_into_batches(parts):
     for order in (rows, [pa.concat_tables(rows)]):
         state, kept = schemas.STREAM.empty_table(), []
         for batch in order:
-            fresh, state = transforms.mark_streams(batch, state)
-            kept.append(fresh)
+            marked = transforms.mark_streams(batch, state, fingerprints.Known())
+            state = marked.state
+            kept.append(marked.readings)
         placed = clocks.place(pa.concat_tables(kept), clocks.from_state(state))
         results.append(
             {(r["device"], r["seq"], r["record"]): r["time"] for r in placed.to_pylist()}
@@ -161,9 +168,8 @@ def test_the_lowest_message_with_both_times_gives_the_clock_also_when_it_comes_l
             "offset": seq,
             "time": (1_763_694_001 + offset_s) * second,
         }
-        _, state = transforms.mark_streams(
-            pa.Table.from_pylist([row], schema=schemas.READING), state
-        )
+        rows = pa.Table.from_pylist([row], schema=schemas.READING)
+        state = transforms.mark_streams(rows, state, fingerprints.Known()).state
     assert state["clocks"].to_pylist() == [
         [{"boot": 1, "seq": 5, "offset_us": (1_763_694_000 + 50) * second}]
     ]

@@ -28,7 +28,7 @@ METRICS = {
 BLOCKS = 16
 TROUBLES = (
     "lost", "silent", "open", "behind", "restarts", "noclock",
-    "pins", "refused", "aside", "worn", "mended", "takeover",
+    "pins", "refused", "aside", "worn", "mended", "takeover", "twins", "restored",
 )  # fmt: skip
 # What a board with such a trouble tells of its health.
 TOLD = {
@@ -38,6 +38,10 @@ TOLD = {
     "worn": {"left_out": 1, "mended": 4},
     "mended": {"mended": 1, "torn": 2},
     "takeover": {"takeovers": 12},
+}
+CONFLICTS = {
+    "twins": {"conflicts": 131, "two_boards": 1},
+    "restored": {"conflicts": 12, "went_back": 1},
 }
 TROUBLED_OF = 4  # with 4 devices one in 4 has trouble, with 400 one in 20
 DISASTER_S = 6 * 3600, 8 * 3600  # the broker was down: nothing arrived
@@ -176,6 +180,8 @@ def _row(
         "reset_cause": 1.0,
         **dict.fromkeys(health.NAMES, 0),
         **TOLD.get(trouble, {}),
+        **dict.fromkeys(("conflicts", "two_boards", "went_back"), 0),
+        **CONFLICTS.get(trouble, {}),
     }
 
 

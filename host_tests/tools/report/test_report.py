@@ -71,7 +71,7 @@ def reading(
 def device_row(device: str, **changes) -> dict:
     row = dict.fromkeys(
         ["readings_without_time", "redelivered", "missing_closed", "missing_open", "last_boot"], 0
-    ) | dict.fromkeys(health.NAMES, 0)
+    ) | dict.fromkeys((*health.NAMES, "conflicts", "two_boards", "went_back"), 0)
     row |= {
         "device": device,
         "messages": 60,
@@ -250,6 +250,9 @@ def seen(**changes) -> dict:
         ({"mended": 1}, ["mended"]),
         ({"torn": 5, "unreadable": 1}, ["fine"]),
         ({"takeovers": 2}, ["takeover"]),
+        ({"conflicts": 2, "went_back": 1, "ahead": 1}, ["restored"]),
+        ({"ahead": 1}, ["restored"]),
+        ({"conflicts": 9, "two_boards": 1, "went_back": 1, "missing_closed": 1}, ["lost", "twins"]),
     ],
 )
 def test_what_needs_attention(row, expected):

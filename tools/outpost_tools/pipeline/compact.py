@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.pipeline import clocks, schemas, tables
+from outpost_tools.pipeline import clocks, displaced, schemas, tables
 
 FULL_BYTES = 256 << 20
 GRACE_S = 600.0
@@ -76,7 +76,8 @@ def _compact_table(tables_dir: Path, name: str, committed: int) -> None:
     ]
     known = tables.read_clocks(tables_dir)
     kept, merged = _sorted_out(base, manifest, fresh, with_no_day=bool(known.num_rows))
-    rows_by_day = _moved(merged, name, known)
+    gone = tables.read_displaced(tables_dir, below=committed + 1) if name == "readings" else set()
+    rows_by_day = _moved(merged, name, known, gone)
     made = [_write(base, name, day, batches[-1], rows) for day, rows in sorted(rows_by_day.items())]
     folders = [tables.batch_directory(tables_dir, name, n) for n in batches]
     _date([*folders, *(path for paths in merged.values() for path in paths)])
@@ -111,9 +112,15 @@ def _sorted_out(
     return kept, merged
 
 
-def _moved(merged: dict[str, list[Path]], name: str, known: pa.Table) -> dict[str, pa.Table]:
-    """The rows by day; readings whose boot's clock is known by now leave NO_DAY for their day."""
-    rows = {day: tables.read_files(files, _SCHEMAS[name]) for day, files in merged.items()}
+def _moved(
+    merged: dict[str, list[Path]], name: str, known: pa.Table, gone: set[displaced.Origin]
+) -> dict[str, pa.Table]:
+    """The rows by day, without those that are displaced; readings whose boot's clock is known by
+    now leave NO_DAY for their day."""
+    rows = {
+        day: displaced.without(tables.read_files(files, _SCHEMAS[name]), gone)
+        for day, files in merged.items()
+    }
     if name != "readings" or tables.NO_DAY not in rows:
         return rows
     placed = clocks.place(rows.pop(tables.NO_DAY), known)

@@ -4,8 +4,9 @@ A snapshot of `days` and `windows` holds every day; those that no new row touche
 the files of the snapshot before, so a run reads of silver only the days that its batches wrote to.
 A day is touched by a new batch that has rows of it, and by a clock that became known and places
 earlier readings in it. Everything is recomputed when there is nothing to build on: no snapshot
-before, another window length, a window that does not divide a day, batches that are gone, or a
-clock that replaced another. Files only, no Spark but the condition on rows.
+before, another window length, a window that does not divide a day, batches that are gone, a clock
+that replaced another, or a message that gave its place to another. Files only, no Spark but the
+condition on rows.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ def _touched(
 ) -> set[str] | None:
     if not is_made_for(tables_dir, previous, window_s) or 86_400_000 % round(window_s * 1000):
         return None
+    if _mark(tables_dir, previous).get("displaced", 0) != len(tables.read_displaced(tables_dir)):
+        return None
     new = range(previous + 1, number + 1)
     if not set(new) <= set(tables.complete_batches(tables_dir, "readings")):
         return None
@@ -108,13 +111,16 @@ def _moved(tables_dir: Path, previous: int, files: list[Path]) -> set[str] | Non
 
 
 def is_made_for(tables_dir: Path, number: int, window_s: float) -> bool:
+    return _mark(tables_dir, number).get("window_s") == window_s
+
+
+def _mark(tables_dir: Path, number: int) -> dict:
     try:
-        mark = json.loads(
+        return json.loads(
             (tables.batch_directory(tables_dir, "days", number) / _MARK).read_text(encoding="utf-8")
         )
     except (FileNotFoundError, ValueError):
-        return False
-    return mark["window_s"] == window_s
+        return {}
 
 
 def carry_over(tables_dir: Path, name: str, number: int, plan: Plan) -> None:
@@ -135,4 +141,5 @@ def finish(tables_dir: Path, number: int, window_s: float) -> None:
     """Note what the snapshot was made with."""
     directory = tables.batch_directory(tables_dir, "days", number)
     pyarrow.parquet.write_table(tables.read_clocks(tables_dir), directory / _CLOCKS)
-    (directory / _MARK).write_text(json.dumps({"window_s": window_s}), encoding="utf-8")
+    mark = {"window_s": window_s, "displaced": len(tables.read_displaced(tables_dir))}
+    (directory / _MARK).write_text(json.dumps(mark), encoding="utf-8")

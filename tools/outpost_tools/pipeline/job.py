@@ -23,6 +23,8 @@ from outpost_tools.common import labels
 from outpost_tools.pipeline import (
     consumed,
     days,
+    displaced,
+    fingerprints,
     gold,
     packed,
     parts,
@@ -63,7 +65,7 @@ def run(
     )
 
     def take(batch: DataFrame, number: int) -> None:
-        write_batch(spark, tables_dir, batch, number)
+        write_batch(spark, log, tables_dir, batch, number)
         done.append(number)
         progress(_batch_line(tables_dir, number))
 
@@ -108,15 +110,21 @@ def check_directories(log: Path, tables_dir: Path) -> None:
         )
 
 
-def write_batch(spark: SparkSession, tables_dir: Path, batch: DataFrame, number: int) -> None:
+def write_batch(
+    spark: SparkSession, log: Path, tables_dir: Path, batch: DataFrame, number: int
+) -> None:
     """One micro-batch, idempotent in `number`."""
-    folders = {
-        name: parts.begin(tables_dir, name, number)
-        for name in ("readings", "quarantine", "streams")
-    }
+    names = ("readings", "quarantine", "streams")
+    folders = {name: parts.begin(tables_dir, name, number) for name in names}
+    known = tuple(fingerprints.before(tables_dir, number))
+    sources = transforms.Sources(log, tables_dir, number, known)
     before = packed.pack_state(read_streams(tables_dir, number), _buckets(spark))
-    after = transforms.mark(batch, spark.createDataFrame(before), folders).toArrow()
-    parts.write(folders["streams"], 0, after)
+    said = fingerprints.begin(tables_dir, number)
+    tasks = transforms.mark(
+        batch, spark.createDataFrame(before), folders | {"fingerprints": said}, sources
+    )
+    parts.write(folders["streams"], 0, tasks.toArrow())
+    fingerprints.finish(tables_dir, number, said)
     for name, folder in folders.items():
         parts.finish(tables_dir, name, number, folder)
     tables.prune(tables_dir, "streams")
@@ -145,6 +153,9 @@ def read_readings(
         return spark.createDataFrame([], schema)
     # Without looking at folder names: compacted files lie deeper than those of batches.
     rows = spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*map(str, files))
+    if gone := tables.read_displaced(tables_dir):
+        lost = spark.createDataFrame(sorted(gone), schemas.spark(pa.schema(schemas.DISPLACED)))
+        rows = rows.join(F.broadcast(lost), displaced.ORIGIN, "left_anti").select(rows.columns)
     known = tables.read_clocks(tables_dir)
     return gold.placed(rows, spark.createDataFrame(known)) if known.num_rows else rows
 

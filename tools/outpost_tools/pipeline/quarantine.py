@@ -18,6 +18,7 @@ from outpost_tools.common import labels, message, segments
 from outpost_tools.pipeline import tables
 
 DAMAGE = ("damaged segment", "not a segment")  # how such a reason begins
+CONFLICT = "conflict: another message has its number"  # a reason
 
 
 def reasons(tables_dir: Path) -> Counter[str]:
@@ -30,6 +31,20 @@ def reasons(tables_dir: Path) -> Counter[str]:
 def damage(tables_dir: Path) -> int:
     """How many pieces of segments could not be read."""
     return sum(n for reason, n in reasons(tables_dir).items() if reason.startswith(DAMAGE))
+
+
+def conflicts(tables_dir: Path) -> int:
+    """How many messages have a number that another one has."""
+    return reasons(tables_dir)[CONFLICT]
+
+
+def frame(row: dict) -> segments.Frame:
+    """The frame of a row, as it was in its segment."""
+    flags = segments.FLAG_RETAIN if row["retained"] else 0
+    topic, payload = row["topic"].encode(), row["payload"]
+    return segments.Frame(
+        _ms(row["received"]), flags, row["original_length"], topic, payload, row["offset"], 0
+    )
 
 
 def replay(
@@ -54,7 +69,10 @@ def replay(
 
 
 def _is_message(row: dict, versions: tuple[int, ...]) -> bool:
-    """Whether the frame can be read whole now: of one in part, the part is in silver already."""
+    """Whether the frame can be read whole now: of one in part, the part is in silver already. A
+    conflict stays: its number has not become free."""
+    if row["reason"] == CONFLICT:
+        return False
     length = row["original_length"]
     if length is not None and length > len(row["payload"]):  # it was cut: the rest is nowhere
         return False

@@ -1,48 +1,153 @@
-"""`outpost pipeline run`: one round, or one after the other until a signal."""
+"""`outpost pipeline run`: one round, or one after the other until a signal; again after a failure
+that passes (retries.py), with a new session where the JVM has died."""
 
 from __future__ import annotations
 
 import argparse
+import logging
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.pipeline import consumed, job, quarantine, session
+from outpost_tools.pipeline import consumed, job, quarantine, retries, session
 
 Say = Callable[[str], None]
+_RENEW_EACH = 3  # failures in a row: a new session costs a busy machine half a minute
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or 1 when Spark failed or segments were damaged. Raises ToolError when the input is not
-    fit."""
+    """0, or 1 when Spark failed for good, segments were damaged, or messages conflict. Raises
+    ToolError when the input is not fit."""
     job.check_directories(args.log, args.tables)
-    begin, stopping = time.monotonic(), threading.Event()
-    say, log_file = _progress(begin), args.tables / "spark.log"
-    if args.continuous:
-        _stop_on_signal(stopping)
-    say("starting Spark")
-    spark = session.start(args.master, log_file, shuffle_partitions=args.shuffle_partitions)
-    if args.continuous:  # again: Spark has set its own handler of Ctrl-C, which cancels what runs
-        _stop_on_signal(stopping)
+    args.tables.mkdir(parents=True, exist_ok=True)
+    # Python's side of Spark logs lost connections, one by one
+    logging.basicConfig(filename=args.tables / "spark.log", level=logging.WARNING)
+    stopping = threading.Event()
+    say = _progress(time.monotonic())
+    rounds = _Rounds(args, stopping, say)
     try:
-        damaged = _rounds(args, spark, stopping, say)
+        troubles = rounds.run()
     except ToolError:
         raise
-    except (
-        Exception
-    ) as error:  # Spark's own are many and long: the cause in one line, all in the log
-        cause = _cause(error)
-        print(f"outpost pipeline: failed: {cause}; details: {log_file}", file=sys.stderr)
+    except Exception as error:  # Spark's own are many and long: all in the log
+        print(
+            f"outpost pipeline: failed: {retries.cause(error)}; details: {rounds.log_file}",
+            file=sys.stderr,
+        )
         return 1
     finally:
-        spark.stop()
+        rounds.close()
     say("done")
-    return int(damaged > 0)
+    return int(troubles > 0)
+
+
+class _Rounds:
+    """The session and the rounds in it."""
+
+    def __init__(self, args: argparse.Namespace, stopping: threading.Event, say: Say) -> None:
+        self._args, self._stopping, self._say = args, stopping, say
+        self.log_file: Path = args.tables / "spark.log"
+        self._delays_s = retries.CONTINUOUS_S if args.continuous else retries.SINGLE_S
+        self._spark: SparkSession | None = None
+        self._failures = 0
+
+    def run(self) -> int:
+        """The troubles that were found: damaged pieces and conflicts."""
+        troubles = Troubles(self._args.tables)
+        while True:
+            if not self._is_done():
+                continue
+            troubles.tell(self._say)
+            if not self._args.continuous or self._stopping.wait(self._args.interval):
+                return troubles.count
+
+    def close(self) -> None:
+        if self._spark is not None:
+            session.stop(self._spark)
+            self._spark = None
+
+    def _is_done(self) -> bool:
+        """A round; False when it has to be done again. Raises what will not pass."""
+        try:
+            self._round()
+        except ToolError:
+            raise
+        except Exception as error:
+            self._wait_after(error)
+            return False
+        self._failures = 0
+        return True
+
+    def _round(self) -> None:
+        args = self._args
+        if self._spark is None:
+            self._spark = self._started()
+        job.run(self._spark, args.log, args.tables, window_s=args.window, progress=self._say)
+        if args.delete_consumed:
+            self._say(consumed.pruned(args.log))
+
+    def _started(self) -> SparkSession:
+        args = self._args
+        if args.continuous:
+            _stop_on_signal(self._stopping)
+        self._say("starting Spark")
+        spark = session.start(
+            args.master, self.log_file, shuffle_partitions=args.shuffle_partitions
+        )
+        if args.continuous:  # again: Spark has set its own handler of Ctrl-C, which cancels work
+            _stop_on_signal(self._stopping)
+        return spark
+
+    def _wait_after(self, error: Exception) -> None:
+        """Until the next try. Raises the error when it will not pass, or came too often."""
+        is_dead = self._spark is not None and not session.is_alive(self._spark)
+        if not (is_dead or retries.is_transient(error)) or self._failures == len(self._delays_s):
+            raise error
+        delay_s = self._delays_s[self._failures]
+        self._failures += 1
+        what = "Spark's JVM has died" if is_dead else retries.cause(error)
+        self._say(
+            f"failed: {what}; again in {delay_s:.0f} s (retry {self._failures} of "
+            f"{len(self._delays_s)}); details: {self.log_file}"
+        )
+        if is_dead or self._failures % _RENEW_EACH == 0:  # what is broken may be the session
+            self.close()
+        if self._stopping.wait(delay_s):
+            raise error
+
+
+class Troubles:
+    """What went to quarantine through no fault of a message's form, since the start."""
+
+    def __init__(self, tables_dir: Path) -> None:
+        self._tables_dir = tables_dir
+        self._before = self._known = self._found()
+
+    def _found(self) -> tuple[int, int]:
+        return quarantine.damage(self._tables_dir), quarantine.conflicts(self._tables_dir)
+
+    @property
+    def count(self) -> int:
+        return sum(self._known) - sum(self._before)
+
+    def tell(self, say: Say) -> None:
+        """What is new since it told last."""
+        found = self._found()
+        damaged, conflicts = (new - old for new, old in zip(found, self._known, strict=True))
+        self._known = found
+        if damaged > 0:
+            say(f"{damaged} damaged pieces of segments; their bytes are in quarantine")
+        if conflicts > 0:
+            say(
+                f"{conflicts} messages have the number of another one and say something else: two "
+                "boards with one identity, or a restored flash; the later ones are in quarantine"
+            )
 
 
 def _stop_on_signal(stopping: threading.Event) -> None:
@@ -51,31 +156,9 @@ def _stop_on_signal(stopping: threading.Event) -> None:
         signal.signal(number, lambda *_: stopping.set())
 
 
-def _rounds(
-    args: argparse.Namespace, spark: SparkSession, stopping: threading.Event, say: Say
-) -> int:
-    """The pieces of segments that could not be read."""
-    known = before = quarantine.damage(args.tables)
-    while True:
-        job.run(spark, args.log, args.tables, window_s=args.window, progress=say)
-        if (found := quarantine.damage(args.tables)) > known:
-            say(f"{found - known} damaged pieces of segments; their bytes are in quarantine")
-            known = found
-        if args.delete_consumed:
-            say(consumed.pruned(args.log))
-        if not args.continuous or stopping.wait(args.interval):
-            return known - before
-
-
 def _progress(begin: float) -> Say:
     def say(text: str) -> None:
         elapsed_s = time.monotonic() - begin
         print(f"[{elapsed_s:5.1f} s] pipeline: {text}", file=sys.stderr, flush=True)
 
     return say
-
-
-def _cause(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    wanted = [line for line in lines if "Error: " in line and not line.startswith("at ")]
-    return (wanted or lines or [type(error).__name__])[-1 if wanted else 0][:300]

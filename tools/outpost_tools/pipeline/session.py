@@ -13,12 +13,14 @@ import contextlib
 import fcntl
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from outpost_tools.common import java
@@ -26,6 +28,7 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline.source import OutpostSource
 
 LOCK_WAIT_S = 60
+END_WAIT_S = 30
 
 
 class SetupError(ToolError):
@@ -49,6 +52,30 @@ def start(master: str, log_file: Path, *, shuffle_partitions: int = 2) -> SparkS
         _ship_package(spark)
     spark.dataSource.register(OutpostSource)
     return spark
+
+
+def is_alive(spark: SparkSession) -> bool:
+    """Whether its JVM is there."""
+    process = getattr(spark.sparkContext._gateway, "proc", None)
+    return process is None or process.poll() is None
+
+
+def stop(spark: SparkSession) -> None:
+    """End it and its JVM, which holds the lock; so that start() makes another."""
+    process = getattr(spark.sparkContext._gateway, "proc", None)
+    with contextlib.suppress(Exception):  # what cannot be reached has ended
+        spark.stop()
+    if process is None:  # spark-submit's, which began before us
+        return
+    with contextlib.suppress(OSError):
+        process.stdin.close()  # it ends by itself then, and removes its temporary files
+    try:
+        process.wait(END_WAIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = None
 
 
 def _builder(master: str, shuffle_partitions: int) -> SparkSession.Builder:

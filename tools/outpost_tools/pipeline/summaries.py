@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from outpost_tools.common import ranges
-from outpost_tools.pipeline import health, schemas, tables
+from outpost_tools.pipeline import conflicts, health, schemas, tables
 
 _US = pa.timestamp("us", "UTC")
 _LAST = pa.struct(
@@ -67,6 +67,9 @@ _DEVICE_COUNTS = [
     "redelivered",
     "missing_closed",
     "missing_open",
+    "conflicts",
+    "two_boards",
+    "went_back",
 ]
 DEVICES = pa.schema(
     [
@@ -220,18 +223,23 @@ def devices(pieces: pa.Table, streams: pa.Table, missing: pa.Table) -> pa.Table:
 
 
 def _copies(streams: pa.Table) -> pd.DataFrame:
-    """received: message frames in the log; messages: distinct ones; redelivered: their difference,
-    exact."""
+    """received: message frames in the log; messages: distinct ones; conflicts: other messages with
+    a number of theirs; redelivered: the rest, exact. two_boards, went_back: streams whose conflicts
+    say so."""
     rows = pd.DataFrame(
         {"device": streams["device"].to_pylist(), "received": streams["copies"].to_numpy()}
     )
+    rows["conflicts"] = pc.fill_null(streams["conflicts"], 0).to_numpy()
+    rows["two_boards"] = pc.fill_null(streams["twin_signs"], 0).to_numpy() >= conflicts.TWIN_SIGNS
+    rows["went_back"] = (rows["conflicts"] > 0) & ~rows["two_boards"]
     rows["messages"] = [
         ranges.count(ranges.of_pairs(flat)) for flat in streams["ranges"].to_pylist()
     ]
+    sums = ("received", "messages", "conflicts", "two_boards", "went_back")
     found = rows.groupby("device").agg(
-        streams=("received", "size"), received=("received", "sum"), messages=("messages", "sum")
+        streams=("received", "size"), **{name: (name, "sum") for name in sums}
     )
-    found["redelivered"] = found["received"] - found["messages"]
+    found["redelivered"] = found["received"] - found["messages"] - found["conflicts"]
     return found
 
 

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
-from outpost_tools.pipeline import clocks, schemas
+from outpost_tools.pipeline import clocks, displaced, schemas
 
 SUCCESS = "_SUCCESS"
 MANIFEST = "_compacted.json"
@@ -183,10 +183,11 @@ def _read_readings(
     if day is not None:
         files = [path for path in files if day_of(path) in (day.isoformat(), NO_DAY)]
     wanted = columns or _READINGS.names
-    known = read_clocks(tables)
+    known, gone = read_clocks(tables), read_displaced(tables)
     needed = {*wanted, "time", *(clocks.NEEDED if known.num_rows else [])} - {"day"}
+    needed |= set(displaced.ORIGIN if gone else [])
     read = [name for name in schemas.READING.names if name in needed]
-    rows = read_files(files, schemas.READING, read).select(read)
+    rows = displaced.without(read_files(files, schemas.READING, read).select(read), gone)
     if known.num_rows:
         rows = clocks.place(rows, known)
     days = rows["time"].cast(pa.date32())
@@ -200,6 +201,31 @@ def read_clocks(tables: Path) -> pa.Table:
     """Of boots whose clock was set late, what the newest state knows."""
     streams = read_files(counted_files(tables, "streams"), schemas.STREAM)
     return clocks.from_state(streams)
+
+
+def read_displaced(tables: Path, *, below: int | None = None) -> set[displaced.Origin]:
+    """Of messages that silver's files hold and that do not count; below: by the state before that
+    batch."""
+    batch = newest_batch(tables, "streams", below=below)
+    if batch is None:
+        return set()
+    files = sorted(batch_directory(tables, "streams", batch).glob("part-*.parquet"))
+    return displaced.of_state(read_files(files, schemas.STREAM, ["displaced"]))
+
+
+def files_before(tables: Path, name: str, batch: int) -> list[Path]:
+    """The files of a log table without those of `batch` and later: a killed attempt may have left
+    them."""
+    later = [
+        batch_directory(tables, name, number)
+        for number in complete_batches(tables, name)
+        if number >= batch
+    ]
+    return [
+        path
+        for path in counted_files(tables, name)
+        if not any(path.is_relative_to(folder) for folder in later)
+    ]
 
 
 def replayed(tables: Path) -> set[tuple[str, int, int]]:

@@ -1,7 +1,8 @@
 """From decoded frames to silver: Spark groups, Arrow functions do the rest.
 
 Exactness is here. Per (device, stream) the numbers already in silver are known as ranges; a
-micro-batch is grouped with them, the first copy of each new number is kept and the ranges grow. No
+micro-batch is grouped with them, the first copy of each new number is kept and the ranges grow. A
+copy that says something else is no duplicate: it is kept as a conflict (conflicts.py). No
 watermark: a replay of last year's outbox is as good as today's reading, and the state grows with
 gaps, not with messages. Rejected: dropDuplicates (state of every key), a join with silver (rescans
 it once an old replay widens the range).
@@ -12,6 +13,8 @@ whatever is in it, and a thousand boards would cost a thousand.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,52 +22,181 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from outpost_tools.pipeline import clocks, packed, parts, schemas
+from outpost_tools.pipeline import (
+    clocks,
+    conflicts,
+    displaced,
+    fingerprints,
+    packed,
+    parts,
+    schemas,
+    tables,
+)
+from outpost_tools.pipeline.source import segment_path
 
 BUCKETS_PER_PARTITION = 2  # bounds what one call holds in memory; each is a file
 _ORDER = [
     (name, "ascending")
     for name in ("code", "seq", "received", "collector", "segment", "offset", "record")
 ]
+_KEY = [*schemas.KEY, "seq"]
+_HEADS = ["code", *_KEY, "boot", *displaced.PLACE]
 _SEQ_BITS = 31  # one more than a number has, so that the ranges of two streams never touch
+Stored = Callable[[set[tuple[str, str, int]]], pa.Table]
 
 
-def mark(batch: DataFrame, states: DataFrame, folders: dict[str, Path]) -> DataFrame:
+def nothing_stored(wanted: set[tuple[str, str, int]]) -> pa.Table:
+    return schemas.READING.empty_table()
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a batch's tasks read beside it: the log, the tables as they were before batch `number`,
+    and the files of the fingerprints known then."""
+
+    log: Path
+    tables_dir: Path
+    number: int
+    fingerprints: tuple[Path, ...]
+
+    def path_of(self, collector: str, segment: int) -> Path:
+        return segment_path(self.log, collector, segment, self.tables_dir / tables.REPLAY)
+
+    def stored(self, wanted: set[tuple[str, str, int]]) -> pa.Table:
+        """What silver has of these messages, also what is displaced."""
+        return displaced.stored(
+            tables.files_before(self.tables_dir, "readings", self.number), wanted
+        )
+
+
+@dataclass(frozen=True)
+class Marked:
+    """Of a batch: new readings, origins of its messages that conflict with another, rows of silver
+    whose place another takes, the state after, and the fingerprints of what is kept."""
+
+    readings: pa.Table
+    conflicts: pa.Table
+    displaced: pa.Table
+    state: pa.Table
+    fingerprints: np.ndarray
+
+
+def mark(
+    batch: DataFrame, states: DataFrame, folders: dict[str, Path], sources: Sources
+) -> DataFrame:
     """The state of every stream after the batch; its tasks write what is new into `folders`.
 
     batch: rows of packed.PACKED. states: those before, rows of packed.PACKED_STATE.
     """
 
     def take(key: tuple[pa.Scalar, ...], rows: pa.Table, state: pa.Table) -> pa.Table:
-        readings, refused = packed.unpack(rows)
-        parts.write(folders["quarantine"], key[0].as_py(), refused)
-        fresh, after = mark_streams(readings, packed.unpack_state(state))
-        parts.write_by_day(folders["readings"], key[0].as_py(), fresh)
-        return after
+        number, (readings, refused) = key[0].as_py(), packed.unpack(rows)
+        known = fingerprints.Known.of_files(sources.fingerprints)
+        marked = mark_streams(readings, packed.unpack_state(state), known, sources.stored)
+        more = conflicts.refused(marked.conflicts, sources.path_of, marked.displaced)
+        parts.write(folders["quarantine"], number, pa.concat_tables([refused, more]))
+        parts.write_by_day(folders["readings"], number, marked.readings)
+        fingerprints.write(folders["fingerprints"], number, marked.fingerprints)
+        return marked.state
 
     grouped = batch.groupBy("bucket").cogroup(states.groupBy("bucket"))
     return grouped.applyInArrow(take, schemas.spark(schemas.STREAM))
 
 
-def mark_streams(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """(new readings, state after) of `rows` of this batch and the `state` of their streams (and of
-    others, handed on)."""
+def mark_streams(
+    rows: pa.Table, state: pa.Table, known: fingerprints.Known, stored: Stored = nothing_stored
+) -> Marked:
+    """`rows` of this batch beside the `state` of their streams (and of others, handed on)."""
     names, row_codes, state_codes = _coded(rows, state)
     rows = rows.append_column("code", row_codes).sort_by(_ORDER)
-    code, seq = rows["code"].to_numpy(), rows["seq"].to_numpy()
+    code = rows["code"].to_numpy()
     old = _bounds(state, state_codes)
     first_copy, copies = first_copies(rows)
-    key = (code << _SEQ_BITS) + seq
-    fresh = first_copy & ~in_ranges(key, old)
-    readings = rows.filter(pa.array(fresh)).select(schemas.READING.names).cast(schemas.READING)
-    known = clocks.lowest(
-        pa.concat_tables([clocks.from_state(state), clocks.from_readings(readings)])
-    )
-    counts = np.bincount(code[copies], minlength=len(names))
-    after = _next_state(names, grown(old, key[fresh]), known)
+    begins = np.flatnonzero(copies)
+    key = (code[begins] << _SEQ_BITS) + rows["seq"].to_numpy()[begins]
+    is_old = in_ranges(key, old)
+    prints = fingerprints.of_messages(rows, begins)
+    fresh = first_copy[begins] & ~is_old
+    differs = _differing(prints, fresh, known)
+    heads = rows.select(_HEADS).take(begins)
+    latest = _latest(state, state_codes, len(names))
+    late = is_old & differs
+    late &= heads["received"].cast(pa.int64()).to_numpy() <= latest[code[begins]]
+    taking, giving = _displacing(heads, np.flatnonzero(late), state, stored)
+    lengths = np.diff(begins, append=len(code))
+    clock = _clocks(state, rows.filter(pa.array(np.repeat(fresh | differs, lengths))))
+    after = _next_state(names, grown(old, key[fresh]), clock)
+    counts = np.bincount(code[begins], minlength=len(names))
     after |= _sums(state, state_codes, code, rows["held"].to_numpy(), counts)
+    np.maximum.at(latest, code, rows["received"].cast(pa.int64()).to_numpy())
+    after |= {"received_max": pa.array(latest)}
+    after |= {"displaced": _displaced_after(state, state_codes, names, giving)}
+    kept = heads.append_column("conflicts", pa.array(differs))
+    kept = kept.filter(pa.array(fresh | differs))
+    after |= conflicts.next_state(state, state_codes, kept, len(names))
     states = pa.table([after[field.name] for field in schemas.STREAM], schema=schemas.STREAM)
-    return clocks.place(readings, known), states
+    readings = rows.filter(pa.array(np.repeat(fresh | taking, lengths)))
+    readings = clocks.place(readings.select(schemas.READING.names).cast(schemas.READING), clock)
+    origins = heads.select(displaced.ORIGIN).filter(pa.array(differs & ~taking))
+    return Marked(readings, origins, giving, states, prints[fresh | differs])
+
+
+def _clocks(state: pa.Table, rows: pa.Table) -> pa.Table:
+    """Those known after the batch; of all that was said, so that they do not depend on which of two
+    conflicting messages came in which batch."""
+    return clocks.lowest(pa.concat_tables([clocks.from_state(state), clocks.from_readings(rows)]))
+
+
+def _latest(state: pa.Table, codes: np.ndarray, streams: int) -> np.ndarray:
+    """When each stream's last message before the batch arrived; microseconds."""
+    latest = np.full(streams, -1)
+    latest[codes] = pc.fill_null(state["received_max"], np.iinfo(np.int64).max).to_numpy()
+    return latest
+
+
+def _displacing(
+    heads: pa.Table, late: np.ndarray, state: pa.Table, stored: Stored
+) -> tuple[np.ndarray, pa.Table]:
+    """(which messages take the place of one in silver, the rows of those): they arrived earlier.
+
+    late: places of those that may, which conflict. Silver is read only when there are any; within
+    one collector's log there never are, as long as its clock runs on.
+    """
+    taking = np.zeros(heads.num_rows, dtype=bool)
+    columns = [heads[name].take(late).to_pylist() for name in (*_KEY, *displaced.PLACE)]
+    first: dict[tuple, tuple] = {}
+    for index, *values in zip(late.tolist(), *columns, strict=True):
+        first.setdefault(tuple(values[:3]), (tuple(values[3:]), index))
+    there = displaced.without(stored(set(first)), displaced.of_state(state))
+    gives = np.zeros(there.num_rows, dtype=bool)
+    places = (there[name].to_pylist() for name in (*_KEY, *displaced.PLACE))
+    for row, values in enumerate(zip(*places, strict=True)):
+        place, index = first[tuple(values[:3])]
+        if place < tuple(values[3:]):
+            taking[index] = gives[row] = True
+    return taking, there.filter(pa.array(gives))
+
+
+def _displaced_after(
+    state: pa.Table, codes: np.ndarray, names: pa.Array, giving: pa.Table
+) -> pa.Array:
+    lists: list[list] = [[] for _ in range(len(names))]
+    for code, known in zip(codes.tolist(), state["displaced"].to_pylist(), strict=True):
+        lists[code] = known or []
+    places = pc.index_in(_names(giving), value_set=names).to_pylist()
+    for code, origin in zip(places, giving.select(displaced.ORIGIN).to_pylist(), strict=True):
+        if origin not in lists[code]:  # once for all readings of the message
+            lists[code].append(origin)
+    return pa.array(lists, schemas.STREAM.field("displaced").type)
+
+
+def _differing(prints: np.ndarray, fresh: np.ndarray, known: fingerprints.Known) -> np.ndarray:
+    """Which copies are neither fresh nor say what another copy of their message has said."""
+    repeats = np.ones(len(prints), dtype=bool)
+    repeats[np.unique(prints, return_index=True)[1]] = False
+    differs = ~repeats & ~fresh
+    differs[differs] = ~known.contains(prints[differs])
+    return differs
 
 
 def _coded(rows: pa.Table, state: pa.Table) -> tuple[pa.Array, pa.Array, np.ndarray]:

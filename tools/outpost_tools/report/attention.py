@@ -43,6 +43,25 @@ KINDS = {
             "<code>outpost outbox health --live PORT</code> tells which.",
         ),
         Kind(
+            "twins",
+            "⇄",
+            "two boards with one identity",
+            "Two boards take turns under this name and stream: a copy of a board, or of its flash, "
+            "runs beside it. Of two messages with one number the tables have the one that came "
+            "first; the other is in the table quarantine, with its bytes. Give the copy a name of "
+            "its own (<code>outpost provision</code>) and a new outbox "
+            "(<code>outpost outbox new --live PORT</code>).",
+        ),
+        Kind(
+            "restored",
+            "↶",
+            "numbers used twice",
+            "The board went back to numbers that it had used: its flash was restored from an older "
+            "image, or a copy took its place. Of two messages with one number the tables have the "
+            "one that came first; the other is in the table quarantine, with its bytes. Make a new "
+            "outbox, which has a stream of its own (<code>outpost outbox new --live PORT</code>).",
+        ),
+        Kind(
             "pins",
             "⚑",
             "outbox files gone",
@@ -53,7 +72,7 @@ KINDS = {
         ),
         Kind(
             "takeover",
-            "⇄",
+            "⇅",
             "thrown off by another client with their name",
             "The broker gives a name to whoever connected last: two boards with one "
             "<code>device_id</code>, or another program with it. Give each board its own "
@@ -162,6 +181,7 @@ def findings(report: Report) -> list[tuple[dict, list[Finding]]]:
 def _of_device(row: dict, report: Report, newest: pd.Timestamp) -> list[Finding]:
     found = [
         _finding("lost", row["missing_closed"], "{:,} lost"),
+        _conflicts(row),
         _finding("pins", row["pins_lost"], "{:,} outbox files gone"),
         _finding("takeover", row["takeovers"], "thrown off {:,} times"),
         _finding("refused", row["not_published"], "{:,} not stored"),
@@ -180,6 +200,13 @@ def _of_device(row: dict, report: Report, newest: pd.Timestamp) -> list[Finding]
 
 def _finding(key: str, number: int, text: str, least: int = 1) -> Finding | None:
     return Finding(key, text.format(number), number) if number >= least else None
+
+
+def _conflicts(row: dict) -> Finding | None:
+    if not row["conflicts"]:  # the board itself has seen confirmations of numbers beyond its own
+        return _finding("restored", row["ahead"], "went back: {:,} confirmed ahead")
+    key, what = ("twins", "two boards") if row["two_boards"] else ("restored", "went back")
+    return _finding(key, row["conflicts"], what + ": {:,} in conflict")
 
 
 def _silent(row: dict, report: Report, newest: pd.Timestamp) -> Finding | None:

@@ -60,7 +60,8 @@ _COUNTS = (
     "backlog_last",
     "backlog_max",
 )
-_DEVICE_COUNTS = (*_COUNTS, "readings_without_time", *health.NAMES)
+_CONFLICTS = ("conflicts", "two_boards", "went_back")
+_DEVICE_COUNTS = (*_COUNTS, *_CONFLICTS, "readings_without_time", *health.NAMES)
 _DELAYS = ("p50_ms", "p95_ms", "p99_ms", "max_ms")
 _VALUES = (*_DELAYS, "battery", "reset_cause")
 # What goes down and what ends it; any other kind is a moment.

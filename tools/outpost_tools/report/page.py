@@ -273,7 +273,7 @@ def _quarantine(report: Report) -> str:
         ("", "last"),
         ("text", "one payload"),
     ]
-    note = "Received, but no message; kept as bytes in the table."
+    note = "Received, but no message, or one with another's number; kept as bytes in the table."
     return f'<h2>Quarantine: {title}</h2><p class="quiet">{note}</p>{_table(head, rows)}'
 
 

@@ -1,0 +1,86 @@
+"""Messages that have another's number, through Spark; run by test_pipeline.py in its session."""
+
+import json
+import shutil
+
+from ground_truth import START_MS
+from outpost_tools.common import segments
+from outpost_tools.pipeline import compact, consumed, fingerprints, job, quarantine, tables
+from pipeline_features import T0, message, recomputed_windows, windows_of
+
+DEVICE, TOPIC = "board-5", b"outpost/board-5/data"
+
+
+def write(log, *arrivals, collector="collector-1"):
+    """(milliseconds, contents), as that collector got them."""
+    writer = segments.SegmentWriter(log / collector)
+    for after_ms, content in arrivals:
+        writer.append(segments.encode_frame(START_MS + after_ms, TOPIC, content))
+    return writer.seal()
+
+
+def said(seq, value, **more):
+    return message(seq, 3, bt=T0 + seq, value=value, **more)
+
+
+def values(tables_dir) -> dict[int, float]:
+    rows = tables.read_table(tables_dir, "readings", ["seq", "value"]).to_pylist()
+    assert len(rows) == len({row["seq"] for row in rows})
+    return {row["seq"]: row["value"] for row in rows}
+
+
+def kept(tables_dir) -> list[bytes]:
+    rows = tables.read_table(tables_dir, "quarantine").to_pylist()
+    assert {row["reason"] for row in rows} <= {quarantine.CONFLICT}
+    return sorted(row["payload"] for row in rows)
+
+
+def device(tables_dir, name=DEVICE) -> dict:
+    rows = tables.read_table(tables_dir, "devices").to_pylist()
+    return next(row for row in rows if row["device"] == name)
+
+
+def test_a_number_with_other_contents_is_kept_and_told_whenever_it_comes(spark, tmp_path):
+    log, tables_dir = tmp_path / "log", tmp_path / "tables"
+    mine, other = [said(n, n) for n in range(6)], [said(n, n + 0.5) for n in range(6)]
+    write(log, *enumerate(mine[:4]), (10, other[0]), (11, mine[0]), (12, other[0]))
+    write(log, (20, other[0]), (21, other[1]), (22, mine[2]), (23, other[4]))
+    assert job.run(spark, log, tables_dir, batch_bytes=1) == 2
+    assert kept(tables_dir) == other[:2]
+    compact.compact(tables_dir, committed=consumed.committed_batch(tables_dir), grace_s=0)
+    shutil.rmtree(tables_dir / fingerprints.FOLDER)  # tables of an older version have none
+    again = [(30 + n, content) for n, content in enumerate(mine[:4] + other[:2] + [other[4]])]
+    write(log, *again, (40, mine[4]), (41, said(3, 3, name="other")))
+    assert job.run(spark, log, tables_dir) == 1
+    assert values(tables_dir) == {0: 0, 1: 1, 2: 2, 3: 3, 4: 4.5}
+    assert kept(tables_dir) == sorted([*other[:2], mine[4], said(3, 3, name="other")])
+    row = device(tables_dir)
+    assert (row["messages"], row["conflicts"], row["received"]) == (5, 4, 20)
+    assert row["redelivered"] == 20 - 5 - 4
+    assert windows_of(tables_dir) == recomputed_windows(tables_dir)
+    assert quarantine.replay(tables_dir, "conflict") == (0, 4)  # their number has not become free
+
+
+def test_of_several_collectors_the_message_received_first_is_in_silver_also_when_it_comes_later(
+    spark, tmp_path
+):
+    """The second collector's log is read after the first one's, of which a segment was deleted."""
+    log, tables_dir = tmp_path / "log", tmp_path / "tables"
+    write(log, *((100 + n, said(n, n)) for n in range(4)))
+    deleted = write(log, (110, said(4, 4)), (111, said(5, 5)))
+    write(log, (120, said(6, 6)))
+    assert job.run(spark, log, tables_dir) == 1
+    deleted.unlink()
+    earlier = [(50, said(1, 1.5)), (51, said(4, 4.5, records=[{"n": "more", "v": 7}]))]
+    write(log, *earlier, (105, said(2, 2.5)), (106, said(0, 0)), collector="collector-2")
+    assert job.run(spark, log, tables_dir) == 1
+    expected = {0: 0, 1: 1.5, 2: 2, 3: 3, 4: 4.5, 5: 5, 6: 6}
+    for _ in range(2):
+        rows = tables.read_table(tables_dir, "readings", ["seq", "record", "value"]).to_pylist()
+        assert {row["seq"]: row["value"] for row in rows if row["record"] == 0} == expected
+        assert len(rows) == len(expected) + 1
+        compact.compact(tables_dir, committed=consumed.committed_batch(tables_dir), grace_s=0)
+    assert windows_of(tables_dir) == recomputed_windows(tables_dir)
+    gone = [json.loads(content)[0]["v"] for content in kept(tables_dir)]
+    assert sorted(gone) == [1, 2.5, 4]
+    assert device(tables_dir)["readings"] == 8 and device(tables_dir)["conflicts"] == 3

@@ -1,0 +1,87 @@
+"""Failures of Spark that pass, in the session of test_pipeline.py. test_pipeline_kill.py kills the
+JVM."""
+
+import argparse
+import contextlib
+import os
+import threading
+import time
+
+import psutil
+import pytest
+
+from ground_truth import SEED, Board, Log, assert_exact
+from outpost_tools.pipeline import job, retries, rounds
+from pipeline_features import T0, message, put
+
+
+def workers() -> list[psutil.Process]:
+    """Spark's Python workers: forks of the daemon that its JVM has started."""
+    (jvm,) = (one for one in psutil.Process(os.getpid()).children() if one.name() == "java")
+    return [one for daemon in jvm.children() for one in daemon.children()]
+
+
+@pytest.fixture
+def made(spark, tmp_path, monkeypatch):
+    """A run whose new session is the old one: what it would say is in `said`."""
+    monkeypatch.setattr(retries, "SINGLE_S", (0.5,) * 20)
+    monkeypatch.setattr(rounds.session, "stop", lambda _: None)
+    args = argparse.Namespace(
+        log=tmp_path / "log", tables=tmp_path / "tables", window=10.0, continuous=False
+    )
+    args.delete_consumed, said = False, []
+    run = rounds._Rounds(args, threading.Event(), said.append)
+    run._spark, run._started, run.said = spark, lambda: spark, said
+    return run
+
+
+def test_a_python_worker_that_is_killed_costs_a_retry(made, tmp_path):
+    log, said, killed = Log(tmp_path / "log", SEED), made.said, []
+    for seq in range(400):
+        log.message(Board("board-1", "00000001"), seq)
+    log.seal(["collector-1"], per_segment=50)
+
+    def kill_until_it_fails() -> None:
+        while not any("again in" in line for line in said):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                for one in workers():
+                    one.kill()
+                    killed.append(one.pid)
+            time.sleep(0.01)
+
+    killer = threading.Thread(target=kill_until_it_fails, daemon=True)
+    killer.start()
+    try:
+        assert made.run() == 0
+    finally:
+        told = list(said)
+        said.append("again in: over")
+        killer.join()
+    assert killed and any("retry 1 of 20" in line for line in told), told
+    assert_exact(log, tmp_path / "tables")
+
+
+def test_what_stays_ends_the_run_at_once(made, tmp_path, monkeypatch):
+    put(tmp_path / "log", message(0, 1, bt=T0))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(job.parts, "finish", full)
+    with pytest.raises(Exception, match="No space left on device"):
+        made.run()
+    assert not any("No space" in line for line in made.said)
+
+
+def test_it_gives_up_after_so_many_in_a_row(made, monkeypatch):
+    tries = []
+    made._delays_s = (0.01, 0.02, 0.03)
+
+    def lost(*_: object, **__: object) -> None:
+        tries.append(1)
+        raise ConnectionResetError("Connection reset by peer")
+
+    monkeypatch.setattr(job, "run", lost)
+    with pytest.raises(ConnectionResetError):
+        made.run()
+    assert len(tries) == 4 and len(made.said) == 3

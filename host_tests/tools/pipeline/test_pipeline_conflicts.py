@@ -1,0 +1,255 @@
+# cpython-only: Arrow and Spark's classes
+"""Conflicts without a Spark session: fingerprints, their files, and what tells two boards from one
+that went back. Through Spark: pipeline_conflicts.py.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+try:
+    import numpy as np
+    import pyarrow as pa
+
+    import hostile_messages
+    from outpost_tools.pipeline import (
+        clocks,
+        conflicts,
+        decode,
+        displaced,
+        exact,
+        fingerprints,
+        quarantine,
+        schemas,
+        transforms,
+    )
+except ImportError as problem:
+    if os.environ.get("CI") == "true":
+        raise
+    pytest.skip(f"missing: PySpark: {problem}", allow_module_level=True)
+
+SECOND = 1_000_000
+ROW = {
+    "device": "a",
+    "stream": "0000000a",
+    "seq": 5,
+    "record": 0,
+    "boot": 1,
+    "held": 0,
+    "uptime_s": None,
+    "shift_s": 0.0,
+    "version": 1,
+    "name": "load",
+    "unit": None,
+    "value": 1.5,
+    "time": 1_763_694_000 * SECOND,
+    "received": 1_763_694_001 * SECOND,
+    "collector": "c",
+    "segment": 0,
+    "offset": 4,
+}
+CONTENTS = {
+    "boot": 2,
+    "uptime_s": 0.0,
+    "shift_s": 1.0,
+    "version": 2,
+    "name": "lod",
+    "unit": "",
+    "value": 1.25,
+    "time": None,
+    "record": 1,
+}
+KEY = {"device": "b", "stream": "0000000b", "seq": 6}
+WAY = {"held": 3, "received": 0, "collector": "d", "segment": 7, "offset": 9}
+
+
+def table(*rows: dict) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=schemas.READING)
+
+
+def fingerprint(*rows: dict) -> int:
+    (found,) = fingerprints.of_messages(table(*rows), np.zeros(1, int)).tolist()
+    return found
+
+
+def test_a_fingerprint_is_of_all_that_was_said_and_of_nothing_on_the_way():
+    changed = [fingerprint(ROW | {name: value}) for name, value in (CONTENTS | KEY).items()]
+    changed.append(fingerprint(ROW, ROW | {"record": 1}))
+    changed.append(fingerprint(ROW, ROW | {"record": 1, "value": 2.0}))
+    assert len({fingerprint(ROW), *changed}) == len(changed) + 1
+    assert {fingerprint(ROW | {name: value}) for name, value in WAY.items()} == {fingerprint(ROW)}
+
+
+def test_a_time_that_was_put_in_later_is_not_what_the_board_said():
+    assert fingerprint(ROW | {"placed": True}) == fingerprint(ROW | {"time": None})
+
+
+def test_the_files_hold_what_all_batches_wrote_and_stay_few(tmp_path):
+    chance, written = np.random.default_rng(1), []
+    for batch in range(40):
+        files = fingerprints.before(tmp_path, batch)
+        assert len(files) <= 6
+        known = fingerprints.Known.of_files(files)
+        wanted = np.concatenate([np.array([0, 2**64 - 1], np.uint64), *written])
+        assert known.contains(wanted).tolist() == [False, False] + [True] * (len(wanted) - 2)
+        killed = fingerprints.begin(tmp_path, batch)
+        fingerprints.write(killed, 0, np.arange(3, dtype=np.uint64))
+        folder = fingerprints.begin(tmp_path, batch)
+        size = int(chance.integers(0, 300))
+        written.append(chance.integers(1, 2**64 - 1, size, dtype=np.uint64))
+        for number, part in enumerate(np.array_split(written[-1], 2)):
+            fingerprints.write(folder, number, part)
+        fingerprints.finish(tmp_path, batch, folder)
+    names = {path.name for path in (tmp_path / fingerprints.FOLDER).iterdir()}
+    assert names == {path.name for path in [*files, tmp_path / "39-39.u64"]}
+
+
+# Numbers in order of arrival: 'A' and 'B' are two lives of one stream, with their boot.
+def lives(story: str) -> list[dict]:
+    """ "A5.1 B3.2": A's message 5 of boot 1, then B's message 3 of boot 2."""
+    found = []
+    for arrival, word in enumerate(story.split()):
+        seq, boot = map(int, word[1:].split("."))
+        more = {"seq": seq, "boot": boot, "value": float(ord(word[0])), "offset": arrival}
+        found.append(ROW | more | {"received": (1_763_694_001 + arrival) * SECOND})
+    return found
+
+
+def state_after(rows: list[dict], per_batch: int) -> dict:
+    state, said = schemas.STREAM.empty_table(), []
+    for begin in range(0, len(rows), per_batch):
+        known = fingerprints.Known([np.sort(one) for one in said])
+        marked = transforms.mark_streams(table(*rows[begin : begin + per_batch]), state, known)
+        state = marked.state
+        said.append(marked.fingerprints)
+    (row,) = state.to_pylist()
+    return row
+
+
+RESTORED = "A1.1 A2.1 A3.2 A4.2 A5.2 B3.2 B4.2 A4.2 B4.2 B5.2 B6.2 B7.3"
+OVERTAKEN = "A1.1 A2.1 A3.2 A4.2 A5.2 A6.2 B4.2 B3.2 B6.2 B5.2 B7.2 B9.2 B8.2"
+TAKING_TURNS = "A5.4 A6.5 A7.5 A8.5 A9.5 B5.3 A10.5 B6.3 A11.5 A12.5 B7.3 B8.3 A13.5 A14.6 B9.3"
+IN_STEP = "A0.1 B0.1 A1.1 B1.1 A2.1 B2.1 B3.1 A3.1 A4.1 B4.1"
+
+
+@pytest.mark.parametrize(
+    ("story", "number", "two_boards"),
+    [
+        ("A1.1 A2.1 A1.1 A3.1 A2.1", 0, False),
+        (RESTORED, 3, False),
+        (OVERTAKEN, 4, False),
+        (TAKING_TURNS, 5, True),
+        (IN_STEP, 5, True),
+    ],
+)
+def test_two_boards_take_turns_and_a_restored_one_goes_back_once(story, number, two_boards):
+    rows = lives(story)
+    for per_batch in (1, 2, 5, len(rows)):
+        row = state_after(rows, per_batch)
+        assert (row["twin_signs"] >= conflicts.TWIN_SIGNS) == two_boards, (row, per_batch)
+        assert row["conflicts"] == number, per_batch
+
+
+ARRIVALS = st.lists(
+    st.tuples(
+        st.integers(0, 3),  # number
+        st.sampled_from("AB"),  # which board says it
+        st.integers(0, 9),  # second of its arrival
+        st.sampled_from("cde"),  # collector
+    ),
+    min_size=1,
+    max_size=8,
+    unique_by=lambda one: one[:2],
+)
+
+
+class Silver:
+    """mark_streams() over batches, with what Spark and the files do around it."""
+
+    def __init__(self) -> None:
+        self.state, self.known = schemas.STREAM.empty_table(), []
+        self.written, self.quarantined = schemas.READING.empty_table(), []
+
+    def stored(self, wanted: set) -> pa.Table:
+        keys = [(r["device"], r["stream"], r["seq"]) in wanted for r in self.written.to_pylist()]
+        return self.written.filter(pa.array(keys, pa.bool_()))
+
+    def take(self, rows: list[dict]) -> None:
+        known = fingerprints.Known(self.known)
+        marked = transforms.mark_streams(table(*rows), self.state, known, self.stored)
+        self.state = marked.state
+        self.known.append(np.sort(marked.fingerprints))
+        self.written = pa.concat_tables([self.written, marked.readings])
+        self.quarantined += marked.conflicts.to_pylist() + marked.displaced.to_pylist()
+
+    def values(self) -> dict[int, float]:
+        rows = displaced.without(self.written, displaced.of_state(self.state))
+        found = rows.select(["seq", "value"]).to_pylist()
+        assert len({row["seq"] for row in found}) == len(found)
+        return {row["seq"]: row["value"] for row in found}
+
+
+@settings(max_examples=60, deadline=None)
+@given(ARRIVALS, st.integers(1, 5))
+def test_silver_has_what_was_received_first_however_it_falls_into_batches(arrivals, per_batch):
+    rows = []
+    for offset, (seq, board, second, collector) in enumerate(arrivals):
+        more = {"seq": seq, "value": float(ord(board)), "offset": offset, "collector": collector}
+        rows.append(ROW | more | {"received": (1_763_694_001 + second) * SECOND})
+    silver = Silver()
+    for begin in range(0, len(rows), per_batch):
+        silver.take(rows[begin : begin + per_batch])
+    first = sorted(rows, key=lambda row: (row["received"], row["collector"], 0, row["offset"]))
+    expected = {row["seq"]: row["value"] for row in reversed(first)}
+    assert silver.values() == expected
+    both = sum(len({r["value"] for r in rows if r["seq"] == seq}) == 2 for seq in expected)
+    assert silver.state["conflicts"].to_pylist() == [both]
+    assert sorted(row["offset"] for row in silver.quarantined) == sorted(
+        row["offset"] for row in rows if expected[row["seq"]] != row["value"]
+    )
+
+
+def test_a_message_whose_segment_is_gone_is_made_of_its_readings():
+    rows = [ROW | {"uptime_s": 3.0}, ROW | {"record": 1, "name": "x", "unit": "V", "shift_s": -2.5}]
+    rows[1] |= {"uptime_s": 3.0, "time": ROW["time"] - 2_500_000}
+    origin = ("c", 0, 4)
+    (made,) = conflicts.refused(
+        schemas.READING.empty_table(), lambda *_: Path("/nonexistent"), table(*rows)
+    ).to_pylist()
+    assert (made["collector"], made["segment"], made["offset"]) == origin
+    read = exact.frame_rows(quarantine.frame(made), *origin[:2])
+    again = pa.Table.from_batches(exact.arrow_batches(iter(read))).select(schemas.READING.names)
+    before = fingerprints.of_messages(table(*rows), np.zeros(1, int))
+    assert fingerprints.of_messages(again, np.zeros(1, int)).tolist() == before.tolist()
+
+
+def good_after(tries: list[bytes]) -> tuple[list[str], list[str]]:
+    """(readings, states) of the boards that mean well, after a log that comes twice."""
+    state, known, found = schemas.STREAM.empty_table(), [], []
+    for number in range(2):
+        batches = decode.segment_batches(hostile_messages.segment(tries), "c", number)
+        rows = pa.Table.from_batches(batches, schema=schemas.FRAME)
+        rows = rows.filter(pa.compute.is_null(rows["reason"])).select(schemas.READING.names)
+        marked = transforms.mark_streams(rows, state, fingerprints.Known(known))
+        state = marked.state
+        known.append(np.sort(marked.fingerprints))
+        placed = clocks.place(marked.readings, clocks.from_state(state))
+        found += placed.drop_columns(["segment", "offset"]).to_pylist()
+    good = [
+        sorted(str(row) for row in rows if row["device"] in hostile_messages.GOOD)
+        for rows in (found, state.to_pylist())
+    ]
+    return good[0], good[1]
+
+
+@pytest.mark.parametrize("name", hostile_messages.TRIES)
+def test_each_hostile_message_leaves_the_readings_of_others_as_they_were(name):
+    before = good_after([])
+    assert len(before[0]) == 2 * 36 and len(before[1]) == 2
+    tries = hostile_messages.TRIES[name]
+    assert good_after(tries) == before
+    for one in tries[:30]:
+        assert good_after([one]) == before, one

@@ -1,0 +1,265 @@
+"""What each message said, in 8 bytes: a repeat with the same contents is a duplicate, one with
+other contents is a conflict (conflicts.py).
+
+A message's fingerprint is made of its readings and of nothing that may differ between two sendings:
+neither the frame around it nor `held`. Its upper 16 bits are of the stream, so those of one board
+lie together; 48 bits are of stream, number and contents. Of 10^9 messages, one conflict in 10^10 is
+taken for a duplicate.
+
+On disk they are a sorted array for some batches, `fingerprints/FIRST-LAST.u64`; a new one is merged
+with those before it while they are no larger than twice its size. So a lookup reads a few pages of
+a few files, by the number of repeats; the streams' state stays as small as it was. Rejected: a
+column of silver, which a replay of an old outbox would have to find in the files of its days.
+
+The files can be made anew from silver and quarantine, and are when they are not there: tables of an
+older version have none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from outpost_tools.pipeline import displaced, exact, quarantine, schemas, tables
+
+FOLDER = "fingerprints"
+_TYPE = np.dtype("<u8")
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits without a pattern: 2^64 / golden ratio
+_ABSENT = np.uint64(0x5BD1E995)
+_INTEGERS, _FLOATS, _TEXTS = ("record", "boot", "version"), ("uptime_s", "value"), ("name", "unit")
+_NONE = np.zeros(0, _TYPE)
+_MERGED_MOST = 1 << 27  # 1 GiB: larger ones are not merged
+_SLICE = 1 << 20
+
+
+class Known:
+    """The fingerprints of earlier batches."""
+
+    def __init__(self, arrays: Iterable[np.ndarray] = ()) -> None:
+        self._arrays = [array for array in arrays if len(array)]
+
+    @classmethod
+    def of_files(cls, paths: Iterable[Path]) -> Known:
+        return cls(map(_mapped, paths))
+
+    def contains(self, wanted: np.ndarray) -> np.ndarray:
+        """Which of them are there."""
+        found = np.zeros(len(wanted), dtype=bool)
+        for array in self._arrays:
+            at = np.searchsorted(array, wanted)
+            found |= array[np.minimum(at, len(array) - 1)] == wanted
+        return found
+
+
+def of_messages(rows: pa.Table, begins: np.ndarray) -> np.ndarray:
+    """One for each message; begins: where in `rows` each one's rows begin."""
+    if not len(begins):
+        return _NONE
+    contents = np.add.reduceat(of_rows(rows), begins)
+    return _of_contents(contents, *keys(rows.select(["device", "stream", "seq"]).take(begins)))
+
+
+def _of_contents(contents: np.ndarray, streams: np.ndarray, messages: np.ndarray) -> np.ndarray:
+    mixed = _mixed(_mixed(contents, messages), streams)
+    return (streams & np.uint64(0xFFFF << 48)) | (mixed >> np.uint64(16))
+
+
+def keys(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """(the stream's, the message's) 64 bits of each row."""
+    streams = _texts(pc.binary_join_element_wise(rows["device"], rows["stream"], "/"))
+    return streams, _mixed(streams, rows["seq"].to_numpy().astype(_TYPE))
+
+
+def of_rows(rows: pa.Table) -> np.ndarray:
+    """What each reading says, its place in the message included: added up, they are the message's
+    contents."""
+    said = np.full(rows.num_rows, _ABSENT)
+    for name in _INTEGERS:
+        said = _mixed(said, pc.fill_null(rows[name], -1).to_numpy().astype(np.int64).view(_TYPE))
+    for name in _FLOATS:
+        said = _mixed(said, _floats(rows[name]))
+    said = _mixed(said, _floats(pc.fill_null(rows["shift_s"], 0.0)))
+    for name in _TEXTS:
+        said = _mixed(said, _texts(rows[name]))
+    sent = pc.if_else(pc.is_valid(rows["placed"]), None, rows["time"].cast(pa.int64()))
+    return _mixed(said, pc.fill_null(sent, -1).to_numpy().view(_TYPE))
+
+
+def _mixed(values: np.ndarray, more: np.ndarray) -> np.ndarray:
+    mixed = (values ^ more) * _MIX
+    return (mixed ^ (mixed >> np.uint64(29))) * _MIX
+
+
+def _floats(column: pa.ChunkedArray) -> np.ndarray:
+    bits = pc.fill_null(column, 0.0).to_numpy().view(_TYPE)
+    missing = column.is_null().to_numpy()
+    return np.where(missing, _ABSENT, bits) if missing.any() else bits
+
+
+def _texts(column: pa.ChunkedArray) -> np.ndarray:
+    encoded = column.combine_chunks().dictionary_encode()
+    hashes = [_text(text) for text in encoded.dictionary.to_pylist()]
+    known = np.array([*hashes, _ABSENT], _TYPE)
+    return known[pc.fill_null(encoded.indices, len(hashes)).to_numpy()]
+
+
+def _text(text: str) -> int:
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
+    return int.from_bytes(digest.digest(), "little")
+
+
+# --- Files ---
+
+
+def begin(tables_dir: Path, batch: int) -> Path:
+    """The folder that the batch's tasks write into; what earlier attempts left is removed."""
+    place = tables_dir / FOLDER
+    place.mkdir(parents=True, exist_ok=True)
+    for old in place.glob(".batch=*"):
+        shutil.rmtree(old)
+    folder = place / f".batch={batch}-{uuid.uuid4().hex}"
+    folder.mkdir()
+    return folder
+
+
+def write(folder: Path, number: int, values: np.ndarray) -> None:
+    """Part `number`, by a task. A repeated task writes the same."""
+    _write(folder / f"part-{number:05d}.u64", [values])
+
+
+def finish(tables_dir: Path, batch: int, folder: Path) -> None:
+    """The attempt's parts are the batch's."""
+    parts = [np.fromfile(path, _TYPE) for path in sorted(folder.glob("part-*.u64"))]
+    _write(tables_dir / FOLDER / _name(batch, batch), [np.sort(np.concatenate([_NONE, *parts]))])
+    shutil.rmtree(folder)
+
+
+def before(tables_dir: Path, batch: int) -> list[Path]:
+    """The files of all batches before `batch`, merged where that is due, or made from the
+    tables."""
+    files = _cover(tables_dir / FOLDER, batch)
+    if files is None:
+        path = tables_dir / FOLDER / _name(0, batch - 1)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, [np.sort(_of_tables(tables_dir, batch))])
+        files = [path]
+    return _merged(files)
+
+
+def _name(first: int, last: int) -> str:
+    return f"{first}-{last}.u64"
+
+
+def _span(path: Path) -> tuple[int, int]:
+    first, last = path.stem.split("-")
+    return int(first), int(last)
+
+
+def _cover(folder: Path, batch: int) -> list[Path] | None:
+    """The files that hold 0..batch - 1, those that others contain removed; None when some are
+    missing."""
+    found, following = [], 0
+    for path in sorted(folder.glob("[0-9]*.u64"), key=lambda one: (_span(one)[0], -_span(one)[1])):
+        first, last = _span(path)
+        if last >= batch:
+            continue  # of an attempt that was killed
+        if last < following:
+            path.unlink()
+        elif first == following:
+            found.append(path)
+            following = last + 1
+    return found if following == batch else None
+
+
+def _merged(files: list[Path]) -> list[Path]:
+    """The newest ones as one file, as long as the one before is not much larger."""
+    files = list(files)
+    while len(files) > 1:
+        sizes = [path.stat().st_size for path in files[-2:]]
+        if sizes[0] > 2 * sizes[1] or sum(sizes) > _MERGED_MOST * _TYPE.itemsize:
+            break
+        pair = files[-2:]
+        path = pair[0].with_name(_name(_span(pair[0])[0], _span(pair[1])[1]))
+        _write(path, _slices([_mapped(one) for one in pair]))
+        for one in pair:
+            one.unlink()
+        files[-2:] = [path]
+    return files
+
+
+def _slices(arrays: list[np.ndarray]) -> Iterator[np.ndarray]:
+    """The arrays as one, piece by piece."""
+    count = 1 + sum(map(len, arrays)) // _SLICE
+    limits = np.array([(place << 64) // count for place in range(1, count)], _TYPE)
+    cuts = [[0, *np.searchsorted(array, limits).tolist(), len(array)] for array in arrays]
+    for place in range(count):
+        pieces = [
+            array[cut[place] : cut[place + 1]] for array, cut in zip(arrays, cuts, strict=True)
+        ]
+        yield np.sort(np.concatenate(pieces), kind="stable")
+
+
+def _mapped(path: Path) -> np.ndarray:
+    return np.memmap(path, _TYPE, "r") if path.stat().st_size else _NONE
+
+
+def _write(path: Path, pieces: Iterable[np.ndarray]) -> None:
+    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    with temporary.open("wb") as file:
+        for piece in pieces:
+            file.write(np.ascontiguousarray(piece, _TYPE).data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+# --- From the tables ---
+
+
+def _of_tables(tables_dir: Path, batch: int) -> np.ndarray:
+    """Of all messages of batches before `batch`: of silver, and of the conflicts in quarantine."""
+    parts = [_of_part(rows) for rows in _stored(tables_dir, "readings", batch)]
+    streams, messages, contents = (
+        np.concatenate([_NONE, *column]) for column in zip(*parts, strict=True)
+    )
+    order = np.argsort(messages, kind="stable")  # a message's readings may lie in several files
+    begins = np.flatnonzero(_changes(messages[order]))
+    sums = np.add.reduceat(contents[order], begins) if len(begins) else _NONE
+    silver = _of_contents(sums, streams[order][begins], messages[order][begins])
+    return np.concatenate([silver, *map(_of_conflicts, _stored(tables_dir, "quarantine", batch))])
+
+
+def _of_part(rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return (*keys(rows), of_rows(rows))
+
+
+def _changes(values: np.ndarray) -> np.ndarray:
+    changed = np.ones(len(values), dtype=bool)
+    changed[1:] = values[1:] != values[:-1]
+    return changed
+
+
+def _of_conflicts(rows: pa.Table) -> np.ndarray:
+    found = []
+    for row in rows.filter(pc.equal(rows["reason"], quarantine.CONFLICT)).to_pylist():
+        frame = quarantine.frame(row)
+        batches = exact.arrow_batches(iter(exact.frame_rows(frame, "", 0)))
+        found.append(pa.Table.from_batches(batches).filter(pc.field("reason").is_null()))
+    return np.concatenate([_NONE, *(of_messages(one, np.zeros(1, int)) for one in found)])
+
+
+def _stored(tables_dir: Path, name: str, batch: int) -> Iterator[pa.Table]:
+    """The table's files, and one of none; without those of an attempt that was killed."""
+    schema = {"readings": schemas.READING, "quarantine": schemas.QUARANTINE_TABLE}[name]
+    gone = tables.read_displaced(tables_dir, below=batch) if name == "readings" else set()
+    yield schema.empty_table()
+    for path in tables.files_before(tables_dir, name, batch):
+        yield displaced.without(tables.read_files([path], schema), gone)
