@@ -15,7 +15,7 @@ import time
 from outpost_tools.collect.confirm import INTERVAL_S, Pacing
 from outpost_tools.collect.durable import MAX_STREAMS
 from outpost_tools.collect.exchange import Exchange
-from outpost_tools.collect.link import Link, Received
+from outpost_tools.collect.link import Batch, Link
 from outpost_tools.collect.log import Log
 from outpost_tools.collect.metrics import Metrics
 from outpost_tools.collect.place import Question, check, topic_of
@@ -141,29 +141,29 @@ class Collector:
     def _step(self, wait_s: float) -> bool:
         """Take what has arrived and deal with it; False when it could not be stored and the end was
         asked for."""
-        received = self._link.take(wait_s)
-        if received:
+        batch = self._link.take(wait_s)
+        if batch:
             self._last_message_at = time.monotonic()
-            if not self._store(received):
+            if batch.frames and not self._store(batch):
                 return False
             self._tell_place()
-            self._link.ack(received)
-            self._note(received)
+            self._link.ack(batch)
+            self._note(batch)
         self._listen()
         self._seal()
         self._confirm()
         return True
 
-    def _store(self, received: list[Received]) -> bool:
+    def _store(self, batch: Batch) -> bool:
         """Returns when all of it is durable; retries indefinitely, unless asked to end."""
-        frames = [message.frame for message in received]
         complained = False
-        while not self._try_to_store(frames, complained=complained):
+        while not self._try_to_store(batch, complained=complained):
             complained = True
-            self._metrics.unstored.set(len(frames))
+            self._metrics.unstored.set(len(batch.frames))
             if self._stopping.wait(DISK_RETRY_S):
                 self._say(
-                    f"{len(frames)} messages neither stored nor acknowledged; the broker keeps them"
+                    f"{len(batch.frames)} messages neither stored nor acknowledged; the broker "
+                    "keeps them"
                 )
                 return False
             self._link.idle()
@@ -172,10 +172,10 @@ class Collector:
             self._metrics.unstored.set(0)
         return True
 
-    def _try_to_store(self, frames: list[bytes], *, complained: bool) -> bool:
+    def _try_to_store(self, batch: Batch, *, complained: bool) -> bool:
         began = time.monotonic()
         try:
-            self._log.store(frames)
+            self._log.store(batch.frames)
         except OSError as error:
             self._metrics.errors.labels("write").inc()
             if not complained:
@@ -184,15 +184,15 @@ class Collector:
                     "can be written"
                 )
             return False
-        self._metrics.stored(len(frames), sum(map(len, frames)), time.monotonic() - began)
+        self._metrics.stored(len(batch.frames), batch.frame_bytes, time.monotonic() - began)
         return True
 
-    def _note(self, received: list[Received]) -> None:
-        for message in received:
-            if message.key is not None:
-                self._log.durable.add(message.key)
-                self._repeats.add(message.key.device)
-                self._mark(message.key.device)
+    def _note(self, batch: Batch) -> None:
+        self._log.durable.add_all(batch.keys)
+        devices = {key[0] for key in batch.keys}
+        self._repeats |= devices
+        for device in devices:
+            self._mark(device)
 
     def _mark(self, device: str) -> None:
         """There is news of this device; whose business it is to tell it, we may not know yet."""
