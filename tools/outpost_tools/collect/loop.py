@@ -15,6 +15,7 @@ import time
 from outpost_tools.collect.confirm import INTERVAL_S, Pacing
 from outpost_tools.collect.durable import MAX_STREAMS
 from outpost_tools.collect.exchange import Exchange
+from outpost_tools.collect.health import Health
 from outpost_tools.collect.link import Batch, Link
 from outpost_tools.collect.log import Log
 from outpost_tools.collect.metrics import Metrics
@@ -53,8 +54,10 @@ class Collector:
         question: Question | None = None,
         share_question: Question | None = None,
         is_queued: bool = False,
+        health: Health | None = None,
     ) -> None:
         self._log = log
+        self._health = health or Health()
         self._link = link
         self._metrics = metrics
         self._prefix = prefix
@@ -108,13 +111,13 @@ class Collector:
         self._tell_damage()
         if self._share_question is not None:
             self._share_question.ask(self._stopping)  # it says what is wrong
-        if self._question is None:
-            return
-        remembered = self._question.ask(self._stopping)
-        if not self._stopping.is_set() and (
-            warning := check(self._log.directory, self._log.stored_through, remembered)
-        ):
-            self._say(warning)
+        if self._question is not None:
+            remembered = self._question.ask(self._stopping)
+            if not self._stopping.is_set() and (
+                warning := check(self._log.directory, self._log.stored_through, remembered)
+            ):
+                self._say(warning)
+        self._health.ready()
 
     def _tell_place(self) -> None:
         """Before the PUBACKs: who takes the disk away after them leaves a broker that knows."""
@@ -141,7 +144,9 @@ class Collector:
     def _step(self, wait_s: float) -> bool:
         """Take what has arrived and deal with it; False when it could not be stored and the end was
         asked for."""
+        self._health.turned()
         batch = self._link.take(wait_s)
+        self._health.tell("broker", None if self._link.connected else "not connected to the broker")
         if batch:
             self._last_message_at = time.monotonic()
             if batch.frames and not self._store(batch):
@@ -166,6 +171,7 @@ class Collector:
                     "keeps them"
                 )
                 return False
+            self._health.turned()
             self._link.idle()
         if complained:
             self._say("writing again")
@@ -183,7 +189,9 @@ class Collector:
                     f"cannot write {self._log.directory}: {error}; acknowledging nothing until it "
                     "can be written"
                 )
+            self._health.tell("disk", f"cannot write {self._log.directory}: {error}")
             return False
+        self._health.tell("disk", None)
         self._metrics.stored(len(batch.frames), batch.frame_bytes, time.monotonic() - began)
         return True
 
@@ -236,10 +244,12 @@ class Collector:
             self._metrics.errors.labels("seal").inc()
             if not self._cannot_seal:
                 self._say(f"cannot seal in {self._log.directory}: {error}")
+            self._health.tell("seal", f"cannot seal in {self._log.directory}: {error}")
             self._cannot_seal = True
             self._stopping.wait(DISK_RETRY_S)
         else:
             self._cannot_seal = False
+            self._health.tell("seal", None)
 
     def _confirm(self, *, everything: bool = False) -> None:
         if not self._link.connected:

@@ -6,6 +6,7 @@ import argparse
 import signal
 
 from outpost_tools.collect.exchange import Exchange
+from outpost_tools.collect.health import Health
 from outpost_tools.collect.link import Link
 from outpost_tools.collect.log import Log, LogBusyError
 from outpost_tools.collect.loop import Collector
@@ -21,9 +22,9 @@ def collector(args: argparse.Namespace) -> Collector:
     """Its log is locked, SIGTERM and SIGINT stop it. Raises ToolError."""
     link, questions = _connections(args)
     log = _log(args)
-    metrics = Metrics(args.id)
+    metrics, health = Metrics(args.id), Health()
     if args.metrics_port is not None:
-        metrics.serve(args.metrics_port)
+        metrics.serve(args.metrics_port, health)
     made = Collector(
         log,
         link,
@@ -35,6 +36,7 @@ def collector(args: argparse.Namespace) -> Collector:
         segment_seconds=args.segment_seconds,
         confirm_seconds=args.confirm_seconds,
         quiet=args.quiet,
+        health=health,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: made.stop())
