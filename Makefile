@@ -9,9 +9,10 @@ DEMOS ?= amqtt nats nats3
 # More files at a time than a small machine has cores: most of them wait for servers and boards.
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: bench bench-collector bench-diff bench-growth bench-pipeline brokers build clean \
-	cluster-test demo demo-seeds format fuzz help lint lock power-loss prove rp2 run setup size \
-	size-diff soak test test-cpython test-long test-micropython types venv virtual-days
+.PHONY: bad-days bench bench-collector bench-diff bench-growth bench-pipeline brokers build clean \
+	cluster-test demo demo-seeds format fuzz help kills lint lock power-loss prove rp2 run setup \
+	size size-diff soak soak-collector test test-cpython test-long test-micropython types venv \
+	virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
@@ -97,7 +98,18 @@ bench-collector: setup  ## the collector: messages/s alone and shared; what a ki
 	@for options in "" "--no-confirmation" "--share 2" "--share 2 --no-confirmation" \
 		"--devices 5000"; do \
 		$(BIN)/python host_tests/bench/collector_rate.py $$options || exit 1; done
+	@$(BIN)/python host_tests/bench/collector_streams.py
 	@$(BIN)/python host_tests/bench/collector_loss.py
+
+kills: setup  ## collector, group and broker killed at KILLS=n random moments each (60): exact?
+	@OUTPOST_COLLECT_KILLS=$(or $(KILLS),60) OUTPOST_COLLECT_MESSAGES=$(or $(MESSAGES),100000) \
+		$(BIN)/python -m pytest -s -q -n 0 host_tests/tools/collect/test_collect_kills.py
+
+bad-days: setup  ## the collector on full, slow, read-only disks, jumping clocks, hostile load
+	@$(BIN)/python host_tests/bench/collector_bad_days.py
+
+soak-collector: setup  ## the collector under full load for MINUTES=n (60): memory flat, all stored?
+	@$(BIN)/python host_tests/bench/collector_soak.py $(if $(MINUTES),--minutes $(MINUTES))
 
 bench-diff: venv  ## the last `make bench` against host_tests/baselines/bench.json, with its error
 	@$(BIN)/python host_tests/bench/bench_diff.py

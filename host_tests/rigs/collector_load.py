@@ -89,7 +89,8 @@ class Publisher:
         name = client_id.encode()
         body = b"\0\4MQTT\4\x02\0\0" + len(name).to_bytes(2, "big") + name
         self._link.sendall(bytes((0x10, len(body))) + body)
-        assert self._link.recv(4) == b"\x20\x02\0\0"
+        if self._link.recv(4) != b"\x20\x02\0\0":  # as of a broker that is killed at this moment
+            raise ConnectionError("no CONNACK")
         self.sent = self.acked = 0
         self._rest = b""
 

@@ -13,12 +13,13 @@ import pytest
 
 from collector_load import encode_publish
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.mqtt_connection import Client, Connection, Limits, tls_context
+from outpost_tools.common.mqtt_client import Client
+from outpost_tools.common.mqtt_connection import Limits, MessageConnection, tls_context
 
 LIMITS = Limits(messages=10, seconds=1.0, bytes=5000)
 
 
-class Plain(Connection[bytes]):
+class Plain(MessageConnection[bytes]):
     """Takes payloads; its packet ids are remembered in `ids`."""
 
     def __init__(self, port, limits=LIMITS):
@@ -37,7 +38,7 @@ class Plain(Connection[bytes]):
         self._taken.append(message.payload)
 
     def ack(self):
-        self._client.ack_all(self.ids)
+        self._client.ack_all([packet_id.to_bytes(2, "big") for packet_id in self.ids])
         self.ids = []
 
 

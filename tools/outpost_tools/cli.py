@@ -33,6 +33,7 @@ SUBCOMMANDS = {  # in the order of the list: name and module
     "collect": "collect.arguments",
     "pipeline": "pipeline.arguments",
     "report": "report.arguments",
+    "service": "service.arguments",
     "outbox": "outbox.arguments",
     "mq": "mq.arguments",
     "build": "device.arguments.build",

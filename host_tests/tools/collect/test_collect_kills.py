@@ -1,9 +1,9 @@
 # cpython-only: runs a desktop tool as a process, against real mosquitto
-"""Collectors killed with SIGKILL at random moments: nothing acknowledged is lost, nothing confirmed
-that is in no log.
+"""Collectors, and the broker, killed with SIGKILL at random moments: nothing acknowledged is lost,
+nothing confirmed that is in no log.
 
-OUTPOST_COLLECT_KILLS=60 OUTPOST_COLLECT_MESSAGES=210000 runs the long form (two minutes);
-OUTPOST_COLLECT_SEED its moments.
+`make kills` runs the long form, 60 moments each; OUTPOST_COLLECT_KILLS and OUTPOST_COLLECT_MESSAGES
+are its numbers, OUTPOST_COLLECT_SEED its moments.
 """
 
 import os
@@ -125,6 +125,32 @@ def test_one_collector_killed_at_random_moments(tmp_path, mosquitto):
         wait_until(lambda: collector.output.exists() and "subscribed to" in collector.text())
         with Boards(mosquitto.port, count=100, messages=MESSAGES, seed=SEED) as boards:
             highest = play(boards, [collector], rng)
+            count = finish(boards, [collector])
+    assert highest > 0
+    show(boards, count)
+
+
+def test_the_broker_killed_at_random_moments(tmp_path, mosquitto):
+    """It forgets what it queued, and may forget that we subscribed: the boards send again what was
+    not confirmed."""
+    options = ["--segment-bytes", "200000", "--segment-seconds", "0.5"]
+    rng = random.Random(SEED)
+    print(f"seed {SEED}, {KILLS} kills, {MESSAGES} messages")
+    with Process(tmp_path, mosquitto.port, options=options) as collector:
+        wait_until(lambda: collector.output.exists() and "subscribed to" in collector.text())
+        with Boards(mosquitto.port, count=100, messages=MESSAGES, seed=SEED) as boards:
+            highest = -1
+            for kill in range(KILLS):
+                boards.allowed = MESSAGES * (kill + 1) // KILLS
+                time.sleep(rng.uniform(0.02, PAUSE_S))
+                mosquitto.kill()
+                if kill % 3 == 2:
+                    highest = max(highest, check_words(boards, [collector]))
+                    mosquitto.start()
+                    restart([collector], rng)
+                else:
+                    mosquitto.start()
+                assert boards.failure is None and collector.alive
             count = finish(boards, [collector])
     assert highest > 0
     show(boards, count)

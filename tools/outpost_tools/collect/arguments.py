@@ -65,7 +65,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--metrics-port",
         type=positive(int),
         metavar="PORT",
-        help="Prometheus' text format on 127.0.0.1",
+        help="Prometheus' text format on 127.0.0.1, and /healthz: 200, or 503 and the reason",
     )
     _add_limits(parser.add_argument_group("when to act"))
     _add_group(parser.add_argument_group("several collectors"))

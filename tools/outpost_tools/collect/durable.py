@@ -19,7 +19,7 @@ unconfirmed, and its `held` says that the rest was confirmed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -90,7 +90,8 @@ class Durable:
     """All streams of all devices. The stream that a device sent on last is the one that gets
     confirmed.
 
-    keep_news: remember what changed until take_news(), for the other collectors.
+    keep_news: remember what changed until take_news(), for the other collectors. `changed`: the
+    devices of which something changed since it was emptied, for the snapshot.
     """
 
     def __init__(self, *, keep_news: bool = False) -> None:
@@ -98,29 +99,54 @@ class Durable:
         self._latest: dict[str, str] = {}
         self._news: dict[tuple[str, str], Ranges] | None = {} if keep_news else None
         self._forgotten: dict[str, int] = {}
+        self.changed: set[str] = set()
 
     def add(self, key: Key) -> None:
         """Take in the key of a message that is on our disk."""
-        stream = self._stream(key.device, key.stream)
-        stream.add(key.seq, key.held)
-        self._latest[key.device] = key.stream
-        if self._news is not None:
-            # Also a number that is known already: its board sends again, so it waits for a
-            # confirmation.
-            ranges = self._news.setdefault((key.device, key.stream), [])
-            cover(ranges, stream.base, key.held - 1)
-            cover(ranges, key.seq, key.seq)
+        self.add_all([key])
+
+    def add_all(self, keys: Sequence[Key]) -> None:
+        """Take in the keys of messages that are on our disk."""
+        streams, latest, news = self._streams, self._latest, self._news
+        self.changed.update([key[0] for key in keys])
+        for device, name, seq, held in keys:
+            if latest.get(device) == name:
+                stream = streams[device][name]
+            else:
+                stream = self._turn_to(device, name)
+            own = stream.own
+            if (
+                held <= stream.base and own and own[-1][1] + 1 == seq
+            ):  # the next number: most of them
+                own[-1][1] = seq
+            else:
+                stream.add(seq, held)
+            if news is not None:
+                # Also a number that is known already: its board sends again, so it waits for a
+                # confirmation.
+                ranges = news.setdefault((device, name), [])
+                cover(ranges, stream.base, held - 1)
+                cover(ranges, seq, seq)
+
+    def _turn_to(self, device: str, name: str) -> Stream:
+        """From now on this is the device's stream; the one before was used until now."""
+        if device in self._latest:
+            self._stream(device, self._latest[device])
+        stream = self._stream(device, name)
+        self._latest[device] = name
+        return stream
 
     def add_news(self, collector: str, news: News, *, is_fresh: bool) -> bool:
         """Take in what another collector says; True when there is something to confirm.
 
         is_fresh: its messages came just now, so this is the device's stream of today.
         """
+        self.changed.add(news.device)
         stream = self._stream(news.device, news.stream)
         stream.raise_base(news.base)
         stream.add_of(collector, news.ranges)
         if (is_fresh and news.ranges) or news.device not in self._latest:
-            self._latest[news.device] = news.stream
+            self._turn_to(news.device, news.stream)
         return stream.next > stream.base
 
     def forget(self, collector: str) -> None:
@@ -172,6 +198,7 @@ class Durable:
         following_seq = stream.next
         if following_seq > stream.base:
             stream.raise_base(following_seq)
+            self.changed.add(device)
             if self._news is not None:
                 self._news.setdefault((device, name), [])
         return b"%s %d" % (name.encode(), following_seq - 1) if following_seq else None
@@ -188,33 +215,47 @@ class Durable:
     def stream_count(self) -> int:
         return sum(len(streams) for streams in self._streams.values())
 
-    def to_json(self) -> dict[str, Any]:
-        """Only what our own log can stand for: bases and our own ranges."""
-        streams = {
-            d: {s: [state.base, state.own] for s, state in of.items()}
-            for d, of in self._streams.items()
-        }
-        return {"streams": streams, "latest": self._latest}
+    def all_devices(self) -> list[str]:
+        return list(self._streams)
+
+    def to_json(self, devices: Collection[str] | None = None) -> dict[str, Any]:
+        """Only what our own log can stand for: bases and our own ranges. None: all devices."""
+        devices = self._streams if devices is None else devices
+        return {"streams": self.streams_json(devices), "latest": self.latest_json(devices)}
+
+    def streams_json(self, devices: Iterable[str]) -> dict[str, Any]:
+        of = self._streams
+        return {d: {name: [one.base, one.own] for name, one in of[d].items()} for d in devices}
+
+    def latest_json(self, devices: Iterable[str]) -> dict[str, str]:
+        return {d: self._latest[d] for d in devices if d in self._latest}
 
     @classmethod
     def from_json(cls, data: dict[str, Any], *, keep_news: bool = False) -> Durable:
         """The reverse of to_json().
 
-        Raises LookupError, TypeError or ValueError when `data` is something else.
+        Raises LookupError, TypeError, ValueError or AttributeError when `data` is something else.
         """
         durable = cls(keep_news=keep_news)
-        for device, streams in data["streams"].items():
-            durable._streams[device] = {
+        durable.replace(data)
+        return durable
+
+    def replace(self, data: dict[str, Any]) -> None:
+        """These devices are as to_json() said. Raises as from_json(), and then nothing changed."""
+        found = {
+            device: {
                 stream: Stream(int(base), [[int(a), int(b)] for a, b in ranges])
                 for stream, (base, ranges) in streams.items()
             }
+            for device, streams in data["streams"].items()
+        }
         for device, stream in data["latest"].items():
-            if stream not in durable._streams[device]:
+            if stream not in found[device]:
                 raise ValueError(f"stream {stream} of {device} is unknown")
-            durable._latest[device] = stream
-        for device in durable._streams:
-            durable._forget_oldest(device)
-        return durable
+        self._streams |= found
+        self._latest |= data["latest"]
+        for device in found:
+            self._forget_oldest(device)
 
     def _stream(self, device: str, name: str) -> Stream:
         """Puts it last: the first one is the one that was used longest ago."""

@@ -13,33 +13,38 @@ import re
 import ssl
 import termios
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import paho.mqtt.client as mqtt
 
-from outpost_tools.common.message import Key, key_of
+from outpost_tools.common.message import Key, device_in, key_in
 from outpost_tools.common.mqtt_connection import Connection, Limits
+from outpost_tools.common.mqtt_packets import DUP, RETAIN, Publish
 from outpost_tools.common.segments import MAX_PAYLOAD_BYTES, encode_frame
 
-# One group, one fsync. A group ends when the socket is dry, or at these.
-GROUP = Limits(messages=1000, seconds=0.1, bytes=4 << 20)
+# One batch, one fsync. A batch ends when the socket is dry, or with the read that reaches one of
+# these.
+BATCH = Limits(messages=4000, seconds=0.1, bytes=4 << 20)
+_NAMES_REMEMBERED = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
-    """One PUBLISH, ready for the log.
+@dataclass(slots=True)
+class Batch:
+    """What arrived on one connection: frames ready for the log, whose keys count, and the
+    identifiers to acknowledge when all of it is durable. An identifier means nothing on a later
+    connection."""
 
-    `connection` counts connections: an id means nothing on a later one.
-    """
-
-    mid: int
-    qos: int
     connection: int
-    frame: bytes
-    key: Key | None
+    frames: list[bytes] = field(default_factory=list)
+    keys: list[Key] = field(default_factory=list)
+    packet_ids: list[bytes] = field(default_factory=list)
+    frame_bytes: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.frames or self.packet_ids)
 
 
-class Link(Connection[Received]):
+class Link(Connection):
     """Connects by itself, with backoff, whenever take() finds no connection."""
 
     def __init__(
@@ -62,11 +67,13 @@ class Link(Connection[Received]):
         with QoS 1, not retained.
         """
         super().__init__(
-            (host, port), client_id, GROUP, credentials=credentials, tls=tls,
+            (host, port), client_id, BATCH, credentials=credentials, tls=tls,
             had_session=had_session and not retiring,
         )  # fmt: skip
         self._filter = f"$share/{share}/{prefix}/+/data" if share else f"{prefix}/+/data"
         self._ours = re.compile(re.escape(prefix.encode()) + rb"/[^/]*/data\Z")
+        self._devices: dict[bytes, str] = {}  # topic -> device, "" for a name that no board has
+        self._batch = Batch(0)
         # where the group's collectors speak
         self._table = f"{prefix}/collectors/{share}/" if share else None
         self._statements: list[tuple[str, bytes]] = []
@@ -117,12 +124,17 @@ class Link(Connection[Received]):
         client.connect(*self._address)
         client.loop_forever()
 
-    def ack(self, received: list[Received]) -> None:
-        """PUBACK, for those that came on this connection; the broker sends the others again."""
-        if self.connected:
-            self._client.ack_all(
-                [m.mid for m in received if m.qos == 1 and m.connection == self._connection]
-            )
+    def take(self, wait_s: float) -> Batch:
+        """What has arrived, after at most `wait_s` (or one connection attempt); empty when nothing
+        has."""
+        self._batch = Batch(self._connection)
+        self._serve(wait_s)
+        return self._batch
+
+    def ack(self, batch: Batch) -> None:
+        """PUBACK, if it came on this connection; on another one the broker sends it again."""
+        if self.connected and batch.connection == self._connection:
+            self._client.ack_all(batch.packet_ids)
 
     def publish(self, messages: list[tuple[str, bytes]]) -> None:
         """(topic, payload) of each, retained. Only while connected.
@@ -170,25 +182,62 @@ class Link(Connection[Received]):
             "or use credentials of `outpost broker add DIR --collector NAME`"
         )
 
-    def _on_message(self, client: mqtt.Client, _userdata, message: mqtt.MQTTMessage) -> None:
-        topic, payload = message._topic, message.payload  # .topic raises when it is not UTF-8
+    def _read(self) -> None:
+        batch, until = self._batch, time.monotonic() + BATCH.seconds
+        while (
+            len(batch.frames) < BATCH.messages
+            and batch.frame_bytes < BATCH.bytes
+            and time.monotonic() < until
+        ):
+            publishes = self._client.read_publishes()
+            if publishes is None:
+                return
+            if batch.connection != self._connection:  # what came first was CONNACK
+                batch.connection = self._connection
+            self._add(publishes)
+
+    def _add(self, publishes: list[Publish]) -> None:
+        """To the batch. What runs here for each message is half of the collector's time."""
+        batch, devices, now_ms = self._batch, self._devices, time.time_ns() // 1_000_000
+        for kind, topic, packet_id, payload in publishes:
+            device = devices.get(topic)
+            if device is None:
+                device = self._device_of(topic)
+            if packet_id:
+                batch.packet_ids.append(packet_id)
+            if device is None:
+                self._hear(kind, topic, payload)
+                continue
+            retain = kind & RETAIN
+            frame = encode_frame(now_ms, topic, payload, retain=retain, dup=kind & DUP)
+            batch.frames.append(frame)
+            batch.frame_bytes += len(frame)
+            # as in log.frame_key()
+            if device and not retain and len(payload) <= MAX_PAYLOAD_BYTES:
+                key = key_in(device, payload)
+                if key is not None:
+                    batch.keys.append(key)
+
+    def _device_of(self, topic: bytes) -> str | None:
+        """Remembers it; None when nobody subscribed to this topic."""
         if not self._ours.match(topic):
-            if (
-                self._table is not None
-                and topic.startswith(self._table.encode())
-                and not message.retain
-            ):
-                self._statements.append(
-                    (topic[len(self._table) :].decode("utf-8", "replace"), message.payload)
-                )
-            # amqtt sends a session that comes back the retained messages of everybody's topics: our
-            # own confirmations.
-            client.ack(message.mid, message.qos)
-            return
-        frame = encode_frame(
-            time.time_ns() // 1_000_000, topic, payload, retain=message.retain, dup=message.dup
-        )
-        counts = not message.retain and len(payload) <= MAX_PAYLOAD_BYTES  # as in log.frame_key()
-        key = key_of(topic, payload) if counts else None
-        self._taken_bytes += len(frame)
-        self._taken.append(Received(message.mid, message.qos, self._connection, frame, key))
+            return None
+        if len(self._devices) >= _NAMES_REMEMBERED:
+            self._devices.clear()
+        device = self._devices[topic] = device_in(topic) or ""
+        return device
+
+    def _hear(self, kind: int, topic: bytes, payload: bytes) -> None:
+        """What is not a board's: a statement of the group's, or nothing.
+
+        amqtt sends a session that comes back the retained messages of everybody's topics: our own
+        confirmations.
+        """
+        if self._table is not None and topic.startswith(self._table.encode()) and not kind & RETAIN:
+            collector = topic[len(self._table) :].decode("utf-8", "replace")
+            self._statements.append((collector, payload))
+
+    def _on_message(self, _client: mqtt.Client, _userdata, message: mqtt.MQTTMessage) -> None:
+        """QoS 2, which nobody asked for: stored, and not acknowledged."""
+        kind = (DUP if message.dup else 0) | (RETAIN if message.retain else 0)
+        self._add([(kind, message._topic, b"", message.payload)])

@@ -3,29 +3,24 @@
     .lock                  held (flock) by the collector that writes here
     segment-*.seg, .open,
     .cut                   see outpost_tools.common.segments
-    state.json             {"version": 1, "collector": id, "sealed_through": n, "streams": ...,
-                           "latest": ...}
+    state.json, .changes   what is durable in segments 0..n, see state.py
 
-The snapshot only saves time: it holds the keys of segments 0..n, replaced as a whole at each seal.
-After a kill the segments above n are read again; without a snapshot, or with a damaged one, all
-are.
+The snapshot only saves time. After a kill the segments above n are read again; without a snapshot,
+or with a damaged one, all are.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
-import sys
 import time
 from pathlib import Path
 
 from outpost_tools.collect.durable import Durable
+from outpost_tools.collect.state import Saved
 from outpost_tools.common import segments
 from outpost_tools.common.message import Key, key_of
-
-STATE_VERSION = 1
 
 
 class LogBusyError(RuntimeError):
@@ -65,11 +60,11 @@ class Writer(segments.SegmentWriter):
         """Seconds since the open segment began; 0 when none is open."""
         return time.monotonic() - self._opened_at if self._file is not None else 0.0
 
-    def append(self, frame: bytes) -> None:
+    def append_all(self, frames: list[bytes]) -> None:
         if self._file is None:
             self._opened_at = time.monotonic()
             self._committed = 0
-        super().append(frame)
+        super().append_all(frames)
 
     def commit(self) -> None:
         super().commit()
@@ -110,12 +105,13 @@ class Log:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(self.directory)
         try:
+            self._saved = Saved(self.directory, collector)
             self._check_owner()
-            self._sealed_through = self._saved_through = -1
+            self._sealed_through = -1
             self._writer: Writer | None = None
             self._recovered: list[segments.Recovered] = []
             self.durable = self._load()
-            self.save_state()
+            self._saved.save(self.durable, self.sealed_through)
         except BaseException:
             os.close(self._lock)  # a refusal must not keep others out
             raise
@@ -143,7 +139,7 @@ class Log:
     def close(self) -> None:
         """Seal, save, unlock. Raises OSError."""
         self.seal_when_older(0)
-        self.save_state()
+        self._saved.save_all(self.durable, self.sealed_through)
         os.close(self._lock)
 
     def store(self, frames: list[bytes]) -> None:
@@ -153,8 +149,7 @@ class Log:
         """
         try:
             writer = self._open_writer()
-            for frame in frames:
-                writer.append(frame)
+            writer.append_all(frames)
             writer.commit()
         except OSError:
             self._leave_writer()
@@ -171,21 +166,8 @@ class Log:
         except OSError:
             self._leave_writer()
             raise
-        if self.sealed_through > self._saved_through:
-            self.save_state()
-
-    def save_state(self) -> None:
-        """Replace the snapshot. Call only when every key of the sealed segments is in `durable`."""
-        number = self.sealed_through
-        state = {"version": STATE_VERSION, "collector": self.collector, "sealed_through": number}
-        temporary = self.directory / "state.json.new"
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump({**state, **self.durable.to_json()}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(self.directory / "state.json")
-        segments.sync_directory(self.directory)
-        self._saved_through = number
+        # every key of the sealed segments is in `durable`: the loop notes them before it seals
+        self._saved.save(self.durable, self.sealed_through)
 
     def _open_writer(self) -> Writer:
         """The writer; a new one seals what an earlier one, or a killed collector, left open."""
@@ -206,7 +188,7 @@ class Log:
                 writer.abandon()
 
     def _check_owner(self) -> None:
-        owner = _read_state(self.directory).get("collector", self.collector)
+        owner = self._saved.owner
         if owner != self.collector:
             raise LogBusyError(
                 f"{self.directory} was written by collector {owner!r}; use --id {owner} or another "
@@ -215,7 +197,8 @@ class Log:
 
     def _load(self) -> Durable:
         """The snapshot and the segments above it."""
-        durable = self._from_snapshot()
+        durable = self._saved.load(keep_news=self._keep_news)
+        self._sealed_through = self._saved.sealed_through
         self._open_writer()
         for path in segments.sealed_segments(self.directory):
             if segments.segment_number(path) > self._sealed_through:
@@ -230,23 +213,6 @@ class Log:
                 durable.add(key)
         if found.damage and not any(known.segment == path for known in self._recovered):
             self._recovered.append(segments.Recovered(path, found.damage))
-
-    def _from_snapshot(self) -> Durable:
-        """Sets `_sealed_through` to the last segment that it covers."""
-        state = _read_state(self.directory)
-        try:
-            if state["version"] == STATE_VERSION:
-                durable = Durable.from_json(state, keep_news=self._keep_news)
-                self._sealed_through = int(state["sealed_through"])
-                return durable
-        except (LookupError, TypeError, ValueError, AttributeError):
-            pass
-        if state:
-            print(
-                f"{self.directory / 'state.json'}: not usable, reading all segments",
-                file=sys.stderr,
-            )
-        return Durable(keep_news=self._keep_news)
 
 
 def frame_key(frame: segments.Frame) -> Key | None:
@@ -268,11 +234,3 @@ def _lock(directory: Path) -> int:
             f"{directory} is in use by another collector; stop it, or give this one another --id"
         ) from None
     return handle
-
-
-def _read_state(directory: Path) -> dict:
-    try:
-        state = json.loads((directory / "state.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return state if isinstance(state, dict) else {}

@@ -15,7 +15,8 @@ import time
 from outpost_tools.collect.confirm import INTERVAL_S, Pacing
 from outpost_tools.collect.durable import MAX_STREAMS
 from outpost_tools.collect.exchange import Exchange
-from outpost_tools.collect.link import Link, Received
+from outpost_tools.collect.health import Health
+from outpost_tools.collect.link import Batch, Link
 from outpost_tools.collect.log import Log
 from outpost_tools.collect.metrics import Metrics
 from outpost_tools.collect.notes import Notes
@@ -57,8 +58,10 @@ class Collector:
         share_question: Question | None = None,
         rights_question: Question | None = None,
         is_queued: bool = False,
+        health: Health | None = None,
     ) -> None:
         self._log = log
+        self._health = health or Health()
         self._link = link
         self._metrics = metrics
         self._prefix = prefix
@@ -119,13 +122,13 @@ class Collector:
         if self._rights_question is not None:
             is_answered = self._rights_question.ask(self._stopping) is not None
             self._is_denied = not is_answered and not self._stopping.is_set()
-        if self._question is None:
-            return
-        remembered = self._question.ask(self._stopping)
-        if not self._stopping.is_set() and (
-            warning := check(self._log.directory, self._log.stored_through, remembered)
-        ):
-            self._say(warning)
+        if self._question is not None:
+            remembered = self._question.ask(self._stopping)
+            if not self._stopping.is_set() and (
+                warning := check(self._log.directory, self._log.stored_through, remembered)
+            ):
+                self._say(warning)
+        self._health.ready()
 
     def _tell_place(self) -> None:
         """Before the PUBACKs: who takes the disk away after them leaves a broker that knows."""
@@ -152,41 +155,44 @@ class Collector:
     def _step(self, wait_s: float) -> bool:
         """Take what has arrived and deal with it; False when it could not be stored and the end was
         asked for."""
-        received = self._link.take(wait_s)
-        if received:
+        self._health.turned()
+        batch = self._link.take(wait_s)
+        self._health.tell("broker", None if self._link.connected else "not connected to the broker")
+        if batch:
             self._last_message_at = time.monotonic()
-            if not self._store(received):
+            if batch.frames and not self._store(batch):
                 return False
             self._tell_place()
-            self._link.ack(received)
-            self._note(received)
+            self._link.ack(batch)
+            self._note(batch)
         self._listen()
         self._seal()
         self._confirm()
         return True
 
-    def _store(self, received: list[Received]) -> bool:
+    def _store(self, batch: Batch) -> bool:
         """Returns when all of it is durable; retries indefinitely, unless asked to end."""
-        frames = [message.frame for message in received]
         complained = False
-        while not self._try_to_store(frames, complained=complained):
+        while not self._try_to_store(batch, complained=complained):
             complained = True
-            self._metrics.unstored.set(len(frames))
+            self._metrics.unstored.set(len(batch.frames))
             if self._stopping.wait(DISK_RETRY_S):
                 self._say(
-                    f"{len(frames)} messages neither stored nor acknowledged; the broker keeps them"
+                    f"{len(batch.frames)} messages neither stored nor acknowledged; the broker "
+                    "keeps them"
                 )
                 return False
+            self._health.turned()
             self._link.idle()
         if complained:
             self._say("writing again")
             self._metrics.unstored.set(0)
         return True
 
-    def _try_to_store(self, frames: list[bytes], *, complained: bool) -> bool:
+    def _try_to_store(self, batch: Batch, *, complained: bool) -> bool:
         began = time.monotonic()
         try:
-            self._log.store(frames)
+            self._log.store(batch.frames)
         except OSError as error:
             self._metrics.errors.labels("write").inc()
             if not complained:
@@ -194,16 +200,18 @@ class Collector:
                     f"cannot write {self._log.directory}: {error}; acknowledging nothing until it "
                     "can be written"
                 )
+            self._health.tell("disk", f"cannot write {self._log.directory}: {error}")
             return False
-        self._metrics.stored(len(frames), sum(map(len, frames)), time.monotonic() - began)
+        self._health.tell("disk", None)
+        self._metrics.stored(len(batch.frames), batch.frame_bytes, time.monotonic() - began)
         return True
 
-    def _note(self, received: list[Received]) -> None:
-        for message in received:
-            if message.key is not None:
-                self._log.durable.add(message.key)
-                self._repeats.add(message.key.device)
-                self._mark(message.key.device)
+    def _note(self, batch: Batch) -> None:
+        self._log.durable.add_all(batch.keys)
+        devices = {key[0] for key in batch.keys}
+        self._repeats |= devices
+        for device in devices:
+            self._mark(device)
 
     def _mark(self, device: str) -> None:
         """There is news of this device; whose business it is to tell it, we may not know yet."""
@@ -247,10 +255,12 @@ class Collector:
             self._metrics.errors.labels("seal").inc()
             if not self._cannot_seal:
                 self._say(f"cannot seal in {self._log.directory}: {error}")
+            self._health.tell("seal", f"cannot seal in {self._log.directory}: {error}")
             self._cannot_seal = True
             self._stopping.wait(DISK_RETRY_S)
         else:
             self._cannot_seal = False
+            self._health.tell("seal", None)
 
     def _confirm(self, *, everything: bool = False) -> None:
         if not self._link.connected:

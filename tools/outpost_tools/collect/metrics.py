@@ -1,14 +1,18 @@
-"""What the collector counts: a line on stderr now and then, and Prometheus' text format on loopback
-when a port is given."""
+"""What the collector counts: a line on stderr now and then, and on loopback, when a port is given,
+Prometheus' text format and `/healthz`."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from functools import partial
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
+from prometheus_client.exposition import ThreadingWSGIServer
 
+from outpost_tools.collect.health import Health
 from outpost_tools.common.errors import ToolError
 
 STATS_INTERVAL_S = 5.0
@@ -59,14 +63,25 @@ class Metrics:
         self._said: tuple[int, bool] | None = None  # of the last line
         self._said_at = 0.0
 
-    def serve(self, port: int) -> None:
-        """On loopback, in a thread of the library's. Raises ToolError."""
+    def serve(self, port: int, health: Health) -> None:
+        """On loopback, in threads of their own. Raises ToolError."""
+        metrics = make_wsgi_app(self.registry)
+
+        def answer(environ, start_response):
+            if environ["PATH_INFO"] != "/healthz":
+                return metrics(environ, start_response)
+            reason = health.reason
+            status = "503 Service Unavailable" if reason else "200 OK"
+            start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+            return [f"{reason or 'ok'}\n".encode()]
+
         try:
-            start_http_server(port, addr="127.0.0.1", registry=self.registry)
+            server = make_server("127.0.0.1", port, answer, ThreadingWSGIServer, _Silent)
         except (OSError, OverflowError) as error:
             raise ToolError(
                 f"--metrics-port {port}: {error}; give a free port, 1 to 65535"
             ) from None
+        threading.Thread(target=server.serve_forever, daemon=True).start()
 
     def stored(self, messages: int, length: int, seconds: float) -> None:
         """A group became durable."""
@@ -104,3 +119,10 @@ class Metrics:
             file=sys.stderr,
             flush=True,
         )
+
+
+class _Silent(WSGIRequestHandler):
+    """No line on stderr for each question."""
+
+    def log_message(self, *_) -> None:
+        pass

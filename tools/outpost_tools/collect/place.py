@@ -21,7 +21,8 @@ import time
 import paho.mqtt.client as mqtt
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.mqtt_connection import Connection, Limits
+from outpost_tools.common.mqtt_client import Client
+from outpost_tools.common.mqtt_connection import Limits, MessageConnection
 
 ANSWER_S = 10.0
 ENOUGH_CONNECTIONS = 2
@@ -36,7 +37,7 @@ def topic_of(prefix: str, collector: str, place: str = _PLACE) -> str:
     return f"{prefix}/collectors/{place}/{collector}"
 
 
-class Question(Connection[None]):
+class Question(MessageConnection[None]):
     """Asks the broker once. Our own marker, sent to the same topic, comes back after the retained
     number: no need to wait for what may not be there."""
 

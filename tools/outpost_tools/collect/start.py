@@ -8,6 +8,7 @@ import signal
 from outpost_tools.collect import access
 from outpost_tools.collect.access import Access
 from outpost_tools.collect.exchange import Exchange
+from outpost_tools.collect.health import Health
 from outpost_tools.collect.link import Link
 from outpost_tools.collect.log import Log, LogBusyError
 from outpost_tools.collect.loop import Collector
@@ -23,9 +24,9 @@ def collector(args: argparse.Namespace) -> Collector:
     found = access.of(args)
     log = _log(args, found)
     link, questions = _connections(args, found, log)
-    metrics = Metrics(found.collector)
+    metrics, health = Metrics(found.collector), Health()
     if args.metrics_port is not None:
-        metrics.serve(args.metrics_port)
+        metrics.serve(args.metrics_port, health)
     made = Collector(
         log,
         link,
@@ -37,6 +38,7 @@ def collector(args: argparse.Namespace) -> Collector:
         segment_seconds=args.segment_seconds,
         confirm_seconds=args.confirm_seconds,
         quiet=args.quiet,
+        health=health,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: made.stop())

@@ -4,7 +4,8 @@ senml.py makes readings of its records.
 `decode()` returns a Message, or raises Malformed with the reason that the quarantine table shows:
 this is the definition of a valid message. `pipeline/decode.py` reads plain messages five times as
 fast by the same labels and limits, and passes on what is not plain; a test compares them row for
-row. `key_of()` checks no more than the key, for the collector: it takes half the time.
+row. `key_of()` checks no more than the key, for the collector: a plain message's in a sixth of the
+time (plain_key.py).
 
 The first byte determines the format: 0x80 to 0x9f begins a CBOR array, everything else is JSON.
 """
@@ -19,6 +20,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from outpost_tools.common import labels, senml
+from outpost_tools.common.plain_key import plain_key
 from outpost_tools.common.senml import Malformed, Reading
 
 
@@ -90,9 +92,24 @@ def key_of(topic: bytes, payload: bytes) -> Key | None:
     Looser than decode() on purpose: a message with a good key and a bad reading goes to quarantine
     with its bytes, and its board must receive a confirmation for it, or it would resend it forever.
     """
+    device = device_in(topic)
+    return None if device is None else key_in(device, payload)
+
+
+def device_in(topic: bytes) -> str | None:
+    """The device in `<prefix>/<device>/data`."""
     device = b"".join(topic.split(b"/")[-2:-1]).decode("ascii", "replace")
-    if not labels.is_device(device):
-        return None
+    return device if labels.is_device(device) else None
+
+
+def key_in(device: str, payload: bytes) -> Key | None:
+    """The key in a payload of this device; None when there is none to confirm."""
+    plain = plain_key(payload)
+    return exact_key_in(device, payload) if plain is None else Key(device, *plain)
+
+
+def exact_key_in(device: str, payload: bytes) -> Key | None:
+    """The same by reading all of it; this is the definition."""
     try:
         # CBOR by the same reader as decode()'s: what that calls no CBOR must have no key here.
         pack = _from_cbor(payload) if is_cbor(payload) else json.loads(payload)

@@ -1,16 +1,11 @@
 """One MQTT connection driven by one thread: paho-mqtt, persistent session, QoS 1, acknowledged by
 hand, back by itself.
 
-take() waits, reads what has arrived and returns it; nothing is acknowledged before the caller says
-so. A subclass defines _subscribe() and _on_message(), which appends to `_taken`. Back-pressure is
-not reading: who does not call take() leaves the rest to the kernel's buffers and the broker's
-queue.
+A caller waits, reads what has arrived, and acknowledges when it wants to. Back-pressure is not
+reading: who does not call take() leaves the rest to the kernel's buffers and the broker's queue.
 
-`Client` is paho with three habits changed: it asked the kernel three times for each packet, wrote
-each PUBACK by itself, and read as many packets at once as it had messages of its own in flight,
-whatever the limit (host_tests/bench/collector_rate.py: 57 -> 46 ms of CPU for 1,000 messages). They
-hang on paho's private names, so paho is pinned, and host_tests/tools/test_mqtt_connection.py holds
-them.
+Two kinds: `MessageConnection` hands over one message at a time as paho reads it, MQTT 5 too (the
+IBM MQ bridge); `collect/link.py` reads whole batches.
 """
 
 from __future__ import annotations
@@ -27,6 +22,7 @@ from typing import Any, Generic, TypeVar
 import paho.mqtt.client as mqtt
 
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.mqtt_client import Client
 from outpost_tools.common.notices import Folded, why_no_connection
 from outpost_tools.common.takeover import ADVICE, Takeovers
 
@@ -41,7 +37,6 @@ _NO_SESSION = (
 )
 # At the end: how long DISCONNECT may wait for a broker that does not read.
 CLOSE_S = 1.0
-_READ_AHEAD_BYTES = 64 * 1024
 
 T = TypeVar("T")
 
@@ -54,80 +49,6 @@ class Limits:
     messages: int
     seconds: float
     bytes: int
-
-
-class Client(mqtt.Client):
-    """paho's client with a read buffer, one packet for each loop_read(), and one write for many
-    PUBACKs."""
-
-    _ahead = b""
-    _at = 0
-
-    @property
-    def has_read_ahead(self) -> bool:
-        """Bytes wait here, or in the TLS layer, which select() does not see."""
-        socket = self.socket()
-        return self._at < len(self._ahead) or (
-            isinstance(socket, ssl.SSLSocket) and socket.pending() > 0
-        )
-
-    def reconnect(self) -> mqtt.MQTTErrorCode:
-        self._ahead, self._at = b"", 0
-        return super().reconnect()
-
-    def loop_read(self, max_packets: int = 1) -> mqtt.MQTTErrorCode:
-        if self._sock is None:
-            return mqtt.MQTT_ERR_NO_CONN
-        status = self._packet_read()
-        return self._loop_rc_handle(status) if status > 0 else mqtt.MQTT_ERR_SUCCESS
-
-    def _sock_recv(self, bufsize: int) -> bytes:
-        if self._at >= len(self._ahead):
-            self._ahead, self._at = super()._sock_recv(max(bufsize, _READ_AHEAD_BYTES)), 0
-        at = self._at
-        self._at = min(at + bufsize, len(self._ahead))
-        return self._ahead[at : self._at]
-
-    def ack_all(self, packet_ids: list[int]) -> None:
-        """PUBACK for each, in one write."""
-        self._send([b"\x40\x02" + packet_id.to_bytes(2, "big") for packet_id in packet_ids])
-
-    def publish_all(self, messages: list[tuple[bytes, bytes]]) -> None:
-        """(topic, payload) of each, QoS 0, retained, in one write.
-
-        MQTT 3.1.1 only: version 5 has properties here.
-        """
-        self._send([_publish(topic, payload) for topic, payload in messages])
-
-    def say_goodbye(self) -> None:
-        """DISCONNECT, without paho's closing of the socket right after it."""
-        if self._sock is not None:
-            self._send([b"\xe0\x00"])
-
-    def read_away(self) -> bool:
-        """Read without a look; False at the end of the stream."""
-        try:
-            return self._sock is not None and bool(super()._sock_recv(_READ_AHEAD_BYTES))
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-
-    def _send(self, packets: list[bytes]) -> None:
-        if packets:
-            # to paho one packet, of a kind that it only writes
-            self._packet_queue(mqtt.PUBACK, b"".join(packets), 0, 1)
-
-
-def _publish(topic: bytes, payload: bytes) -> bytes:
-    """QoS 0 with RETAIN."""
-    body = len(topic).to_bytes(2, "big") + topic + payload
-    length, rest = bytearray(), len(body)
-    while rest > 127:
-        length.append(rest & 127 | 128)
-        rest >>= 7
-    length.append(rest)
-    return b"\x31" + length + body
 
 
 def tls_context(
@@ -154,8 +75,8 @@ def tls_context(
     return context
 
 
-class Connection(Generic[T]):
-    """Connects by itself, with backoff, whenever take() finds no connection."""
+class Connection:
+    """Connects by itself, with backoff, whenever _serve() finds no connection. A subclass reads."""
 
     keeps_session = True  # at the broker, while we are away
     refused_hint = (
@@ -185,8 +106,6 @@ class Connection(Generic[T]):
         self._address = address
         self._limits = limits
         self._version = version
-        self._taken: list[T] = []
-        self._taken_bytes = 0
         self._connection = 0  # counts connections: a packet id means nothing on a later one
         self._waiting = Folded(self._say)
         self._backoff_s = BACKOFF_FIRST_S
@@ -214,14 +133,13 @@ class Connection(Generic[T]):
         client.on_message = self._on_message
         return client
 
-    def take(self, wait_s: float) -> list[T]:
-        """What has arrived, after at most `wait_s` (or one connection attempt); empty when nothing
-        has."""
-        self._taken, self._taken_bytes = [], 0
+    def _serve(self, wait_s: float) -> None:
+        """Write, and _read() what has arrived, after at most `wait_s`; or one connection
+        attempt."""
         socket = self._client.socket()
         if socket is None:
             self._reconnect(wait_s)
-            return []
+            return
         ahead = self._client.has_read_ahead
         writers = [socket] if self._client.want_write() else []
         readable, writable, _ = select.select([socket], writers, [], 0 if ahead else wait_s)
@@ -230,7 +148,6 @@ class Connection(Generic[T]):
         if readable or ahead:
             self._read()
         self._keep()
-        return self._taken
 
     def idle(self) -> None:
         """Keep the connection alive without reading: while nothing can be stored or put."""
@@ -255,20 +172,6 @@ class Connection(Generic[T]):
             if readable and not self._client.read_away():
                 break
         self._drop()
-
-    def _read(self) -> None:
-        """Packets until the socket is dry (a read that brings no message), or a limit."""
-        limits, client, until = self._limits, self._client, time.monotonic() + self._limits.seconds
-        while (
-            len(self._taken) < limits.messages
-            and self._taken_bytes < limits.bytes
-            and time.monotonic() < until
-        ):
-            before = len(self._taken)
-            if client.loop_read() != mqtt.MQTT_ERR_SUCCESS or (
-                len(self._taken) == before and not client.has_read_ahead
-            ):
-                return
 
     def _keep(self) -> None:
         self._client.loop_misc()
@@ -363,6 +266,39 @@ class Connection(Generic[T]):
         """Say what the broker granted."""
         raise NotImplementedError
 
-    def _on_message(self, client: mqtt.Client, userdata: Any, message: mqtt.MQTTMessage) -> None:
-        """Append to `_taken`, and count `_taken_bytes`."""
+    def _read(self) -> None:
+        """Take what has arrived, until the socket is dry or a limit is reached."""
         raise NotImplementedError
+
+    def _on_message(self, client: mqtt.Client, userdata: Any, message: mqtt.MQTTMessage) -> None:
+        """A message that paho read."""
+        raise NotImplementedError
+
+
+class MessageConnection(Connection, Generic[T]):
+    """Takes one message at a time; a subclass defines _on_message(), which appends to `_taken` and
+    counts `_taken_bytes`."""
+
+    _taken: list[T]
+    _taken_bytes = 0
+
+    def take(self, wait_s: float) -> list[T]:
+        """What has arrived, after at most `wait_s` (or one connection attempt); empty when nothing
+        has."""
+        self._taken, self._taken_bytes = [], 0
+        self._serve(wait_s)
+        return self._taken
+
+    def _read(self) -> None:
+        """Packets until the socket is dry (a read that brings no message), or a limit."""
+        limits, client, until = self._limits, self._client, time.monotonic() + self._limits.seconds
+        while (
+            len(self._taken) < limits.messages
+            and self._taken_bytes < limits.bytes
+            and time.monotonic() < until
+        ):
+            before = len(self._taken)
+            if client.loop_read() != mqtt.MQTT_ERR_SUCCESS or (
+                len(self._taken) == before and not client.has_read_ahead
+            ):
+                return

@@ -108,11 +108,11 @@ def encode_frame(
     """One frame as at offset 0, see placed(); a payload longer than MAX_PAYLOAD_BYTES is cut and
     flagged."""
     flags = (FLAG_RETAIN if retain else 0) | (FLAG_DUP if dup else 0)
-    original_length = len(payload)
-    if original_length > MAX_PAYLOAD_BYTES:
+    length = len(payload)
+    if length > MAX_PAYLOAD_BYTES:
         flags |= FLAG_TRUNCATED
         payload = payload[:MAX_PAYLOAD_BYTES]
-    return _framed(_BODY.pack(received_ms, flags, original_length, len(topic)) + topic + payload)
+    return _framed(_BODY.pack(received_ms, flags, length, len(topic)) + topic + payload)
 
 
 def _framed(body: bytes) -> bytes:
@@ -123,6 +123,16 @@ def placed(frame: bytes, offset: int) -> bytes:
     """An encoded frame as it stands at `offset` of a file."""
     length, check = _FRAME.unpack_from(frame)
     return _FRAME.pack(length, check ^ offset & _OFFSET_BITS) + frame[_FRAME.size :]
+
+
+def all_placed(frames: list[bytes], offset: int) -> bytes:
+    """Encoded frames as they stand one after the other from `offset` of a file on."""
+    parts, unpack, pack, header_bytes = [], _FRAME.unpack_from, _FRAME.pack, _FRAME.size
+    for frame in frames:
+        length, check = unpack(frame)
+        parts += (pack(length, check ^ offset & _OFFSET_BITS), frame[header_bytes:])
+        offset += len(frame)
+    return b"".join(parts)
 
 
 def end_frame(frames: int, offset: int) -> bytes:

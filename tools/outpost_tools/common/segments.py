@@ -27,10 +27,10 @@ from outpost_tools.common.segment_frames import (
     Contents,
     Damage,
     Frame,
+    all_placed,
     decoded,
     encode_frame,
     end_frame,
-    placed,
     scan,
     sealed_bytes,
 )
@@ -142,15 +142,20 @@ class SegmentWriter:
 
     def append(self, frame: bytes) -> None:
         """Write one encoded frame; not durable before commit()."""
+        self.append_all([frame])
+
+    def append_all(self, frames: list[bytes]) -> None:
+        """Write encoded frames, at once; not durable before commit()."""
         if self._file is None:
             # never over what is there
             self._file = (self.directory / f"segment-{self._number:012d}.open").open("xb")
             self._file.write(MAGIC)
             self._length, self._frames = len(MAGIC), 0
             self._new = True
-        self._file.write(placed(frame, self._length))
-        self._length += len(frame)
-        self._frames += 1
+        data = all_placed(frames, self._length)
+        self._file.write(data)
+        self._length += len(data)
+        self._frames += len(frames)
 
     def commit(self) -> None:
         """fsync what was appended; seal when the segment has reached its size.

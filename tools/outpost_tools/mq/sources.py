@@ -24,7 +24,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from outpost_tools.common import segments
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.mqtt_connection import Connection, Limits
+from outpost_tools.common.mqtt_connection import Limits, MessageConnection
 from outpost_tools.mq.bridge import DAMAGED, Incoming
 from outpost_tools.mq.mapping import Publication
 from outpost_tools.mq.reasons import MqError
@@ -35,7 +35,7 @@ BATCH = Limits(messages=BATCH_MESSAGES, seconds=0.1, bytes=16 << 20)
 FOLLOW_S = 0.2
 
 
-class Subscription(Connection[Incoming]):
+class Subscription(MessageConnection[Incoming]):
     """A persistent session at a broker; connects by itself, with backoff, whenever take() finds no
     connection."""
 
@@ -59,7 +59,11 @@ class Subscription(Connection[Incoming]):
         if self.connected:
             due = [incoming.token for incoming in received if incoming.publication.qos == 1]
             self._client.ack_all(
-                [packet_id for packet_id, connection in due if connection == self._connection]
+                [
+                    packet_id.to_bytes(2, "big")
+                    for packet_id, connection in due
+                    if connection == self._connection
+                ]
             )
 
     def _session(self) -> dict[str, Any]:

@@ -1,0 +1,69 @@
+"""Is the collector well? For those who watch it: `/healthz`, and systemd by its notification socket
+(sd_notify(3)).
+
+Well is: connected, and the last write and seal worked. The loop says what is wrong and that it
+still turns; whoever asks, from another thread, is told the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+
+# Without a turn of the loop for so long it hangs, whatever it last said: a write to a dead disk.
+STUCK_S = 60.0
+_KEEP_ALIVE_S = 5.0
+
+
+class Health:
+    """One collector's; `reasons` in the words of the loop."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._reasons: dict[str, str] = {"start": "starting: the broker has not answered yet"}
+        self._turned_at = now()
+        self._told_alive_at = float("-inf")
+        self._told: str | None = None
+
+    def turned(self) -> None:
+        """The loop turns."""
+        now = self._turned_at = self._now()
+        if now - self._told_alive_at >= _KEEP_ALIVE_S:
+            self._told_alive_at = now
+            notify("WATCHDOG=1")
+
+    def tell(self, what: str, reason: str | None) -> None:
+        """The reason why `what` is not well; None: it is."""
+        if self._reasons.get(what) == reason:
+            return
+        # one assignment: the other thread sees the old reasons or the new ones
+        others = {name: text for name, text in self._reasons.items() if name != what}
+        self._reasons = others if reason is None else others | {what: reason}
+        notify(f"STATUS={self.reason or 'connected, storing'}")
+
+    def ready(self) -> None:
+        self.tell("start", None)
+        notify("READY=1")
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is not well, None when it is."""
+        silent_s = self._now() - self._turned_at
+        stuck = [f"no turn for {silent_s:.0f} s"] if silent_s > STUCK_S else []
+        return "; ".join([*self._reasons.values(), *stuck]) or None
+
+
+def notify(text: str) -> None:
+    """To the service manager, if there is one; ten lines instead of a library."""
+    path = os.environ.get("NOTIFY_SOCKET", "")
+    if not path:
+        return
+    address = "\0" + path[1:] if path.startswith("@") else path
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
+            link.setblocking(False)
+            link.sendto(" ".join(text.splitlines()).encode(), address)
+    except OSError:
+        pass  # it is not there any more, or does not read: its business

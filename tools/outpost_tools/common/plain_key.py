@@ -1,0 +1,42 @@
+"""The key of a plain message, found by one regular expression instead of a parser: a sixth of the
+time of `json.loads()`.
+
+Plain is what boards send: SenML as JSON in ASCII, flat records of numbers and texts without
+escapes, no spaces, and in the first record `bn`, `ver`, `sid`, `seq`, `held` in this order. The
+expression stands for the whole message, so that what it finds in a message, the exact reader finds
+too (message.py; host_tests/tools/test_plain_key.py compares them). What is not plain is not wrong:
+it is the exact reader's.
+
+Every repetition is possessive: the time is linear in the length, whatever the bytes are.
+"""
+
+from __future__ import annotations
+
+import re
+
+from outpost_tools.common.labels import MAX_SEQ
+
+_TEXT = rb'"[ !#-\[\]-~]*+"'
+_NUMBER = rb"-?+(?:0|[1-9][0-9]{0,18}+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]{1,3}+)?+"
+_VALUE = rb"(?:" + _NUMBER + rb"|" + _TEXT + rb")"
+_MEMBER = rb'"[a-z_]++":' + _VALUE
+_RECORD = rb"\{" + _MEMBER + rb"(?:," + _MEMBER + rb")*+\}"
+# A label that comes twice counts the last time, so those of the key may not come again.
+_REST_OF_FIRST = rb'(?:,(?!"(?:sid|seq|held)")' + _MEMBER + rb")*+"
+_INTEGER = rb"(0|[1-9][0-9]{0,9}+)"
+_PLAIN = re.compile(
+    rb'\[\{"bn":' + _TEXT + rb',"ver":[0-9],"sid":"([0-9a-f]{8})"'
+    rb',"seq":' + _INTEGER + rb',"held":' + _INTEGER + _REST_OF_FIRST + rb"\}"
+    rb"(?:," + _RECORD + rb")*+\]\Z"
+)
+_match = _PLAIN.match
+
+
+def plain_key(payload: bytes) -> tuple[str, int, int] | None:
+    """(stream, seq, held); None when the message is not plain."""
+    match = _match(payload)
+    if match is None:
+        return None
+    stream, seq, held = match.groups()
+    seq, held = int(seq), int(held)
+    return (stream.decode(), seq, held) if held <= seq <= MAX_SEQ else None

@@ -1,0 +1,94 @@
+"""`outpost service`."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from outpost_tools.common.command_line import add_command, address, positive
+from outpost_tools.common.errors import ToolError
+
+SUMMARY = "write systemd units and a container recipe for collector and pipeline"
+_DESCRIPTION = """\
+Write files for a service manager, with the paths of this installation: the collector as a service,
+the pipeline by a timer, both as the user "outpost" on a read-only system, with /var/lib/outpost as
+the one folder they may write.
+"""
+_EXAMPLES = """\
+examples:
+  outpost service --out units --broker 127.0.0.1:1883
+  outpost service --out units --broker broker.example:8883 -- --ca-file /etc/outpost/ca.pem \\
+                  --user collector --password-file /etc/outpost/password.txt
+                                              what follows "--" goes to `outpost collect`
+
+then, as root:
+  cp units/outpost.conf /etc/sysusers.d/ && systemd-sysusers
+  cp units/*.service units/*.timer /etc/systemd/system/ && systemctl daemon-reload
+  systemctl enable --now outpost-collector.service outpost-pipeline.timer
+  systemctl status outpost-collector; curl -s 127.0.0.1:9100/healthz
+
+The user "outpost" must be able to read the command and its libraries: install them below /opt or
+/usr/local, not below a home directory.
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = add_command(
+        subparsers, "service", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
+    )
+    parser.add_argument("--out", required=True, metavar="DIR", type=Path)
+    parser.add_argument("--broker", required=True, metavar="HOST:PORT", type=_checked)
+    parser.add_argument(
+        "--command",
+        metavar="PATH",
+        type=Path,
+        help="the installed `outpost`; default: the one that runs",
+    )
+    parser.add_argument(
+        "--minutes",
+        type=positive(int),
+        default=5,
+        metavar="N",
+        help="between two runs of the pipeline; default 5",
+    )
+    parser.add_argument("more", nargs="*", metavar="-- ARGUMENT", help="of `outpost collect`")
+
+
+def _checked(text: str) -> str:
+    address(text)
+    return text
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when the files are written. Raises ToolError."""
+    from outpost_tools.service.container import containerfile
+    from outpost_tools.service.units import Service
+
+    service = Service(_command(args.command), args.broker, tuple(args.more), args.minutes)
+    _check(service.collect[1:])
+    files = service.files() | {"Containerfile": containerfile(service)}
+    try:
+        args.out.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (args.out / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ToolError(f"--out {args.out}: {error}") from None
+    print(f"{args.out}: {', '.join(files)}; outpost service --help says what to do with them")
+    return 0
+
+
+def _command(given: Path | None) -> Path:
+    """Raises ToolError."""
+    path = given or Path(shutil.which(sys.argv[0]) or sys.executable).with_name("outpost")
+    if not path.is_file():
+        raise ToolError(f"{path}: no such file; give --command, the path of `outpost`")
+    return path.absolute()
+
+
+def _check(words: list[str]) -> None:
+    """A wrong argument is told now, by `outpost collect` itself, and not by the service."""
+    from outpost_tools.cli import build_parser
+
+    build_parser("collect").parse_args(words)

@@ -1,0 +1,134 @@
+"""systemd's units for the collector and the pipeline: an unprivileged user, a read-only system, one
+folder that both may write. Text only."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+STATE = Path("/var/lib/outpost")
+USER = "outpost"
+METRICS_PORT = 9100
+_SAFE = """\
+User={user}
+Group={user}
+StateDirectory=outpost
+StateDirectoryMode=0750
+WorkingDirectory={state}
+Environment=HOME={state}
+UMask=0027
+ProtectSystem=strict
+ProtectHome={home}
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectControlGroups=yes
+ProtectClock=yes
+ProtectHostname=yes
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+"""
+_COLLECTOR = """\
+# /etc/systemd/system/outpost-collector.service
+[Unit]
+Description=Outpost collector: from the broker to segments on disk
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Type=notify
+ExecStart={command}
+# READY comes when the broker has answered, which may be tomorrow.
+TimeoutStartSec=infinity
+# Fed while the loop turns, also while the disk is full: then a restart would help nobody.
+WatchdogSec=120
+# SIGTERM finishes the round in progress.
+TimeoutStopSec=30
+Restart=on-failure
+RestartSec=5
+# 2 is a wrong argument: it stays wrong.
+RestartPreventExitStatus=2
+# No code is made at run time here; Java does, in the pipeline.
+MemoryDenyWriteExecute=yes
+{safe}
+[Install]
+WantedBy=multi-user.target
+"""
+_PIPELINE = """\
+# /etc/systemd/system/outpost-pipeline.service
+[Unit]
+Description=Outpost pipeline: from segments to tables
+
+[Service]
+Type=oneshot
+ExecStart={command}
+# Below the collector, which must keep up.
+Nice=10
+{safe}"""
+_TIMER = """\
+# /etc/systemd/system/outpost-pipeline.timer
+[Unit]
+Description=Outpost pipeline every {minutes} minutes
+
+[Timer]
+OnBootSec=2min
+# after the end of the one before: never two
+OnUnitInactiveSec={minutes}min
+
+[Install]
+WantedBy=timers.target
+"""
+_SYSUSERS = """\
+# /etc/sysusers.d/outpost.conf
+u {user} - "Outpost" {state}
+"""
+
+
+@dataclass(frozen=True)
+class Service:
+    """outpost: the command, by its whole path. more: further arguments of `outpost collect`."""
+
+    outpost: Path
+    broker: str
+    more: tuple[str, ...] = ()
+    minutes: int = 5
+
+    @property
+    def collect(self) -> list[str]:
+        """The collector's command."""
+        return [
+            *(str(self.outpost), "collect", "--broker", self.broker, "--log", f"{STATE}/log"),
+            *("--metrics-port", str(METRICS_PORT), *self.more),
+        ]
+
+    @property
+    def pipeline(self) -> list[str]:
+        """The pipeline's command."""
+        folders = ["--log", f"{STATE}/log", "--tables", f"{STATE}/tables"]
+        return [str(self.outpost), "pipeline", "run", *folders, "--delete-consumed"]
+
+    def files(self) -> dict[str, str]:
+        """Name -> text."""
+        home = "read-only" if self.outpost.parts[1:2] in (("home",), ("root",)) else "yes"
+        safe = _SAFE.format(user=USER, state=STATE, home=home)
+        return {
+            "outpost-collector.service": _COLLECTOR.format(command=_line(self.collect), safe=safe),
+            "outpost-pipeline.service": _PIPELINE.format(command=_line(self.pipeline), safe=safe),
+            "outpost-pipeline.timer": _TIMER.format(minutes=self.minutes),
+            "outpost.conf": _SYSUSERS.format(user=USER, state=STATE),
+        }
+
+
+def _line(command: list[str]) -> str:
+    """As ExecStart= reads it: % and $ have a meaning there."""
+    return shlex.join(command).replace("%", "%%").replace("$", "$$")
