@@ -53,10 +53,12 @@ def fill_and_free(collector, mosquitto, free):
     time.sleep(2.5)
     # what comes meanwhile stays in the socket and at the broker
     assert rss_mib(collector.pid) < before + 8
-    assert collector.alive and collector.text().count("acknowledging nothing") == 1
+    said = collector.text()  # once each time: a file that is sealed meanwhile makes room for some
+    assert collector.alive
+    assert said.count("acknowledging nothing") <= 1 + said.count("writing again")
     free()
     wait_until(lambda: "writing again" in collector.text())
-    wait_until(lambda: len(set(collector.payloads())) == len({data for _, data in packets}), 30)
+    wait_until(lambda: len(set(collector.payloads())) == len({data for _, data in packets}))
     assert collector.terminate() == 0
     assert set(collector.payloads()) == {data for _, data in packets}
     publisher.close()

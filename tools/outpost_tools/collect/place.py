@@ -21,7 +21,6 @@ import time
 import paho.mqtt.client as mqtt
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.mqtt_client import Client
 from outpost_tools.common.mqtt_connection import Limits, MessageConnection
 
 ANSWER_S = 10.0

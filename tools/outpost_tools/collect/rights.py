@@ -35,6 +35,7 @@ class RightsQuestion(Question):
     def __init__(self, address, collector, prefix, *, credentials=None, tls=None) -> None:
         super().__init__(address, collector, prefix, credentials=credentials, tls=tls)
         self.topic = f"{prefix}/{collector}~{self.suffix}/durable"
+        self._marker += b" 0"  # reads as a confirmation: others listen to all of them, too
         self._words = {
             "topic": self.topic,
             "filter": f"{prefix}/+/durable",
