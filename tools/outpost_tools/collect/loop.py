@@ -71,7 +71,6 @@ class Collector:
         self._question = question
         self._share_question = share_question
         self._rights_question = rights_question
-        self._is_denied = False  # the right to confirm
         self._began_at, self._told_silence = time.monotonic(), False
         self._place = topic_of(prefix, log.collector)
         self._notes = Notes(log, prefix)
@@ -81,7 +80,7 @@ class Collector:
         self._last_told: dict[str, bytes] = {}  # queued: what each device was told
         self._pacing = Pacing(confirm_seconds)
         self._stopping = threading.Event()
-        self._cannot_seal = self._is_damaged = False
+        self._cannot_seal = self._is_damaged = self._may_not_confirm = False
         self._told_forgotten: set[str] = set()
         self._last_message_at = self._began_at
 
@@ -121,7 +120,7 @@ class Collector:
             self._share_question.ask(self._stopping)  # it says what is wrong
         if self._rights_question is not None:
             is_answered = self._rights_question.ask(self._stopping) is not None
-            self._is_denied = not is_answered and not self._stopping.is_set()
+            self._may_not_confirm = not is_answered and not self._stopping.is_set()
         if self._question is not None:
             remembered = self._question.ask(self._stopping)
             if not self._stopping.is_set() and (
@@ -366,7 +365,7 @@ class Collector:
         metrics.streams.set(durable.stream_count())
         metrics.takeovers.set(self._link.takeovers.count)
         metrics.lost_sessions.set(self._link.lost_sessions)
-        metrics.rights_refused.set(self._link.refused + self._is_denied)
+        metrics.rights_refused.set(self._link.refused + self._may_not_confirm)
         metrics.sum_up(connected=self._link.connected, quiet=self._quiet, last=last)
 
     def _say(self, text: str) -> None:

@@ -21,7 +21,7 @@ import paho.mqtt.client as mqtt
 from outpost_tools.common import message
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.mqtt_connection import Connection, Limits
+from outpost_tools.common.mqtt_connection import Limits, MessageConnection
 from outpost_tools.common.visible import visible
 from outpost_tools.device.watching import ended, say
 
@@ -78,7 +78,7 @@ def follow(source: Source, until: float | None, tell: Say = say) -> None:
         raise ToolError(follower.fault)
 
 
-class Follower(Connection[None]):
+class Follower(MessageConnection[None]):
     """fault: why there is no going on; "" while there is."""
 
     keeps_session = False
