@@ -129,6 +129,7 @@ def run(request, firmware, servers, certificates):
     one.board.close()
 
 
+@pytest.mark.long
 def test_readings_arrive_through_the_ports_own_stack_and_outlast_a_silent_path(run):
     run.until_confirmed(5)
     run.network.path = False

@@ -9,6 +9,8 @@ import math
 import random
 from collections import Counter
 
+import pytest
+
 import fuzz_messages
 import hostile_messages
 from ground_truth import SEED
@@ -113,6 +115,7 @@ def windows_by_key(rows) -> dict:
     }
 
 
+@pytest.mark.long
 def test_a_flood_of_hostile_messages_reaches_gold_and_touches_no_other_board(spark, tmp_path):
     """In two rounds, so that clocks become known after the readings were written."""
     log, tables_dir, chance = tmp_path / "log", tmp_path / "tables", random.Random(SEED)
@@ -148,6 +151,7 @@ def of_good_boards(tables_dir, name) -> list[dict]:
     )
 
 
+@pytest.mark.long
 def test_whatever_one_board_tries_the_others_have_the_same_tables(spark, tmp_path):
     """In two runs: what stays in the state, and what comes again, too."""
     tries = [one for several in hostile_messages.TRIES.values() for one in several]

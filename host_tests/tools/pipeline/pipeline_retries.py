@@ -35,6 +35,7 @@ def made(spark, tmp_path, monkeypatch):
     return run
 
 
+@pytest.mark.long
 def test_a_python_worker_that_is_killed_costs_a_retry(made, tmp_path):
     log, said, killed = Log(tmp_path / "log", SEED), made.said, []
     for seq in range(400):
