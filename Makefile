@@ -10,9 +10,9 @@ DEMOS ?= amqtt nats nats3
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: bad-days bench bench-collector bench-diff bench-growth bench-pipeline brokers build clean \
-	cluster-test demo demo-seeds format fuzz help kills lint lock power-loss prove rp2 run setup \
-	size size-diff soak soak-collector test test-cpython test-long test-micropython types venv \
-	virtual-days
+	cluster-test demo demo-seeds format fuzz help kills lint lock mutants power-loss prove rp2 \
+	run setup size size-diff soak soak-collector test test-cpython test-long test-micropython \
+	types venv virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
@@ -56,6 +56,10 @@ power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's
 prove: setup  ## every state and every cut at small geometries, sessions too; SHORT=1: what CI runs
 	@$(BIN)/python host_tests/prove/prove_outbox.py $(if $(SHORT),--short)
 	@$(BIN)/python host_tests/prove/prove_session.py $(if $(SHORT),--short)
+
+mutants: setup  ## each token of outbox and sessions changed, and what kills it: hours; EVERY=n
+	@for set in outbox sessions; do $(BIN)/python host_tests/prove/mutants.py $$set \
+		--every $(or $(EVERY),1) --processes 2 || status=1; done; exit $${status:-0}
 
 rp2: setup  ## the RP2 port on an emulated chip: flash over USB, CUTS=n power cuts (300), cycles
 	@$(PYTHON) tools/setup.py --rp2

@@ -67,7 +67,6 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--time-limit", type=float, default=36_000, metavar="S", help="a scope")
     parser.add_argument("--random", type=int, default=0, metavar="N", help="random histories")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--mutants", default="", metavar="MODULE", help="exactly_once, ...")
     return parser.parse_args(arguments)
 
 
@@ -77,10 +76,6 @@ def main(arguments: list[str] | None = None) -> int:
         from session_random import hunt
 
         return hunt(options.random, options.seed)
-    if options.mutants:
-        from session_mutants import report
-
-        return report(options.mutants)
     scopes = SHORT if options.short else LONG if options.long else SCOPES
     chosen = tuple(scope for scope in scopes if options.scope in scope.name)
     return prove(chosen, options.most_states, options.time_limit)
