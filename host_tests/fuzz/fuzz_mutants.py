@@ -35,7 +35,7 @@ MUTANTS = (
     ("a streamed message whose handler raised is not acknowledged", "streamer", "streaming",
      "_ACKNOWLEDGED if self._on_failed() else _FAILED", "_FAILED"),
     ("the collector's word from the future is believed", "durable", "durable",
-     "if seq >= self.outbox.next_seq or", "if"),
+     "is_ahead = seq >= self._after_sent()", "is_ahead = False"),
     ("freed while the exchange is open", "durable", "durable",
      "through = min(through, self.base - 1)", "pass"),
     ("another stream's word is believed", "durable", "durable",
