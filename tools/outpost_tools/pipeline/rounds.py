@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import logging
 import signal
+import socketserver
 import sys
 import threading
 import time
@@ -26,8 +27,9 @@ def run(args: argparse.Namespace) -> int:
     ToolError when the input is not fit."""
     job.check_directories(args.log, args.tables)
     args.tables.mkdir(parents=True, exist_ok=True)
-    # Python's side of Spark logs lost connections, one by one
+    # Python's side of Spark logs lost connections, one by one, and its servers print them.
     logging.basicConfig(filename=args.tables / "spark.log", level=logging.WARNING)
+    socketserver.BaseServer.handle_error = _log_lost_connection
     stopping = threading.Event()
     say = _progress(time.monotonic())
     rounds = _Rounds(args, stopping, say)
@@ -148,6 +150,11 @@ class Troubles:
                 f"{conflicts} messages have the number of another one and say something else: two "
                 "boards with one identity, or a restored flash; the later ones are in quarantine"
             )
+
+
+def _log_lost_connection(server: socketserver.BaseServer, request: object, address: object) -> None:
+    """In place of a traceback on stderr: when the JVM dies its connections end, too."""
+    logging.getLogger(__name__).warning("%s: connection lost", type(server).__name__, exc_info=True)
 
 
 def _stop_on_signal(stopping: threading.Event) -> None:
