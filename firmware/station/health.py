@@ -37,8 +37,7 @@ COUNTERS = (
 )
 _STATES = const(3)  # so many of them are reported even though 0
 _REST = const(63)  # as in flash_wear.py
-_TAKEOVERS_AT = const(60)  # 64 has seven multiples of 8 below it
-_AHEAD_AT = const(52)
+_PLACES = b"\x08\x10\x18\x20\x28\x30\x38\x3c\x34"  # of each counter, in 64 messages
 
 
 class Health:
@@ -64,19 +63,16 @@ class Health:
 
     def _due(self, place):
         """Index of the counter to report; -1: none."""
+        due = -1
         index = 0
         while index < len(COUNTERS):
-            if self._now(index) != self._reported[index]:
+            now = self._now(index)
+            if now != self._reported[index]:
                 return index
+            if place == _PLACES[index] and (now or index < _STATES):
+                due = index
             index += 1
-        index = (place >> 3) - 1
-        if place == _TAKEOVERS_AT or place == _AHEAD_AT:
-            index = 7 if place == _TAKEOVERS_AT else 8
-        elif place & 7:
-            return -1
-        if index < 0 or (index >= _STATES and not self._now(index)):
-            return -1
-        return index
+        return due
 
     def _report(self, index):
         if index < 0:
