@@ -48,6 +48,14 @@ def test_the_units_run_commands_that_exist(made):
     assert tuple(collect[-len(MORE) :]) == MORE
 
 
+def test_a_made_broker_is_reached_by_its_credentials(tmp_path):
+    file = tmp_path / "collector-1.json"
+    arguments = ["service", "--out", str(tmp_path / "units"), "--credentials", str(file)]
+    assert cli.main([*arguments, "--command", str(OUTPOST)]) == 0
+    [words] = commands(tmp_path / "units" / "outpost-collector.service")
+    assert cli.build_parser("collect").parse_args(words[1:]).credentials == file
+
+
 def test_the_container_runs_the_same_command(made):
     lines = (made / "Containerfile").read_text().splitlines()
     [command] = [json.loads(line[4:]) for line in lines if line.startswith("CMD ")]
@@ -55,7 +63,9 @@ def test_the_container_runs_the_same_command(made):
     assert [line for line in lines if line.startswith("USER")] == ["USER 10001:10001"]
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="missing: systemd-analyze")
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="optional: systemd-analyze, of systemd"
+)
 def test_systemd_takes_the_units(made):
     units = sorted(map(str, [*made.glob("*.service"), *made.glob("*.timer")]))
     found = subprocess.run(
@@ -70,14 +80,16 @@ def test_systemd_takes_the_units(made):
 
 def test_a_command_in_a_home_directory_can_be_read_in_the_unit():
     for path, rule in (("/home/a/bin/outpost", "read-only"), ("/opt/outpost/bin/outpost", "yes")):
-        files = Service(Path(path), "b:1").files()
+        files = Service(Path(path), ("--broker", "b:1")).files()
         assert f"\nProtectHome={rule}\n" in files["outpost-collector.service"]
 
 
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
+        ([], "--credentials"),
         (["--broker", "b"], "--broker"),
+        (["--broker", "b:1", "--credentials", "fleet"], "--credentials"),
         (["--broker", "b:1", "--command", "/nowhere/outpost"], "--command"),
         (["--broker", "b:1", "--", "--no-such"], "--no-such"),
         (["--broker", "b:1", "--minutes", "0"], "--minutes"),
@@ -108,7 +120,7 @@ def test_the_collector_runs_on_a_read_only_system(tmp_path):
         check=False,
     )
     if probe.returncode:
-        pytest.skip(f"no mounts of one's own here: {probe.stderr.decode()}")
+        pytest.skip(f"optional: root may mount what it likes: {probe.stderr.decode()}")
     with closing(ScriptedBroker()) as broker:
         collector = Process(tmp_path, broker.port)
         collector.command = [*alone, *collector.command]

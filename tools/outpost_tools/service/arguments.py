@@ -19,6 +19,9 @@ the one folder they may write.
 _EXAMPLES = """\
 examples:
   outpost service --out units --broker 127.0.0.1:1883
+  outpost service --out units --credentials /etc/outpost/collector-1.json
+                                              a file of `outpost broker`; the user "outpost" must
+                                              be able to read it, and in a container it is mounted
   outpost service --out units --broker broker.example:8883 -- --ca-file /etc/outpost/ca.pem \\
                   --user collector --password-file /etc/outpost/password.txt
                                               what follows "--" goes to `outpost collect`
@@ -39,7 +42,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         subparsers, "service", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
     )
     parser.add_argument("--out", required=True, metavar="DIR", type=Path)
-    parser.add_argument("--broker", required=True, metavar="HOST:PORT", type=_checked)
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--broker", metavar="HOST:PORT", type=_checked)
+    group.add_argument("--credentials", metavar="FILE", type=Path, help="of a collector")
     parser.add_argument(
         "--command",
         metavar="PATH",
@@ -66,7 +71,10 @@ def run(args: argparse.Namespace) -> int:
     from outpost_tools.service.container import containerfile
     from outpost_tools.service.units import Service
 
-    service = Service(_command(args.command), args.broker, tuple(args.more), args.minutes)
+    where = ("--broker", args.broker)
+    if args.credentials is not None:
+        where = ("--credentials", str(args.credentials.absolute()))
+    service = Service(_command(args.command), where, tuple(args.more), args.minutes)
     _check(service.collect[1:])
     files = service.files() | {"Containerfile": containerfile(service)}
     try:

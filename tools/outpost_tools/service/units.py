@@ -96,10 +96,11 @@ u {user} - "Outpost" {state}
 
 @dataclass(frozen=True)
 class Service:
-    """outpost: the command, by its whole path. more: further arguments of `outpost collect`."""
+    """outpost: the command, by its whole path. broker: the option that says where it is. more:
+    further arguments of `outpost collect`."""
 
     outpost: Path
-    broker: str
+    broker: tuple[str, str]
     more: tuple[str, ...] = ()
     minutes: int = 5
 
@@ -107,7 +108,7 @@ class Service:
     def collect(self) -> list[str]:
         """The collector's command."""
         return [
-            *(str(self.outpost), "collect", "--broker", self.broker, "--log", f"{STATE}/log"),
+            *(str(self.outpost), "collect", *self.broker, "--log", f"{STATE}/log"),
             *("--metrics-port", str(METRICS_PORT), *self.more),
         ]
 
