@@ -100,11 +100,24 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--module", action="append", help="only this one; may be repeated")
     parser.add_argument("--every", type=int, default=1, help="one mutant of so many")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--count", action="store_true", help="only say how many there are")
     return parser.parse_args()
 
 
+def _modules(args: argparse.Namespace) -> tuple[str, ...]:
+    return tuple(args.module or SETS[args.set].MODULES)
+
+
+def _count(args: argparse.Namespace) -> int:
+    counts = {module: len(list(mutants(module, source(module)))) for module in _modules(args)}
+    for module, count in counts.items():
+        print(f"{count:6} {module}")
+    print(f"{sum(counts.values()):6} in all")
+    return 0
+
+
 def _results(args: argparse.Namespace) -> Iterator[dict[str, str]]:
-    modules = args.module or SETS[args.set].MODULES
+    modules = _modules(args)
     step = args.every * args.processes
     runs = [
         Run(args.set, module, first * args.every, step)
@@ -121,6 +134,8 @@ def _run(run: Run) -> dict[str, str]:
 
 def main() -> int:
     args = _arguments()
+    if args.count:
+        return _count(args)
     listed, killers = equivalent(), Counter()
     unexplained, needless = [], []
     for results in _results(args):

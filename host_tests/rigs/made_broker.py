@@ -145,6 +145,17 @@ class Peer:
         self.is_connected = False
 
 
+# The rights of collector and boards, as an ACL file says them.
+ACL = """\
+pattern write outpost/%u/data
+pattern read outpost/%u/durable
+user collector
+topic read outpost/+/data
+topic readwrite outpost/+/durable
+topic readwrite outpost/collectors/#
+"""
+
+
 class AclBroker:
     """mosquitto with a password file and an ACL file, as many have it, on loopback without TLS. A
     user's password is its name; rights: lines of the ACL file."""

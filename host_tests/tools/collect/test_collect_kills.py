@@ -6,6 +6,7 @@ nothing confirmed that is in no log.
 are its numbers, OUTPOST_COLLECT_SEED its moments.
 """
 
+import contextlib
 import os
 import random
 import time
@@ -71,8 +72,32 @@ def restart(collectors, rng):
         collector.start()
     if rng is None or rng.random() < 0.85:
         wait_until(
-            lambda: all(c.text().count("subscribed to") > n for c, n in zip(collectors, before)), 60
+            lambda: all(c.text().count("subscribed to") > n for c, n in zip(collectors, before))
         )
+
+
+@contextlib.contextmanager
+def at_work(tmp_path, broker, names=("c1",), options=()):
+    """(collectors, boards)."""
+    print(f"seed {SEED}, {KILLS} kills, {MESSAGES} messages")
+    options = [*options, "--segment-bytes", "200000", "--segment-seconds", "0.5"]
+    made = [Process(tmp_path, broker.port, options=options, name=name) for name in names]
+    with contextlib.ExitStack() as stack:
+        collectors = [stack.enter_context(one) for one in made]
+        wait_until(
+            lambda: all(c.output.exists() and "subscribed to" in c.text() for c in collectors)
+        )
+        boards = Boards(broker.port, count=100, messages=MESSAGES, seed=SEED)
+        yield collectors, stack.enter_context(boards)
+
+
+def moments(boards, rng):
+    """The number of each kill, at a moment when messages are on their way."""
+    for kill in range(KILLS):
+        boards.allowed = MESSAGES * (kill + 1) // KILLS
+        time.sleep(rng.uniform(0.02, PAUSE_S))
+        yield kill
+        assert boards.failure is None
 
 
 def play(boards, collectors, rng):
@@ -80,10 +105,7 @@ def play(boards, collectors, rng):
     word.
     """
     highest = -1
-    for kill in range(KILLS):
-        # so that each kill finds messages on their way
-        boards.allowed = MESSAGES * (kill + 1) // KILLS
-        time.sleep(rng.uniform(0.02, PAUSE_S))
+    for kill in moments(boards, rng):
         victim = rng.choice(collectors)
         victim.kill()
         if kill % 3 == 2:
@@ -91,7 +113,6 @@ def play(boards, collectors, rng):
             restart(collectors, rng)
         else:
             restart([victim], rng)
-        assert boards.failure is None
     return highest
 
 
@@ -118,14 +139,9 @@ def show(boards, count):
 
 
 def test_one_collector_killed_at_random_moments(tmp_path, mosquitto):
-    options = ["--segment-bytes", "200000", "--segment-seconds", "0.5"]
-    rng = random.Random(SEED)
-    print(f"seed {SEED}, {KILLS} kills, {MESSAGES} messages")
-    with Process(tmp_path, mosquitto.port, options=options) as collector:
-        wait_until(lambda: collector.output.exists() and "subscribed to" in collector.text())
-        with Boards(mosquitto.port, count=100, messages=MESSAGES, seed=SEED) as boards:
-            highest = play(boards, [collector], rng)
-            count = finish(boards, [collector])
+    with at_work(tmp_path, mosquitto) as (collectors, boards):
+        highest = play(boards, collectors, random.Random(SEED))
+        count = finish(boards, collectors)
     assert highest > 0
     show(boards, count)
 
@@ -133,43 +149,26 @@ def test_one_collector_killed_at_random_moments(tmp_path, mosquitto):
 def test_the_broker_killed_at_random_moments(tmp_path, mosquitto):
     """It forgets what it queued, and may forget that we subscribed: the boards send again what was
     not confirmed."""
-    options = ["--segment-bytes", "200000", "--segment-seconds", "0.5"]
-    rng = random.Random(SEED)
-    print(f"seed {SEED}, {KILLS} kills, {MESSAGES} messages")
-    with Process(tmp_path, mosquitto.port, options=options) as collector:
-        wait_until(lambda: collector.output.exists() and "subscribed to" in collector.text())
-        with Boards(mosquitto.port, count=100, messages=MESSAGES, seed=SEED) as boards:
-            highest = -1
-            for kill in range(KILLS):
-                boards.allowed = MESSAGES * (kill + 1) // KILLS
-                time.sleep(rng.uniform(0.02, PAUSE_S))
-                mosquitto.kill()
-                if kill % 3 == 2:
-                    highest = max(highest, check_words(boards, [collector]))
-                    mosquitto.start()
-                    restart([collector], rng)
-                else:
-                    mosquitto.start()
-                assert boards.failure is None and collector.alive
-            count = finish(boards, [collector])
+    rng, highest = random.Random(SEED), -1
+    with at_work(tmp_path, mosquitto) as (collectors, boards):
+        for kill in moments(boards, rng):
+            mosquitto.kill()
+            if kill % 3 == 2:
+                highest = max(highest, check_words(boards, collectors))
+            mosquitto.start()
+            if kill % 3 == 2:
+                restart(collectors, rng)
+            assert collectors[0].alive
+        count = finish(boards, collectors)
     assert highest > 0
     show(boards, count)
 
 
 def test_three_collectors_of_a_group_killed_at_random_moments(tmp_path, mosquitto):
-    options = ["--share", "fleet", "--segment-bytes", "200000", "--segment-seconds", "0.5"]
-    rng = random.Random(SEED)
-    print(f"seed {SEED}, {KILLS} kills, {MESSAGES} messages")
-    names = ("c1", "c2", "c3")
-    c1, c2, c3 = (Process(tmp_path, mosquitto.port, options=options, name=name) for name in names)
-    with c1, c2, c3:
-        collectors = [c1, c2, c3]
-        wait_until(
-            lambda: all(c.output.exists() and "subscribed to" in c.text() for c in collectors)
-        )
-        with Boards(mosquitto.port, count=100, messages=MESSAGES, seed=SEED) as boards:
-            highest = play(boards, collectors, rng)
-            count = finish(boards, collectors)
+    names, options = ("c1", "c2", "c3"), ("--share", "fleet")
+    with at_work(tmp_path, mosquitto, names, options) as (collectors, boards):
+        highest = play(boards, collectors, random.Random(SEED))
+        count = finish(boards, collectors)
     assert highest > 0
     # each had its share
     assert all(len(stored([collector])[2]) > MESSAGES / 10 for collector in collectors)

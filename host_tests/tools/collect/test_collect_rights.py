@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from collector_process import Process, mosquitto, wait_until  # noqa: F401 - a fixture
-from made_broker import HOST, AclBroker, MadeBroker
+from made_broker import ACL, HOST, AclBroker, MadeBroker
 from outpost_tools.common.collector_notes import REASONS, TAKEN_OVER, reason_of
 from outpost_tools.common.takeover import ENOUGH, SOON_S, Takeovers
 
@@ -15,18 +15,12 @@ from outpost_tools.common.takeover import ENOUGH, SOON_S, Takeovers
 @pytest.fixture(scope="module")
 def acl_broker(tmp_path_factory):
     """`deaf` is a collector that may not write confirmations."""
-    rights = """
-        pattern write outpost/%u/data
-        pattern read outpost/%u/durable
-        user collector
-        topic read outpost/+/data
-        topic readwrite outpost/+/durable
-        topic readwrite outpost/collectors/#
-        user deaf
-        topic read outpost/+/data
-        topic read outpost/+/durable
-        topic readwrite outpost/collectors/#
-    """
+    rights = ACL + (
+        "user deaf\n"
+        "topic read outpost/+/data\n"
+        "topic read outpost/+/durable\n"
+        "topic readwrite outpost/collectors/#\n"
+    )
     users = ("kitchen", "collector", "deaf")
     with AclBroker(tmp_path_factory.mktemp("acl"), users, rights) as broker:
         yield broker

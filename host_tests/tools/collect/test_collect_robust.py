@@ -18,6 +18,7 @@ import pytest
 
 from collector_load import Publisher, fleet, topic_of
 from collector_process import TOPIC, Process, disconnect, mosquitto, payload, wait_until
+from made_broker import ACL
 from make_certificates import make_all, openssl
 from outpost_tools.common import children
 from outpost_tools.common.broker import configuration
@@ -261,15 +262,6 @@ allow_anonymous false
 password_file {folder}/passwd
 acl_file {folder}/acl
 
-"""
-ACL = """\
-pattern write outpost/%u/data
-pattern read outpost/%u/durable
-
-user collector
-topic read outpost/+/data
-topic readwrite outpost/+/durable
-topic readwrite outpost/collectors/#
 """
 
 
