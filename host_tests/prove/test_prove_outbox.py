@@ -2,8 +2,7 @@
 """The proof can fail: it closes its smallest scope, and finds what is wrong with broken copies."""
 
 import ast
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -12,16 +11,6 @@ from outbox_scopes import SCOPES, Scope
 from prove_outbox import Explorer
 
 FEW = 400  # states; the mutants die long before
-
-
-@pytest.fixture(autouse=True)
-def the_firmware_of_other_tests() -> Iterator[None]:
-    """An explorer puts its copies in the place of the firmware's modules."""
-    kept = {name: sys.modules[name] for name in sys.modules if name.split(".")[0] == "outpost"}
-    yield
-    for name in [name for name in sys.modules if name.split(".")[0] == "outpost"]:
-        del sys.modules[name]
-    sys.modules.update(kept)
 
 
 def scope(name: str) -> Scope:
