@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from made_broker import MadeBroker
 from mq_bridge import (
     BridgeProcess,
     by_topic,
@@ -31,7 +32,7 @@ from mq_bridge import (
     through_queue_manager,
     wait_until,
 )
-from outpost_tools.common import children, segments
+from outpost_tools.common import children, credentials, segments
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.interpreters import find_micropython, find_mosquitto
@@ -114,6 +115,71 @@ def test_the_demos_messages_into_mq_and_out_again(tmp_path, broker):
     finally:
         children.kill(collecting)
     check_demo(tmp_path, broker, commands, collected)
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A broker with TLS and rights, as `outpost broker` makes it."""
+    need("mosquitto", find_mosquitto())
+    with MadeBroker(tmp_path / "made", "cellar") as running:
+        assert running.outpost("add", "--monitor", "mq") == 0
+        yield running
+
+
+@pytest.mark.parametrize("version", ["5", "3.1.1"])
+def test_from_a_made_broker_with_a_monitors_credentials(tmp_path, made, version):
+    file = credentials.place(made.folder, "monitor", "mq")
+    assert [command.data for command in bridged(tmp_path, made, file, "--mqtt", version)]
+
+
+def test_what_came_while_the_bridge_was_away_comes_over_tls_too(tmp_path, made):
+    """The session at the broker is the credentials' client identifier's, and lasts."""
+    file = credentials.place(made.folder, "monitor", "mq")
+    with BridgeProcess(tmp_path, "--credentials", file, *lines_of(tmp_path)) as running:
+        wait_until(lambda: "subscribed to outpost/+/data" in running.text())
+        assert running.terminate() == 0
+    made_publish(made)
+    with BridgeProcess(tmp_path, "--credentials", file, *lines_of(tmp_path)) as running:
+        wait_until(lambda: packets_of(running.commands()) == [("outpost/cellar/data", b"21")])
+        assert running.terminate() == 0
+
+
+def test_an_authority_and_a_password_in_place_of_a_credentials_file(tmp_path, made):
+    found = made.credentials("mq", "monitor")
+    authority, secret = tmp_path / "ca.pem", tmp_path / "password"
+    authority.write_text(found.ca)
+    secret.touch(0o600)
+    secret.write_text(found.password)
+    where = ("--broker", f"{found.host}:{found.port}", "--id", "mq", "--user", "mq")
+    options = (*where, "--password-file", secret, "--filter", "outpost/+/data")
+    with BridgeProcess(
+        tmp_path, *map(str, options), "--ca-file", str(authority), *lines_of(tmp_path)
+    ) as running:
+        wait_until(lambda: "subscribed to outpost/+/data" in running.text())
+        made_publish(made)
+        wait_until(lambda: packets_of(running.commands()))
+        assert "plain text" not in running.text() and running.terminate() == 0
+
+
+def lines_of(tmp_path):
+    return "--lines", str(tmp_path / "publish.jsonl")
+
+
+def made_publish(made):
+    with made.peer("cellar") as board:
+        board.publish("outpost/cellar/data", b"21")
+
+
+def bridged(tmp_path, made, file, *options):
+    """The commands that one message of a board's becomes."""
+    with BridgeProcess(
+        tmp_path, "--credentials", str(file), *lines_of(tmp_path), *options
+    ) as running:
+        wait_until(lambda: "subscribed to outpost/+/data" in running.text())
+        made_publish(made)
+        wait_until(lambda: packets_of(running.commands()) == [("outpost/cellar/data", b"21")])
+        assert running.terminate() == 0
+        return running.commands()
 
 
 def packets_in(log):

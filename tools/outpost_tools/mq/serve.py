@@ -6,7 +6,7 @@ import argparse
 import signal
 from pathlib import Path
 
-from outpost_tools.common import exposure
+from outpost_tools.common import credentials, exposure, mqtt_connection
 from outpost_tools.common.command_line import first_line
 from outpost_tools.mq import live, sources
 from outpost_tools.mq.bridge import Bridge, Source
@@ -63,16 +63,28 @@ def _source(args: argparse.Namespace) -> Source:
     if args.segments is not None:
         position = args.position or _folder(args) / "position.json"
         return sources.Segments(args.segments, position, follow=args.follow)
-    password = _password(args.password_file, "--password-file")
-    if password is not None:
-        exposure.tell(exposure.on_the_way(args.broker, "read a collector's --segments instead"))
+    version = 5 if args.mqtt == "5" else 4
+    if args.credentials is not None:
+        found = credentials.find(args.credentials, "monitor")
+        where = found.address, found.client_id, args.filter or [f"{found.topic_prefix}/+/data"]
+        return sources.Subscription(
+            *where, version=version, credentials=found.login, tls=found.tls()
+        )
     return sources.Subscription(
         args.broker,
-        args.id,
+        args.id or "outpost-mq",
         args.filter or ["outpost/#"],
-        version=5 if args.mqtt == "5" else 4,
-        credentials=(args.user, password) if args.user is not None else None,
+        version=version,
+        credentials=_login(args),
+        tls=mqtt_connection.tls_context(args.ca_file) if args.tls or args.ca_file else None,
     )
+
+
+def _login(args: argparse.Namespace) -> tuple[str, str | None] | None:
+    password = _password(args.password_file, "--password-file")
+    if password is not None and not (args.tls or args.ca_file):
+        exposure.tell(exposure.on_the_way(args.broker, "use --tls or --ca-file"))
+    return (args.user, password) if args.user is not None else None
 
 
 def _sink(args: argparse.Namespace) -> Sink:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import ssl
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,7 +41,7 @@ class Subscription(MessageConnection[Incoming]):
     connection."""
 
     is_finished = False
-    refused_hint = "check --user and --password-file, or try --mqtt 3.1.1"
+    refused_hint = "check --user and --password-file, or --credentials, or try --mqtt 3.1.1"
 
     def __init__(
         self,
@@ -50,8 +51,11 @@ class Subscription(MessageConnection[Incoming]):
         *,
         version: int = mqtt.MQTTv5,
         credentials: tuple[str, str | None] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        super().__init__(address, client_id, BATCH, version=version, credentials=credentials)
+        super().__init__(
+            address, client_id, BATCH, version=version, credentials=credentials, tls=tls
+        )
         self._filters = list(filters)
 
     def ack(self, received: Sequence[Incoming]) -> None:

@@ -15,6 +15,9 @@ Acknowledges a message (PUBACK) after it is durable at the output: fsync, or com
 kill at any moment loses nothing; what was not acknowledged comes again, so there may be
 repetitions.
 
+At a broker that `outpost broker` made it is a monitor of its own: `outpost broker add fleet
+--monitor mq`, then --credentials fleet/monitors/mq.json in the place of --broker.
+
 examples:
   outpost mq bridge --broker 127.0.0.1:1883 --filter 'outpost/#' --lines publish.jsonl \\
                     --until-idle 2
@@ -32,7 +35,10 @@ with IBM's client and `pip install 'outpost-mqtt[mq]'`:
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = add_command(subparsers, "bridge", SUMMARY, run, examples=_EXAMPLES)
     title = "from: an MQTT subscription, or the segments of `outpost collect`"
-    _add_source(parser.add_argument_group(title))
+    source = parser.add_argument_group(title)
+    _add_source(source)
+    _add_security(source)
+    _add_segments(source)
     _add_output(parser.add_argument_group("to: one of these three"))
     _add_mapping(parser.add_argument_group("how"))
     parser.add_argument(
@@ -47,15 +53,22 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def _add_source(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--broker", metavar="HOST:PORT", type=address)
     group.add_argument(
+        "--credentials",
+        metavar="FILE",
+        type=Path,
+        help="a monitor's file of `outpost broker`: broker, user, TLS, identifier; one that no "
+        "`outpost monitor` uses meanwhile",
+    )
+    group.add_argument(
         "--filter",
         action="append",
         metavar="FILTER",
-        help="topic filter; may be repeated (default outpost/#)",
+        help="topic filter; may be repeated (default outpost/#, with --credentials outpost/+/data)",
     )
     group.add_argument(
         "--id",
-        default="outpost-mq",
-        help="MQTT client identifier; keep it, the broker's queue belongs to it",
+        help="MQTT client identifier, default outpost-mq; keep it, the broker's queue belongs to "
+        "it",
     )
     group.add_argument(
         "--mqtt",
@@ -63,10 +76,25 @@ def _add_source(group: argparse._ArgumentGroup) -> None:
         default="5",
         help="3.1.1 cannot tell which messages are to be retained",
     )
+
+
+def _add_security(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--user")
     group.add_argument(
         "--password-file", metavar="FILE", type=Path, help="its first line is the password"
     )
+    group.add_argument(
+        "--tls", action="store_true", help="verify the broker by the system's authorities"
+    )
+    group.add_argument(
+        "--ca-file",
+        metavar="FILE",
+        type=Path,
+        help="verify the broker by these authorities (PEM); includes --tls",
+    )
+
+
+def _add_segments(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--segments",
         metavar="DIR",
@@ -151,11 +179,26 @@ def _check(args: argparse.Namespace) -> None:
     """Raises ToolError."""
     from outpost_tools.mq.check import is_object_name
 
-    if (args.broker is None) == (args.segments is None):
-        raise ToolError("name one source: --broker HOST:PORT, or --segments DIR")
+    if sum(source is not None for source in (args.broker, args.credentials, args.segments)) != 1:
+        raise ToolError(
+            "name one source: --broker HOST:PORT, --credentials FILE, or --segments DIR"
+        )
+    if args.password_file is not None and args.user is None:
+        raise ToolError("--password-file needs --user")
+    _check_broker(args)
     if sum(output is not None for output in (args.lines, args.files, args.put)) != 1:
         raise ToolError("name one output: --lines FILE, --files DIR, or --put QMGR")
     for option in ("--queue", "--reply-to-q", "--reply-to-q-mgr"):
         name = getattr(args, option.removeprefix("--").replace("-", "_"))
         if (name or option == "--queue") and not is_object_name(name):
             raise ToolError(f"{option} {name!r}: 1 to 48 of A-Z a-z 0-9 . _ / % are due")
+
+
+def _check_broker(args: argparse.Namespace) -> None:
+    """Options that say what the source already does, or that it has no use for. Raises
+    ToolError."""
+    names = ("user", "password_file", "tls", "ca_file", "id")
+    given = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name)]
+    if args.broker is None and given:
+        source = "--credentials" if args.credentials is not None else "--segments"
+        raise ToolError(f"{', '.join(given)}: only with --broker, not with {source}")
