@@ -9,6 +9,7 @@ import time
 
 import psutil
 import pytest
+from py4j.protocol import Py4JError
 
 from ground_truth import SEED, Board, Log, assert_exact
 from outpost_tools.pipeline import job, retries, rounds
@@ -33,6 +34,15 @@ def made(spark, tmp_path, monkeypatch):
     run = rounds._Rounds(args, threading.Event(), said.append)
     run._spark, run._started, run.said = spark, lambda: spark, said
     return run
+
+
+def test_an_answer_that_broke_off_passes_and_what_the_jvm_says_does_not():
+    """As py4j says it while the JVM is being killed, and is not dead yet."""
+    broken = Py4JError("An error occurred while calling o54.get")
+    assert retries.is_transient(broken)
+    said = Py4JError("An error occurred while calling o54.get. Trace:\npy4j.Py4JException: none\n")
+    assert not retries.is_transient(said)
+    assert not retries.is_transient(ValueError("o54.get"))
 
 
 @pytest.mark.long

@@ -48,9 +48,15 @@ def is_transient(error: BaseException) -> bool:
     said = "\n".join(map(_said, _chain(error)))
     if any(sign in said for sign in _PERMANENT):
         return False
-    return any(sign in said for sign in _TRANSIENT) or any(
-        isinstance(one, ConnectionError | EOFError) for one in _chain(error)
-    )
+    return any(sign in said for sign in _TRANSIENT) or any(map(_is_broken_off, _chain(error)))
+
+
+def _is_broken_off(error: BaseException) -> bool:
+    """A connection's end. py4j's own error without a trace is one, too: what the JVM answers has a
+    trace, or is a Py4JJavaError."""
+    if type(error).__name__ == "Py4JError":
+        return "Trace:" not in str(error)
+    return isinstance(error, ConnectionError | EOFError)
 
 
 def _said(error: BaseException) -> str:
