@@ -77,9 +77,10 @@ def write_log(
     segment_bytes: int = 16 << 20,
     duplicates: float = 0.0,
     json_lines: Path | None = None,
+    commit_each: int = 1000,
 ) -> int:
     """A collector's sealed segments, and the same messages as JSON lines if wanted. The number of
-    distinct rows.
+    distinct rows. commit_each: so many messages; a segment that is full is sealed then.
     """
     writer, rows = segments.SegmentWriter(directory / "collector-1", max_bytes=segment_bytes), 0
     lines = _Lines(json_lines, segment_bytes) if json_lines else None
@@ -91,7 +92,7 @@ def write_log(
         if lines:
             lines.append(received_ms, topic, data)
         rows += 0 if again else readings_of(device, seq)
-        if count % 1000 == 999:
+        if count % commit_each == commit_each - 1:
             writer.commit()
     writer.commit()
     writer.seal()

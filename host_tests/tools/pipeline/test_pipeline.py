@@ -25,6 +25,7 @@ except (ImportError, ToolError) as problem:
 
 # more tests, here because they share the one session
 from pipeline_conflicts import *  # noqa: F403
+from pipeline_export import *  # noqa: F403
 from pipeline_features import *  # noqa: F403
 from pipeline_hostile import *  # noqa: F403
 from pipeline_retries import *  # noqa: F403

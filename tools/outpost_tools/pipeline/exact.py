@@ -16,14 +16,21 @@ from outpost_tools.pipeline import schemas
 _ROWS_PER_BATCH = 10_000
 _BYTES_PER_BATCH = 16 << 20  # of payload
 _NO_MESSAGE = (None,) * schemas.READING.get_field_index("received")
+DAMAGE = ("damaged segment", "not a segment")  # how the reason of what is unreadable begins
 _NOT_REFUSED = (None,) * (len(schemas.FRAME) - len(schemas.READING))
 
 
 def segment_rows(
-    data: bytes, collector: str, number: int, versions: tuple[int, ...] = labels.VERSIONS
+    data: bytes,
+    collector: str,
+    number: int,
+    versions: tuple[int, ...] = labels.VERSIONS,
+    *,
+    is_open: bool = False,
 ) -> Iterator[tuple]:
-    """The rows of one segment by the exact reader alone, in the order of schemas.FRAME."""
-    found = segments.Contents(data)
+    """The rows of one segment by the exact reader alone, in the order of schemas.FRAME. is_open:
+    it is not sealed, so it need not have an end."""
+    found = segments.Contents(data, is_open=is_open)
     for frame in found.frames():
         yield from frame_rows(frame, collector, number, versions)
     yield from damage_rows(found, collector, number)

@@ -1,10 +1,7 @@
 """What each message said, in 8 bytes: a repeat with the same contents is a duplicate, one with
 other contents is a conflict (conflicts.py).
 
-A message's fingerprint is made of its readings and of nothing that may differ between two sendings:
-neither the frame around it nor `held`. Its upper 16 bits are of the stream, so those of one board
-lie together; 48 bits are of stream, number and contents. Of 10^9 messages, one conflict in 10^10 is
-taken for a duplicate.
+How one is made: contents.py.
 
 On disk they are a sorted array for some batches, `fingerprints/FIRST-LAST.u64`; a new one is merged
 with those before it while they are no larger than twice its size. So a lookup reads a few pages of
@@ -17,7 +14,6 @@ older version have none.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import uuid
@@ -29,12 +25,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from outpost_tools.pipeline import displaced, exact, quarantine, schemas, tables
+from outpost_tools.pipeline.contents import TYPE as _TYPE
+from outpost_tools.pipeline.contents import keys, of_contents, of_messages, of_rows
 
 FOLDER = "fingerprints"
-_TYPE = np.dtype("<u8")
-_MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits without a pattern: 2^64 / golden ratio
-_ABSENT = np.uint64(0x5BD1E995)
-_INTEGERS, _FLOATS, _TEXTS = ("record", "boot", "version"), ("uptime_s", "value"), ("name", "unit")
 _NONE = np.zeros(0, _TYPE)
 _MERGED_MOST = 1 << 27  # 1 GiB: larger ones are not merged
 _SLICE = 1 << 20
@@ -57,63 +51,6 @@ class Known:
             at = np.searchsorted(array, wanted)
             found |= array[np.minimum(at, len(array) - 1)] == wanted
         return found
-
-
-def of_messages(rows: pa.Table, begins: np.ndarray) -> np.ndarray:
-    """One for each message; begins: where in `rows` each one's rows begin."""
-    if not len(begins):
-        return _NONE
-    contents = np.add.reduceat(of_rows(rows), begins)
-    return _of_contents(contents, *keys(rows.select(["device", "stream", "seq"]).take(begins)))
-
-
-def _of_contents(contents: np.ndarray, streams: np.ndarray, messages: np.ndarray) -> np.ndarray:
-    mixed = _mixed(_mixed(contents, messages), streams)
-    return (streams & np.uint64(0xFFFF << 48)) | (mixed >> np.uint64(16))
-
-
-def keys(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """(the stream's, the message's) 64 bits of each row."""
-    streams = _texts(pc.binary_join_element_wise(rows["device"], rows["stream"], "/"))
-    return streams, _mixed(streams, rows["seq"].to_numpy().astype(_TYPE))
-
-
-def of_rows(rows: pa.Table) -> np.ndarray:
-    """What each reading says, its place in the message included: added up, they are the message's
-    contents."""
-    said = np.full(rows.num_rows, _ABSENT)
-    for name in _INTEGERS:
-        said = _mixed(said, pc.fill_null(rows[name], -1).to_numpy().astype(np.int64).view(_TYPE))
-    for name in _FLOATS:
-        said = _mixed(said, _floats(rows[name]))
-    said = _mixed(said, _floats(pc.fill_null(rows["shift_s"], 0.0)))
-    for name in _TEXTS:
-        said = _mixed(said, _texts(rows[name]))
-    sent = pc.if_else(pc.is_valid(rows["placed"]), None, rows["time"].cast(pa.int64()))
-    return _mixed(said, pc.fill_null(sent, -1).to_numpy().view(_TYPE))
-
-
-def _mixed(values: np.ndarray, more: np.ndarray) -> np.ndarray:
-    mixed = (values ^ more) * _MIX
-    return (mixed ^ (mixed >> np.uint64(29))) * _MIX
-
-
-def _floats(column: pa.ChunkedArray) -> np.ndarray:
-    bits = pc.fill_null(column, 0.0).to_numpy().view(_TYPE)
-    missing = column.is_null().to_numpy()
-    return np.where(missing, _ABSENT, bits) if missing.any() else bits
-
-
-def _texts(column: pa.ChunkedArray) -> np.ndarray:
-    encoded = column.combine_chunks().dictionary_encode()
-    hashes = [_text(text) for text in encoded.dictionary.to_pylist()]
-    known = np.array([*hashes, _ABSENT], _TYPE)
-    return known[pc.fill_null(encoded.indices, len(hashes)).to_numpy()]
-
-
-def _text(text: str) -> int:
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
-    return int.from_bytes(digest.digest(), "little")
 
 
 # --- Files ---
@@ -233,7 +170,7 @@ def _of_tables(tables_dir: Path, batch: int) -> np.ndarray:
     order = np.argsort(messages, kind="stable")  # a message's readings may lie in several files
     begins = np.flatnonzero(_changes(messages[order]))
     sums = np.add.reduceat(contents[order], begins) if len(begins) else _NONE
-    silver = _of_contents(sums, streams[order][begins], messages[order][begins])
+    silver = of_contents(sums, streams[order][begins], messages[order][begins])
     return np.concatenate([silver, *map(_of_conflicts, _stored(tables_dir, "quarantine", batch))])
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from outpost_tools.common import labels, message, segments
 from outpost_tools.pipeline import tables
+from outpost_tools.pipeline.exact import DAMAGE
 
-DAMAGE = ("damaged segment", "not a segment")  # how such a reason begins
 CONFLICT = "conflict: another message has its number"  # a reason
 
 

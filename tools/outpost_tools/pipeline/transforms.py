@@ -32,6 +32,7 @@ from outpost_tools.pipeline import (
     schemas,
     tables,
 )
+from outpost_tools.pipeline.number_ranges import SEQ_BITS, grown, in_ranges
 from outpost_tools.pipeline.source import segment_path
 
 BUCKETS_PER_PARTITION = 2  # bounds what one call holds in memory; each is a file
@@ -41,7 +42,6 @@ _ORDER = [
 ]
 _KEY = [*schemas.KEY, "seq"]
 _HEADS = ["code", *_KEY, "boot", *displaced.PLACE]
-_SEQ_BITS = 31  # one more than a number has, so that the ranges of two streams never touch
 Stored = Callable[[set[tuple[str, str, int]]], pa.Table]
 
 
@@ -113,7 +113,7 @@ def mark_streams(
     old = _bounds(state, state_codes)
     first_copy, copies = first_copies(rows)
     begins = np.flatnonzero(copies)
-    key = (code[begins] << _SEQ_BITS) + rows["seq"].to_numpy()[begins]
+    key = (code[begins] << SEQ_BITS) + rows["seq"].to_numpy()[begins]
     is_old = in_ranges(key, old)
     prints = fingerprints.of_messages(rows, begins)
     fresh = first_copy[begins] & ~is_old
@@ -245,42 +245,19 @@ def _bounds(state: pa.Table, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     lists = state["ranges"].combine_chunks()
     flat = pc.list_flatten(lists).to_numpy(zero_copy_only=False)
     parents = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
-    keys = (codes[parents] << _SEQ_BITS) + flat
+    keys = (codes[parents] << SEQ_BITS) + flat
     order = np.argsort(keys[0::2], kind="stable")
     return keys[0::2][order], keys[1::2][order]
-
-
-def in_ranges(keys: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Which numbers lie in one of the ranges (firsts, lasts)."""
-    firsts, lasts = bounds
-    if not len(firsts):
-        return np.zeros(len(keys), dtype=bool)
-    index = np.searchsorted(firsts, keys, side="right") - 1
-    return (index >= 0) & (keys <= lasts[index])
-
-
-def grown(bounds: tuple[np.ndarray, np.ndarray], keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The ranges with ascending numbers put in (repeats allowed) that lie in none of them; what
-    touches becomes one."""
-    breaks = np.diff(keys) > 1
-    firsts = np.concatenate([bounds[0], keys[:1], keys[1:][breaks]])
-    lasts = np.concatenate([bounds[1], keys[:-1][breaks], keys[-1:]])
-    order = np.argsort(firsts, kind="stable")
-    firsts, lasts = firsts[order], lasts[order]
-    apart = firsts[1:] != lasts[:-1] + 1
-    return np.concatenate([firsts[:1], firsts[1:][apart]]), np.concatenate(
-        [lasts[:-1][apart], lasts[-1:]]
-    )
 
 
 def _next_state(
     names: pa.Array, bounds: tuple[np.ndarray, np.ndarray], known: pa.Table
 ) -> dict[str, pa.Array]:
     keys = np.stack(bounds, axis=1).ravel()
-    codes = bounds[0] >> _SEQ_BITS
+    codes = bounds[0] >> SEQ_BITS
     offsets = np.concatenate([[0], np.cumsum(2 * np.bincount(codes, minlength=len(names)))])
     ranges = pa.ListArray.from_arrays(
-        pa.array(offsets, pa.int32()), pa.array(keys & ((1 << _SEQ_BITS) - 1))
+        pa.array(offsets, pa.int32()), pa.array(keys & ((1 << SEQ_BITS) - 1))
     )
     clock_codes = pc.index_in(_names(known), value_set=names).to_numpy().astype(np.int64)
     parts = pc.split_pattern(names, "/")

@@ -1,0 +1,155 @@
+"""`outpost export`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from outpost_tools.common.command_line import add_command
+from outpost_tools.common.errors import ToolError
+
+SUMMARY = "readings from the collectors' log into CSV, JSON lines or Parquet, without Spark"
+_DESCRIPTION = """\
+Write the readings in a collectors' log to a file, or to stdout, without Spark and Java: each
+message once, with the times and by the rules of the pipeline's table `readings`. Sealed and open
+segments are read, also while a collector writes. The log itself is not changed.
+"""
+_EXAMPLES = """\
+examples:
+  outpost export --log log --out readings.csv                    all there is
+  outpost export --log log --last 24h                            to stdout, as CSV
+  outpost export --log log --device kitchen --metric temperature --since 2026-11-01 \\
+                 --until 2026-12-01 --out november.parquet
+  outpost export --log log --device 'lab-*' --format jsonl | jq .value
+  outpost export --log log --columns all --order time --out readings.parquet
+
+Rows stand as in the log: by collector, in the order of arrival. A board that was offline sends its
+stored messages late, so their times are not in order; --order time sorts by time, device, stream,
+number, and holds all rows in memory (about 300 bytes each).
+
+On stderr: what is no message, copies with other contents, damaged segments. Exit status 0; 1 when
+the file was written and something of the log is damaged, missing or in conflict; 2 for bad input.
+"""
+_COLUMNS = ("time", "device", "name", "value", "unit", "received", "stream", "seq", "record")
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = add_command(
+        subparsers, "export", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
+    )
+    parser.add_argument(
+        "--log", type=Path, required=True, metavar="DIR", help="what `outpost collect` has as --log"
+    )
+    _add_choice(parser.add_argument_group("which readings (default: all)"))
+    _add_output(parser.add_argument_group("output"))
+
+
+def _add_choice(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--device",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="of this board; a pattern as of a shell: 'lab-*'. May be repeated",
+    )
+    group.add_argument(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="of this name (SenML's n); a pattern too. May be repeated",
+    )
+    group.add_argument(
+        "--since",
+        metavar="TIME",
+        help="taken at this time or later: 2026-11-22, 2026-11-22T10:30; UTC, or with an offset",
+    )
+    group.add_argument("--until", metavar="TIME", help="taken before this time")
+    group.add_argument(
+        "--last", metavar="SPAN", help="in place of --since: 90m, 24h or 7d before now"
+    )
+
+
+def _add_output(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="default: stdout. Replaced as a whole, at the end; .csv, .jsonl or .parquet says the "
+        "format",
+    )
+    group.add_argument(
+        "--format", choices=("csv", "jsonl", "parquet"), help="default: by FILE; csv to stdout"
+    )
+    group.add_argument(
+        "--columns",
+        metavar="A,B,...",
+        default=",".join(_COLUMNS),
+        help=f"default: {','.join(_COLUMNS)}; all: every column of the table `readings`",
+    )
+    group.add_argument(
+        "--order", choices=("log", "time"), default="log", help="of the rows; default: log"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """0; 1 when something of the log is damaged, missing or in conflict; 141 when nobody reads
+    stdout any more. Raises ToolError."""
+    from outpost_tools.common import needs
+
+    needs.check("export")
+    import os
+    import sys
+    import time
+
+    from outpost_tools.export import log_files, run, sinks, telling
+
+    began = time.monotonic()
+    chosen, columns = _selection(args), _columns(args.columns)
+    out = None if args.out == Path("-") else args.out
+    form, log = sinks.format_of(out, args.format), log_files.find(args.log)
+    try:
+        size = run.bytes_to_read(log)
+        with sinks.opened(out, form) as stream, telling.progress(size) as step:
+            sink = sinks.sink(form, stream, run.schema_of(columns))
+            by_time = args.order == "time"
+            account = run.export(log, chosen, columns, sink, by_time=by_time, step=step)
+            sink.close()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit
+        return 141
+    is_troubled = telling.tell(log, account, chosen)
+    where = "stdout" if out is None else str(out)
+    telling.say(telling.summary(account, where, time.monotonic() - began))
+    return int(is_troubled)
+
+
+def _selection(args: argparse.Namespace):
+    """Raises ToolError."""
+    import time
+
+    from outpost_tools.export import selection
+
+    if args.last is not None and args.since is not None:
+        raise ToolError("--last and --since: give one of them")
+    since_us = until_us = None
+    if args.last is not None:
+        since_us = round(time.time() * 1e6) - selection.span_us(args.last, "--last")
+    if args.since is not None:
+        since_us = selection.moment_us(args.since, "--since")
+    if args.until is not None:
+        until_us = selection.moment_us(args.until, "--until")
+    if since_us is not None and until_us is not None and since_us >= until_us:
+        raise ToolError("--until is not after --since: no reading has such a time")
+    return selection.Selection(tuple(args.device), tuple(args.metric), since_us, until_us)
+
+
+def _columns(text: str) -> list[str]:
+    """Raises ToolError."""
+    from outpost_tools.pipeline import schemas
+
+    known = schemas.READING.names
+    wanted = known if text == "all" else [name.strip() for name in text.split(",")]
+    if unknown := [name for name in wanted if name not in known]:
+        raise ToolError(f"--columns: no column {unknown[0]!r}; there are {', '.join(known)}")
+    return list(dict.fromkeys(wanted))

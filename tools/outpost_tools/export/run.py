@@ -1,0 +1,169 @@
+"""Reads the log twice: which messages there are and what the boots' clocks say; then the rows.
+
+A portion of the segments is in memory at a time; a small log stays there between the readings. What
+grows: copies.py says it, and one clock for each boot; with `by_time` all rows that are exported.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from outpost_tools.export.copies import Copies
+from outpost_tools.export.log_files import Log, SegmentFile
+from outpost_tools.export.selection import Selection
+from outpost_tools.export.sinks import Sink
+from outpost_tools.pipeline import clocks, decode, exact, schemas
+
+# The fast reader pays from some dozen messages on. A collector that seals every five seconds leaves
+# 17,000 segments a day, most of them smaller.
+_SMALL_BYTES = 8192
+_CLOCKS_HELD = 1 << 16
+_KEPT_BYTES = 32 << 20  # of the log: about 100 MB decoded
+_BY_TIME = [(name, "ascending") for name in ("time", "device", "stream", "seq", "record")]
+_BY_PLACE = [(name, "ascending") for name in ("segment", "offset", "record")]
+Step = Callable[[int], None]
+
+
+@dataclass
+class Account:
+    """What was found, beside the rows that were written."""
+
+    messages: int = 0
+    repeats: int = 0
+    rows: int = 0
+    without_time: int = 0
+    newest_us: int | None = None
+    refused: Counter[str] = field(default_factory=Counter)
+    damage: list[str] = field(default_factory=list)
+    conflicts: Counter[str] = field(default_factory=Counter)
+
+
+def schema_of(columns: list[str]) -> pa.Schema:
+    return pa.schema([schemas.READING.field(name) for name in columns])
+
+
+def bytes_to_read(log: Log) -> int:
+    return log.size if log.size <= _KEPT_BYTES else 2 * log.size
+
+
+def export(
+    log: Log,
+    chosen: Selection,
+    columns: list[str],
+    sink: Sink,
+    *,
+    by_time: bool = False,
+    step: Step = lambda size: None,
+) -> Account:
+    """Write the chosen readings; step: called with the bytes of each segment that was read, in all
+    bytes_to_read(). Raises ToolError."""
+    return _Export(log, chosen, columns, sink, by_time, step).run()
+
+
+class _Export:
+    def __init__(
+        self, log: Log, chosen: Selection, columns: list[str], sink: Sink, by_time: bool, step: Step
+    ) -> None:
+        self._log, self._chosen, self._columns, self._sink = log, chosen, columns, sink
+        self._by_time, self._step = by_time, step
+        self._copies = Copies(log.collectors)
+        self._account = Account()
+        self._held: list[pa.Table] = []
+        self._portions: list[pa.Table] = []  # of a small log
+
+    def run(self) -> Account:
+        known = self._survey()
+        for readings in self._portions or self._again():
+            kept = readings.filter(pa.array(self._copies.keep(readings)))
+            self._take(clocks.place(kept, known))
+        if self._held:
+            rows = pa.concat_tables(self._held).sort_by(_BY_TIME)
+            self._sink.write(rows.select(self._columns))
+        self._account.conflicts = self._copies.conflicts()
+        return self._account
+
+    def _survey(self) -> pa.Table:
+        """The clocks of all boots; what is refused is counted."""
+        found, size = [clocks.CLOCKS.empty_table()], 0
+        for portion in self._log.portions():
+            readings, refused = self._read(portion)
+            self._count(refused)
+            self._copies.note(readings)
+            if bytes_to_read(self._log) == self._log.size:
+                self._portions.append(readings)
+            found.append(clocks.from_readings(readings))
+            size += found[-1].num_rows
+            if size > _CLOCKS_HELD:
+                found, size = [clocks.lowest(pa.concat_tables(found))], 0
+        self._copies.settle()
+        account, copies = self._account, self._copies
+        account.messages, account.repeats = copies.messages, copies.repeats
+        return clocks.lowest(pa.concat_tables(found))
+
+    def _again(self) -> Iterator[pa.Table]:
+        for portion in self._log.portions():
+            yield self._read(portion)[0]
+
+    def _read(self, portion: list[SegmentFile]) -> tuple[pa.Table, pa.Table]:
+        """(readings of the chosen devices in the log's order, what was refused)."""
+        rows = pa.Table.from_batches(self._batches(portion), schemas.FRAME)
+        is_reading = pc.is_null(rows["reason"])
+        readings = rows.filter(is_reading).select(schemas.READING.names)
+        readings = _in_order(self._chosen.of_devices(readings)).combine_chunks()
+        return readings, rows.filter(pc.invert(is_reading)).select(schemas.QUARANTINE)
+
+    def _batches(self, portion: list[SegmentFile]) -> Iterator[pa.RecordBatch]:
+        small = [file for file in portion if file.size < _SMALL_BYTES]
+        yield from exact.arrow_batches(chain.from_iterable(map(self._small, small)))
+        for file in portion:
+            if file.size >= _SMALL_BYTES:
+                yield from decode.segment_batches(
+                    file.read(), file.collector, file.number, is_open=file.is_open
+                )
+                self._step(file.size)
+
+    def _small(self, file: SegmentFile) -> Iterator[tuple]:
+        self._step(file.size)
+        return exact.segment_rows(file.read(), file.collector, file.number, is_open=file.is_open)
+
+    def _count(self, refused: pa.Table) -> None:
+        for row in refused.select(["reason", "collector", "segment", "offset"]).to_pylist():
+            reason = row["reason"]
+            if reason.startswith(exact.DAMAGE):
+                place = f"{row['collector']}, segment {row['segment']}, byte {row['offset']}"
+                self._account.damage.append(f"{place}: {reason}")
+            else:
+                self._account.refused[reason] += 1
+
+    def _take(self, rows: pa.Table) -> None:
+        account, rows = self._account, self._chosen.of_metrics(rows)
+        if self._chosen.has_times:
+            account.without_time += rows["time"].null_count
+            newest = pc.max(rows["time"].cast(pa.int64())).as_py()
+            account.newest_us = max(
+                (one for one in (account.newest_us, newest) if one is not None), default=None
+            )
+        rows = self._chosen.in_time(rows)
+        account.rows += rows.num_rows
+        if self._by_time:
+            self._held.append(rows)
+        elif rows.num_rows:
+            self._sink.write(rows.select(self._columns))
+
+
+def _in_order(rows: pa.Table) -> pa.Table:
+    """By segment, offset and record; most portions are so already."""
+    places = [rows[name].to_numpy() for name, _ in _BY_PLACE]
+    is_sorted = np.ones(max(rows.num_rows - 1, 0), dtype=bool)
+    is_same = is_sorted.copy()
+    for values in places:
+        is_sorted &= ~is_same | (values[1:] >= values[:-1])
+        is_same &= values[1:] == values[:-1]
+    return rows if is_sorted.all() else rows.sort_by(_BY_PLACE)

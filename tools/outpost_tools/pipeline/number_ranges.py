@@ -1,0 +1,35 @@
+"""The numbers known of many streams at once, as ranges in numpy arrays: (firsts, lasts), ascending,
+both inclusive.
+
+A number stands in them as its stream's code << SEQ_BITS, plus the number. common/ranges.py has the
+set of one stream. Pure: numpy alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+SEQ_BITS = 31  # one more than a number has, so that the ranges of two streams never touch
+
+
+def in_ranges(keys: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Which numbers lie in one of the ranges (firsts, lasts)."""
+    firsts, lasts = bounds
+    if not len(firsts):
+        return np.zeros(len(keys), dtype=bool)
+    index = np.searchsorted(firsts, keys, side="right") - 1
+    return (index >= 0) & (keys <= lasts[index])
+
+
+def grown(bounds: tuple[np.ndarray, np.ndarray], keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The ranges with ascending numbers put in (repeats allowed) that lie in none of them; what
+    touches becomes one."""
+    breaks = np.diff(keys) > 1
+    firsts = np.concatenate([bounds[0], keys[:1], keys[1:][breaks]])
+    lasts = np.concatenate([bounds[1], keys[:-1][breaks], keys[-1:]])
+    order = np.argsort(firsts, kind="stable")
+    firsts, lasts = firsts[order], lasts[order]
+    apart = firsts[1:] != lasts[:-1] + 1
+    return np.concatenate([firsts[:1], firsts[1:][apart]]), np.concatenate(
+        [lasts[:-1][apart], lasts[-1:]]
+    )
