@@ -9,10 +9,11 @@ DEMOS ?= amqtt nats nats3
 # More files at a time than a small machine has cores: most of them wait for servers and boards.
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-pipeline \
-	brokers build clean cluster-test demo demo-seeds format fuzz help kills lint lock \
-	mutants power-loss prove rp2 run setup size size-diff soak soak-collector test \
-	test-cpython test-long test-micropython types venv virtual-days
+.PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth \
+	bench-pipeline bench-start brokers build clean cluster-test demo demo-seeds \
+	format fuzz help kills lint lock mutants power-loss prove rp2 run setup size \
+	size-diff soak soak-collector test test-cpython test-long test-micropython \
+	types venv virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
@@ -94,6 +95,9 @@ bench: setup  ## side by side with the peers: tables, build/bench.json, build/be
 bench-pipeline: setup  ## rates of the pipeline's reader, and the state of deduplication
 	@$(BIN)/python host_tests/bench/pipeline_rates.py --spark
 	@$(BIN)/python host_tests/bench/pipeline_state.py
+
+bench-start: setup  ## the pipeline's first result of a small log: where the start of Spark goes
+	@$(BIN)/python host_tests/bench/pipeline_start.py
 
 bench-export: setup  ## `outpost export`: seconds and memory by messages; MESSAGES="n n"
 	@$(BIN)/python host_tests/bench/export_rates.py $(if $(MESSAGES),--messages $(MESSAGES))

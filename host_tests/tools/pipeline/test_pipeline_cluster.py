@@ -1,12 +1,14 @@
 # cpython-only: Spark
-"""The same job on a Spark standalone master and two workers, one of them killed: the same tables.
-`make cluster-test`.
+"""The same job by spark-submit on a standalone master and two workers, with the user's settings,
+and with workers killed: the same tables. `make cluster-test`.
 """
 
+import json
 import os
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,10 @@ from outpost_tools.common import java
 from outpost_tools.common.errors import ToolError
 
 try:
+    import pyspark
+
     from outpost_tools.pipeline import tables
-    from pipeline_cluster import Cluster
+    from pipeline_cluster import DRIVER, Cluster, submit
 
     java.environment()
 except (ImportError, ToolError) as problem:
@@ -27,14 +31,15 @@ except (ImportError, ToolError) as problem:
 
 pytestmark = [
     pytest.mark.skipif(
-        not os.environ.get("CLUSTER"), reason="optional: make cluster-test, three minutes"
+        not os.environ.get("CLUSTER"), reason="optional: make cluster-test, ten minutes"
     ),
     pytest.mark.timeout(900),
 ]
 MESSAGES = int(os.environ.get("CLUSTER_MESSAGES", "400"))  # of each of 50 boards
+KILLS = int(os.environ.get("CLUSTER_KILLS", "3"))
 
 
-def run(log: Path, tables_dir: Path, master: str) -> subprocess.Popen:
+def on_one_machine(log: Path, tables_dir: Path) -> subprocess.Popen:
     line = [
         sys.executable,
         "-m",
@@ -45,15 +50,16 @@ def run(log: Path, tables_dir: Path, master: str) -> subprocess.Popen:
         log,
         "--tables",
         tables_dir,
-        "--master",
-        master,
     ]
-    return subprocess.Popen(list(map(str, line)), stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        list(map(str, line)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
-def finish(process: subprocess.Popen) -> None:
-    _, errors = process.communicate(timeout=600)
+def finish(process: subprocess.Popen) -> tuple[str, str]:
+    out, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
+    return out, errors
 
 
 def content(tables_dir: Path) -> dict[str, list[str]]:
@@ -63,50 +69,101 @@ def content(tables_dir: Path) -> dict[str, list[str]]:
     }
 
 
+@dataclass
+class Made:
+    log: Log
+    parts: list[list[Path]]  # the segments that were there after each part
+    tables: dict[str, list[str]]
+    folder: Path
+    package: Path
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """(log, the tables that local[*] made, a folder)."""
+    """A log, which grew in parts, and the tables that one machine made of it in one run."""
     folder = tmp_path_factory.mktemp("cluster")
-    log = Log(folder / "log", SEED)
+    log, parts = Log(folder / "log", SEED), []
     boards = [
         Board(f"board-{n}", f"{n:08x}", clock_ms=None if n % 10 == 0 else START_MS + n * 7)
         for n in range(50)
     ]
-    for seq in range(MESSAGES):
-        for board in boards:
-            log.message(board, seq, held=max(0, seq - 20))
-    log.refuse("board-1", b"{", "not JSON")
-    log.repeat_some(0.05)
-    log.disorder(500)
-    log.seal(["collector-1", "collector-2"], per_segment=500)
-    finish(run(log.directory, folder / "local", "local[*]"))
+    for part in range(KILLS):
+        for seq in range(part * MESSAGES // KILLS, (part + 1) * MESSAGES // KILLS):
+            for board in boards:
+                log.message(board, seq, held=max(0, seq - 20))
+        log.refuse("board-1", b"{", "not JSON")
+        log.repeat_some(0.05)
+        log.disorder(500)
+        log.seal(["collector-1", "collector-2"], per_segment=500)
+        parts.append(sorted(log.directory.rglob("*.seg")))
+    finish(on_one_machine(log.directory, folder / "local"))
     assert_exact(log, folder / "local")
-    return log, content(folder / "local"), folder
+    package = folder / "outpost.zip"
+    subprocess.run(
+        [sys.executable, "-m", "outpost_tools.cli", "pipeline", "package", str(package)],
+        check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    return Made(log, parts, content(folder / "local"), folder, package)
 
 
-def test_two_workers_make_the_same_tables(made):
-    log, expected, folder = made
-    with Cluster(folder / "two", workers=2) as cluster:
-        finish(run(log.directory, folder / "tables-two", cluster.master))
-    assert_exact(log, folder / "tables-two")
-    assert content(folder / "tables-two") == expected
-    applications = [path for path in folder.glob("two/worker-*/app-*/*") if path.is_dir()]
+@pytest.fixture(scope="module")
+def cluster(made):
+    with Cluster(made.folder / "cluster", workers=2) as cluster:
+        yield cluster
+
+
+def run(made: Made, log: Path, tables_dir: Path, master: str) -> subprocess.Popen:
+    program = made.package.with_name("outpost_submit.py")
+    line = ("run", "--log", log, "--tables", tables_dir)
+    return submit(master, made.package, program, *line)
+
+
+def test_the_users_settings_are_in_force(made, cluster):
+    probe = Path(__file__).with_name("cluster_probe.py")
+    out, _ = finish(submit(cluster.master, made.package, probe, made.folder / "probe.log"))
+    seen = json.loads(out.splitlines()[-1])
+    assert seen["spark.master"] == cluster.master
+    assert seen["spark.driver.host"] == DRIVER
+    assert set(seen["hosts"]) == {DRIVER, "127.0.0.2", "127.0.0.3"}
+    assert seen["spark.sql.shuffle.partitions"] == "3"
+    assert seen["spark.executor.memory"] == "640m"
+    assert 500 << 20 < seen["driver_bytes"] <= 700 << 20
+    assert all("outpost.zip" in package for package in seen["packages"])
+    # what the tables depend on is not the user's choice, and they are told
+    assert seen["spark.sql.session.timeZone"] == "UTC"
+    assert any("spark.sql.session.timeZone is UTC, not Asia/Tokyo" in line for line in seen["told"])
+
+
+def test_two_workers_make_the_same_tables(made, cluster):
+    tables_dir = made.folder / "tables-two"
+    # spark-submit passes on both outputs of its program as one
+    said, _ = finish(run(made, made.log.directory, tables_dir, cluster.master))
+    assert f"Spark {pyspark.__version__} is up on {cluster.master}" in said
+    assert_exact(made.log, tables_dir)
+    assert content(tables_dir) == made.tables
+    applications = [path for path in made.folder.glob("cluster/worker-*/app-*/*") if path.is_dir()]
     assert len({path.parts[-3] for path in applications}) == 2, "only one worker had an executor"
 
 
-def test_a_worker_killed_in_the_middle_changes_nothing(made):
-    log, expected, folder = made
-    tables_dir = folder / "tables-killed"
-    with Cluster(folder / "killed", workers=2) as cluster:
-        process = run(log.directory, tables_dir, cluster.master)
-        while (
-            process.poll() is None and not (tables_dir / "_checkpoint" / "offsets" / "0").exists()
-        ):
+def test_workers_killed_in_the_middle_of_batches_change_nothing(made, cluster):
+    """A run for each part of the log; a worker and its executor are killed in each, and another
+    one, with another address, takes its place."""
+    tables_dir, log = made.folder / "tables-killed", made.folder / "parts"
+    for number, paths in enumerate(made.parts):
+        for path in paths:
+            link = log / path.relative_to(made.log.directory)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            if not link.exists():
+                os.link(path, link)
+        process = run(made, log, tables_dir, cluster.master)
+        planned = tables_dir / "_checkpoint" / "offsets" / str(number)
+        while process.poll() is None and not planned.exists():
             time.sleep(0.05)
-        time.sleep(2)  # the batch has its tasks now
-        assert process.poll() is None and not tables.complete_batches(tables_dir, "readings"), (
-            "too late to be in the middle"
-        )
+        time.sleep(1)  # the batch has its tasks now
+        assert process.poll() is None
+        assert number not in tables.complete_batches(tables_dir, "readings"), "too late"
         cluster.kill_worker()
+        cluster.add_worker()
         finish(process)
-    assert content(tables_dir) == expected
+    assert_exact(made.log, tables_dir)
+    assert content(tables_dir) == made.tables

@@ -17,8 +17,10 @@ from pyspark.sql import SparkSession
 
 from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline import consumed, job, quarantine, retries, session
+from outpost_tools.pipeline.waiting import Waiting
 
 Say = Callable[[str], None]
+_SMALL_BYTES = 64 << 20  # a log of some minutes' work at most
 _RENEW_EACH = 3  # failures in a row: a new session costs a busy machine half a minute
 
 
@@ -90,7 +92,9 @@ class _Rounds:
         args = self._args
         if self._spark is None:
             self._spark = self._started()
-        job.run(self._spark, args.log, args.tables, window_s=args.window, progress=self._say)
+        spark = self._spark
+        with Waiting(self._say, lambda: session.activity(spark)) as waiting:
+            job.run(spark, args.log, args.tables, window_s=args.window, progress=waiting.say)
         if args.delete_consumed:
             self._say(consumed.pruned(args.log))
 
@@ -98,10 +102,18 @@ class _Rounds:
         args = self._args
         if args.continuous:
             _stop_on_signal(self._stopping)
-        self._say("starting Spark")
-        spark = session.start(
-            args.master, self.log_file, shuffle_partitions=args.shuffle_partitions
-        )
+        self._say("starting Spark, which takes 10 to 30 s")
+        with Waiting(self._say) as waiting:
+            spark = session.start(
+                args.master,
+                self.log_file,
+                shuffle_partitions=args.shuffle_partitions,
+                conf=args.conf,
+                is_short=not args.continuous and _is_small(args.log),
+                say=self._say,
+                wait=waiting.set,
+            )
+        self._say(f"Spark {spark.version} is up on {spark.sparkContext.master}")
         if args.continuous:  # again: Spark has set its own handler of Ctrl-C, which cancels work
             _stop_on_signal(self._stopping)
         return spark
@@ -150,6 +162,15 @@ class Troubles:
                 f"{conflicts} messages have the number of another one and say something else: two "
                 "boards with one identity, or a restored flash; the later ones are in quarantine"
             )
+
+
+def _is_small(log: Path) -> bool:
+    size = 0
+    for path in log.glob("*/segment-*.seg"):
+        size += path.stat().st_size
+        if size > _SMALL_BYTES:
+            return False
+    return True
 
 
 def _log_lost_connection(server: socketserver.BaseServer, request: object, address: object) -> None:

@@ -1,9 +1,10 @@
-"""One quiet Spark session with the settings that this pipeline was tried with.
+"""One Spark session, with the user's settings and our defaults (settings.py).
 
 Everything that the JVM and Spark's workers write to stderr goes to a log file. That file also
 carries the lock against a second run on the same tables: JVM and workers inherit the open file, so
 the lock lives until the last of them is gone, also when the driver alone was killed and its JVM
-still finishes a write.
+still finishes a write. Under spark-submit the JVM was there first: its stderr is the user's, and
+this process, which is its child, holds the lock.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from outpost_tools.common import java
 from outpost_tools.common.errors import ToolError
+from outpost_tools.pipeline import archive, settings
 from outpost_tools.pipeline.source import OutpostSource
 
 LOCK_WAIT_S = 60
@@ -35,23 +36,59 @@ class SetupError(ToolError):
     """The machine or the directory is not fit to run; str() says what to do."""
 
 
-def start(master: str, log_file: Path, *, shuffle_partitions: int = 2) -> SparkSession:
+def start(
+    master: str | None,
+    log_file: Path,
+    *,
+    shuffle_partitions: int | None = None,
+    conf: list[str] | None = None,
+    is_short: bool = False,
+    say: settings.Say = lambda text: None,
+    wait: settings.Say = lambda what: None,
+) -> SparkSession:
     """The session; its noise goes to `log_file`, which stays locked while it lives.
 
-    Raises ToolError without a Java, SetupError.
+    master, shuffle_partitions, conf ("spark.NAME=VALUE"): over all that the user said elsewhere.
+    is_short: it has little to do. wait: told what is waited for. Raises ToolError without a Java,
+    SetupError.
     """
-    os.environ.update(java.environment())
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # else `python3` on PATH, which may lack pyarrow
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    os.environ.pop("SPARK_HOME", None)
+    said = settings.of_command(master, shuffle_partitions, conf or [])
+    settings.prepare_environment(said, say, is_short=is_short)
     _put_package_on_path()
-    with _stderr_into(log_file):
-        spark = _builder(master, shuffle_partitions).getOrCreate()
-    spark.sparkContext.setLogLevel("WARN")
-    if not master.startswith("local"):
+    try:
+        with _stderr_into(log_file):
+            wait("Spark's JVM")
+            settings.launch(said)
+            effective = settings.complete(SparkConf(), said, say)
+            wait(f"a session on {effective.get('spark.master')}")
+            spark = SparkSession.builder.config(conf=effective).getOrCreate()
+        wait("Spark's look for data sources, by a Python worker")
+        _prepare(spark)
+    except BaseException:
+        _end_jvm()  # else it keeps the lock, and the next try would wait for it
+        raise
+    return spark
+
+
+def _prepare(spark: SparkSession) -> None:
+    if not settings.is_submitted():
+        spark.sparkContext.setLogLevel("WARN")
+    if not spark.sparkContext.master.startswith("local") and not archive.is_zip():
         _ship_package(spark)
     spark.dataSource.register(OutpostSource)
-    return spark
+
+
+def activity(spark: SparkSession) -> str:
+    """What the session does now, for a person who waits."""
+    context, tracker = spark.sparkContext, spark.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+    if not stages:
+        return "Spark plans and compiles, or starts a Python worker"
+    done = sum(stage.numCompletedTasks for stage in stages if stage)
+    total = sum(stage.numTasks for stage in stages if stage)
+    if not any(stage.numActiveTasks for stage in stages if stage):
+        return f"{total - done} tasks wait for an executor of {context.master}"
+    return f"{done} of {total} tasks done"
 
 
 def is_alive(spark: SparkSession) -> bool:
@@ -62,10 +99,15 @@ def is_alive(spark: SparkSession) -> bool:
 
 def stop(spark: SparkSession) -> None:
     """End it and its JVM, which holds the lock; so that start() makes another."""
-    process = getattr(spark.sparkContext._gateway, "proc", None)
     with contextlib.suppress(Exception):  # what cannot be reached has ended
         spark.stop()
-    if process is None:  # spark-submit's, which began before us
+    _end_jvm()
+
+
+def _end_jvm() -> None:
+    _release()
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:  # none, or spark-submit's, which began before us
         return
     with contextlib.suppress(OSError):
         process.stdin.close()  # it ends by itself then, and removes its temporary files
@@ -76,27 +118,6 @@ def stop(spark: SparkSession) -> None:
         process.wait()
     SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
     SparkSession._instantiatedSession = None
-
-
-def _builder(master: str, shuffle_partitions: int) -> SparkSession.Builder:
-    settings = {
-        "spark.sql.shuffle.partitions": shuffle_partitions,  # 200 by default: 200 files a batch
-        "spark.sql.adaptive.enabled": False,  # replans every small batch for nothing
-        "spark.sql.session.timeZone": "UTC",
-        # INT96, the default, loses the UTC mark
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        "spark.ui.enabled": False,
-        "spark.ui.showConsoleProgress": False,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "2g",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": 50_000,
-        "spark.sql.sources.partitionOverwriteMode": "static",  # a batch folder is replaced whole
-    }
-    builder = SparkSession.builder.master(master).appName("outpost")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder
 
 
 def _put_package_on_path() -> None:
@@ -113,14 +134,15 @@ def _ship_package(spark: SparkSession) -> None:
     # executors fetch from it, also one that comes late
     folder = tempfile.mkdtemp(prefix="outpost-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    root = Path(__file__).resolve().parents[2]
-    archive = shutil.make_archive(str(Path(folder, "outpost_tools")), "zip", root, "outpost_tools")
-    spark.sparkContext.addPyFile(archive)
+    path = Path(folder, "outpost_tools.zip")
+    archive.write(path)
+    spark.sparkContext.addPyFile(str(path))
 
 
 @contextlib.contextmanager
 def _stderr_into(path: Path) -> Iterator[None]:
-    """Processes started inside write their stderr to `path` and hold its lock."""
+    """Processes started inside write their stderr to `path` and hold its lock; what this one prints
+    stays visible."""
     path.parent.mkdir(parents=True, exist_ok=True)
     sys.stderr.flush()
     kept = os.dup(2)
@@ -128,11 +150,23 @@ def _stderr_into(path: Path) -> Iterator[None]:
     try:
         _lock(log, path)
         os.dup2(log, 2)
-        yield
+        shown = open(kept, "w", buffering=1, closefd=False, encoding="utf-8")
+        with contextlib.redirect_stderr(shown):
+            yield
+        if settings.is_submitted():
+            _held.append(os.dup(log))
     finally:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(log)
+
+
+_held: list[int] = []  # locks that no JVM of ours holds
+
+
+def _release() -> None:
+    while _held:
+        os.close(_held.pop())
 
 
 def _lock(log: int, path: Path) -> None:

@@ -11,6 +11,7 @@ _EXAMPLES = """\
 examples:
   outpost pipeline run --log log --tables tables                 take in what is there, then stop
   outpost pipeline run --log log --tables tables --continuous    every 30 s, until SIGTERM
+  outpost pipeline package outpost.zip                           for spark-submit and executors
   outpost pipeline status --log log --tables tables              what waits, what the tables hold,
                                                                  quarantine by reason
   outpost pipeline replay --tables tables --reason "unknown version 2"
@@ -23,5 +24,5 @@ examples:
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    members = ("run", "status", "replay", "compact", "prune")
+    members = ("run", "package", "status", "replay", "compact", "prune")
     add_group(subparsers, "pipeline", SUMMARY, __name__, members, examples=_EXAMPLES)

@@ -9,30 +9,33 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline.arguments import options
 
 SUMMARY = "take in all sealed segments, then stop"
+_EXAMPLES = """\
+examples:
+  outpost pipeline run --log log --tables tables
+  outpost pipeline run --log log --tables tables --master local[8] --shuffle-partitions 8 \\
+                       --conf spark.driver.memory=6g
+  outpost pipeline package outpost.zip
+  spark-submit --master spark://host:7077 --executor-memory 2g --py-files outpost.zip \\
+               outpost_submit.py run --log /nfs/log --tables /nfs/tables
+
+Settings of Spark apply in this order: --master, --conf and --shuffle-partitions here; options of
+spark-submit (or PYSPARK_SUBMIT_ARGS); spark-defaults.conf; SPARK_* variables; our defaults for one
+machine.
+"""
 DEFAULT_WINDOW_S = 10.0
 DEFAULT_INTERVAL_S = 30.0
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    parser = add_command(subparsers, "run", SUMMARY, run)
+    parser = add_command(subparsers, "run", SUMMARY, run, examples=_EXAMPLES)
     options.add_log(parser)
     options.add_tables(parser)
-    parser.add_argument(
-        "--master",
-        default="local[*]",
-        help="Spark master: local[n], spark://host:port (default: %(default)s)",
-    )
+    _add_spark(parser.add_argument_group("Spark"))
     parser.add_argument(
         "--window",
         type=float,
         default=DEFAULT_WINDOW_S,
         help="seconds per window (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--shuffle-partitions",
-        type=int,
-        default=2,
-        help="about one per core (default: %(default)s)",
     )
     parser.add_argument(
         "--continuous",
@@ -52,12 +55,36 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
 
 
+def _add_spark(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--master",
+        help="Spark master: local[n], spark://host:port; default: what spark-submit or "
+        "spark-defaults.conf says, else local[*]",
+    )
+    group.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        metavar="spark.NAME=VALUE",
+        help="a setting of Spark, as with spark-submit; may be repeated",
+    )
+    group.add_argument(
+        "--shuffle-partitions",
+        type=int,
+        help="about one per core; default: spark.sql.shuffle.partitions, else 2",
+    )
+
+
 def run(args: argparse.Namespace) -> int:
     """0, or 1 when Spark failed or segments were damaged. Raises ToolError when input or machine
     is unfit."""
-    if args.window <= 0 or args.shuffle_partitions < 1 or args.interval <= 0:
+    partitions = 1 if args.shuffle_partitions is None else args.shuffle_partitions
+    if args.window <= 0 or partitions < 1 or args.interval <= 0:
         raise ToolError("--window, --interval and --shuffle-partitions must be above 0")
+    import os
+
     from outpost_tools.common import java
 
-    java.environment()  # what is missing is said at once, not after Spark's libraries
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has found one
+        java.environment()  # what is missing is said at once, not after Spark's libraries
     return options.load("rounds").run(args)

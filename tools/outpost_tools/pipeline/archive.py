@@ -1,0 +1,51 @@
+"""This package as a zip for Spark's executors, and the program that spark-submit runs.
+
+Standard library only. The same code makes the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+PROGRAM = "outpost_submit.py"
+_PACKAGE = Path(__file__).resolve().parents[1]
+_CONTENT = '''\
+"""Made by `outpost pipeline package`: what spark-submit runs, as `outpost pipeline` with the same
+arguments."""
+
+import sys
+
+from outpost_tools.cli import main
+
+sys.exit(main(["pipeline", *sys.argv[1:]]))
+'''
+
+
+def is_zip() -> bool:
+    """Whether this code runs from such a zip: then spark-submit has given it to the executors."""
+    return not _PACKAGE.is_dir()
+
+
+def write(path: Path) -> None:
+    """Only what the executors import: Python files."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    files = sorted(
+        file for file in _PACKAGE.rglob("*.py") if not file.is_relative_to(_PACKAGE / "tree")
+    )
+    try:
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+            for file in files:
+                entry = zipfile.ZipInfo(str(file.relative_to(_PACKAGE.parent)))
+                entry.external_attr = 0o644 << 16
+                archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_program(folder: Path) -> Path:
+    path = folder / PROGRAM
+    path.write_text(_CONTENT, encoding="utf-8")
+    return path
