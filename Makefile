@@ -9,10 +9,10 @@ DEMOS ?= amqtt nats nats3
 # More files at a time than a small machine has cores: most of them wait for servers and boards.
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: bad-days bench bench-collector bench-diff bench-growth bench-pipeline brokers build clean \
-	cluster-test demo demo-seeds format fuzz help kills lint lock mutants power-loss prove rp2 \
-	run setup size size-diff soak soak-collector test test-cpython test-long test-micropython \
-	types venv virtual-days
+.PHONY: bad-days bench bench-collector bench-diff bench-growth bench-pipeline bench-rounds \
+	brokers build clean cluster-test demo demo-seeds format fuzz help kills lint lock \
+	mutants power-loss prove rp2 run setup size size-diff soak soak-collector test \
+	test-cpython test-long test-micropython types venv virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
@@ -97,6 +97,10 @@ bench-pipeline: setup  ## rates of the pipeline's reader, and the state of dedup
 
 bench-growth: setup  ## silver beside Spark on JSON lines and pandas, as rows grow; ROWS="n n"
 	@$(BIN)/python host_tests/bench/pipeline_growth.py $(if $(ROWS),--rows $(ROWS))
+
+bench-rounds: setup  ## CPU of 5,000 new readings beside what is there; ROWS="n n" DAYS="n n"
+	@$(BIN)/python host_tests/bench/pipeline_rounds.py $(if $(ROWS),--rows $(ROWS)) \
+		$(if $(DAYS),--days $(DAYS))
 
 bench-collector: setup  ## the collector: messages/s alone and shared; what a killed broker loses
 	@for options in "" "--no-confirmation" "--share 2" "--share 2 --no-confirmation" \

