@@ -10,7 +10,7 @@ DEMOS ?= amqtt nats nats3
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth \
-	bench-pipeline bench-start brokers build clean cluster-test demo demo-seeds \
+	bench-pipeline bench-rounds bench-start brokers build clean cluster-test demo demo-seeds \
 	format fuzz help kills lint lock mutants power-loss prove rp2 run setup size \
 	size-diff soak soak-collector test test-cpython test-long test-micropython \
 	types venv virtual-days
@@ -104,6 +104,10 @@ bench-export: setup  ## `outpost export`: seconds and memory by messages; MESSAG
 
 bench-growth: setup  ## silver beside Spark on JSON lines and pandas, as rows grow; ROWS="n n"
 	@$(BIN)/python host_tests/bench/pipeline_growth.py $(if $(ROWS),--rows $(ROWS))
+
+bench-rounds: setup  ## CPU of 5,000 new readings beside what is there; ROWS="n n" DAYS="n n"
+	@$(BIN)/python host_tests/bench/pipeline_rounds.py $(if $(ROWS),--rows $(ROWS)) \
+		$(if $(DAYS),--days $(DAYS))
 
 bench-collector: setup  ## the collector: messages/s alone and shared; what a killed broker loses
 	@for options in "" "--no-confirmation" "--share 2" "--share 2 --no-confirmation" \

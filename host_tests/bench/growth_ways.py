@@ -191,9 +191,10 @@ WAYS = {"outpost": outpost, "json-batch": json_batch, "json-stream": json_stream
 def result_files(way: str, target: Path) -> list[Path]:
     """The Parquet files that count after the way's end."""
     if way == "outpost":
-        from outpost_tools.pipeline import tables
+        from outpost_tools.pipeline import delta
 
-        return tables.counted_files(target, "readings")
+        silver = delta.open_table(target / "readings")
+        return [delta.path_of(silver, one) for one in delta.files_of(silver)]
     return sorted(path for path in (target / "silver").rglob("*.parquet") if path.stat().st_size)
 
 

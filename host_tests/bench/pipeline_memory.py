@@ -27,7 +27,7 @@ import psutil  # noqa: E402
 
 import pipeline_load  # noqa: E402
 from outpost_tools.common import children, segments  # noqa: E402
-from outpost_tools.pipeline import compact, consumed, tables  # noqa: E402
+from outpost_tools.pipeline import tables, upkeep  # noqa: E402
 
 _DEVICES, _TWICE = 200, 0.01
 _SEAL_S, _SAMPLE_S, _COMPACT_S = 5, 5, 300
@@ -104,7 +104,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[tuple]:
                 _print_minute(samples, tables_dir, sender)
             if now - compacted >= _COMPACT_S:
                 compacted = now
-                compact.compact(tables_dir, committed=consumed.committed_batch(tables_dir))
+                upkeep.compact(tables_dir)
         sender.seal()
         _finish(process, tables_dir, sender, args.interval)
     finally:

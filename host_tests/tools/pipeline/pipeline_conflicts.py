@@ -5,7 +5,7 @@ import shutil
 
 from ground_truth import START_MS
 from outpost_tools.common import segments
-from outpost_tools.pipeline import compact, consumed, fingerprints, job, quarantine, tables
+from outpost_tools.pipeline import fingerprints, job, quarantine, tables, upkeep
 from pipeline_features import T0, message, recomputed_windows, windows_of
 
 DEVICE, TOPIC = "board-5", b"outpost/board-5/data"
@@ -47,8 +47,8 @@ def test_a_number_with_other_contents_is_kept_and_told_whenever_it_comes(spark, 
     write(log, (20, other[0]), (21, other[1]), (22, mine[2]), (23, other[4]))
     assert job.run(spark, log, tables_dir, batch_bytes=1) == 2
     assert kept(tables_dir) == other[:2]
-    compact.compact(tables_dir, committed=consumed.committed_batch(tables_dir), grace_s=0)
-    shutil.rmtree(tables_dir / fingerprints.FOLDER)  # tables of an older version have none
+    upkeep.compact(tables_dir, kept_h=0)
+    shutil.rmtree(tables_dir / fingerprints.FOLDER)  # they are made again of the tables
     again = [(30 + n, content) for n, content in enumerate(mine[:4] + other[:2] + [other[4]])]
     write(log, *again, (40, mine[4]), (41, said(3, 3, name="other")))
     assert job.run(spark, log, tables_dir) == 1
@@ -79,7 +79,7 @@ def test_of_several_collectors_the_message_received_first_is_in_silver_also_when
         rows = tables.read_table(tables_dir, "readings", ["seq", "record", "value"]).to_pylist()
         assert {row["seq"]: row["value"] for row in rows if row["record"] == 0} == expected
         assert len(rows) == len(expected) + 1
-        compact.compact(tables_dir, committed=consumed.committed_batch(tables_dir), grace_s=0)
+        upkeep.compact(tables_dir, kept_h=0)
     assert windows_of(tables_dir) == recomputed_windows(tables_dir)
     gone = [json.loads(content)[0]["v"] for content in kept(tables_dir)]
     assert sorted(gone) == [1, 2.5, 4]

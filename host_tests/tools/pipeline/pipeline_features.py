@@ -1,20 +1,16 @@
 """Tests of the pipeline's features, run by test_pipeline.py in its Spark session."""
 
 import datetime
-import itertools
 import json
 import shutil
-import threading
-import time
 from collections import Counter
 
-import pyarrow.parquet
 import pytest
 
 from ground_truth import START_MS
 from outpost_tools.common import segments
 from outpost_tools.common.errors import ToolError
-from outpost_tools.pipeline import compact, consumed, health, job, quarantine, status, tables
+from outpost_tools.pipeline import consumed, delta, health, job, quarantine, status, tables, upkeep
 
 DAY_MS = 86_400_000
 
@@ -72,15 +68,15 @@ def recomputed_windows(tables_dir) -> list[dict]:
     result = []
     for (device, name, unit, start), rows in groups.items():
         values = [row["value"] for row in rows]
-        last = max(rows, key=lambda row: (row["time"], row["stream"], row["seq"], row["record"]))[
-            "value"
-        ]
+        last = max(rows, key=lambda row: (row["time"], row["stream"], row["seq"], row["record"]))
         facts = {
             "count": len(values),
             "min": min(values),
             "max": max(values),
+            "sum": sum(values),
             "mean": sum(values) / len(values),
-            "last": last,
+            "last": last["value"],
+            "last_time": last["time"],
         }
         result.append({"device": device, "name": name, "unit": unit, "start": start, **facts})
     return sorted(result, key=lambda row: (row["device"], row["name"], row["start"]))
@@ -148,78 +144,68 @@ def test_a_boot_whose_clock_never_became_known_has_bounds(clockless):
     assert boots[7]["not_before"] is None
 
 
-def test_compaction_moves_placed_readings_to_their_day_and_changes_no_table(spark, clockless):
+def contents(tables_dir, *names) -> dict[str, Counter]:
+    return {n: Counter(map(str, tables.read_table(tables_dir, n).to_pylist())) for n in names}
+
+
+def test_compaction_leaves_a_file_a_day_and_the_same_rows(clockless):
     _, tables_dir, _ = clockless
-    before = {
-        name: Counter(map(str, tables.read_table(tables_dir, name).to_pylist()))
-        for name in ("readings", "quarantine")
-    }
-    listed = tables.counted_files(tables_dir, "readings")
-    committed = consumed.committed_batch(tables_dir)
-    compact.compact(tables_dir, committed=committed)
-    days = [tables.day_of(path) for path in tables.counted_files(tables_dir, "readings")]
-    assert len(days) == len(set(days))  # one file a day
-    after = {
-        name: Counter(map(str, tables.read_table(tables_dir, name).to_pylist())) for name in before
-    }
-    assert after == before
-    assert all(path.exists() for path in listed)  # a reader that has listed them reads on
-    untimed = [
-        path
-        for path in tables.counted_files(tables_dir, "readings")
-        if tables.day_of(path) == tables.NO_DAY
-    ]
-    assert tables.read_files(untimed, None).num_rows == 2
-    assert Counter(map(str, job.read_readings(spark, tables_dir).toArrow().to_pylist())) == Counter(
-        str({name: value for name, value in row.items() if name != "day"})
-        for row in tables.read_table(tables_dir, "readings").to_pylist()
-    )
-    compact.compact(tables_dir, committed=committed, grace_s=0)
-    assert not any(path.exists() for path in listed)
-    assert (
-        Counter(map(str, tables.read_table(tables_dir, "readings").to_pylist()))
-        == before["readings"]
-    )
+    before, silver = contents(tables_dir, *tables.ALL), tables_dir / "readings"
+    on_disk = set(silver.rglob("part-*.parquet"))
+    upkeep.compact(tables_dir)
+    assert on_disk <= set(silver.rglob("part-*.parquet"))  # whoever reads a version reads on
+    upkeep.compact(tables_dir, kept_h=0)
+    files = delta.files_of(delta.open_table(silver))
+    days = sorted(str(one["partition"]) for one in files)
+    assert days == ["2025-11-21", "2025-11-23", "2025-11-24", "None"]
+    assert set(silver.rglob("part-*.parquet")) == {delta.path_in(silver, one) for one in files}
+    assert contents(tables_dir, *tables.ALL) == before
 
 
-def test_a_run_after_compaction_and_one_before_it_give_the_same(spark, clockless):
-    """Late rows of a compacted day, in gold recreated for that day alone."""
+def test_gold_over_runs_and_compactions_is_that_of_one_batch(spark, clockless, tmp_path):
+    """Late rows of windows that are there, copies, and a message that comes with others."""
     log, tables_dir, _ = clockless
     put(log, message(4, 7, up=172_850, bt=T0 + 172_850), message(2, 7, up=172_830, bt=T0 + 172_830))
     assert job.run(spark, log, tables_dir) == 1
     assert times(tables_dir)[4] == T0 + 172_850
     assert len(times(tables_dir)) == tables.read_table(tables_dir, "readings").num_rows == 10
     assert windows_of(tables_dir) == recomputed_windows(tables_dir)
-    links = [
-        path for path in tables.counted_files(tables_dir, "windows") if path.stat().st_nlink > 1
-    ]
-    # untouched days are not read again
-    assert {tables.day_of(path) for path in links} == {"2025-11-21", "2025-11-24"}
+    assert job.run(spark, log, tmp_path / "tables") == 1
+    names = (*tables.GOLD_TABLES, "totals")
+    assert contents(tables_dir, *names) == contents(tmp_path / "tables", *names)
 
 
-@pytest.mark.parametrize("moment", ["before the manifest", "after the manifest"])
-def test_a_compaction_that_was_killed_changes_nothing(clockless, tmp_path, monkeypatch, moment):
-    _, original, _ = clockless
-    tables_dir = tmp_path / "tables"
-    shutil.copytree(original, tables_dir)
-    before = Counter(map(str, tables.read_table(tables_dir, "readings").to_pylist()))
-    write = tables.write_manifest
+def test_first_times_that_several_batches_of_a_round_bring_are_counted_once(spark, tmp_path):
+    log, names = tmp_path / "log", (*tables.GOLD_TABLES, "totals", "readings")
+    put(log, *(message(n, boot, up=n) for boot, n in ((1, 0), (1, 1), (2, 10), (2, 11))))
+    put(log, message(2, 1, up=2, bt=T0 + 2))
+    put(log, message(12, 2, up=12, bt=T0 + 90))
+    assert job.run(spark, log, tmp_path / "three", batch_bytes=1) == 3
+    assert windows_of(tmp_path / "three") == recomputed_windows(tmp_path / "three")
+    (device,) = tables.read_table(tmp_path / "three", "devices").to_pylist()
+    assert (device["readings"], device["readings_without_time"]) == (6, 0)
+    assert job.run(spark, log, tmp_path / "one") == 1
+    assert contents(tmp_path / "three", *names) == contents(tmp_path / "one", *names)
 
-    def killed(*arguments):
-        if moment == "after the manifest":
-            write(*arguments)
-        raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(tables, "write_manifest", killed)
-        with pytest.raises(KeyboardInterrupt):
-            compact.compact(tables_dir, committed=consumed.committed_batch(tables_dir))
-    assert Counter(map(str, tables.read_table(tables_dir, "readings").to_pylist())) == before
-    for _ in range(2):
-        compact.compact(tables_dir, committed=consumed.committed_batch(tables_dir), grace_s=0)
-        assert Counter(map(str, tables.read_table(tables_dir, "readings").to_pylist())) == before
-    on_disk = set((tables_dir / "silver").rglob("part-*.parquet"))
-    assert on_disk == set(tables.counted_files(tables_dir, "readings"))
+def test_a_clock_with_a_lower_number_moves_what_was_placed_by_another(spark, tmp_path):
+    """Numbers 0 to 4 have no clock; 6 has one, and 5, which comes later, one of another day."""
+    log, tables_dir = tmp_path / "log", tmp_path / "tables"
+    put(log, *(message(n, 1, up=n) for n in range(5)), message(6, 1, up=6, bt=T0 + 6))
+    assert job.run(spark, log, tables_dir) == 1
+    assert times(tables_dir) == {n: T0 + n for n in (0, 1, 2, 3, 4, 6)}
+    put(log, message(5, 1, up=5, bt=T0 - 86_400 + 5))
+    assert job.run(spark, log, tables_dir) == 1
+    put(log, message(7, 1, up=7, bt=T0 - 86_400 + 7))
+    assert job.run(spark, log, tables_dir) == 1
+    expected = {n: T0 - 86_400 + n for n in (0, 1, 2, 3, 4, 5, 7)} | {6: T0 + 6}
+    assert times(tables_dir) == expected
+    day = datetime.datetime.fromtimestamp(T0, datetime.UTC).date()
+    assert set(times(tables_dir, day=day - datetime.timedelta(days=1))) == set(expected) - {6}
+    assert windows_of(tables_dir) == recomputed_windows(tables_dir)
+    put(log, message(8, 1, up=8))
+    assert job.run(spark, log, tables_dir) == 1
+    assert times(tables_dir) == expected | {8: None}, "after the clock's own number"
 
 
 @pytest.fixture(scope="session")
@@ -269,12 +255,11 @@ def test_a_replay_killed_between_segment_and_list_is_not_done_twice(evolved, tmp
     # now everything is a message
     whole = quarantine.message.Message("board-1", "00000001", 0, 1, 0, None)
     monkeypatch.setattr(quarantine.message, "decode", lambda *_, **__: whole)
-    finish = quarantine._finish
-    calls = []
+    finish, calls = quarantine.finish_replay, []
     with monkeypatch.context() as patch:
         patch.setattr(
             quarantine,
-            "_finish",
+            "finish_replay",
             lambda folder: calls.append(folder) if calls else calls.append(finish(folder)),
         )
         assert quarantine.replay(tables_dir, "not JSON") == (1, 0)
@@ -306,74 +291,6 @@ def test_segments_go_when_every_reader_has_committed_them_and_runs_go_on(spark, 
     assert "collector-1: taken in through 2" in status.text(state)
     assert job.run(spark, log, first) == 1
     assert set(times(first)) == {0, 1, 2, 3, 90}
-
-
-def test_two_compactions_at_once_are_refused(clockless):
-    _, tables_dir, _ = clockless
-    with compact._lock(tables_dir), pytest.raises(ToolError, match="another compaction"):
-        compact.compact(tables_dir, committed=0)
-
-
-class Watcher(threading.Thread):
-    """Compacts and reads repeatedly until `stop()`; keeps what it saw."""
-
-    def __init__(self, tables_dir):
-        super().__init__(daemon=True)
-        self._tables_dir, self._stopping = tables_dir, threading.Event()
-        self.compacted, self.seen, self.faults = set(), [], []
-
-    def run(self):
-        try:
-            while not self._stopping.is_set():
-                if tables.exists(self._tables_dir, "readings"):
-                    self._look()
-                time.sleep(0.3)
-        except BaseException as fault:
-            self.faults.append(fault)
-
-    def _look(self):
-        listed = tables.counted_files(self._tables_dir, "readings")
-        before = keys(tables.read_files(listed, None))
-        compact.compact(self._tables_dir, committed=consumed.committed_batch(self._tables_dir))
-        self.compacted.add(tables.read_manifest(self._tables_dir, "readings").through)
-        assert keys(tables.read_files(listed, None)) == before, (
-            "a reader that had listed the files before"
-        )
-        self.seen.append(keys(tables.read_table(self._tables_dir, "readings")))
-        assert not before - self.seen[-1], "rows that were there are gone"
-
-    def stop(self):
-        self._stopping.set()
-        self.join()
-        if self.faults:
-            raise self.faults[0]
-
-
-def keys(rows) -> Counter:
-    names = ("device", "stream", "seq", "record", "value")
-    return Counter(zip(*(rows[name].to_pylist() for name in names), strict=True))
-
-
-def test_compaction_beside_a_run_changes_nothing_for_readers_and_for_the_run(spark, tmp_path):
-    log, tables_dir = tmp_path / "log", tmp_path / "tables"
-    truth, count = Counter(), 4
-    # each batch brings new rows of the same days, and copies of older ones
-    for part in range(count):
-        numbers = [*range(part * 20, part * 20 + 20), *range(max(0, part * 20 - 5), part * 20)]
-        put(log, *(message(n, 1, bt=T0 + n % 3 * 86_400) for n in numbers))
-        truth |= Counter({("board-5", "00000005", n, 0, float(n)): 1 for n in numbers})
-    watcher = Watcher(tables_dir)
-    watcher.start()
-    try:
-        assert job.run(spark, log, tables_dir, batch_bytes=1) == count
-    finally:
-        watcher.stop()
-    assert len(watcher.compacted - {-1}) > 1, "no compaction between the first batch and the last"
-    assert all(earlier <= later <= truth for earlier, later in itertools.pairwise(watcher.seen)), (
-        "rows lost, or twice"
-    )
-    assert keys(tables.read_table(tables_dir, "readings")) == truth
-    assert windows_of(tables_dir) == recomputed_windows(tables_dir)
 
 
 def told(seq, boot, day, name, value, device="board-6", stream="00000006"):
@@ -417,19 +334,3 @@ def test_what_a_board_tells_of_its_health_is_in_its_row(spark, tmp_path):
     assert job.run(spark, log, tables_dir) == 1
     expected = {"left_out": 1, "aside": 0, "mended": 9, "not_published": 40}
     assert health_of(tables_dir) == expected
-
-
-def test_days_of_an_older_version_know_nothing_of_health(spark, tmp_path):
-    """Its files lack the columns; days that nothing touches are taken over as they are."""
-    log, tables_dir = tmp_path / "log", tmp_path / "tables"
-    put(log, told(0, 1, 0, "mended", 3), told(1, 1, 1, "load2", 1), device="board-6")
-    assert job.run(spark, log, tables_dir) == 1
-    for name in ("days", "devices"):
-        for path in tables.counted_files(tables_dir, name):
-            rows = pyarrow.parquet.ParquetFile(path).read()
-            rows = rows.drop_columns([one for one in rows.column_names if one in health.NAMES])
-            path.unlink()  # untouched days are hard links
-            pyarrow.parquet.write_table(rows, path)
-    put(log, told(2, 1, 2, "left_out", 1), device="board-6", received_ms=START_MS + 4 * DAY_MS)
-    assert job.run(spark, log, tables_dir) == 1
-    assert health_of(tables_dir) == {"left_out": 1}

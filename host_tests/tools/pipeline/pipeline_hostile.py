@@ -4,7 +4,6 @@ Whatever is in a message: the run ends well, all other boards' tables are comple
 is in quarantine with its reason.
 """
 
-import datetime
 import math
 import random
 from collections import Counter
@@ -14,7 +13,7 @@ import pytest
 import fuzz_messages
 import hostile_messages
 from ground_truth import SEED
-from outpost_tools.pipeline import clocks, gold, job, quarantine, schemas, tables
+from outpost_tools.pipeline import delta, job, quarantine, tables
 from pipeline_features import T0, message, put, recomputed_windows, times, windows_of
 
 
@@ -50,21 +49,9 @@ def test_no_number_in_a_message_stops_the_tables(spark, tmp_path):
     assert devices["board-6"]["messages"] == 1
 
 
-def test_numbers_that_an_older_version_let_into_silver_leave_gold_alive(spark):
-    row = dict.fromkeys(schemas.READING.names) | {"device": "a", "stream": "b", "boot": 1}
-    row |= {"shift_s": 0.0, "received": datetime.datetime.fromtimestamp(T0, datetime.UTC)}
-    rows = [row | {"seq": n, "uptime_s": up} for n, up in enumerate([5.0, 1e300, math.inf, -9e12])]
-    clock = {"device": "a", "stream": "b", "boot": 1, "clock_seq": 9}
-    right = (round(T0 * 1e6), [T0 + 5, None, None, None])
-    for offset, expected in (right, (-(1 << 63), [None] * 4)):
-        known = spark.createDataFrame([clock | {"offset_us": offset}], schemas.spark(clocks.CLOCKS))
-        readings = spark.createDataFrame(rows, schemas.spark(schemas.READING))
-        found = gold.placed(readings, known).orderBy("seq").toArrow()["time"].to_pylist()
-        assert [time and time.timestamp() for time in found] == expected
-
-
-def days_of(tables_dir) -> set[str]:
-    return set(map(tables.day_of, tables.counted_files(tables_dir, "readings")))
+def days_of(tables_dir) -> set[str | None]:
+    files = delta.files_of(delta.open_table(tables_dir / "readings"))
+    return {one["partition"] for one in files}
 
 
 def test_messages_of_another_century_or_of_every_day_do_not_fill_the_tables(spark, tmp_path):

@@ -78,7 +78,7 @@ def test_what_stays_ends_the_run_at_once(made, tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(job.parts, "finish", full)
+    monkeypatch.setattr(job.fingerprints, "finish", full)
     with pytest.raises(Exception, match="No space left on device"):
         made.run()
     assert not any("No space" in line for line in made.said)

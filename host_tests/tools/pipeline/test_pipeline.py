@@ -15,7 +15,7 @@ from outpost_tools.common import java
 from outpost_tools.common.errors import ToolError
 
 try:
-    from outpost_tools.pipeline import job, session, tables
+    from outpost_tools.pipeline import delta, job, session, tables
 
     java.environment()
 except (ImportError, ToolError) as problem:
@@ -24,6 +24,7 @@ except (ImportError, ToolError) as problem:
     pytest.skip(f"missing: PySpark and Java: {problem}", allow_module_level=True)
 
 # more tests, here because they share the one session
+from pipeline_commits import *  # noqa: F403
 from pipeline_conflicts import *  # noqa: F403
 from pipeline_export import *  # noqa: F403
 from pipeline_features import *  # noqa: F403
@@ -138,8 +139,7 @@ def table(tables_dir: Path, name: str) -> list[dict]:
 
 
 def snapshot(tables_dir: Path) -> dict[str, list]:
-    names = [*tables.LOG_TABLES, *tables.SNAPSHOT_TABLES]
-    return {name: sorted(map(str, table(tables_dir, name))) for name in names}
+    return {name: sorted(map(str, table(tables_dir, name))) for name in tables.ALL}
 
 
 def test_silver_is_the_ground_truth_row_for_row(done):
@@ -178,8 +178,8 @@ def test_nothing_is_written_outside_the_folders(done):
         "collector-3",
         ".readers",
     }
-    names = {path.name for path in tables_dir.rglob("day=*")}
-    assert names == {"day=2025-11-21", "day=2025-11-14", f"day={tables.NO_DAY}"}
+    names = {path.name for path in (tables_dir / "readings").rglob("day=*")}
+    assert names == {"day=2025-11-21", "day=2025-11-14", f"day={delta.NO_VALUE}"}
     assert not Path("/tmp/outpost-escaped").exists()
 
 
@@ -204,8 +204,8 @@ def test_gaps_below_held_are_closed(done):
 def test_a_reading_is_stored_under_its_own_day_and_one_without_a_time_apart(done):
     days = {row["device"]: str(row["day"]) for row in table(done[1], "readings")}
     assert days == {"board-1": "2025-11-21", "board-2": "2025-11-14", "board-3": "None"}
-    stored = {tables.day_of(path) for path in tables.counted_files(done[1], "readings")}
-    assert stored == {"2025-11-21", "2025-11-14", tables.NO_DAY}
+    files = delta.files_of(delta.open_table(done[1] / "readings"))
+    assert {one["partition"] for one in files} == {"2025-11-21", "2025-11-14", None}
 
 
 def test_windows_equal_a_plain_recomputation(done):
@@ -264,16 +264,14 @@ def test_a_batch_whose_commit_was_lost_is_replayed_to_the_same_tables(spark, don
     assert snapshot(tables_dir) == before
 
 
-def test_a_half_written_batch_does_not_count(done):
+def test_files_that_no_commit_names_do_not_count(done):
     _, tables_dir = done
-    torn = tables.batch_directory(tables_dir, "readings", 999)
-    torn.mkdir()
-    (torn / "part-00000.snappy.parquet").write_bytes(b"")
+    torn = tables_dir / "readings" / "day=2025-11-21" / "part-torn.zstd.parquet"
+    torn.write_bytes(b"")
     try:
         assert_exact(*done)
     finally:
-        (torn / "part-00000.snappy.parquet").unlink()
-        torn.rmdir()
+        torn.unlink()
 
 
 def test_a_log_of_nothing_but_refused_frames_gives_empty_tables(spark, tmp_path):

@@ -20,7 +20,7 @@ from outpost_tools.common.errors import ToolError
 try:
     import pyspark
 
-    from outpost_tools.pipeline import tables
+    from outpost_tools.pipeline import consumed, delta, tables
     from pipeline_cluster import DRIVER, Cluster, submit
 
     java.environment()
@@ -63,9 +63,9 @@ def finish(process: subprocess.Popen) -> tuple[str, str]:
 
 
 def content(tables_dir: Path) -> dict[str, list[str]]:
-    names = [*tables.LOG_TABLES, *tables.SNAPSHOT_TABLES]
     return {
-        name: sorted(map(repr, tables.read_table(tables_dir, name).to_pylist())) for name in names
+        name: sorted(map(repr, tables.read_table(tables_dir, name).to_pylist()))
+        for name in tables.ALL
     }
 
 
@@ -161,7 +161,8 @@ def test_workers_killed_in_the_middle_of_batches_change_nothing(made, cluster):
             time.sleep(0.05)
         time.sleep(1)  # the batch has its tasks now
         assert process.poll() is None
-        assert number not in tables.complete_batches(tables_dir, "readings"), "too late"
+        query = consumed.query(tables_dir)
+        assert delta.committed(tables_dir / "readings", query) < number, "too late"
         cluster.kill_worker()
         cluster.add_worker()
         finish(process)

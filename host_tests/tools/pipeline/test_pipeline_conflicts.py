@@ -182,12 +182,12 @@ class Silver:
         marked = transforms.mark_streams(table(*rows), self.state, known, self.stored)
         self.state = marked.state
         self.known.append(np.sort(marked.fingerprints))
-        self.written = pa.concat_tables([self.written, marked.readings])
+        left = displaced.without(self.written, marked.displaced)
+        self.written = pa.concat_tables([left, marked.readings])
         self.quarantined += marked.conflicts.to_pylist() + marked.displaced.to_pylist()
 
     def values(self) -> dict[int, float]:
-        rows = displaced.without(self.written, displaced.of_state(self.state))
-        found = rows.select(["seq", "value"]).to_pylist()
+        found = self.written.select(["seq", "value"]).to_pylist()
         assert len({row["seq"] for row in found}) == len(found)
         return {row["seq"]: row["value"] for row in found}
 

@@ -6,8 +6,9 @@ Each run costs a Spark start, so the short form kills once, in the middle of wri
 (test_pipeline.py replays a batch whose commit was lost), and the run after the kill is the one that
 survives the death of its JVM and goes on until SIGTERM. The long form, `OUTPOST_PIPELINE_KILLS=50
 SEED=n`, takes 200,000 messages with 5 % duplicates, replays of whole days and disorder, and kills
-also between ranges and commit, while gold is written, and at 50 random moments; with it go a
-compaction before every tenth run, a check of gold against a plain recomputation, and Ctrl-C.
+also between the commits of silver and state, of state and Spark, of two tables of gold, and at 50
+random moments; with it go a compaction before every tenth run, a check of gold against a plain
+recomputation, and Ctrl-C.
 """
 
 import os
@@ -28,7 +29,7 @@ from outpost_tools.common.errors import ToolError
 try:
     import pandas
 
-    from outpost_tools.pipeline import compact, consumed, tables
+    from outpost_tools.pipeline import consumed, delta, tables, upkeep
 
     java.environment()
 except (ImportError, ToolError) as problem:
@@ -54,27 +55,37 @@ spark.stop()
 """
 
 
+def commits(tables_dir: Path, name: str) -> int:
+    """How many batches that table has."""
+    if not (tables_dir / consumed.CHECKPOINT / "metadata").exists():
+        return 0
+    try:
+        return 1 + delta.committed(tables_dir / name, consumed.query(tables_dir))
+    except ValueError:  # it is being written
+        return 0
+
+
 def silver_half_written(tables_dir: Path) -> bool:
-    """Batch 1's readings are being written."""
-    attempts = tables.table_directory(tables_dir, "readings").glob(".batch=1-*")
-    return any((attempt / "day=2025-11-21").exists() for attempt in attempts)
+    """Batch 1's readings are being written: files that no commit names."""
+    if commits(tables_dir, "readings") != 1:
+        return False
+    known = len(delta.files_of(delta.open_table(tables_dir / "readings")))
+    return len([*(tables_dir / "readings").rglob("part-*")]) > known
 
 
-def ranges_written_but_not_committed(tables_dir: Path) -> bool:
-    number = tables.newest_batch(tables_dir, "streams")
-    return (
-        number is not None
-        and number > 1
-        and not (tables_dir / "_checkpoint" / "commits" / str(number)).exists()
-    )
+def silver_has_more_than_the_state(tables_dir: Path) -> bool:
+    return commits(tables_dir, "readings") > commits(tables_dir, "streams")
+
+
+def state_written_but_not_committed(tables_dir: Path) -> bool:
+    number = commits(tables_dir, "streams") - 1
+    return number > 1 and not (tables_dir / "_checkpoint" / "commits" / str(number)).exists()
 
 
 def gold_half_written(tables_dir: Path) -> bool:
-    number = tables.newest_batch(tables_dir, "streams")
-    directory = (
-        tables.batch_directory(tables_dir, "windows", number) if number is not None else None
-    )
-    return directory is not None and directory.exists() and not (directory / "_SUCCESS").exists()
+    """Some of its tables are a version further than the others."""
+    found = {tables.version(tables_dir, name) for name in tables.GOLD_TABLES}
+    return len(found) > 1
 
 
 def after_start(seconds: float):
@@ -265,11 +276,11 @@ def test_driver_killed_at_many_random_moments(tmp_path):
     many_messages(log)
     total = sum(path.stat().st_size for path in log.directory.rglob("*.seg"))
     chance, killed, done, longest_s = random.Random(SEED), 0, 0, 21.0
-    moments = [silver_half_written, ranges_written_but_not_committed]
+    moments = [silver_half_written, silver_has_more_than_the_state, state_written_but_not_committed]
     moments += [None] * KILLS + [gold_half_written]
     for number, moment in enumerate(moments):
         if number % 10 == 9:
-            compact.compact(tables_dir, committed=consumed.committed_batch(tables_dir), grace_s=0)
+            upkeep.compact(tables_dir)
         before, moment = done, moment or after_start(chance.uniform(1, longest_s))
         killed += kill_when(moment, log, tables_dir, max(total // (2 * KILLS), 60_000))
         done = messages_taken_in(tables_dir)

@@ -6,7 +6,6 @@ percentiles, the command line.
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -15,16 +14,12 @@ from hypothesis import strategies as st
 try:
     import numpy as np
     import pyarrow as pa
-    import pyarrow.parquet
 
     from outpost_tools.pipeline import (
         clocks,
-        compact,
         fingerprints,
-        parts,
         schemas,
         summaries,
-        tables,
         transforms,
     )
 except ImportError as problem:
@@ -133,12 +128,12 @@ def test_times_do_not_depend_on_how_messages_fall_into_batches(parts):
     rows = [table(part, number) for number, part in enumerate(parts)]
     results = []
     for order in (rows, [pa.concat_tables(rows)]):
-        state, kept = schemas.STREAM.empty_table(), []
+        state, placed = schemas.STREAM.empty_table(), schemas.READING.empty_table()
         for batch in order:
             marked = transforms.mark_streams(batch, state, fingerprints.Known())
             state = marked.state
-            kept.append(marked.readings)
-        placed = clocks.place(pa.concat_tables(kept), clocks.from_state(state))
+            before = clocks.place(placed, marked.clocks)  # moves.py
+            placed = pa.concat_tables([before, marked.readings])
         results.append(
             {(r["device"], r["seq"], r["record"]): r["time"] for r in placed.to_pylist()}
         )
@@ -175,43 +170,6 @@ def test_the_lowest_message_with_both_times_gives_the_clock_also_when_it_comes_l
     ]
 
 
-def readings(*seconds: int | None) -> pa.Table:
-    rows = [
-        {"device": "a", "seq": n, "time": None if s is None else (1_763_694_000 + s) * 1_000_000}
-        for n, s in enumerate(seconds)
-    ]
-    return pa.Table.from_pylist(rows, schema=schemas.READING)
-
-
-def test_parts_count_by_day_once_the_driver_puts_them_in_place(tmp_path):
-    folder = parts.begin(tmp_path, "readings", 0)
-    parts.write_by_day(folder, 3, readings(0, 1, 86_400, None))
-    parts.write_by_day(folder, 3, readings(0, 1, 86_400, None))  # the task again
-    parts.write_by_day(folder, 4, readings())
-    assert tables.counted_files(tmp_path, "readings") == []
-    parts.finish(tmp_path, "readings", 0, folder)
-    found = {
-        tables.day_of(path): len(pa.parquet.read_table(path))
-        for path in tables.counted_files(tmp_path, "readings")
-    }
-    assert found == {"2025-11-21": 2, "2025-11-22": 1, tables.NO_DAY: 1}
-    assert len(tables.counted_files(tmp_path, "readings")) == 3
-
-
-def test_a_task_of_a_killed_run_adds_nothing_to_the_next(tmp_path):
-    killed = parts.begin(tmp_path, "readings", 0)
-    parts.write_by_day(killed, 0, readings(0))
-    folder = parts.begin(tmp_path, "readings", 0)
-    with pytest.raises(FileNotFoundError):
-        parts.write_by_day(killed, 7, readings(0))
-    parts.write_by_day(folder, 0, readings(5))
-    parts.finish(tmp_path, "readings", 0, folder)
-    with pytest.raises(FileNotFoundError):
-        parts.write_by_day(folder, 8, readings(0))
-    assert tables.read_table(tmp_path, "readings", ["seq"]).num_rows == 1
-    assert [path.name for path in (tmp_path / "silver").iterdir()] == ["batch=0"]
-
-
 @given(
     st.dictionaries(st.integers(-1000, 1000), st.integers(1, 50), min_size=1),
     st.sampled_from([0.5, 0.95, 0.99]),
@@ -244,30 +202,3 @@ def test_status_and_prune_of_no_log_name_it(tmp_path):
 
 def test_help_teaches_with_examples():
     assert "outpost pipeline compact --tables tables" in outpost("--help").stdout
-
-
-def test_compactions_more_often_than_the_grace_still_remove_what_they_replaced(
-    tmp_path, monkeypatch
-):
-    begin = time.time()
-    now, on_disk = [begin], []
-    monkeypatch.setattr(compact.time, "time", lambda: now[0])
-    for number in range(4):  # every 400 s, with a grace of 600
-        now[0] = begin + 400 * number
-        folder = tables.batch_directory(tmp_path, "quarantine", number)
-        (folder / "day=2025-11-21").mkdir(parents=True)
-        row = {name: None for name in schemas.QUARANTINE_TABLE.names} | {
-            "collector": "c",
-            "segment": number,
-            "offset": 0,
-        }
-        rows = pa.Table.from_pylist([row], schema=schemas.QUARANTINE_TABLE)
-        pyarrow.parquet.write_table(rows, folder / "day=2025-11-21" / "part-0.parquet")
-        (folder / tables.SUCCESS).touch()
-        compact.compact(tmp_path, committed=number)
-        assert tables.read_table(tmp_path, "quarantine")["segment"].to_pylist() == [
-            *range(number + 1)
-        ]
-        on_disk.append(len([*tmp_path.rglob("part-*.parquet")]))
-    # the one that counts, and two compactions' worth of what they replaced
-    assert on_disk == [2, 4, 5, 5]

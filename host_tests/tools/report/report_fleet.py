@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from outpost_tools.pipeline import health, schemas, tables
+from outpost_tools.pipeline import delta, health, schemas, tables
 
 BEGIN = pd.Timestamp("2025-11-21 03:00", tz="UTC")
 SPAN_S = 24 * 3600
@@ -78,11 +77,15 @@ def make(directory: Path, devices: int, *, messages: int = 288) -> Path:
 
 
 def put(directory: Path, name: str, rows: pa.Table) -> None:
-    folder = tables.batch_directory(directory, name, 0)
-    part = folder / "day=2025-11-21" if name == "readings" else folder
-    part.mkdir(parents=True)
-    pq.write_table(rows, part / "part-0.parquet")
-    (folder / tables.SUCCESS).touch()
+    """A table of these rows, in place of what it had; columns that they lack are null."""
+    tables.create(directory)
+    place = tables.directory(directory, name)
+    names = [field.name for field in tables.schema(name) if field.name in rows.column_names]
+    fields = pa.schema([tables.schema(name).field(one) for one in names])
+    rows = rows.select(names).cast(fields)
+    days = rows["time"].cast(pa.date32()) if name == "readings" else None
+    made = [delta.write(place, rows)] if days is None else tables.write_by_day(place, rows, days)
+    delta.rewrite(place, lambda table: ([], delta.files_of(table)), made)
 
 
 def _device(

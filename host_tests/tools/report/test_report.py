@@ -17,8 +17,8 @@ import pytest
 try:
     import pandas as pd
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
+    import report_fleet
     from outpost_tools.pipeline import health, schemas, tables
     from outpost_tools.report import attention, data, fleet, pack, page, words
 except ImportError as problem:
@@ -33,12 +33,7 @@ HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 
 
 def put(tables_dir, name: str, rows: list[dict], schema: pa.Schema | None = None) -> None:
-    directory = tables.batch_directory(tables_dir, name, 0)
-    if name == "readings":
-        directory = directory / "day=2025-11-21"
-    directory.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), directory / "part-0.parquet")
-    (tables.batch_directory(tables_dir, name, 0) / "_SUCCESS").touch()
+    report_fleet.put(tables_dir, name, pa.Table.from_pylist(rows, schema=schema))
 
 
 def reading(
@@ -478,7 +473,7 @@ def test_readings_without_any_time_give_a_page_without_charts(tmp_path):
 def test_empty_tables_give_a_page(tmp_path):
     make(tmp_path / "t", [device_row("x")], [], quarantine=[refused("empty", "t", b"")])
     frame = tables.read_table(tmp_path / "t", "devices").slice(0, 0)
-    pq.write_table(frame, tables.batch_directory(tmp_path / "t", "devices", 0) / "part-0.parquet")
+    report_fleet.put(tmp_path / "t", "devices", frame)
     html = rendered(tmp_path / "t")
     assert "<b>0</b>devices" in html and "No device has sent anything yet." in html
 

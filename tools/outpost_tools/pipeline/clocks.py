@@ -7,13 +7,12 @@ lowest number counts: it is nearest to the readings before it, and the result do
 what arrived first. It places only lower numbers than its own, so a boot number that comes again
 after 65,536 boots places nothing wrongly.
 
-Where the time is put in: when a batch is written, if the clock is known by then; else each time
-silver is read, from the state table `streams`; and for good at the next compaction, which also
-moves the reading to the folder of its day. Why not rewrite silver as soon as a clock becomes known:
-silver stays append-only, a batch stays a function of its input and the state before it, and a kill
-can tear nothing. A boot whose clock never became known keeps readings without a time; its
-neighbours bound them (`boots` among the gold tables). The state is one clock per boot that had it
-set late.
+Where the time is put in: when a batch is written, if the clock is known by then; else in the batch
+that brings the clock, which rewrites the files of silver that hold such readings (moves.py). A
+clock with a lower number replaces one that was known, and the times with it: what a reading's time
+is follows from all messages of the boot, never from the batches that they came in. A boot whose
+clock never became known keeps readings without a time; its neighbours bound them (`boots` among the
+gold tables). The state is one clock per boot that had it set late.
 """
 
 from __future__ import annotations
@@ -34,6 +33,9 @@ CLOCKS = pa.schema(
         ("offset_us", pa.int64()),
     ]
 )
+BOOTS = pa.schema([schemas.READING.field(name) for name in BOOT])
+# By which clocks readings get other times; is_first: of a boot that had none before.
+CHANGED = pa.schema([*CLOCKS, ("is_first", pa.bool_())])
 # columns that place() needs
 NEEDED = [*BOOT, "seq", "uptime_s", "shift_s", "time", "placed", "received"]
 
@@ -92,30 +94,70 @@ def _begins(rows: pa.Table, names: list[str]) -> np.ndarray:
     return new
 
 
+def boots_of_state(streams: pa.Table) -> pa.Table:
+    """Rows (BOOT) of the open boots in rows of schemas.STREAM."""
+    lists = streams["open_boots"].combine_chunks()
+    parents, boots = pc.list_parent_indices(lists), pc.list_flatten(lists)
+    return pa.table([*(streams[name].take(parents) for name in schemas.KEY), boots], schema=BOOTS)
+
+
+def boots_to_state(boots: pa.Table, streams: int, codes: np.ndarray) -> pa.ListArray:
+    """The column `open_boots` of `streams` rows; codes: the row of each boot."""
+    order = np.argsort(codes, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=streams))])
+    values = boots["boot"].take(order).combine_chunks()
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
+
+
+def with_open_boots(rows: pa.Table, before: pa.Table) -> pa.Table:
+    """The boots in `before`, and those of readings that have no time of their own."""
+    is_open = pc.and_(_has_no_time(rows), pc.is_valid(rows["uptime_s"]))
+    boots = pa.concat_tables([before, rows.filter(is_open).select(BOOT).cast(BOOTS)])
+    return boots.group_by(BOOT, use_threads=False).aggregate([]).select(BOOT)
+
+
+def changed(now: pa.Table, before: pa.Table, boots: pa.Table) -> pa.Table:
+    """Rows of CHANGED: the clocks of these boots that are not as they were."""
+    mine = now.filter(pc.is_in(_boot_names(now), value_set=_boot_names(boots)))
+    at = pc.index_in(_boot_names(mine), value_set=_boot_names(before))
+    same = [pc.equal(mine[name], before[name].take(at)) for name in CLOCKS.names[3:]]
+    mine = mine.append_column("is_first", pc.is_null(at))
+    return mine.filter(pc.invert(pc.fill_null(pc.and_(*same), False))).cast(CHANGED)
+
+
+def is_of(rows: pa.Table, boots: pa.Table) -> pa.Array:
+    """Which rows are of one of these BOOTs."""
+    return pc.is_in(_boot_names(rows), value_set=_boot_names(boots))
+
+
+def _has_no_time(rows: pa.Table) -> pa.ChunkedArray:
+    return pc.or_(pc.is_null(rows["time"]), pc.is_valid(rows["placed"]))
+
+
 def place(rows: pa.Table, clocks: pa.Table) -> pa.Table:
-    """`rows` (with the columns NEEDED) with times put in; also those put in before, by the clock
-    that is known now."""
-    open_ones = pc.and_(
-        pc.or_(pc.is_null(rows["time"]), pc.is_valid(rows["placed"])), pc.is_valid(rows["uptime_s"])
-    )
+    """`rows` (with the columns NEEDED): those of the boots in `clocks` that have no time of their
+    own get the one that follows from the clock, or none."""
+    open_ones = pc.and_(_has_no_time(rows), pc.is_valid(rows["uptime_s"]))
     where = np.flatnonzero(open_ones.to_numpy(zero_copy_only=False)) if rows.num_rows else []
     if not len(where) or not clocks.num_rows:
         return rows
     open_rows = rows.select(NEEDED).take(where)
     found = pc.index_in(_boot_names(open_rows), value_set=_boot_names(clocks))
-    known = pc.is_valid(found).to_numpy(zero_copy_only=False)
+    mine = pc.is_valid(found).to_numpy(zero_copy_only=False)
     index = pc.fill_null(found, 0).to_numpy(zero_copy_only=False)
     time = clocks["offset_us"].to_numpy()[index] + np.nan_to_num(since_boot_us(open_rows)).astype(
         np.int64
     )
-    known &= open_rows["seq"].to_numpy() < clocks["clock_seq"].to_numpy()[index]
+    known = mine & (open_rows["seq"].to_numpy() < clocks["clock_seq"].to_numpy()[index])
     received = open_rows["received"].cast(pa.int64()).to_numpy()
     earliest, latest = arrival.limits(received, 1_000_000)
     known &= (time >= earliest) & (time <= np.minimum(latest, _LAST_US))
-    return _with_times(rows, where[known], time[known])
+    return _with_times(rows, where[mine], time[mine], known[mine])
 
 
-def _with_times(rows: pa.Table, where: np.ndarray, time_us: np.ndarray) -> pa.Table:
+def _with_times(
+    rows: pa.Table, where: np.ndarray, time_us: np.ndarray, known: np.ndarray
+) -> pa.Table:
     times = rows["time"].cast(pa.int64()).combine_chunks()
     values, missing = (
         pc.fill_null(times, 0).to_numpy(zero_copy_only=False).copy(),
@@ -124,7 +166,7 @@ def _with_times(rows: pa.Table, where: np.ndarray, time_us: np.ndarray) -> pa.Ta
     placed = (
         pc.fill_null(rows["placed"].combine_chunks(), False).to_numpy(zero_copy_only=False).copy()
     )
-    values[where], missing[where], placed[where] = time_us, False, True
+    values[where], missing[where], placed[where] = time_us, ~known, known
     column = pa.array(values, mask=missing).cast(rows.schema.field("time").type)
     rows = rows.set_column(rows.schema.get_field_index("time"), rows.schema.field("time"), column)
     # true or null: an absent column of an older file reads as null

@@ -66,6 +66,11 @@ def readers(log: Path) -> list[Path]:
     return found
 
 
+def query(tables_dir: Path) -> str:
+    """Spark's name for the query that these tables are made by."""
+    return json.loads((tables_dir / CHECKPOINT / "metadata").read_text(encoding="utf-8"))["id"]
+
+
 def committed_batch(tables_dir: Path) -> int:
     """The newest batch that Spark has committed, -1 when there is none."""
     done = [int(path.name) for path in (tables_dir / CHECKPOINT / "commits").glob("[0-9]*")]

@@ -4,59 +4,48 @@ earlier arrival, which a later batch brought.
 Of several collectors each log is read as far as it is sealed, so a batch may hold what came before
 the batches before it. Which of two conflicting messages is in silver must not depend on that: it is
 the one received first; of two in the same millisecond, the first by collector, segment and offset.
-Silver is append-only, so the one that loses its place stays in its file until the next compaction,
-and its origin is in the state `streams`: whoever reads silver leaves it out. Files only, no Spark.
+The one that loses its place goes to quarantine, and its rows out of
+their file in the commit that brings the other (moves.py). Files only, no Spark.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset
 
-from outpost_tools.pipeline import schemas
+from outpost_tools.pipeline import delta, schemas
 
 ORIGIN = ["collector", "segment", "offset"]
 PLACE = ["received", *ORIGIN]  # the order of arrival
-Origin = tuple[str, int, int]
 
 
-def of_state(streams: pa.Table) -> set[Origin]:
-    """The origins in rows of schemas.STREAM."""
-    found = pc.list_flatten(streams["displaced"].combine_chunks())
-    return {tuple(one.values()) for one in found.to_pylist()}
-
-
-def without(rows: pa.Table, gone: Collection[Origin]) -> pa.Table:
-    """`rows`, with the columns ORIGIN, but for those."""
-    if not gone:
-        return rows
-    offsets = pa.array(sorted({offset for _, _, offset in gone}), pa.int64())
-    suspects = np.flatnonzero(pc.is_in(rows["offset"], offsets).to_numpy())
-    few = rows.select(ORIGIN).take(suspects)
-    origins = zip(*(few[name].to_pylist() for name in ORIGIN), strict=True)
-    keep = np.ones(rows.num_rows, dtype=bool)
-    keep[suspects[[origin in gone for origin in origins]]] = False
-    return rows.filter(pa.array(keep))
-
-
-def stored(files: list[Path], wanted: set[tuple[str, str, int]]) -> pa.Table:
-    """The rows of these messages (device, stream, number) in files of silver."""
-    if not files or not wanted:
+def stored(place: Path, wanted: set[tuple[str, str, int]]) -> pa.Table:
+    """The rows of these messages (device, stream, number) in silver, which lies in `place`."""
+    if not wanted:
         return schemas.READING.empty_table()
-    data = pa.dataset.dataset([str(path) for path in files], schema=schemas.READING)
-    columns = ("device", "stream", "seq")
-    is_near = pc.scalar(True)
-    for name, values in zip(columns, zip(*wanted, strict=True), strict=True):
-        is_near = is_near & pc.field(name).isin(sorted(set(values)))
-    rows = data.to_table(filter=is_near)
-    keys = zip(*(rows[name].to_pylist() for name in columns), strict=True)
-    return rows.filter(pa.array([key in wanted for key in keys], pa.bool_()))
+    devices, _, numbers = zip(*wanted, strict=True)
+    near = f"device BETWEEN {delta.text(min(devices))} AND {delta.text(max(devices))}"
+    near += f" AND seq BETWEEN {min(numbers)} AND {max(numbers)}"
+    data = delta.open_table(place).to_pyarrow_dataset(file_pruning_predicate=near)
+    is_near = pc.field("device").isin(sorted(set(devices)))
+    is_near &= pc.field("seq").isin(sorted(set(numbers)))
+    rows = data.to_table(columns=schemas.READING.names, filter=is_near)
+    keys = zip(*(rows[name].to_pylist() for name in ("device", "stream", "seq")), strict=True)
+    found = rows.filter(pa.array([key in wanted for key in keys], pa.bool_()))
+    return found.cast(schemas.READING)
+
+
+def without(rows: pa.Table, gone: pa.Table) -> pa.Table:
+    """`rows`, but for those of messages with these ORIGINs."""
+    return rows.filter(pc.invert(pc.is_in(_origins(rows), value_set=_origins(gone))))
+
+
+def _origins(rows: pa.Table) -> pa.ChunkedArray:
+    parts = (rows[name].cast(pa.string()) for name in ORIGIN)
+    return pc.binary_join_element_wise(*parts, "/")
 
 
 def rebuilt(rows: list[dict]) -> bytes:

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outpost_tools.pipeline import displaced, exact, quarantine, schemas, tables
+from outpost_tools.pipeline import delta, exact, quarantine, schemas, tables
 from outpost_tools.pipeline.contents import TYPE as _TYPE
 from outpost_tools.pipeline.contents import keys, of_contents, of_messages, of_rows
 
@@ -163,7 +163,7 @@ def _write(path: Path, pieces: Iterable[np.ndarray]) -> None:
 
 def _of_tables(tables_dir: Path, batch: int) -> np.ndarray:
     """Of all messages of batches before `batch`: of silver, and of the conflicts in quarantine."""
-    parts = [_of_part(rows) for rows in _stored(tables_dir, "readings", batch)]
+    parts = [_of_part(rows) for rows in _stored(tables_dir, "readings")]
     streams, messages, contents = (
         np.concatenate([_NONE, *column]) for column in zip(*parts, strict=True)
     )
@@ -171,7 +171,7 @@ def _of_tables(tables_dir: Path, batch: int) -> np.ndarray:
     begins = np.flatnonzero(_changes(messages[order]))
     sums = np.add.reduceat(contents[order], begins) if len(begins) else _NONE
     silver = of_contents(sums, streams[order][begins], messages[order][begins])
-    return np.concatenate([silver, *map(_of_conflicts, _stored(tables_dir, "quarantine", batch))])
+    return np.concatenate([silver, *map(_of_conflicts, _stored(tables_dir, "quarantine"))])
 
 
 def _of_part(rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -193,10 +193,10 @@ def _of_conflicts(rows: pa.Table) -> np.ndarray:
     return np.concatenate([_NONE, *(of_messages(one, np.zeros(1, int)) for one in found)])
 
 
-def _stored(tables_dir: Path, name: str, batch: int) -> Iterator[pa.Table]:
-    """The table's files, and one of none; without those of an attempt that was killed."""
+def _stored(tables_dir: Path, name: str) -> Iterator[pa.Table]:
+    """The table's files, and one of none."""
     schema = {"readings": schemas.READING, "quarantine": schemas.QUARANTINE_TABLE}[name]
-    gone = tables.read_displaced(tables_dir, below=batch) if name == "readings" else set()
     yield schema.empty_table()
-    for path in tables.files_before(tables_dir, name, batch):
-        yield displaced.without(tables.read_files([path], schema), gone)
+    table = delta.open_table(tables_dir / name)
+    for one in delta.files_of(table):
+        yield tables.read_files([delta.path_of(table, one)], schema)

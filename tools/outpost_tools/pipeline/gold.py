@@ -1,138 +1,294 @@
-"""Gold: what a person asks of the readings. Pure DataFrame functions.
+"""Gold: what a person asks of the readings; a round costs what it brings.
 
-Two layers. `windows` and `days` (a row per device, stream, boot and day) are made from silver day
-by day, and only the days that got rows are recomputed: a reading that is late by a month revises
-its own day and no other (days.py). The small tables follow from `days` and the state without Spark
-(summaries.py).
+What silver has got since gold was made last follows from its log: files of new readings, and files
+in which readings have moved. Spark brings the new readings of a bucket of devices together, as it
+does for silver (packed.py), and a function of Arrow makes the bucket's tables again where they
+change:
 
-Readings without a time are counted in `days`; windows leave them out. Delays are kept as counts by
-milliseconds rounded to three significant digits, which add up over days as percentiles do not; the
-maximum is exact.
+- A window that is new is made of the new readings; one that is there already is made again of all
+  its readings, which silver is asked for by device and time.
+- `totals` is added to (totals.py), and the small tables of the bucket follow from it and from the
+  state of its streams (summaries.py).
+- A device whose readings changed otherwise than by getting their first time (a clock that replaced
+  another, a message that gave its place) is made again from all its readings. That is rare.
+
+Each table is replaced in one commit that carries how far silver and state were read. They are
+written in the order of ORDER, so after a kill `totals`, which must take each reading once, tells
+what is missing, and the others can be made again.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
 
-from outpost_tools.common import labels
-from outpost_tools.pipeline import health, schemas
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+from pyspark.sql import SparkSession
 
-_BOOT = ["device", "stream", "boot"]
-# Metrics of the firmware and of its users that tell of the device's own health: their last value is
-# shown.
-HEALTH = {"battery": ("battery", "battery_v", "vbat"), "reset_cause": ("reset_cause",)}
+from outpost_tools.pipeline import (
+    changes,
+    clocks,
+    delta,
+    gold_schemas,
+    packed,
+    schemas,
+    summaries,
+    tables,
+    totals,
+    windows,
+)
+
+ORDER = ("windows", "totals", "boots", "latency", "gaps", "devices")
+_NEEDED = list(dict.fromkeys([*windows.NEEDED, *totals.NEEDED]))
+_READ = pa.schema([schemas.READING.field(name) for name in _NEEDED])
+_RESULT = pa.schema([*delta.FILES, ("gone", pa.bool_())])
+_HOUR_US = 3_600_000_000
+_MOST_TASKS = 64  # that read new readings
+Progress = Callable[[str], None]
 
 
-def placed(readings: DataFrame, clocks: DataFrame) -> DataFrame:
-    """Readings with the times that clocks.place() would put in: the same rule as a Spark
-    expression. What does not fit 64 bits has no time: tables of older versions may hold such."""
-    known = (
-        F.broadcast(clocks)
-        .withColumnRenamed("clock_seq", "_seq")
-        .withColumnRenamed("offset_us", "_offset")
+def write(spark: SparkSession, tables_dir: Path, window_s: float, *, progress: Progress) -> None:
+    """Gold of silver and state as they are now, for this length of window."""
+    for left in reversed(range(delta.TRIES)):
+        try:
+            _write(spark, tables_dir, window_s, progress)
+            return
+        except CommitFailedError:  # a compaction came between
+            if not left:
+                raise
+
+
+def _write(spark: SparkSession, tables_dir: Path, window_s: float, progress: Progress) -> None:
+    names = tuple(f"{window_s:g} s of {name}" for name in ("readings", "streams"))
+    now = tuple(tables.version(tables_dir, name) for name in ("readings", "streams"))
+    since = delta.committed(tables_dir / "totals", names[0])
+    since_state = delta.committed(tables_dir / ORDER[-1], names[1])
+    if (since, since_state) == now:
+        progress("no new segments; tables unchanged")
+        return
+    progress("computing windows, gaps, latency, devices and boots")
+    steps = changes.of_silver(tables_dir / "readings", since)
+    states = delta.changed(tables_dir / "streams", since_state)
+    for step in steps:
+        is_last = step is steps[-1]
+        reached = [delta.Batch(names[0], step.version)] if step.version >= 0 else []
+        reached += [delta.Batch(names[1], now[1])] if is_last else []
+        visited = _visited(step, states if is_last else set())
+        made = _made(spark, tables_dir, Maker(tables_dir, window_s, step), visited)
+        # What begins anew in several steps has no table before all of them are done.
+        is_apart = steps[0].is_whole and len(steps) > 1
+        for name, table in made.before.items():
+            if is_apart or not _has(tables_dir / name, reached):
+                new, gone = made.of(name)
+                delta.commit(tables_dir / name, new, *reached, gone=gone, of=table)
+
+
+def _has(place: Path, reached: list[delta.Batch]) -> bool:
+    """Whether a killed run has got so far with that table."""
+    return all(delta.committed(place, one.query) >= one.number for one in reached)
+
+
+def _visited(step: changes.Step, states: set[str | None] | None) -> set[int]:
+    """The buckets to look at beside those of new readings."""
+    if states is None or step.is_whole:
+        return set(range(packed.BUCKETS))
+    moved = [name for _, boots in step.placed for name in boots["device"].to_pylist()]
+    moved += step.again
+    return {int(one) for one in states if one} | {packed.bucket(name) for name in moved}
+
+
+class _Made(NamedTuple):
+    """Rows of _RESULT, and the versions of the tables that they follow."""
+
+    files: list[dict]
+    before: dict[str, DeltaTable]
+
+    def of(self, name: str) -> tuple[list[dict], list[dict]]:
+        """(new files of that table, those that they replace)."""
+        mine = [one for one in self.files if one["table"] == name]
+        return [one for one in mine if not one["gone"]], [one for one in mine if one["gone"]]
+
+
+def _made(spark: SparkSession, tables_dir: Path, maker: Maker, visited: set[int]) -> _Made:
+    """The step's buckets, made by tasks."""
+    before = {name: delta.open_table(tables_dir / name) for name in ORDER}
+    maker.know({**before, "streams": delta.open_table(tables_dir / "streams")})
+    items = [(str(path), -1) for path in maker.step.fresh] + [("", one) for one in visited]
+    if not items:
+        return _Made([], before)
+    paths = spark.sparkContext.parallelize(items, min(len(items), _MOST_TASKS))
+    rows = paths.toDF("path string, bucket int")
+    rows = rows.mapInArrow(_packed, schemas.spark(packed.PACKED))
+    found = rows.groupBy("bucket").applyInArrow(
+        lambda key, part: maker.revised(key[0].as_py(), part), schemas.spark(_RESULT)
     )
-    since_boot_s = F.col("uptime_s") + F.coalesce("shift_s", F.lit(0.0))
-    since_boot = F.rint(since_boot_s * 1_000_000).try_cast("bigint")
-    time = F.timestamp_micros(F.try_add("_offset", since_boot))
-    open_one = (F.col("time").isNull() | F.coalesce("placed", F.lit(False))) & (
-        F.col("seq") < F.col("_seq")
-    )
-    usable = open_one & time.between(*schemas.TIME_LIMITS) & _is_plausible(time)
-    joined = readings.join(known, _BOOT, "left")
-    joined = joined.withColumn("placed", F.when(usable, True).otherwise(F.col("placed")))
-    return joined.withColumn("time", F.when(usable, time).otherwise(F.col("time"))).select(
-        *readings.columns
-    )
+    return _Made(found.toArrow().to_pylist(), before)
 
 
-def _is_plausible(time: Column) -> Column:
-    """arrival.limits() as an expression of Spark."""
-    delay_us = F.try_subtract(F.unix_micros("received"), F.unix_micros(time))
-    no_clock = F.col("received") < F.lit(schemas.TIME_LIMITS[0])  # the collector's
-    return no_clock | delay_us.between(
-        -labels.MAX_AHEAD_S * 1_000_000, labels.MAX_AGE_S * 1_000_000
-    )
+def _packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """By bucket the readings of these files; nothing, of buckets that are looked at anyway."""
+    for batch in batches:
+        for one in batch.to_pylist():
+            rows = tables.read_files([Path(one["path"])] if one["path"] else [], _READ)
+            parts = packed.split(rows, packed.BUCKETS) if one["path"] else [(one["bucket"], rows)]
+            yield packed.of_parts((number, False, part) for number, part in parts)
 
 
-def windows(readings: DataFrame, seconds: float) -> DataFrame:
-    """Per device, metric and window of `seconds`: count, min, max, mean, last.
+@dataclass
+class Maker:
+    """Makes the tables of a bucket. `files`: those that each table has of each bucket."""
 
-    In the order of time before they are added up: a sum of floats depends on its order, and that
-    must not depend on how many machines there were.
-    """
-    window = F.window("time", f"{round(seconds * 1000)} milliseconds")
-    order = F.struct("time", "stream", "seq", "record")
-    timed = readings.filter(F.col("time").isNotNull()).repartition("device", "name")
-    timed = timed.sortWithinPartitions("device", "name", "unit", "time", "stream", "seq", "record")
-    grouped = timed.groupBy("device", "name", "unit", window.alias("window"))
-    return grouped.agg(
-        F.count("value").alias("count"),
-        F.min("value").alias("min"),
-        F.max("value").alias("max"),
-        F.avg("value").alias("mean"),
-        F.max_by("value", order).alias("last"),
-    ).select(
-        "device",
-        "name",
-        "unit",
-        F.col("window.start").alias("start"),
-        "count",
-        "min",
-        "max",
-        "mean",
-        "last",
-    )
+    tables_dir: Path
+    window_s: float
+    step: changes.Step
+    files: dict[tuple[str, int], list[dict]] = field(default_factory=dict)
+
+    def know(self, versions: dict[str, DeltaTable]) -> None:
+        for name, table in versions.items():
+            for one in delta.files_of(table, ends_of="start" if name == "windows" else ""):
+                self.files.setdefault((name, int(one["partition"])), []).append(one)
+
+    def revised(self, bucket: int, rows: pa.Table) -> pa.Table:
+        fresh = self._but_again(packed.unpack_rows(rows))
+        placed = self._but_again(self._placed(bucket))
+        again = [name for name in self.step.again if packed.bucket(name) == bucket]
+        anew = self._silver(again) if again else _READ.empty_table()
+        found = self._windows(bucket, pa.concat_tables([fresh, placed]), anew)
+        found += self._small(bucket, fresh, placed, anew)
+        return pa.Table.from_pylist(found, schema=_RESULT)
+
+    def _but_again(self, rows: pa.Table) -> pa.Table:
+        names = pa.array(self.step.again, pa.string())
+        return rows.filter(pc.invert(pc.is_in(rows["device"], value_set=names)))
+
+    def _placed(self, bucket: int) -> pa.Table:
+        """Readings of silver that have got their first time."""
+        found = [_READ.empty_table()]
+        for paths, boots in self.step.placed:
+            names = {one for one in boots["device"].to_pylist() if packed.bucket(one) == bucket}
+            if names:
+                rows = tables.read_files(paths, _READ).filter(pc.field("placed"))
+                mine = boots.filter(pc.field("device").isin(sorted(names)))
+                found.append(rows.filter(clocks.is_of(rows, mine)))
+        return pa.concat_tables(found)
+
+    def _silver(
+        self, devices: list[str], first_us: int | None = None, last_us: int = 0
+    ) -> pa.Table:
+        """All readings of these devices, or those from the first time to before the last."""
+        ends = (delta.text(min(devices)), delta.text(max(devices)))
+        near, mine = f"device BETWEEN {ends[0]} AND {ends[1]}", pc.field("device").isin(devices)
+        if first_us is not None:
+            first, last = (pa.scalar(one, _READ.field("time").type) for one in (first_us, last_us))
+            days = [one.as_py().date().isoformat() for one in (first, last)]
+            near += f" AND day BETWEEN '{days[0]}' AND '{days[1]}'"
+            near += f" AND time >= {delta.time_text(first.as_py())}"
+            near += f" AND time < {delta.time_text(last.as_py())}"
+            mine &= (pc.field("time") >= first) & (pc.field("time") < last)
+        silver = delta.open_table(self.tables_dir / "readings")
+        data = silver.to_pyarrow_dataset(file_pruning_predicate=near)
+        return data.to_table(columns=_NEEDED, filter=mine).cast(_READ)
+
+    # --- windows ---
+
+    def _windows(self, bucket: int, rows: pa.Table, anew: pa.Table) -> list[dict]:
+        rows, anew = (windows.with_start(part, self.window_s) for part in (rows, anew))
+        kept, there, gone = self._windows_there(bucket, rows)
+        found = []
+        if there.num_rows:
+            is_there = windows.is_of(rows, there)
+            longer, others, _ = windows.going_on(there, rows.filter(pa.array(is_there)))
+            rows = rows.filter(pa.array(~is_there))
+            found = [longer, windows.of_rows(pa.concat_tables([anew, *self._stored(others)]))]
+        else:
+            rows = pa.concat_tables([rows, anew])
+        made = pa.concat_tables([*found, windows.of_rows(rows)]).sort_by("start")
+        return [*self._written("windows", bucket, [*kept, made]), *_gone(gone)]
+
+    def _windows_there(
+        self, bucket: int, rows: pa.Table
+    ) -> tuple[list[pa.Table], pa.Table, list[dict]]:
+        """(what stays of files that hold windows of these rows, those windows, the files)."""
+        files = self.files.get(("windows", bucket), [])
+        there, kept, gone = [gold_schemas.WINDOWS.empty_table()], [], []
+        if self.step.is_whole:
+            return kept, there[0], files
+        again = pa.array(self.step.again, pa.string())
+        for one in files:
+            if not self._may_hold(one, rows):
+                continue
+            found = self._read("windows", [one], gold_schemas.WINDOWS)
+            lost = pc.is_in(found["device"], value_set=again).to_numpy()
+            hit = windows.is_of(found, rows)
+            if (hit | lost).any():
+                kept.append(found.filter(pa.array(~(hit | lost))))
+                there.append(found.filter(pa.array(hit & ~lost)))
+                gone.append(one)
+        return kept, pa.concat_tables(there), gone
+
+    def _may_hold(self, file: dict, rows: pa.Table) -> bool:
+        """Whether it can hold windows of these rows, by what is read of it for that."""
+        if self.step.again:
+            return True
+        ends = pc.min_max(rows["start"]).as_py()
+        if not rows.num_rows or file["last"] < ends["min"] or file["first"] > ends["max"]:
+            return False
+        near = (pc.field("start") >= ends["min"]) & (pc.field("start") <= ends["max"])
+        path = delta.path_in(self.tables_dir / "windows", file)
+        found = pa.parquet.read_table(path, columns=windows.KEY, filters=near, partitioning=None)
+        return bool(windows.is_of(found, rows).any())
+
+    def _stored(self, there: pa.Table) -> Iterator[pa.Table]:
+        """All readings of these windows, hour by hour."""
+        starts = there["start"].cast(pa.int64()).to_numpy()
+        hours = np.unique(starts // _HOUR_US)
+        for run in np.split(hours, np.flatnonzero(np.diff(hours) > 1) + 1) if len(hours) else []:
+            mine = there.filter(pa.array(np.isin(starts // _HOUR_US, run)))
+            ends = [end.as_py() for end in pc.min_max(mine["start"].cast(pa.int64())).values()]
+            devices = sorted(set(mine["device"].to_pylist()))
+            found = self._silver(devices, ends[0], ends[1] + windows.width_us(self.window_s))
+            found = windows.with_start(found, self.window_s)
+            yield found.filter(pa.array(windows.is_of(found, mine)))
+
+    # --- totals and what follows from them ---
+
+    def _small(self, bucket: int, fresh: pa.Table, placed: pa.Table, anew: pa.Table) -> list[dict]:
+        files = [] if self.step.is_whole else self.files.get(("totals", bucket), [])
+        old = now = self._read("totals", files, gold_schemas.TOTALS)
+        more = [totals.of_rows(rows) for rows in (fresh, anew) if rows.num_rows]
+        more += [totals.of_placed(placed)] if placed.num_rows else []
+        if more or self.step.again:
+            now = totals.added([self._but_again(old), *more])
+        found = (
+            [] if now is old and not self.step.is_whole else self._replaced("totals", bucket, now)
+        )
+        streams = self._read("streams", self.files.get(("streams", bucket), []), schemas.STREAM)
+        for name, rows in summaries.made(now, streams).items():
+            found += self._replaced(name, bucket, rows)
+        return found
+
+    def _read(self, name: str, files: list[dict], schema: pa.Schema) -> pa.Table:
+        return tables.read_files(
+            [delta.path_in(self.tables_dir / name, one) for one in files], schema
+        )
+
+    def _replaced(self, name: str, bucket: int, rows: pa.Table) -> list[dict]:
+        """In place of all that the table has of the bucket."""
+        gone = self.files.get((name, bucket), [])
+        return [*self._written(name, bucket, [rows]), *_gone(gone)]
+
+    def _written(self, name: str, bucket: int, parts: list[pa.Table]) -> list[dict]:
+        place, value = self.tables_dir / name, str(bucket)
+        files = [delta.write(place, rows, value, "bucket") for rows in parts if rows.num_rows]
+        return [one | {"gone": False} for one in files]
 
 
-def days(readings: DataFrame) -> DataFrame:
-    """Per device, stream, boot and day: what summaries.py adds up."""
-    key = [*_BOOT, "day"]
-    seen = F.struct(
-        "received", "stream", "seq", "boot", (F.col("seq") - F.col("held")).alias("backlog")
-    )
-    rows = readings.withColumn("day", F.to_date("time"))
-    facts = rows.groupBy(*key).agg(
-        F.count(F.lit(1)).alias("readings"),
-        F.count_if(F.col("time").isNull()).alias("without_time"),
-        F.count_if(F.col("placed")).alias("placed"),
-        *(
-            f(c).alias(f"{word}_{c}")
-            for c in ("seq", "received", "time")
-            for word, f in (("first", F.min), ("last", F.max))
-        ),
-        F.max(F.col("seq") - F.col("held")).alias("backlog_max"),
-        F.max(seen).alias("last"),
-        *(_last_value(names).alias(name) for name, names in HEALTH.items()),
-        *(_last_of_boot(name).alias(name) for name in health.NAMES),
-    )
-    delay_ms = F.rint((F.unix_micros("received") - F.unix_micros("time")) / 1000).cast("bigint")
-    messages = rows.filter((F.col("record") == 0) & F.col("time").isNotNull()).withColumn(
-        "delay_ms", delay_ms
-    )
-    counts = messages.groupBy(*key, three_digits(F.col("delay_ms")).alias("ms")).agg(
-        F.count(F.lit(1)).alias("count"), F.max("delay_ms").alias("max_ms")
-    )
-    pairs = F.map_from_entries(F.collect_list(F.struct("ms", "count")))
-    delays = counts.groupBy(*key).agg(pairs.alias("delays"), F.max("max_ms").alias("delay_max_ms"))
-    same = [facts[name].eqNullSafe(delays[name]) for name in key]
-    return facts.join(delays, same, "left").select(
-        *(facts[name] for name in facts.columns), "delays", "delay_max_ms"
-    )
-
-
-def _last_value(names: tuple[str, ...]) -> Column:
-    return F.max(F.when(F.col("name").isin(*names), F.struct("received", "seq", "value")))
-
-
-def _last_of_boot(name: str) -> Column:
-    return F.max(F.when(F.col("name") == name, F.struct("seq", "value")))
-
-
-def three_digits(number: Column) -> Column:
-    """An integer rounded, half away from 0, to its three leading digits."""
-    size = F.abs(number)
-    unit = F.pow(F.lit(10.0), F.greatest(F.length(size.cast("string")) - 3, F.lit(0))).cast(
-        "bigint"
-    )
-    return (F.signum(number) * F.floor((size + F.floor(unit / 2)) / unit) * unit).cast("bigint")
+def _gone(files: list[dict]) -> list[dict]:
+    return [{key: one.get(key) for key in delta.FILES.names} | {"gone": True} for one in files]

@@ -1,13 +1,13 @@
-"""Decoded rows and states on their way through Spark: as bytes, one row of Spark for thousands of
-ours.
+"""Decoded rows on their way through Spark: as bytes, one row of Spark for thousands of ours.
 
 A row of Spark per reading goes through the JVM at each step of source, cache, shuffle, Python,
 cache, file; packed, the JVM's tasks take a tenth of the CPU for the first step alone
 (`host_tests/bench/pipeline_rates.py --spark` shows both forms). The job needs no reading in the
 JVM: it brings those of a stream together, and a shuffle of whole Arrow tables does that as well.
 
-Readings and states go by the bucket of their (device, stream), computed here alone: the driver
-packs the states that it has written itself. What was refused goes anywhere.
+Readings go by the bucket of their device, computed here alone. The state of its streams lies in a
+file for each of BUCKETS; a run with fewer tasks takes several to one, so its number must divide
+BUCKETS. What was refused goes anywhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from outpost_tools.pipeline import schemas
 
 PACKED = pa.schema([("bucket", pa.int32()), ("refused", pa.bool_()), ("rows", pa.binary())])
-PACKED_STATE = pa.schema([("bucket", pa.int32()), ("rows", pa.binary())])
+BUCKETS = 16  # the tables' own, for good: more tasks than these do not mark a batch at once
 _BYTES_PER_TABLE = 64 << 20  # decoded: bounds a worker's memory, far below the 2 GiB of a value
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -51,38 +51,40 @@ def _packed(rows: pa.Table, buckets: int) -> pa.RecordBatch:
             readings.filter(is_reading),
             rows.select(schemas.QUARANTINE).filter(pc.invert(is_reading)),
         )
-    found = [
-        (bucket, False, _bytes(part)) for bucket, part in _split(readings.combine_chunks(), buckets)
-    ]
+    found = [(number, False, part) for number, part in split(readings, buckets)]
     if refused.num_rows:
-        found.append(
-            (zlib.crc32(str(refused["segment"][0]).encode()) % buckets, True, _bytes(refused))
-        )
-    columns = zip(*found, strict=True)
+        number = zlib.crc32(str(refused["segment"][0]).encode()) % buckets
+        found.append((number, True, refused))
+    return of_parts(found)
+
+
+def of_parts(parts: Iterable[tuple[int, bool, pa.Table]]) -> pa.RecordBatch:
+    """Rows of PACKED."""
+    columns = zip(
+        *((number, refused, _bytes(rows)) for number, refused, rows in parts), strict=True
+    )
     return pa.RecordBatch.from_arrays(
         [pa.array(c, f.type) for c, f in zip(columns, PACKED, strict=True)], schema=PACKED
     )
 
 
-def _split(rows: pa.Table, buckets: int) -> Iterator[tuple[int, pa.Table]]:
-    names = (
-        pc.binary_join_element_wise(*(rows[name] for name in schemas.KEY), "/")
-        .combine_chunks()
-        .dictionary_encode()
-    )
-    of_name = np.array(
-        [zlib.crc32(name.encode()) % buckets for name in names.dictionary.to_pylist()], np.int64
-    )
+def split(rows: pa.Table, buckets: int) -> Iterator[tuple[int, pa.Table]]:
+    """(bucket, its rows), of each that there are rows of."""
+    names = rows["device"].combine_chunks().dictionary_encode()
+    of_name = np.array([bucket(one, buckets) for one in names.dictionary.to_pylist()], np.int64)
     of_row = of_name[names.indices.to_numpy()]
-    for bucket in np.unique(of_row).tolist():
-        yield bucket, rows.take(np.flatnonzero(of_row == bucket))
+    for number in np.unique(of_row).tolist():
+        yield number, rows.take(np.flatnonzero(of_row == number))
 
 
-def pack_state(states: pa.Table, buckets: int) -> pa.Table:
-    """Rows of schemas.STREAM to a row of PACKED_STATE for each bucket that has any."""
-    found = [(bucket, _bytes(part)) for bucket, part in _split(states.combine_chunks(), buckets)]
-    rows = [dict(zip(PACKED_STATE.names, one, strict=True)) for one in found]
-    return pa.Table.from_pylist(rows, schema=PACKED_STATE)
+def bucket(device: str, buckets: int = BUCKETS) -> int:
+    return zlib.crc32(device.encode()) % buckets
+
+
+def groups(tasks: int) -> int:
+    """Into how many a batch is split for so many tasks: twice as many, each a part of what one call
+    holds in memory and a file; a divisor of BUCKETS."""
+    return min(BUCKETS, 1 << (2 * tasks - 1).bit_length())
 
 
 def _bytes(rows: pa.Table) -> bytes:
@@ -92,13 +94,13 @@ def _bytes(rows: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def unpack_state(packed: pa.Table) -> pa.Table:
-    """The rows of schemas.STREAM in rows of PACKED_STATE."""
-    return pa.concat_tables([schemas.STREAM.empty_table(), *map(_table, packed["rows"])])
-
-
 def _table(rows: pa.BinaryScalar) -> pa.Table:
     return pa.ipc.open_stream(rows.as_buffer()).read_all()
+
+
+def unpack_rows(packed: pa.Table) -> pa.Table:
+    """The readings, where there is nothing else."""
+    return pa.concat_tables([_table(rows) for rows in packed["rows"]])
 
 
 def unpack(packed: pa.Table) -> tuple[pa.Table, pa.Table]:

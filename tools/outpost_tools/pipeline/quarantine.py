@@ -2,9 +2,10 @@
 
 Replay picks the refused frames that can be read now and writes them into a sealed segment of the
 tables' own, which the next run reads like a collector's (source.REPLAY). Silver stays exact because
-the same rules hold for these frames as for any other; the list of their origins, `segment-N.json`,
-takes them out of the quarantine table. A kill between segment and list is made good at the next
-start: the list lies there already, under the name of a list in the making.
+the same rules hold for these frames as for any other. Then they leave the quarantine table; which
+ones, a list `segment-N.json` says. A kill in between is made good at the next start, of a replay or
+of a run: the list lies there already, under the name of a list in the making, and the table tells
+by an app transaction of which list the frames have left it.
 """
 
 from __future__ import annotations
@@ -14,8 +15,12 @@ import os
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
+from deltalake import DeltaTable
+
 from outpost_tools.common import labels, message, segments
-from outpost_tools.pipeline import tables
+from outpost_tools.pipeline import delta, displaced, schemas, tables
+from outpost_tools.pipeline.displaced import ORIGIN
 from outpost_tools.pipeline.exact import DAMAGE
 
 CONFLICT = "conflict: another message has its number"  # a reason
@@ -53,7 +58,7 @@ def replay(
     """(frames on their way to silver, frames that are still no message) of those whose reason
     begins with `reason`."""
     folder = tables_dir / tables.REPLAY
-    _finish(folder)
+    finish_replay(tables_dir)
     readable, origins, refused = [], [], 0
     for row in tables.read_table(tables_dir, "quarantine").to_pylist():
         if not row["reason"].startswith(reason):
@@ -65,6 +70,7 @@ def replay(
             refused += 1
     if readable:
         _write(folder, readable, origins)
+        finish_replay(tables_dir)
     return len(readable), refused
 
 
@@ -108,7 +114,6 @@ def _write(folder: Path, rows: list[dict], origins: list[tuple]) -> None:
     _write_durably(unsealed, segments.sealed_bytes(frames))
     unsealed.rename(unsealed.with_suffix(".seg"))
     segments.sync_directory(folder)
-    _finish(folder)
 
 
 def _ms(time) -> int:
@@ -120,6 +125,32 @@ def _write_durably(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+
+
+def finish_replay(tables_dir: Path) -> None:
+    """What a replay has begun: the frames of sealed segments leave the table."""
+    folder, place = tables_dir / tables.REPLAY, tables_dir / "quarantine"
+    _finish(folder)
+    for path in sorted(folder.glob("segment-*.json")):
+        number = segments.segment_number(path)
+        if number > delta.committed(place, tables.REPLAY):
+            origins = json.loads(path.read_text(encoding="utf-8"))
+            gone = pa.Table.from_pylist([dict(zip(ORIGIN, one, strict=True)) for one in origins])
+            batch = delta.Batch(tables.REPLAY, number)
+            delta.rewrite(place, lambda table: _without(table, gone), [], batch)  # noqa: B023
+
+
+def _without(table: DeltaTable, gone: pa.Table) -> tuple[list[dict], list[dict]]:
+    made, replaced = [], []
+    for one in delta.files_of(table):
+        path = delta.path_of(table, one)
+        rows = tables.read_files([path], schemas.QUARANTINE_TABLE)
+        kept = displaced.without(rows, gone)
+        if kept.num_rows < rows.num_rows:
+            replaced.append(one)
+            if kept.num_rows:
+                made.append(delta.write(delta.place_of(table), kept))
+    return made, replaced
 
 
 def _finish(folder: Path) -> None:

@@ -5,22 +5,14 @@ Times are microseconds since 1970, UTC.
 
 from __future__ import annotations
 
-import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-
-from outpost_tools.common import labels
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _TIME = pa.timestamp("us", "UTC")
-TIME_LIMITS = tuple(
-    datetime.datetime.fromtimestamp(second, datetime.UTC)
-    for second in (labels.MIN_TIME_S, labels.MAX_TIME_S - 1)
-)
-
 # Where a row came from: the frame's place in the log is its identity for good.
 _ORIGIN = [
     ("received", _TIME),
@@ -64,10 +56,10 @@ QUARANTINE_TABLE = pa.schema([*_REFUSED, *(READING.field(name) for name, _ in _O
 QUARANTINE = QUARANTINE_TABLE.names
 # One row per (device, stream): flat inclusive ranges of the numbers in silver, messages received,
 # `held` seen, and of the boots whose clock was set late: what to add to an uptime (known from
-# message `seq`, the lowest that has both times). Then, of messages that have the number of another:
-# how many, signs that two boards send (conflicts.py), and the message before the next.
+# message `seq`, the lowest that has both times), and the boots that silver has readings of whose
+# time comes from such a clock, or will. Then, of messages that have the number of another: how
+# many, signs that two boards send (conflicts.py), and the message before the next.
 CLOCK = pa.struct([("boot", pa.int32()), ("seq", pa.int64()), ("offset_us", pa.int64())])
-DISPLACED = pa.struct(_ORIGIN[1:])
 STREAM_STATE = pa.schema(
     [
         ("ranges", pa.list_(pa.int64())),
@@ -75,13 +67,13 @@ STREAM_STATE = pa.schema(
         ("held_min", pa.int64()),
         ("held_max", pa.int64()),
         ("clocks", pa.list_(CLOCK)),
+        ("open_boots", pa.list_(pa.int32())),
         ("conflicts", pa.int64()),
         ("twin_signs", pa.int64()),
         ("last_seq", pa.int64()),
         ("last_boot", pa.int64()),
         ("last_conflicts", pa.bool_()),
         ("received_max", pa.int64()),  # microseconds since 1970
-        ("displaced", pa.list_(DISPLACED)),  # displaced.py
     ]
 )
 KEY = ["device", "stream"]

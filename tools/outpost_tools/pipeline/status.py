@@ -6,11 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet
-
 from outpost_tools.common import segments
 from outpost_tools.common.visible import visible
-from outpost_tools.pipeline import consumed, quarantine, tables
+from outpost_tools.pipeline import consumed, delta, quarantine, tables
 from outpost_tools.pipeline.source import available, segment_path, waiting
 
 
@@ -36,23 +34,19 @@ def collect(log: Path, tables_dir: Path) -> dict[str, Any]:
         "backlog": {"segments": len(backlog), "bytes": sum(sizes)},
         "collectors": collectors,
         "readers": [str(path) for path in consumed.readers(log)],
-        "tables": {
-            name: _table(tables_dir, name) for name in (*tables.LOG_TABLES, *tables.SNAPSHOT_TABLES)
-        },
+        "tables": {name: _table(tables_dir, name) for name in tables.ALL},
         "quarantine": dict(quarantine.reasons(tables_dir).most_common()),
-        "replayed": len(tables.replayed(tables_dir)),
+        "replayed": tables.replayed(tables_dir),
     }
 
 
 def _table(tables_dir: Path, name: str) -> dict[str, Any]:
-    files = tables.counted_files(tables_dir, name)
-    return {
-        "batch": tables.newest_batch(tables_dir, name),
-        "compacted_through": tables.read_manifest(tables_dir, name).through,
-        "rows": sum(pyarrow.parquet.read_metadata(path).num_rows for path in files),
-        "files": len(files),
-        "bytes": sum(path.stat().st_size for path in files),
-    }
+    if not tables.exists(tables_dir, name):
+        return {"version": 0, "rows": 0, "files": 0, "bytes": 0}
+    table = delta.open_table(tables.directory(tables_dir, name))
+    sizes = [one["size"] for one in delta.files_of(table)]
+    facts = {"version": table.version(), "rows": table.count()}
+    return facts | {"files": len(sizes), "bytes": sum(sizes)}
 
 
 def text(state: dict[str, Any]) -> str:
@@ -66,9 +60,11 @@ def text(state: dict[str, Any]) -> str:
             f"  {name}: taken in through {row['taken_in']}, sealed through {row['sealed']}, "
             f"{row['kept']} on disk"
         )
-    lines.append(f"{'table':12}{'rows':>14}{'files':>8}{'bytes':>16}")
+    lines.append(f"{'table':12}{'version':>8}{'rows':>14}{'files':>8}{'bytes':>16}")
     for name, row in state["tables"].items():
-        lines.append(f"{name:12}{row['rows']:>14,}{row['files']:>8,}{row['bytes']:>16,}")
+        lines.append(
+            f"{name:12}{row['version']:>8}{row['rows']:>14,}{row['files']:>8,}{row['bytes']:>16,}"
+        )
     lines.append(
         f"quarantine: {sum(state['quarantine'].values())} frames, {state['replayed']} replayed"
     )

@@ -1,127 +1,32 @@
-"""The small gold tables, from `days` and the state `streams`: `gaps`, `devices`, `latency`,
+"""The small gold tables, from `totals` and the state `streams`: `gaps`, `devices`, `latency`,
 `boots`. No Spark.
 
-Their input has a row per boot and day, not per reading; four Spark jobs for it would cost seconds
-each.
+Their input has a row per boot, not per reading.
 """
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet
 
 from outpost_tools.common import ranges
-from outpost_tools.pipeline import conflicts, health, schemas, tables
-
-_US = pa.timestamp("us", "UTC")
-_LAST = pa.struct(
-    [
-        ("received", _US),
-        ("stream", pa.string()),
-        ("seq", pa.int64()),
-        ("boot", pa.int32()),
-        ("backlog", pa.int64()),
-    ]
-)
-_VALUE = pa.struct([("received", _US), ("seq", pa.int64()), ("value", pa.float64())])
-_TOLD = pa.struct([("seq", pa.int64()), ("value", pa.float64())])
-_COUNTED = [(name, pa.int64()) for name in ("readings", "placed", "without_time")]
-DAYS = pa.schema(
-    [
-        *(schemas.READING.field(name) for name in (*schemas.KEY, "boot")),
-        *_COUNTED,
-        *(
-            (f"{end}_{name}", kind)
-            for name, kind in (("seq", pa.int64()), ("received", _US), ("time", _US))
-            for end in ("first", "last")
-        ),
-        ("backlog_max", pa.int64()),
-        ("last", _LAST),
-        ("battery", _VALUE),
-        ("reset_cause", _VALUE),
-        *((name, _TOLD) for name in health.NAMES),
-        ("delays", pa.map_(pa.int64(), pa.int64())),
-        ("delay_max_ms", pa.int64()),
-    ]
-)
-GAPS = pa.schema(
-    [("device", pa.string()), ("stream", pa.string())]
-    + [(name, pa.int64()) for name in ("first", "last", "count")]
-    + [("state", pa.string())]
-)
-_PERCENTILES = (0.5, 0.95, 0.99)
-LATENCY = pa.schema(
-    [("device", pa.string()), ("count", pa.int64())]
-    + [(f"p{round(part * 100)}_ms", pa.float64()) for part in _PERCENTILES]
-    + [("max_ms", pa.float64())]
-)
-_DEVICE_COUNTS = [
-    "streams",
-    "received",
-    "messages",
-    "redelivered",
-    "missing_closed",
-    "missing_open",
-    "conflicts",
-    "two_boards",
-    "went_back",
-]
-DEVICES = pa.schema(
-    [
-        ("device", pa.string()),
-        ("first_seen", _US),
-        ("last_seen", _US),
-        ("boots", pa.int64()),
-        ("last_boot", pa.int32()),
-    ]
-    + [
-        (name, pa.int64())
-        for name in (
-            "readings",
-            "readings_without_time",
-            "backlog_last",
-            "backlog_max",
-            *_DEVICE_COUNTS,
-        )
-    ]
-    + [("battery", pa.float64()), ("reset_cause", pa.float64())]
-    + [(name, pa.int64()) for name in health.NAMES]  # null: never told
-)
-BOOTS = pa.schema(
-    [
-        *(schemas.READING.field(name) for name in (*schemas.KEY, "boot")),
-        ("first_seq", pa.int64()),
-        ("last_seq", pa.int64()),
-    ]
-    + _COUNTED
-    + [(name, _US) for name in ("first_time", "last_time", "not_before", "not_after")]
-)
+from outpost_tools.pipeline import conflicts, health, schemas
+from outpost_tools.pipeline import gold_schemas as gold
 
 
-def write(tables_dir: Path, number: int) -> None:
-    """All four of batch `number`, from its `days` and the newest state."""
-    files = sorted(tables.batch_directory(tables_dir, "days", number).rglob("part-*.parquet"))
-    pieces = tables.read_files(files, DAYS)
-    streams = tables.read_table(tables_dir, "streams")
+def made(pieces: pa.Table, streams: pa.Table) -> dict[str, pa.Table]:
+    """All four, of the same devices."""
+    if not pieces.num_rows:
+        return {name: pieces.slice(0, 0) for name in ("boots", "latency", "gaps", "devices")}
     missing = gaps(streams)
-    made = {
+    return {
+        "boots": boots(pieces),
+        "latency": latency(pieces),
         "gaps": missing,
         "devices": devices(pieces, streams, missing),
-        "latency": latency(pieces),
-        "boots": boots(pieces),
     }
-    for name, table in made.items():
-        directory = tables.open_batch(tables_dir, name, number)
-        directory.mkdir(parents=True, exist_ok=True)
-        for old in directory.glob("part-*.parquet"):
-            old.unlink()
-        pyarrow.parquet.write_table(table, directory / "part-00000.parquet", compression="zstd")
-        (directory / tables.SUCCESS).touch()
 
 
 def gaps(streams: pa.Table) -> pa.Table:
@@ -130,10 +35,10 @@ def gaps(streams: pa.Table) -> pa.Table:
     `closed`: below the highest `held`, will never come.
     """
     rows = [gap for stream in streams.to_pylist() for gap in stream_gaps(stream)]
-    columns = zip(*rows, strict=True) if rows else [[] for _ in GAPS]
+    columns = zip(*rows, strict=True) if rows else [[] for _ in gold.GAPS]
     return pa.table(
-        [pa.array(column, field.type) for column, field in zip(columns, GAPS, strict=True)],
-        schema=GAPS,
+        [pa.array(column, field.type) for column, field in zip(columns, gold.GAPS, strict=True)],
+        schema=gold.GAPS,
     )
 
 
@@ -174,12 +79,12 @@ def latency(pieces: pa.Table) -> pa.Table:
     rows = []
     for device, group in counts.sort_values(["device", "ms"]).groupby("device"):
         values, weights = group["ms"].to_numpy(), group["count_sum"].to_numpy()
-        parts = [percentile(values, weights, part) for part in _PERCENTILES]
+        parts = [percentile(values, weights, part) for part in gold.PERCENTILES]
         rows.append((device, int(weights.sum()), *parts, float(largest[device])))
-    columns = zip(*rows, strict=True) if rows else [[] for _ in LATENCY]
+    columns = zip(*rows, strict=True) if rows else [[] for _ in gold.LATENCY]
     return pa.table(
-        [pa.array(column, field.type) for column, field in zip(columns, LATENCY, strict=True)],
-        schema=LATENCY,
+        [pa.array(column, field.type) for column, field in zip(columns, gold.LATENCY, strict=True)],
+        schema=gold.LATENCY,
     )
 
 
@@ -199,7 +104,7 @@ def devices(pieces: pa.Table, streams: pa.Table, missing: pa.Table) -> pa.Table:
     """Per device: when seen, boots, messages, copies, what is missing, the outbox's backlog (seq -
     held), its health."""
     rows = pieces.drop_columns(["delays"]).flatten().to_pandas()
-    newest = rows.sort_values(["last.received", "last.stream", "last.seq"]).groupby("device")
+    newest = rows.sort_values(["last.received", "stream", "last.seq"]).groupby("device")
     groups = rows.groupby("device")
     found = groups.agg(
         first_seen=("first_received", "min"),
@@ -210,7 +115,7 @@ def devices(pieces: pa.Table, streams: pa.Table, missing: pa.Table) -> pa.Table:
     )
     found["boots"] = rows.drop_duplicates(["device", "stream", "boot"]).groupby("device").size()
     found["last_boot"], found["backlog_last"] = (
-        newest["last.boot"].last(),
+        newest["boot"].last(),
         newest["last.backlog"].last(),
     )
     for name in ("battery", "reset_cause"):
@@ -218,8 +123,10 @@ def devices(pieces: pa.Table, streams: pa.Table, missing: pa.Table) -> pa.Table:
         found[name] = known.groupby("device")[f"{name}.value"].last()
     found = found.join(health.of_devices(rows))
     found = found.join(_copies(streams)).join(_missing(missing)).reset_index()
-    found[_DEVICE_COUNTS] = found[_DEVICE_COUNTS].fillna(0).astype("int64")
-    return pa.Table.from_pandas(found[DEVICES.names], schema=DEVICES, preserve_index=False)
+    found[gold.DEVICE_COUNTS] = found[gold.DEVICE_COUNTS].fillna(0).astype("int64")
+    return pa.Table.from_pandas(
+        found[gold.DEVICES.names], schema=gold.DEVICES, preserve_index=False
+    )
 
 
 def _copies(streams: pa.Table) -> pd.DataFrame:
@@ -259,8 +166,9 @@ def boots(pieces: pa.Table) -> pa.Table:
     not_before is the last known time of an earlier boot of the stream, not_after the first of a
     later one, or the arrival.
     """
-    rows = pieces.select(DAYS.names[: DAYS.get_field_index("backlog_max")]).to_pandas()
-    sums = {name: (name, "sum") for name, _ in _COUNTED}
+    few = gold.TOTALS.names[: gold.TOTALS.get_field_index("backlog_max")]
+    rows = pieces.select(few).to_pandas()
+    sums = {name: (name, "sum") for name, _ in gold.COUNTED}
     ends = {
         f"{end}_{of}": (f"{end}_{of}", how)
         for of in ("seq", "time")
@@ -279,4 +187,4 @@ def boots(pieces: pa.Table) -> pa.Table:
     found["not_after"] = pd.concat([after, found["arrived"]], axis=1).min(axis=1).where(unknown)
     for name in ("first_time", "last_time", "not_before", "not_after"):
         found[name] = pd.to_datetime(found[name], utc=True)  # a column of nothing has lost its type
-    return pa.Table.from_pandas(found[BOOTS.names], schema=BOOTS, preserve_index=False)
+    return pa.Table.from_pandas(found[gold.BOOTS.names], schema=gold.BOOTS, preserve_index=False)

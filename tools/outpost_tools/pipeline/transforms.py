@@ -25,17 +25,17 @@ from pyspark.sql import DataFrame
 from outpost_tools.pipeline import (
     clocks,
     conflicts,
+    delta,
     displaced,
     fingerprints,
+    moves,
     packed,
-    parts,
     schemas,
     tables,
 )
 from outpost_tools.pipeline.number_ranges import SEQ_BITS, grown, in_ranges
 from outpost_tools.pipeline.source import segment_path
 
-BUCKETS_PER_PARTITION = 2  # bounds what one call holds in memory; each is a file
 _ORDER = [
     (name, "ascending")
     for name in ("code", "seq", "received", "collector", "segment", "offset", "record")
@@ -51,56 +51,69 @@ def nothing_stored(wanted: set[tuple[str, str, int]]) -> pa.Table:
 
 @dataclass(frozen=True)
 class Sources:
-    """What a batch's tasks read beside it: the log, the tables as they were before batch `number`,
-    and the files of the fingerprints known then."""
+    """What a batch's tasks read beside it: the log, the tables, the state's files by bucket, and
+    the files of the fingerprints known before it."""
 
     log: Path
     tables_dir: Path
-    number: int
+    state_files: dict[int, list[Path]]
     fingerprints: tuple[Path, ...]
 
     def path_of(self, collector: str, segment: int) -> Path:
         return segment_path(self.log, collector, segment, self.tables_dir / tables.REPLAY)
 
     def stored(self, wanted: set[tuple[str, str, int]]) -> pa.Table:
-        """What silver has of these messages, also what is displaced."""
-        return displaced.stored(
-            tables.files_before(self.tables_dir, "readings", self.number), wanted
-        )
+        """What silver has of these messages."""
+        return displaced.stored(self.tables_dir / "readings", wanted)
+
+    def states(self, readings: pa.Table) -> pa.Table:
+        """Of the streams in all buckets that these readings are of, before the batch."""
+        buckets = [bucket for bucket, _ in packed.split(readings, packed.BUCKETS)]
+        files = [path for bucket in buckets for path in self.state_files.get(bucket, [])]
+        return tables.read_files(files, schemas.STREAM)
 
 
 @dataclass(frozen=True)
 class Marked:
     """Of a batch: new readings, origins of its messages that conflict with another, rows of silver
-    whose place another takes, the state after, and the fingerprints of what is kept."""
+    whose place another takes, clocks by which readings in silver get other times, the state after,
+    and the fingerprints of what is kept."""
 
     readings: pa.Table
     conflicts: pa.Table
     displaced: pa.Table
+    clocks: pa.Table
     state: pa.Table
     fingerprints: np.ndarray
 
 
-def mark(
-    batch: DataFrame, states: DataFrame, folders: dict[str, Path], sources: Sources
-) -> DataFrame:
-    """The state of every stream after the batch; its tasks write what is new into `folders`.
+def mark(batch: DataFrame, said: Path, sources: Sources) -> DataFrame:
+    """Rows of moves.RESULT: the files that the batch's tasks wrote, and what moves in silver.
 
-    batch: rows of packed.PACKED. states: those before, rows of packed.PACKED_STATE.
+    batch: rows of packed.PACKED. said: the folder for fingerprints.
     """
 
-    def take(key: tuple[pa.Scalar, ...], rows: pa.Table, state: pa.Table) -> pa.Table:
-        number, (readings, refused) = key[0].as_py(), packed.unpack(rows)
+    def take(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
+        group, (readings, refused) = key[0].as_py(), packed.unpack(rows)
         known = fingerprints.Known.of_files(sources.fingerprints)
-        marked = mark_streams(readings, packed.unpack_state(state), known, sources.stored)
+        before = sources.states(readings)
+        marked = mark_streams(readings, before, known, sources.stored)
+        fingerprints.write(said, group, marked.fingerprints)
         more = conflicts.refused(marked.conflicts, sources.path_of, marked.displaced)
-        parts.write(folders["quarantine"], number, pa.concat_tables([refused, more]))
-        parts.write_by_day(folders["readings"], number, marked.readings)
-        fingerprints.write(folders["fingerprints"], number, marked.fingerprints)
-        return marked.state
+        written = _written(sources.tables_dir, marked, pa.concat_tables([refused, more]))
+        return moves.result(written, [marked.clocks], [marked.displaced])
 
-    grouped = batch.groupBy("bucket").cogroup(states.groupBy("bucket"))
-    return grouped.applyInArrow(take, schemas.spark(schemas.STREAM))
+    return batch.groupBy("bucket").applyInArrow(take, schemas.spark(moves.RESULT))
+
+
+def _written(tables_dir: Path, marked: Marked, refused: pa.Table) -> list[dict]:
+    """The files of what is new, and of the state of each bucket."""
+    written = tables.write_readings(tables_dir, marked.readings)
+    if refused.num_rows:
+        written.append(delta.write(tables_dir / "quarantine", refused))
+    for bucket, states in packed.split(marked.state, packed.BUCKETS):
+        written.append(delta.write(tables_dir / "streams", states, str(bucket), "bucket"))
+    return written
 
 
 def mark_streams(
@@ -122,15 +135,15 @@ def mark_streams(
     latest = _latest(state, state_codes, len(names))
     late = is_old & differs
     late &= heads["received"].cast(pa.int64()).to_numpy() <= latest[code[begins]]
-    taking, giving = _displacing(heads, np.flatnonzero(late), state, stored)
+    taking, giving = _displacing(heads, np.flatnonzero(late), stored)
     lengths = np.diff(begins, append=len(code))
     clock = _clocks(state, rows.filter(pa.array(np.repeat(fresh | differs, lengths))))
     after = _next_state(names, grown(old, key[fresh]), clock)
+    changed, after["open_boots"] = _open_boots(rows, state, state_codes, clock, names)
     counts = np.bincount(code[begins], minlength=len(names))
     after |= _sums(state, state_codes, code, rows["held"].to_numpy(), counts)
     np.maximum.at(latest, code, rows["received"].cast(pa.int64()).to_numpy())
     after |= {"received_max": pa.array(latest)}
-    after |= {"displaced": _displaced_after(state, state_codes, names, giving)}
     kept = heads.append_column("conflicts", pa.array(differs))
     kept = kept.filter(pa.array(fresh | differs))
     after |= conflicts.next_state(state, state_codes, kept, len(names))
@@ -138,7 +151,7 @@ def mark_streams(
     readings = rows.filter(pa.array(np.repeat(fresh | taking, lengths)))
     readings = clocks.place(readings.select(schemas.READING.names).cast(schemas.READING), clock)
     origins = heads.select(displaced.ORIGIN).filter(pa.array(differs & ~taking))
-    return Marked(readings, origins, giving, states, prints[fresh | differs])
+    return Marked(readings, origins, giving, changed, states, prints[fresh | differs])
 
 
 def _clocks(state: pa.Table, rows: pa.Table) -> pa.Table:
@@ -154,9 +167,7 @@ def _latest(state: pa.Table, codes: np.ndarray, streams: int) -> np.ndarray:
     return latest
 
 
-def _displacing(
-    heads: pa.Table, late: np.ndarray, state: pa.Table, stored: Stored
-) -> tuple[np.ndarray, pa.Table]:
+def _displacing(heads: pa.Table, late: np.ndarray, stored: Stored) -> tuple[np.ndarray, pa.Table]:
     """(which messages take the place of one in silver, the rows of those): they arrived earlier.
 
     late: places of those that may, which conflict. Silver is read only when there are any; within
@@ -167,7 +178,7 @@ def _displacing(
     first: dict[tuple, tuple] = {}
     for index, *values in zip(late.tolist(), *columns, strict=True):
         first.setdefault(tuple(values[:3]), (tuple(values[3:]), index))
-    there = displaced.without(stored(set(first)), displaced.of_state(state))
+    there = stored(set(first))
     gives = np.zeros(there.num_rows, dtype=bool)
     places = (there[name].to_pylist() for name in (*_KEY, *displaced.PLACE))
     for row, values in enumerate(zip(*places, strict=True)):
@@ -177,17 +188,17 @@ def _displacing(
     return taking, there.filter(pa.array(gives))
 
 
-def _displaced_after(
-    state: pa.Table, codes: np.ndarray, names: pa.Array, giving: pa.Table
-) -> pa.Array:
-    lists: list[list] = [[] for _ in range(len(names))]
-    for code, known in zip(codes.tolist(), state["displaced"].to_pylist(), strict=True):
-        lists[code] = known or []
-    places = pc.index_in(_names(giving), value_set=names).to_pylist()
-    for code, origin in zip(places, giving.select(displaced.ORIGIN).to_pylist(), strict=True):
-        if origin not in lists[code]:  # once for all readings of the message
-            lists[code].append(origin)
-    return pa.array(lists, schemas.STREAM.field("displaced").type)
+def _open_boots(
+    rows: pa.Table, state: pa.Table, codes: np.ndarray, clock: pa.Table, names: pa.Array
+) -> tuple[pa.Table, pa.Array]:
+    """(clocks that are new, of boots that silver has readings of without a time of their own;
+    the boots of each stream that it has such readings of after the batch)."""
+    before = clocks.boots_of_state(state)
+    after = clocks.with_open_boots(rows, before)
+    at = pc.index_in(_names(after), value_set=names).to_numpy().astype(np.int64)
+    return clocks.changed(clock, clocks.from_state(state), before), clocks.boots_to_state(
+        after, len(names), at
+    )
 
 
 def _differing(prints: np.ndarray, fresh: np.ndarray, known: fingerprints.Known) -> np.ndarray:

@@ -18,11 +18,13 @@ examples:
                                                                  after a fix, before the next run
   outpost pipeline compact --tables tables                       many small files into few; also
                                                                  during a run
+  outpost pipeline delete --tables tables --before 2025-01-01     readings and windows of older days
+  outpost pipeline delete --tables tables --device board-1        all that came from a board
   outpost pipeline prune --log log                               delete the segments that every
                                                                  reader has committed
 """
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    members = ("run", "package", "status", "replay", "compact", "prune")
+    members = ("run", "package", "status", "replay", "compact", "delete", "prune")
     add_group(subparsers, "pipeline", SUMMARY, __name__, members, examples=_EXAMPLES)

@@ -14,17 +14,19 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = add_command(subparsers, "compact", SUMMARY, run)
     options.add_tables(parser)
     parser.add_argument(
-        "--grace", type=float, help="seconds that replaced files stay for readers (default: 600)"
+        "--keep",
+        type=int,
+        metavar="HOURS",
+        help="how long replaced files stay for readers of an older version (default: 24)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """0. Raises ToolError."""
-    compact = options.load("compact")
+    upkeep = options.load("upkeep")
     options.check_tables(args.tables)
-    committed = options.load("consumed").committed_batch(args.tables)
-    grace_s = compact.GRACE_S if args.grace is None else args.grace
-    done = compact.compact(args.tables, committed=committed, grace_s=grace_s)
+    kept_h = upkeep.KEPT_H if args.keep is None else args.keep
+    done = upkeep.compact(args.tables, kept_h=kept_h)
     for name, (before, after) in done.items():
         print(f"{name}: {before} files, now {after}")
     return 0

@@ -1,0 +1,147 @@
+"""What a round costs beside what is there: 5,000 new readings beside 100,000, a million, ...
+
+    python host_tests/bench/pipeline_rounds.py [--rows 100000 1000000] [--days 1 400] [--rounds 4]
+
+For each size, tables are filled with that many readings of 1,000 boards over so many days, and
+compacted as a timer would; then rounds follow in one Spark session, each with 5,000 readings that
+are the next ones of all boards. Two rounds warm up; printed is the median of the others: CPU
+seconds of driver, JVM and Python workers together for silver and for gold, and the driver's
+resident memory. `late`: the round's readings are one board's of yesterday.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+import psutil  # noqa: E402
+
+from outpost_tools.common import segments  # noqa: E402
+from outpost_tools.pipeline import gold, job, session, upkeep  # noqa: E402
+
+BOARDS, READINGS, NEW, WARM = 1000, 5, 5000, 2
+BEGIN_S, DAY_S = 1_763_694_000, 86_400
+NAMES = ("load", "memory", "temperature", "humidity", "battery")
+
+
+def payload(board: str, stream: str, seq: int, time_s: int) -> bytes:
+    head = f'{{"bn":"{board}/","ver":1,"sid":"{stream}","seq":{seq},"held":{max(0, seq - 9)}'
+    head += f',"boot":1,"bt":{time_s}'
+    body = [f'"n":"{name}","v":{seq % 97}.{place}}}' for place, name in enumerate(NAMES)]
+    return f"[{head},{',{'.join(body)}]".encode()
+
+
+class Fleet:
+    """Boards that send in turn, and the collector that seals what they sent."""
+
+    def __init__(self, log: Path, messages: int, days: int) -> None:
+        self._writer = segments.SegmentWriter(log / "collector-1")
+        self._step_s = days * DAY_S * 0.7 / max(1, messages / BOARDS)
+        self._sent = 0
+
+    def send(self, messages: int) -> None:
+        for _ in range(messages):
+            turn, board = divmod(self._sent, BOARDS)
+            self._frame(f"board-{board}", f"{board:08x}", turn, self._time_s(turn))
+            self._sent += 1
+        self._writer.seal()
+
+    def send_late(self, number: int, messages: int) -> None:
+        """The outbox of a board that was away, in the middle of what is there."""
+        middle_s = self._time_s(self._sent // BOARDS // 2)
+        for seq in range(messages):
+            self._frame(f"late-{number}", f"{number:08x}", seq, middle_s + seq)
+        self._writer.seal()
+
+    def _time_s(self, turn: int) -> int:
+        return BEGIN_S + round(turn * self._step_s)
+
+    def _frame(self, board: str, stream: str, seq: int, time_s: int) -> None:
+        now_ms = (self._time_s(self._sent // BOARDS) + 1) * 1000
+        data = payload(board, stream, seq, time_s)
+        frame = segments.encode_frame(now_ms, f"outpost/{board}/data".encode(), data)
+        self._writer.append(frame)
+
+
+def cpu_s() -> float:
+    """Of this process and all below it, also those that have ended."""
+    found = 0.0
+    for one in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+        times = one.cpu_times()
+        found += times.user + times.system + times.children_user + times.children_system
+    return found
+
+
+def round_s(spark, log: Path, tables_dir: Path) -> tuple[float, float]:
+    """(silver's, gold's) CPU seconds."""
+    marks, write = [cpu_s()], gold.write
+
+    def measured(*arguments, **named) -> None:
+        marks.append(cpu_s())
+        write(*arguments, **named)
+
+    gold.write = measured
+    try:
+        job.run(spark, log, tables_dir)
+    finally:
+        gold.write = write
+    return marks[1] - marks[0], cpu_s() - marks[1]
+
+
+def measure(folder: Path, rows: int, days: int, rounds: int) -> None:
+    log, tables_dir = folder / "log", folder / "tables"
+    fleet = Fleet(log, rows // READINGS, days)
+    fleet.send(rows // READINGS)
+    spark = session.start("local[2]", tables_dir / "spark.log")
+    try:
+        first = round_s(spark, log, tables_dir)
+        print(f"{rows:>10,} readings, {days} days: first silver {first[0]:.1f} CPU s, gold "
+              f"{first[1]:.1f}", flush=True)  # fmt: skip
+        upkeep.compact(tables_dir)
+        for kind in ("next", "late"):
+            found = []
+            for number in range(WARM + rounds):
+                if kind == "next":
+                    fleet.send(NEW // READINGS)
+                else:
+                    fleet.send_late(number, NEW // READINGS)
+                found.append(round_s(spark, log, tables_dir))
+            silver, golden = (statistics.median(part) for part in zip(*found[WARM:], strict=True))
+            memory = psutil.Process().memory_info().rss >> 20
+            print(f"{'':>10} {kind}: silver {silver:.2f} CPU s, gold {golden:.2f} CPU s, "
+                  f"driver {memory} MiB", flush=True)  # fmt: skip
+    finally:
+        spark.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--days", type=int, nargs="+", default=[1], help="(%(default)s)")
+    parser.add_argument("--rounds", type=int, default=4, help="measured ones (%(default)s)")
+    args = parser.parse_args()
+    print(f"load {os.getloadavg()[0]:.1f}")
+    for rows in args.rows:
+        for days in args.days:
+            sizes = [sys.executable, __file__, "--one", str(rows), str(days), str(args.rounds)]
+            os.spawnv(os.P_WAIT, sys.executable, sizes)  # each with a Spark of its own
+
+
+def one(rows: str, days: str, rounds: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        measure(Path(folder), int(rows), int(days), int(rounds))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--one"]:
+        one(*sys.argv[2:])
+    else:
+        main()

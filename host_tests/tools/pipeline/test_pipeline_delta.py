@@ -1,0 +1,130 @@
+# cpython-only: Arrow and Delta Lake
+"""Commits without Spark: what counts, what a repeat and a compaction beside a rewrite do."""
+
+import datetime
+import json
+import os
+
+import pytest
+
+try:
+    import pyarrow as pa
+
+    from outpost_tools.common.errors import ToolError
+    from outpost_tools.pipeline import delta, schemas, tables, upkeep
+except ImportError as problem:
+    if os.environ.get("CI") == "true":
+        raise
+    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
+
+BEGIN = 1_763_694_000_000_000  # 2025-11-21T03:00:00Z
+DAY = 86_400_000_000
+BATCH = delta.Batch("query", 0)
+
+
+def readings(*micros: int | None, device: str = "a") -> pa.Table:
+    rows = [
+        {"device": device, "seq": n, "time": None if at is None else BEGIN + at, "offset": n}
+        for n, at in enumerate(micros)
+    ]
+    return pa.Table.from_pylist(rows, schema=schemas.READING)
+
+
+@pytest.fixture
+def silver(tmp_path):
+    tables.create(tmp_path)
+    return tmp_path / "readings"
+
+
+def rows(silver) -> int:
+    return tables.read_table(silver.parent, "readings", ["seq"]).num_rows
+
+
+def test_files_count_from_the_commit_on_and_lie_by_day(silver):
+    files = tables.write_readings(silver.parent, readings(0, 1, DAY, None))
+    tables.write_readings(silver.parent, readings(0, 1))  # a task that was killed, or ran twice
+    assert rows(silver) == 0
+    delta.commit(silver, files, BATCH)
+    assert rows(silver) == 4
+    assert sorted(str(one["partition"]) for one in files) == ["2025-11-21", "2025-11-22", "None"]
+    day = datetime.date(2025, 11, 22)
+    assert tables.read_table(silver.parent, "readings", day=day)["day"].to_pylist() == [day]
+    assert delta.committed(silver, "query") == 0 and delta.committed(silver, "another") == -1
+
+
+def test_statistics_are_of_each_plain_column_and_times_are_rounded_outwards(silver):
+    (file,) = tables.write_readings(silver.parent, readings(1, 1999, device="x'y"))
+    found = json.loads(file["stats"])
+    assert found["numRecords"] == 2 and found["nullCount"]["placed"] == 2
+    assert (found["minValues"]["time"], found["maxValues"]["time"]) == (
+        "2025-11-21T03:00:00.000Z",
+        "2025-11-21T03:00:00.002Z",
+    )
+    delta.commit(silver, [file])
+    table = delta.open_table(silver)
+    for condition, number in (
+        (f"device = {delta.text(chr(120) + chr(39) + 'y')}", 1),
+        ("device = 'y'", 0),
+        ("placed IS NOT NULL", 0),
+        ("time > '2025-11-21T03:00:00.001Z'", 1),
+        ("seq BETWEEN 2 AND 9", 0),
+    ):
+        assert len(delta.files_of(table, condition)) == number, condition
+
+
+@pytest.mark.parametrize("text", ["a" * 65, "é" * 65])
+def test_a_long_text_is_in_no_statistics(silver, text):
+    (file,) = tables.write_readings(silver.parent, readings(0, device=text))
+    assert "device" not in json.loads(file["stats"])["minValues"]
+    delta.commit(silver, [file])
+    assert delta.files_of(delta.open_table(silver), "device = 'b'")
+
+
+def test_a_rewrite_beside_a_compaction_is_made_again(silver):
+    """The library would take out a file that is there no more, and leave its rows twice."""
+    for part in ((0, 1), (2,), (3,)):
+        delta.commit(silver, tables.write_readings(silver.parent, readings(*part)))
+    tries = []
+
+    def without_first(table):
+        tries.append(delta.files_of(table))
+        found = [(one, tables.read_files([delta.path_of(table, one)], schemas.READING))
+                 for one in tries[-1]]  # fmt: skip
+        if len(tries) == 1:
+            upkeep.compact(silver.parent, kept_h=24)
+        kept = pa.concat_tables([part for _, part in found]).slice(1)
+        return tables.write_readings(silver.parent, kept), [one for one, _ in found]
+
+    delta.rewrite(silver, without_first, batch=BATCH)
+    assert [len(found) for found in tries] == [3, 1]
+    assert rows(silver) == 3 and delta.committed(silver, "query") == 0
+
+
+def test_what_has_changed_since_a_version_is_told_by_day_but_not_by_compaction(silver):
+    version = tables.version(silver.parent, "readings")
+    for part in ((0,), (DAY,), (DAY, None)):
+        delta.commit(silver, tables.write_readings(silver.parent, readings(*part)))
+    assert delta.changed(silver, version) == {"2025-11-21", "2025-11-22", None}
+    assert delta.changed(silver, version + 1) == {"2025-11-22", None}
+    assert delta.changed(silver, -1) is None
+    version = tables.version(silver.parent, "readings")
+    assert upkeep.compact(silver.parent)["readings"] == (4, 3)
+    assert delta.changed(silver, version) == set()
+
+
+def test_a_device_and_what_is_old_can_be_deleted(silver):
+    for device in ("a", "b"):
+        files = tables.write_readings(silver.parent, readings(0, DAY, None, device=device))
+        delta.commit(silver, files)
+    assert upkeep.delete_device(silver.parent, "a")["readings"] == 3
+    assert rows(silver) == 3
+    assert upkeep.delete_before(silver.parent, datetime.date(2025, 11, 22))["readings"] == 1
+    days = tables.read_table(silver.parent, "readings")["day"].to_pylist()
+    assert sorted(map(str, days)) == ["2025-11-22", "None"]
+
+
+def test_tables_of_an_older_version_are_named_with_the_commands_that_make_them_again(tmp_path):
+    (tmp_path / "silver" / "batch=0").mkdir(parents=True)
+    for use in (tables.create, lambda place: tables.read_table(place, "readings")):
+        with pytest.raises(ToolError, match="outpost pipeline run --tables"):
+            use(tmp_path)

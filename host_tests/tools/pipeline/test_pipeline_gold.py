@@ -1,0 +1,124 @@
+# cpython-only: Arrow
+"""Gold's sums without Spark: what is added up in any order is what all readings give together."""
+
+import os
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+try:
+    import numpy as np
+    import pyarrow as pa
+
+    from outpost_tools.pipeline import gold_schemas, schemas, totals, windows
+except ImportError as problem:
+    if os.environ.get("CI") == "true":
+        raise
+    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
+
+BEGIN = 1_763_694_000_000_000
+SECOND = 1_000_000
+# (device, boot, number, metric, value, second or None, whether that was put in later, delay in ms)
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from("ab"),
+        st.integers(1, 2),
+        st.integers(0, 9),
+        st.sampled_from(["load", "battery", "mended", None]),
+        st.sampled_from([0.1, 0.2, 0.3, 1e300]),
+        st.none() | st.integers(0, 40),
+        st.booleans(),
+        st.integers(-3000, 3000),
+    ),
+    max_size=20,
+    unique_by=lambda row: row[2],
+)
+
+
+def table(rows: list[tuple]) -> pa.Table:
+    found = []
+    for device, boot, seq, name, value, second, placed, delay_ms in rows:
+        time = None if second is None else BEGIN + second * SECOND
+        row = {"device": device, "stream": "s", "boot": boot, "seq": seq, "record": seq % 2}
+        row |= {"held": seq // 2, "name": name, "value": value, "time": time}
+        row |= {"placed": True if placed and time else None}
+        row |= {"received": (time or BEGIN) + delay_ms * 1000}
+        found.append(row)
+    return pa.Table.from_pylist(found, schema=schemas.READING)
+
+
+def plain(found: pa.Table) -> list[str]:
+    assert found.schema == gold_schemas.TOTALS
+    return sorted(map(str, found.to_pylist()))
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS, st.integers(0, 20), st.integers(0, 20))
+def test_totals_add_up_to_those_of_all_readings(rows, first, second):
+    cuts = sorted((first, second))
+    parts = [rows[: cuts[0]], rows[cuts[0] : cuts[1]], rows[cuts[1] :]]
+    together = totals.of_rows(table(rows))
+    assert plain(totals.added([totals.of_rows(table(part)) for part in parts])) == plain(together)
+    assert plain(totals.added([together])) == plain(together)
+    assert sum(together["readings"].to_pylist()) == len(rows)
+
+
+@settings(max_examples=40, deadline=None)
+@given(ROWS)
+def test_readings_that_get_their_time_later_add_it_to_the_totals(rows):
+    after = table(rows)
+    late = [row for row in rows if row[5] is not None and row[6]]
+    times, flags = after["time"], after["placed"]
+    is_late = flags.is_valid()
+    before = after.set_column(after.schema.get_field_index("time"), after.schema.field("time"),
+                              pa.compute.if_else(is_late, None, times))  # fmt: skip
+    before = before.set_column(before.schema.get_field_index("placed"),
+                               before.schema.field("placed"),
+                               pa.nulls(len(rows), pa.bool_()))  # fmt: skip
+    parts = [totals.of_rows(before), totals.of_placed(table(late))]
+    assert plain(totals.added(parts)) == plain(totals.of_rows(after))
+
+
+def test_a_window_has_what_a_plain_sum_in_the_order_of_time_has():
+    rows = [("a", 1, n, "load", value, 20 - n, False, 0) for n, value in enumerate([0.1] * 9)]
+    rows += [("a", 2, 9, None, 3.0, 11, False, 0), ("b", 1, 10, "load", 1.0, None, False, 0)]
+    found = windows.of_rows(windows.with_start(table(rows), 10.0)).to_pylist()
+    assert {(row["name"], row["count"]) for row in found} == {("load", 1), ("load", 8), (None, 1)}
+    row = next(row for row in found if row["count"] == 8)
+    assert row["mean"] == sum([0.1] * 8) / 8 and row["last"] == 0.1
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS, st.integers(0, 20))
+def test_a_window_that_goes_on_is_the_one_made_of_all_its_readings(rows, cut):
+    first, second = (windows.with_start(table(part), 10.0) for part in (rows[:cut], rows[cut:]))
+    there = windows.of_rows(first)
+    is_there = windows.is_of(second, there)
+    there = there.filter(pa.array(windows.is_of(there, second)))
+    longer, others, left = windows.going_on(there, second.filter(pa.array(is_there)))
+    whole = windows.of_rows(pa.concat_tables([first, second])).to_pylist()
+    assert all(row in whole for row in longer.to_pylist())
+    assert longer.num_rows + others.num_rows == there.num_rows
+    assert windows.is_of(left, others).all()
+
+
+def test_windows_are_told_apart_by_device_metric_unit_and_time():
+    rows = windows.with_start(table([("a", 1, 0, "load", 1.0, 5, False, 0)]), 10.0)
+    key = windows.of_rows(rows)
+    assert windows.is_of(rows, key).tolist() == [True]
+    for name, value in (("device", "b"), ("name", None), ("unit", ""), ("unit", "V")):
+        other = rows.set_column(
+            rows.schema.get_field_index(name), name, pa.array([value], pa.string())
+        )
+        assert windows.is_of(other, key).tolist() == [False], name
+    assert windows.is_of(rows.slice(0, 0), key).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("number", "rounded"),
+    [(0, 0), (7, 7), (999, 999), (1000, 1000), (1004, 1000), (1005, 1010), (-1005, -1010),
+     (99_950, 100_000), (123_456_789, 123_000_000)],
+)  # fmt: skip
+def test_delays_are_kept_to_three_digits(number, rounded):
+    assert totals.three_digits(np.array([number])).tolist() == [rounded]

@@ -1,0 +1,288 @@
+"""Delta Lake without Spark's connector: tasks write Parquet files, the driver commits their list.
+
+A file counts from the commit on that names it, and with all others of that commit; what a killed
+task or driver left is in no commit. A commit carries the number of its batch, under the name of the
+query, as an app transaction: committed() tells which batch a table has, and a batch that comes
+twice is skipped. Delta does not refuse it by itself.
+
+A commit that takes files out (their rows were moved or changed) holds only while nobody else has
+committed since the list was made, a compaction for instance: the library does not look whether the
+files are still there. It is made again then (rewrite()).
+
+Knows neither Spark nor what is in the tables.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction, RemoveAction
+
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # the folder of a null, as everybody names it
+# What a task returns of each file that it wrote; `table`: the name of the table.
+FILES = pa.schema(
+    [("table", pa.string()), ("path", pa.string()), ("size", pa.int64())]
+    + [("partition", pa.string()), ("stats", pa.string())]
+)
+_GROUP_ROWS = 1 << 16  # whoever looks for a few rows reads a few groups
+_LONGEST = 64  # of a text in the statistics
+TRIES = 20  # of a rewrite beside a compaction: each takes one commit of another to fail
+
+
+class Batch(NamedTuple):
+    """The name of the query and the number of its batch."""
+
+    query: str
+    number: int
+
+
+def exists(place: Path) -> bool:
+    return DeltaTable.is_deltatable(str(place))
+
+
+def create(place: Path, schema: pa.Schema, partition_by: str | None, **settings: str) -> None:
+    """Nothing when it is there. settings: Delta's, with _ for the dots."""
+    names = {f"delta.{name}": value for name, value in settings.items()}
+    if not exists(place):
+        partitions = [partition_by] if partition_by else None
+        DeltaTable.create(
+            str(place), schema, mode="ignore", partition_by=partitions, configuration=names
+        )
+
+
+def open_table(place: Path) -> DeltaTable:
+    return DeltaTable(str(place))
+
+
+def committed(place: Path, query: str) -> int:
+    """The number of the last batch of that query in the table; -1 before the first."""
+    found = open_table(place).transaction_version(query) if exists(place) else None
+    return -1 if found is None else found
+
+
+# --- Files, written by tasks ---
+
+
+def write(place: Path, rows: pa.Table, partition: str | None = None, by: str = "") -> dict:
+    """A new file of these rows, as a row of FILES; `partition`: the value of column `by`."""
+    folder = place / f"{by}={NO_VALUE if partition is None else partition}" if by else place
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"part-{uuid.uuid4().hex}.zstd.parquet"
+    found: list[pq.FileMetaData] = []
+    pq.write_table(
+        rows, path, compression="zstd", row_group_size=_GROUP_ROWS, metadata_collector=found
+    )
+    name = quote(str(path.relative_to(place)), safe="/=")
+    size, stats = path.stat().st_size, statistics(found[0])
+    return {"table": place.name, "path": name, "size": size, "partition": partition, "stats": stats}
+
+
+def statistics(metadata: pq.FileMetaData) -> str:
+    """Delta's, of the plain columns of a file: by them engines pass over files."""
+    lowest: dict[str, Any] = {}
+    highest: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    for name, found in _column_statistics(metadata):
+        nulls[name] = nulls.get(name, 0) + found.null_count
+        if found.has_min_max:
+            lowest[name] = min(lowest.get(name, found.min), found.min)
+            highest[name] = max(highest.get(name, found.max), found.max)
+    known = [name for name in lowest if _is_usable(lowest[name]) and _is_usable(highest[name])]
+    return json.dumps(
+        {
+            "numRecords": metadata.num_rows,
+            "minValues": {name: _in_json(lowest[name], up=False) for name in known},
+            "maxValues": {name: _in_json(highest[name], up=True) for name in known},
+            "nullCount": nulls,
+        }
+    )
+
+
+def _column_statistics(metadata: pq.FileMetaData) -> Iterator[tuple[str, pq.Statistics]]:
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            if "." not in column.path_in_schema and column.is_stats_set:
+                yield column.path_in_schema, column.statistics
+
+
+def _is_usable(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) <= _LONGEST
+    return not isinstance(value, bool | bytes) and not (
+        isinstance(value, float) and not math.isfinite(value)
+    )
+
+
+def _in_json(value: Any, *, up: bool) -> Any:
+    """Times to the millisecond, which all engines read, outwards."""
+    if not isinstance(value, datetime.datetime):
+        return value
+    if up and value.microsecond % 1000:
+        value += datetime.timedelta(milliseconds=1)
+    return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03}Z"
+
+
+# --- Commits, by the driver ---
+
+
+def commit(
+    place: Path,
+    files: Iterable[dict],
+    *batches: Batch,
+    gone: Iterable[dict] = (),
+    of: DeltaTable | None = None,
+    note: dict[str, Any] | None = None,
+) -> None:
+    """The table has `files` from here on, and `gone` (of version `of`) no more. note: goes into the
+    table's history. Raises CommitFailedError when `of` is no longer the newest version."""
+    table = of or open_table(place)
+    by = table.metadata().partition_columns
+    now_ms = int(time.time() * 1000)
+    actions: list[Any] = [_added(one, by, now_ms) for one in files]
+    actions += [RemoveAction(one["path"], True, now_ms, one["size"], _partition(one, by))
+                for one in gone]  # fmt: skip
+    known = [Transaction(batch.query, batch.number) for batch in batches]
+    properties = CommitProperties(
+        custom_metadata=note,
+        app_transactions=known or None,
+        max_commit_retries=0 if of is not None else None,
+    )
+    table.create_write_transaction(
+        actions, "append", table.schema(), by, commit_properties=properties
+    )
+
+
+def _added(one: dict, by: list[str], now_ms: int) -> AddAction:
+    return AddAction(one["path"], one["size"], _partition(one, by), now_ms, True, one["stats"])
+
+
+def _partition(one: dict, by: list[str]) -> dict[str, str | None]:
+    return dict.fromkeys(by, one["partition"])
+
+
+def rewrite(
+    place: Path,
+    change: Callable[[DeltaTable], tuple[list[dict], list[dict]]],
+    files: list[dict] | None = None,
+    batch: Batch | None = None,
+    note: Callable[[list[dict]], dict[str, Any]] | None = None,
+) -> None:
+    """Commit `files` together with what `change` makes of the newest version: (new files, files
+    that they replace). Again when another has committed meanwhile. note: of those new files."""
+    for left in reversed(range(TRIES)):
+        table = open_table(place)
+        made, gone = change(table)
+        try:
+            said = note(made) if note and gone else None
+            batches = [batch] if batch else []
+            commit(place, [*(files or []), *made], *batches, gone=gone, of=table, note=said)
+            return
+        except CommitFailedError:
+            if not left:
+                raise
+
+
+def files_of(table: DeltaTable, condition: str | None = None, *, ends_of: str = "") -> list[dict]:
+    """Rows of FILES, with `rows`: of that version, those that can hold rows for which `condition`
+    (SQL) is true. ends_of: a column whose lowest and highest value are `first` and `last`."""
+    by = table.metadata().partition_columns
+    found = pa.table(table.get_add_actions(flatten=True))
+    columns = {"path": found["path"], "size": found["size_bytes"], "rows": found["num_records"]}
+    if by:
+        columns["partition"] = found[f"partition.{by[0]}"].cast(pa.string())
+    if ends_of and found.num_rows:
+        columns |= {"first": found[f"min.{ends_of}"], "last": found[f"max.{ends_of}"]}
+    same = {"table": place_of(table).name, "partition": None, "stats": None}
+    files = [same | one for one in pa.table(columns).to_pylist()]
+    if condition is None:
+        return files
+    wanted = {Path(one) for one in table.file_uris(file_pruning_predicate=condition)}
+    return [one for one in files if path_of(table, one) in wanted]
+
+
+class Commit(NamedTuple):
+    """A change of a table's rows: what the history says of it, the files it added (rows of FILES,
+    with `rows`), whether it took any out, and the partitions of both."""
+
+    version: int
+    info: dict[str, Any]
+    added: list[dict]
+    has_removed: bool
+    partitions: set[str | None]
+
+    @property
+    def operation(self) -> str:
+        return self.info.get("operation", "")
+
+
+def commits(place: Path, since: int) -> list[Commit] | None:
+    """Those after version `since` that changed rows; None when the log no longer reaches so far."""
+    found = []
+    for number in range(since + 1, open_table(place).version() + 1):
+        try:
+            text = (place / "_delta_log" / f"{number:020}.json").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        found.append(_commit_of(place, number, list(map(json.loads, text.splitlines()))))
+    return [one for one in found if one.partitions]
+
+
+def _commit_of(place: Path, number: int, actions: list[dict]) -> Commit:
+    info = next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
+    added, removed = (
+        [one[kind] for one in actions if kind in one and one[kind]["dataChange"]]
+        for kind in ("add", "remove")
+    )
+    files = [
+        {"table": place.name, "path": one["path"], "size": one["size"], "partition": _value(one)}
+        | {"stats": None, "rows": json.loads(one.get("stats") or "{}").get("numRecords", 0)}
+        for one in added
+    ]
+    partitions = {_value(one) for one in (*added, *removed)}
+    return Commit(number, info, files, bool(removed), partitions)
+
+
+def _value(action: dict) -> str | None:
+    return next(iter((action.get("partitionValues") or {}).values()), None)
+
+
+def changed(place: Path, since: int) -> set[str | None] | None:
+    """The partitions whose rows have changed since that version (-1: never); None when that is not
+    known."""
+    found = commits(place, since) if since >= 0 else None
+    return None if found is None else {value for one in found for value in one.partitions}
+
+
+def path_of(table: DeltaTable, one: dict) -> Path:
+    return path_in(place_of(table), one)
+
+
+def path_in(place: Path, one: dict) -> Path:
+    """Of a row of FILES."""
+    return place / unquote(one["path"])
+
+
+def place_of(table: DeltaTable) -> Path:
+    return Path(unquote(table.table_uri.removeprefix("file://")))
+
+
+def time_text(value: datetime.datetime) -> str:
+    """As SQL writes it; to the microsecond."""
+    return text(value.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+
+
+def text(value: str) -> str:
+    """As SQL writes it."""
+    return "'" + value.replace("'", "''") + "'"

@@ -1,0 +1,127 @@
+"""Rows of silver that move: what a batch changes of those that earlier batches wrote.
+
+A clock that became known gives readings their time, and with it the folder of their day; one with a
+lower number than the one known before gives them another, or takes it (clocks.py). A message that
+gave its place to one received earlier goes (displaced.py). Both in the commit that brings the
+batch's new readings: the files that hold such rows are replaced by others with all rows right, so
+whoever reads the table reads it rightly.
+
+Few files hold such rows: those of readings without a time of their own, by the files' statistics.
+They are rewritten by Spark's tasks, one for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from outpost_tools.pipeline import changes, clocks, delta, displaced, schemas, tables
+
+# What a task of a batch gives the driver: its files, and under these names what moves.
+_CLOCKS, _DISPLACED = ".clocks", ".displaced"
+RESULT = pa.schema([*delta.FILES, ("rows", pa.binary())])
+_LOST = pa.schema([schemas.READING.field(name) for name in ("device", *displaced.ORIGIN)])
+
+
+@dataclass(frozen=True)
+class Moves:
+    """By which clocks readings in silver get other times, and the messages that leave it."""
+
+    clocks: pa.Table
+    displaced: pa.Table
+
+    def __bool__(self) -> bool:
+        return bool(self.clocks.num_rows or self.displaced.num_rows)
+
+    @property
+    def condition(self) -> str:
+        """Which files can hold such rows, in SQL."""
+        near = []
+        if self.clocks.num_rows:
+            is_open = "(time IS NULL OR placed IS NOT NULL)"
+            near.append(f"({is_open} AND {_between(self.clocks, 'device', 'boot')})")
+        if self.displaced.num_rows:
+            near.append(f"({_between(self.displaced, 'device', 'segment', 'offset')})")
+        return " OR ".join(near)
+
+    def note(self, made: list[dict]) -> dict[str, Any]:
+        """What gold must know of it (changes.py)."""
+        first = self.clocks.filter(self.clocks["is_first"]).select(clocks.BOOT)
+        others = self.clocks.filter(pc.invert(self.clocks["is_first"]))["device"]
+        again = {*others.to_pylist(), *self.displaced["device"].to_pylist()}
+        said = {"rewritten": [one["path"] for one in made], "again": sorted(again)}
+        return {changes.NOTE: said | {"placed": [list(row.values()) for row in first.to_pylist()]}}
+
+    def made(self, rows: pa.Table) -> pa.Table:
+        """`rows` of silver as they are after the batch."""
+        if self.displaced.num_rows:
+            rows = displaced.without(rows, self.displaced)
+        return clocks.place(rows, self.clocks)
+
+
+def _between(rows: pa.Table, *names: str) -> str:
+    ends = [(name, pc.min_max(rows[name]).as_py()) for name in names]
+    said = [(name, _sql(end["min"]), _sql(end["max"])) for name, end in ends]
+    return " AND ".join(f"{name} BETWEEN {low} AND {high}" for name, low, high in said)
+
+
+def _sql(value: str | int) -> str:
+    return delta.text(value) if isinstance(value, str) else str(value)
+
+
+def result(written: list[dict], known: Iterable[pa.Table], lost: Iterable[pa.Table]) -> pa.Table:
+    """Rows of RESULT."""
+    rows: list[dict] = [*written]
+    more = ((_CLOCKS, clocks.CHANGED, known), (_DISPLACED, _LOST, lost))
+    for name, schema, parts in more:
+        found = pa.concat_tables([schema.empty_table(), *(p.select(schema.names) for p in parts)])
+        if found.num_rows:
+            rows.append({"table": name, "rows": _bytes(found)})
+    return pa.Table.from_pylist(rows, schema=RESULT)
+
+
+def of_result(rows: pa.Table) -> tuple[list[dict], Moves]:
+    """(the files, what moves) of rows of RESULT."""
+    found = rows.to_pylist()
+    parts = {_CLOCKS: [clocks.CHANGED.empty_table()], _DISPLACED: [_LOST.empty_table()]}
+    for one in found:
+        if one["table"] in parts:
+            parts[one["table"]].append(pa.ipc.open_stream(one["rows"]).read_all())
+    files = [one for one in found if one["table"] not in parts]
+    return files, Moves(*(pa.concat_tables(parts[name]) for name in (_CLOCKS, _DISPLACED)))
+
+
+def _bytes(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return sink.getvalue().to_pybytes()
+
+
+def rewritten(
+    spark: SparkSession, tables_dir: Path, silver: DeltaTable, moves: Moves
+) -> tuple[list[dict], list[dict]]:
+    """(new files, those that they replace) of that version of silver; none where nothing moves."""
+    files = delta.files_of(silver, moves.condition)
+    if not files:
+        return [], []
+    at = [(one, delta.path_of(silver, one)) for one in files]
+    done = spark.sparkContext.parallelize(at, len(at)).map(
+        lambda pair: (_rewritten(tables_dir, pair[1], moves), pair[0])
+    )
+    pairs = [(made, one) for made, one in done.collect() if made is not None]
+    return [new for made, _ in pairs for new in made], [one for _, one in pairs]
+
+
+def _rewritten(tables_dir: Path, path: Path, moves: Moves) -> list[dict] | None:
+    """The files in place of this one; None when all its rows stay as they are."""
+    rows = tables.read_files([path], schemas.READING)
+    after = moves.made(rows)
+    return None if after.equals(rows) else tables.write_readings(tables_dir, after)

@@ -1,0 +1,170 @@
+"""What is known of each boot in sums that can be added to: the input of the small gold tables
+(summaries.py). Arrow, no Spark.
+
+A row per device, stream and boot. Those of new readings are added to those that were there; what
+comes out is what all readings together give, because nothing in a row depends on an order: counts,
+lowest, highest, and the last by number or arrival. A reading that got its time later takes part
+once more, with its time alone (of_placed()).
+
+Delays are kept as counts by milliseconds rounded to three significant digits, which add up as
+percentiles do not; the maximum is exact.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from outpost_tools.pipeline import gold_schemas, health, schemas
+
+KEY = [*schemas.KEY, "boot"]
+NEEDED = [*KEY, "seq", "record", "held", "name", "value", "time", "placed", "received"]
+# Metrics of the firmware and of its users that tell of the device's own health: their last value is
+# shown.
+HEALTH = {"battery": ("battery", "battery_v", "vbat"), "reset_cause": ("reset_cause",)}
+_SUMS = ("readings", "without_time", "placed")
+_ENDS = tuple((end, name) for name in ("seq", "received", "time") for end in ("first", "last"))
+_LASTS = {"last": ("received", "seq", "backlog")}
+_LASTS |= dict.fromkeys(HEALTH, ("received", "seq", "value"))
+_LASTS |= dict.fromkeys(health.NAMES, ("seq", "value"))
+_PAIRS = pa.list_(pa.struct([("key", pa.int64()), ("value", pa.int64())]))
+
+
+def of_rows(rows: pa.Table) -> pa.Table:
+    """The totals of these readings alone."""
+    return _joined(_facts(rows), _delays(rows))
+
+
+def of_placed(rows: pa.Table) -> pa.Table:
+    """What to add when readings that were counted without a time have got one."""
+    found = of_rows(rows)
+    for name, values in (("readings", 0), ("without_time", pc.negate(found["placed"]))):
+        column = pa.array([values] * found.num_rows, pa.int64()) if values == 0 else values
+        found = found.set_column(found.schema.get_field_index(name), name, column)
+    return found.cast(gold_schemas.TOTALS)
+
+
+def added(parts: list[pa.Table]) -> pa.Table:
+    """Totals of all that the parts are of."""
+    rows = pa.concat_tables([gold_schemas.TOTALS.empty_table(), *parts])
+    return _joined(_combined(rows), _sum_of_delays(rows))
+
+
+def _facts(rows: pa.Table) -> pa.Table:
+    """Rows of TOTALS without the delays, one a reading, then combined."""
+    is_null = pc.is_null(rows["time"])
+    backlog = pc.subtract(rows["seq"], rows["held"])
+    columns = {name: rows[name] for name in KEY}
+    columns["readings"] = pa.array(np.ones(rows.num_rows, np.int64))
+    columns["without_time"] = is_null.cast(pa.int64())
+    columns["placed"] = pc.fill_null(rows["placed"], False).cast(pa.int64())
+    columns |= {f"{end}_{name}": rows[name] for end, name in _ENDS}
+    columns["backlog_max"] = backlog
+    given = {name: rows[name] for name in ("received", "seq", "value")} | {"backlog": backlog}
+    for name, fields in _LASTS.items():
+        wanted = HEALTH.get(name, (name,))
+        missing = None if name == "last" else pc.invert(pc.is_in(rows["name"], pa.array(wanted)))
+        for field in fields:
+            empty = pa.scalar(None, given[field].type)
+            values = given[field] if missing is None else pc.if_else(missing, empty, given[field])
+            columns[f"{name}.{field}"] = values
+    return _combined_flat(pa.table(columns))
+
+
+def _combined(rows: pa.Table) -> pa.Table:
+    return _combined_flat(rows.drop_columns(["delays", "delay_max_ms"]).flatten())
+
+
+def _combined_flat(rows: pa.Table) -> pa.Table:
+    """One row a KEY; structs as columns NAME.FIELD."""
+    ends = [(f"{end}_{name}", "min" if end == "first" else "max") for end, name in _ENDS]
+    how = [(name, "sum") for name in _SUMS] + ends + [("backlog_max", "max")]
+    found = rows.group_by(KEY, use_threads=False).aggregate(how)
+    found = found.select([*KEY, *(f"{name}_{what}" for name, what in how)])
+    found = found.rename_columns([*KEY, *(name for name, _ in how)])
+    for name, fields in _LASTS.items():
+        found = _with_last(found, rows, [f"{name}.{field}" for field in fields])
+    return found
+
+
+def _with_last(found: pa.Table, rows: pa.Table, names: list[str]) -> pa.Table:
+    """The highest of these columns together, in their order, of each KEY that has any."""
+    known = rows.select([*KEY, *names]).filter(pc.is_valid(rows[names[0]]))
+    known = known.sort_by([(name, "ascending") for name in names])
+    last = known.group_by(KEY, use_threads=False).aggregate([(name, "last") for name in names])
+    at = pc.index_in(_key_names(found), value_set=_key_names(last))
+    for name in names:
+        found = found.append_column(name, last[f"{name}_last"].take(at))
+    return found
+
+
+def _key_names(rows: pa.Table) -> pa.Array:
+    parts = [rows[name].cast(pa.string()) for name in KEY]  # none has a slash
+    joined = pc.binary_join_element_wise(*parts, "/")
+    return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
+
+
+def _delays(rows: pa.Table) -> pa.Table:
+    """KEY, ms, count, max_ms: one figure a message that has a time."""
+    rows = rows.filter(pc.and_(pc.equal(rows["record"], 0), pc.is_valid(rows["time"])))
+    received, time = (rows[name].cast(pa.int64()).to_numpy() for name in ("received", "time"))
+    delay_ms = np.rint((received - time) / 1000).astype(np.int64)
+    columns = [*(rows[name] for name in KEY), three_digits(delay_ms), delay_ms]
+    counted = pa.table(columns, names=[*KEY, "ms", "max_ms"]).append_column(
+        "count", pa.array(np.ones(len(delay_ms), np.int64))
+    )
+    return _grouped(counted)
+
+
+def _grouped(counted: pa.Table) -> pa.Table:
+    names = [*KEY, "ms"]
+    how = [("count", "sum"), ("max_ms", "max")]
+    found = counted.group_by(names, use_threads=False).aggregate(how)
+    found = found.select([*names, "count_sum", "max_ms_max"])
+    return found.rename_columns([*names, "count", "max_ms"])
+
+
+def _sum_of_delays(rows: pa.Table) -> pa.Table:
+    lists = rows["delays"].combine_chunks().cast(_PAIRS)
+    pairs, parents = pc.list_flatten(lists), pc.list_parent_indices(lists)
+    columns = [*(rows[name].take(parents) for name in KEY), pairs.field(0), pairs.field(1)]
+    counted = pa.table([*columns, rows["delay_max_ms"].take(parents)],
+                       names=[*KEY, "ms", "count", "max_ms"])  # fmt: skip
+    return _grouped(counted)
+
+
+def _joined(facts: pa.Table, delays: pa.Table) -> pa.Table:
+    """Rows of TOTALS: facts, with the delays of each KEY as a map."""
+    at = pc.index_in(_key_names(delays), value_set=_key_names(facts))
+    delays = delays.append_column("at", at).sort_by([("at", "ascending"), ("ms", "ascending")])
+    places = delays["at"].to_numpy().astype(np.int64)
+    counts = np.bincount(places, minlength=facts.num_rows)
+    highest = np.full(facts.num_rows, np.iinfo(np.int64).min)
+    np.maximum.at(highest, places, delays["max_ms"].to_numpy())
+    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
+    ms, count = (delays[name].combine_chunks() for name in ("ms", "count"))
+    columns = {name: facts[name] for name in facts.column_names if "." not in name}
+    for name, fields in _LASTS.items():
+        columns[name] = _struct(facts, name, fields)
+    columns["delays"] = pa.MapArray.from_arrays(offsets, ms, count)
+    columns["delay_max_ms"] = pa.array(highest, mask=counts == 0)
+    arrays = [columns[field.name] for field in gold_schemas.TOTALS]
+    return pa.table(arrays, names=gold_schemas.TOTALS.names).cast(gold_schemas.TOTALS)
+
+
+def _struct(facts: pa.Table, name: str, fields: tuple[str, ...]) -> pa.Array:
+    kind = gold_schemas.TOTALS.field(name).type
+    values = [facts[f"{name}.{field}"].combine_chunks() for field in fields]
+    return pa.StructArray.from_arrays(
+        [value.cast(kind.field(field).type) for field, value in zip(fields, values, strict=True)],
+        fields=[kind.field(field) for field in fields],
+    )
+
+
+def three_digits(numbers: np.ndarray) -> np.ndarray:
+    """Integers rounded, half away from 0, to their three leading digits."""
+    size = np.abs(numbers)
+    digits = np.char.str_len(size.astype(str)) if len(size) else np.zeros(0, np.int64)
+    unit = 10 ** np.maximum(digits.astype(np.int64) - 3, 0)
+    return np.sign(numbers) * ((size + unit // 2) // unit * unit)

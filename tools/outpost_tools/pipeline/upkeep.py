@@ -1,0 +1,76 @@
+"""What keeps the tables small: all of it is Delta's own.
+
+Compaction puts many small files into few; readers and a run beside it do not notice. What it and a
+run have replaced stays for whoever reads an older version, and goes when it is older than KEPT_H.
+"""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+
+from outpost_tools.common.errors import ToolError
+from outpost_tools.pipeline import delta, tables
+
+KEPT_H = 24
+# Of these each round replaces files, which nobody asks for later: they stay for an hour.
+_SOON = ("streams", "totals", "boots", "latency", "gaps", "devices")
+# A reading that moves, or a window that is made again, rewrites a file.
+_FILE_BYTES = {"windows": 4 << 20}
+_MOST_FILE_BYTES = 32 << 20
+_TRIES = 10
+
+
+def compact(tables_dir: Path, *, kept_h: int = KEPT_H) -> dict[str, tuple[int, int]]:
+    """{table: (files before, files after)}. Raises ToolError when a run replaced what was being
+    compacted again and again."""
+    result = {}
+    for name in tables.ALL:
+        place = tables_dir / name
+        before = len(delta.files_of(delta.open_table(place)))
+        _compacted(place)
+        table = delta.open_table(place)
+        hours = min(kept_h, 1) if name in _SOON else kept_h
+        # `full`: also what tasks wrote for a batch that was killed. Newer files are a run's.
+        table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
+        result[name] = (before, len(delta.files_of(table)))
+    return result
+
+
+def _compacted(place: Path) -> None:
+    for left in reversed(range(_TRIES)):
+        try:
+            size = _FILE_BYTES.get(place.name, _MOST_FILE_BYTES)
+            delta.open_table(place).optimize.compact(target_size=size)
+            return
+        except CommitFailedError as error:
+            if not left:
+                raise ToolError(f"{place}: a run changes it all the time: {error}") from None
+
+
+def delete_device(tables_dir: Path, device: str) -> dict[str, int]:
+    """{table: rows deleted}: all that came from it."""
+    of_device = f"device = {delta.text(device)}"
+    topics = f"topic = {delta.text(f'outpost/{device}/data')}"
+    conditions = {name: of_device for name in tables.ALL} | {"quarantine": topics}
+    return {name: _deleted(tables_dir / name, where) for name, where in conditions.items()}
+
+
+def delete_before(tables_dir: Path, day: datetime.date) -> dict[str, int]:
+    """{table: rows deleted}: readings and windows of the days before, frames that arrived then.
+    What is known of devices and boots stays."""
+    begin = f"TIMESTAMP '{day.isoformat()}T00:00:00Z'"
+    conditions = {
+        "readings": f"day < DATE '{day.isoformat()}'",
+        "windows": f"start < {begin}",
+        "quarantine": f"received < {begin}",
+    }
+    return {name: _deleted(tables_dir / name, where) for name, where in conditions.items()}
+
+
+def _deleted(place: Path, where: str) -> int:
+    table: DeltaTable = delta.open_table(place)
+    return table.delete(where)["num_deleted_rows"] or 0
