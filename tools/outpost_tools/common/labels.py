@@ -50,6 +50,11 @@ CBOR = {-1: "bver", -2: "bn", -3: "bt", -4: "bu", -5: "bv", -6: "bs"}
 CBOR |= {0: "n", 1: "u", 2: "v", 3: "vs", 4: "vb", 5: "s", 6: "t", 7: "ut", 8: "vd"}
 
 
+def scaled(value: int, exponent: int) -> float:
+    """value * 10^exponent, rounded once: 42, -2 is 0.42, as JSON reads it."""
+    return float(value * 10**exponent) if exponent >= 0 else value / 10**-exponent
+
+
 def time_limits_s(received_s: float | None) -> tuple[float, float]:
     """Between which times the readings of a message are that came then. An arrival before
     MIN_TIME_S tells nothing: the collector's clock was not set."""

@@ -1,5 +1,5 @@
-"""Reads Outpost's message exactly: a SenML pack in JSON or CBOR, with the labels of labels.py;
-senml.py makes readings of its records.
+"""Reads Outpost's message exactly: a series (series.py), or a SenML pack in JSON or CBOR with the
+labels of labels.py; senml.py makes readings of its records.
 
 `decode()` returns a Message, or raises Malformed with the reason that the quarantine table shows:
 this is the definition of a valid message. `pipeline/decode.py` reads plain messages five times as
@@ -7,7 +7,8 @@ fast by the same labels and limits, and passes on what is not plain; a test comp
 row. `key_of()` checks no more than the key, for the collector: a plain message's in a sixth of the
 time (plain_key.py).
 
-The first byte determines the format: 0x80 to 0x9f begins a CBOR array, everything else is JSON.
+The first byte determines the format: 0x80 to 0x9f begins a CBOR array, 0xf5 a series, everything
+else is JSON.
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from outpost_tools.common import labels, senml
+from outpost_tools.common import labels, senml, series
 from outpost_tools.common.plain_key import plain_key
 from outpost_tools.common.senml import Malformed, Reading
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One pack. (device, stream, seq) is its key; `held` the oldest seq the board held then;
-    `left_out` the label of each value that is no number."""
+    """One pack, or series. (device, stream, seq) is its key; `held` the oldest seq the board held
+    then; `left_out` the label of each value that is no number."""
 
     device: str
     stream: str
@@ -67,12 +69,15 @@ def decode(
     length = len(payload) if original_length is None else original_length
     if length > labels.MAX_PAYLOAD_BYTES:
         raise Malformed(f"oversize: {length} bytes, limit {labels.MAX_PAYLOAD_BYTES}")
+    received_s = None if received_ms is None else float(received_ms) / 1000
+    if series.is_series(payload):
+        return _from_series(topic, series.decode(payload), received_s)
     records = _records(payload)
     message = _header(topic, records[0], versions)
     readings, left_out = senml.read(records, message.device)
     if not readings:
         raise Malformed(f"no reading has a number: {_listed(left_out)}")
-    senml.check_times(readings, None if received_ms is None else float(received_ms) / 1000)
+    senml.check_times(readings, received_s)
     _check_clock(message, records, readings)
     return replace(message, readings=readings, left_out=left_out)
 
@@ -104,6 +109,9 @@ def device_in(topic: bytes) -> str | None:
 
 def key_in(device: str, payload: bytes) -> Key | None:
     """The key in a payload of this device; None when there is none to confirm."""
+    if series.is_series(payload):
+        found = series.key_in(payload)
+        return None if found is None else Key(device, *found[1:])
     plain = plain_key(payload)
     return exact_key_in(device, payload) if plain is None else Key(device, *plain)
 
@@ -116,6 +124,34 @@ def exact_key_in(device: str, payload: bytes) -> Key | None:
         return Key(device, *_key(pack[0]))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
+
+
+# --- From a series ---
+
+
+def _from_series(topic: str, found: series.Series, received_s: float | None) -> Message:
+    if not labels.is_topic_of(topic, found.device):
+        raise Malformed(f"device {found.device!r} does not match the topic")
+    readings = list(_series_readings(found))
+    if not readings:
+        raise Malformed("series: no sample")
+    senml.check_times(readings, received_s)
+    uptime_s = None if found.uptime_ms is None else found.uptime_ms / 1000
+    head = (found.device, found.stream, found.seq, found.boot, found.held)
+    return Message(*head, uptime_s, found.version, readings)
+
+
+def _series_readings(found: series.Series) -> Iterator[Reading]:
+    """Sample by sample, column by column; what is missing takes no index."""
+    index = 0
+    for sample in found.samples:
+        time_s = sample.time_ms / 1000 if found.clock_set else None
+        shift_s = (sample.time_ms - found.start_ms) / 1000
+        for column, value in zip(found.columns, sample.values, strict=True):
+            if value is not None:
+                scaled = labels.scaled(value, column.exponent)
+                yield Reading(index, column.name, column.unit or None, scaled, time_s, shift_s)
+                index += 1
 
 
 # --- From bytes to records ---

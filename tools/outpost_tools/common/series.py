@@ -25,6 +25,8 @@ VALUE_LIMIT = 1 << 29  # values are -2^29 to 2^29 - 1
 SPAN_LIMIT_MS = 1 << 30  # a sample's time is less than this from the record's start, either way
 DAY_MS = 86_400_000
 CLOCK_SET, HAS_UPTIME = 1, 2  # flags
+# Of a sample's time since boot, and since 1970.
+TIME_LIMITS_S = (0, 2 * labels.MAX_UPTIME_S), (labels.MIN_TIME_S, labels.MAX_TIME_S)
 _MOST_BITS = 30  # of a number
 
 
@@ -91,21 +93,26 @@ def key_in(payload: bytes) -> SeriesKey | None:
     return SeriesKey(device, stream, seq, held) if held <= seq <= labels.MAX_SEQ else None
 
 
+def header_of(payload: bytes) -> Header:
+    """What precedes the samples, checked. Raises Malformed."""
+    if not is_series(payload):
+        raise Malformed("series: no F5 at its start")
+    if payload[1:2] != bytes((VERSION,)):
+        raise Malformed(f"series: version {payload[1] if len(payload) > 1 else 'missing'}")
+    return Header(payload, _device(payload))
+
+
 def decode(payload: bytes) -> Series:
     """The series in a payload. Raises Malformed. Whether the device is the topic's, the caller
     checks (labels.is_topic_of), and the times against the message's arrival."""
     if len(payload) > labels.MAX_PAYLOAD_BYTES:
         raise Malformed(f"oversize: {len(payload)} bytes, limit {labels.MAX_PAYLOAD_BYTES}")
-    if not is_series(payload):
-        raise Malformed("series: no F5 at its start")
-    if payload[1:2] != bytes((VERSION,)):
-        raise Malformed(f"series: version {payload[1] if len(payload) > 1 else 'missing'}")
-    device = _device(payload)
-    header = _Header(payload, device)
+    header = header_of(payload)
     samples = _Samples(payload, header).read()
     return Series(
-        device, header.stream, header.seq, header.held, header.boot, VERSION, header.clock_set,
-        header.start_ms, header.uptime_ms, header.step_ms, tuple(header.columns), tuple(samples),
+        header.device, header.stream, header.seq, header.held, header.boot, VERSION,
+        header.clock_set, header.start_ms, header.uptime_ms, header.step_ms, tuple(header.columns),
+        tuple(samples),
     )  # fmt: skip
 
 
@@ -140,10 +147,11 @@ def _text(payload: bytes, at: int, end: int, what: str) -> str:
     return text
 
 
-class _Header:
+class Header:
     """The fields that precede the samples, each within its bounds."""
 
     def __init__(self, payload: bytes, device: str) -> None:
+        self.device = device
         self.end = payload[2]
         if not FIXED_BYTES <= self.end <= len(payload):
             raise Malformed("series: bad header length")
@@ -252,7 +260,7 @@ def _signed(number: int) -> int:
 
 
 class _Samples:
-    def __init__(self, payload: bytes, header: _Header) -> None:
+    def __init__(self, payload: bytes, header: Header) -> None:
         self._bits = _Bits(payload, header.end)
         self._header = header
         self._columns = range(len(header.columns))
@@ -342,6 +350,8 @@ class _Samples:
         header = self._header
         since_ms = self._time * header.step_ms
         time_ms = header.start_ms + since_ms
-        if abs(since_ms) >= SPAN_LIMIT_MS or time_ms < 0:
+        lowest_s, highest_s = TIME_LIMITS_S[header.clock_set]
+        is_possible = lowest_s * 1000 <= time_ms < highest_s * 1000
+        if abs(since_ms) >= SPAN_LIMIT_MS or not is_possible:
             raise Malformed(f"series: sample {index}: time out of range")
         return time_ms

@@ -1,8 +1,9 @@
 """From the bytes of a segment to Arrow batches of schemas.FRAME.
 
 The fast reader: it reads the messages that are plainly valid. msgspec decodes a pack into typed
-records in C and refuses any surprise (a wrong type, a label that is unknown); whatever it refuses
-goes to the exact reader (exact.py). The two agree row for row.
+records in C and refuses any surprise (a wrong type, a label that is unknown); series are read side
+by side (series_rows.py). Whatever these refuse goes to the exact reader (exact.py). The two agree
+row for row.
 
 Why msgspec: types and labels are checked while it parses, where orjson returns dictionaries for
 Python to check, and pyarrow.json fails a block of messages as a whole for one that is odd.
@@ -24,6 +25,7 @@ import pyarrow as pa
 
 from outpost_tools.common import labels, segments
 from outpost_tools.pipeline import arrival, exact, schemas
+from outpost_tools.pipeline.series_batches import SeriesReader
 
 _FRAMES_PER_BATCH = 4096
 _BYTES_PER_BATCH = 1 << 20  # of payload: bounds the rows of a batch
@@ -32,6 +34,8 @@ _HEADER = np.dtype(list(segments.HEADER))
 _UNDECIDED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
+# Of each frame: segments.HEADER, begin, end, topic_at, payload_at.
+Frames = dict[str, np.ndarray]
 _ABSENT = -1  # an integer that the pack does not have
 
 
@@ -100,18 +104,25 @@ def _without_collector() -> Iterator[None]:
 
 @dataclass
 class _Chunk:
-    """Frames side by side, one place of each list and array a frame. columns: segments.HEADER,
-    begin, end, topic_at, payload_at, and what the first record says: seq, held, boot, ver."""
+    """Frames side by side, one place of each list and array a frame. columns: Frames, and what the
+    first record says: seq, held, boot, ver."""
 
-    columns: dict[str, np.ndarray]
+    columns: Frames
     packs: list[list[_Record]]
     names: list[str]
 
     def without(self, places: np.ndarray) -> _Chunk:
         keep = np.ones(len(self.packs), dtype=bool)
         keep[places] = False
-        columns = {name: values[keep] for name, values in self.columns.items()}
-        return _Chunk(columns, list(compress(self.packs, keep)), list(compress(self.names, keep)))
+        return _Chunk(
+            _of(self.columns, keep),
+            list(compress(self.packs, keep)),
+            list(compress(self.names, keep)),
+        )
+
+
+def _of(frames: Frames, keep: np.ndarray) -> Frames:
+    return {name: values[keep] for name, values in frames.items()}
 
 
 class _Reader:
@@ -127,20 +138,26 @@ class _Reader:
         )
         self._bytes = np.frombuffer(data, np.uint8)
         self._devices: dict[tuple[bytes, str | None, str | None], str] = {}
+        self._series = SeriesReader(data, collector, number)
 
     def read(self, begin: int, ends: list[int]) -> Iterator[pa.RecordBatch]:
         """The rows of these frames; bounded by _FRAMES_PER_BATCH and _BYTES_PER_BATCH."""
         if len(self._devices) > _NAMES_REMEMBERED:  # a flood of made-up names
             self._devices.clear()
+        frames = self._frames(begin, ends)
+        is_series = self._series.which(frames)
+        if is_series.any():
+            yield from self._series.read(_of(frames, is_series))
+            frames = _of(frames, ~is_series)
         with _without_collector():
-            batch, rows = self._sorted(begin, ends)
+            batch, rows = self._sorted(frames)
         if batch.num_rows:
             yield batch
         yield from exact.arrow_batches(iter(rows))
 
-    def _sorted(self, begin: int, ends: list[int]) -> tuple[pa.RecordBatch, list[tuple]]:
+    def _sorted(self, frames: Frames) -> tuple[pa.RecordBatch, list[tuple]]:
         """(the plain rows, those of the exact reader)."""
-        chunk, rows = self._chunk(begin, ends), []
+        chunk, rows = self._chunk(frames), []
         for not_plain in (self._undecided, self._odd_labels, self._odd_records):
             while len(places := not_plain(chunk)):
                 for index in places.tolist():
@@ -148,18 +165,21 @@ class _Reader:
                 chunk = chunk.without(places)
         return self._plain_batch(chunk), rows
 
-    def _chunk(self, begin: int, ends: list[int]) -> _Chunk:
-        data, end = self._data, np.array(ends)
+    def _frames(self, begin: int, ends: list[int]) -> Frames:
+        end = np.array(ends)
         begins = np.concatenate(([begin], end[:-1]))
         headers = self._bytes[begins[:, None] + np.arange(_HEADER.itemsize)].view(_HEADER)[:, 0]
         topic_at = begins + _HEADER.itemsize
         payload_at = np.minimum(topic_at + headers["topic_length"], end)
         columns = {name: headers[name] for name in _HEADER.names or ()}
-        columns |= {"begin": begins, "end": end, "topic_at": topic_at, "payload_at": payload_at}
-        packs = _decoded(
-            [data[place:end] for place, end in zip(payload_at.tolist(), ends, strict=True)]
-        )
-        return _Chunk(columns, packs, [""] * len(packs))
+        return columns | {
+            "begin": begins, "end": end, "topic_at": topic_at, "payload_at": payload_at
+        }  # fmt: skip
+
+    def _chunk(self, frames: Frames) -> _Chunk:
+        spans = zip(frames["payload_at"].tolist(), frames["end"].tolist(), strict=True)
+        packs = _decoded([self._data[begin:end] for begin, end in spans])
+        return _Chunk(frames, packs, [""] * len(packs))
 
     def _exact_rows(self, chunk: _Chunk, index: int) -> list[tuple]:
         begin, end = (int(chunk.columns[name][index]) for name in ("begin", "end"))
@@ -285,10 +305,4 @@ class _Reader:
             "segment": pa.repeat(pa.scalar(self._number, pa.int64()), len(records)),
             "offset": each(chunk.columns["begin"]),
         }
-        arrays = [
-            columns[field.name].cast(field.type)
-            if field.name in columns
-            else pa.nulls(len(records), field.type)
-            for field in schemas.FRAME
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=schemas.FRAME)
+        return schemas.frame_batch(columns, len(records))

@@ -52,6 +52,19 @@ _REFUSED = pa.schema(
     ]
 )
 FRAME = pa.schema([*READING, *_REFUSED])
+
+
+def frame_batch(columns: dict[str, pa.Array], count: int) -> pa.RecordBatch:
+    """A batch of FRAME; a column that is not given is null."""
+    arrays = [
+        columns[field.name].cast(field.type)
+        if field.name in columns
+        else pa.nulls(count, field.type)
+        for field in FRAME
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=FRAME)
+
+
 QUARANTINE_TABLE = pa.schema([*_REFUSED, *(READING.field(name) for name, _ in _ORIGIN)])
 QUARANTINE = QUARANTINE_TABLE.names
 # One row per (device, stream): flat inclusive ranges of the numbers in silver, messages received,
