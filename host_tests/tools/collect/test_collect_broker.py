@@ -8,6 +8,7 @@ import time
 
 import cbor2
 
+import series_writer
 from collector_process import (
     STREAM,
     TOPIC,
@@ -22,6 +23,7 @@ from collector_process import (
 from outpost_tools.common import segments
 
 _ = mosquitto  # a fixture
+ROWS = series_writer.climate(60)
 
 
 def publish_all(client, count):
@@ -84,23 +86,26 @@ def test_confirmation_is_given_again_for_duplicates_and_after_a_restart(tmp_path
         disconnect(watcher.client, board)
 
 
-def test_messages_in_cbor_are_stored_and_confirmed(tmp_path, mosquitto):
+def test_messages_in_cbor_and_series_are_stored_and_confirmed(tmp_path, mosquitto):
     """With a bad reading too, which is quarantined: its board must not send it indefinitely."""
     head = {-2: "b1/", "sid": STREAM, "boot": 1, "held": 0, "ver": 1, 0: "x"}
     packs = [
         cbor2.dumps([head | {"seq": seq, 2: value}])
         for seq, value in enumerate((0.5, 1, -2.5, "text"))
     ]
+    where = {"device": "b1", "stream": STREAM, "held": 0}
+    packs += [series_writer.payload(ROWS, seq=seq, **where) for seq in (4, 5)]
+    packs[4] = packs[4][:-1]  # cut short
     with Process(tmp_path, mosquitto.port) as collector:
         watcher, board = Watcher(mosquitto), connect(mosquitto, "boards")
         wait_until(lambda: collector.output.exists() and "connected" in collector.text())
         for data in packs:
             board.publish(TOPIC, data, qos=1)
-        wait_until(lambda: watcher.numbers("b1")[-1:] == [3])
+        wait_until(lambda: watcher.numbers("b1")[-1:] == [5])
         collector.kill()
         watcher.seen.clear()
         collector.start()  # and from the disk alone
-        wait_until(lambda: watcher.numbers("b1") == [3])
+        wait_until(lambda: watcher.numbers("b1") == [5])
         assert collector.payloads() == packs
         disconnect(watcher.client, board)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import paho.mqtt.client as mqtt
 
-from outpost_tools.common import message
+from outpost_tools.common import message, series
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.mqtt_connection import Limits, MessageConnection
@@ -184,11 +184,26 @@ def tell_message(found: Any, tell: Say, device: str = "") -> None:
     except message.Malformed as error:
         tell(visible(f"{found.topic}: no Outpost message: {error}"))
         return
-    readings = ", ".join(
-        f"{one.name} {one.value:g}{f' {one.unit}' if one.unit else ''}" for one in one.readings
-    )
+    readings = _shown(one.readings)
+    if series.is_series(found.payload):
+        readings = _series_shown(series.decode(found.payload), one.readings)
     if one.left_out:
         readings += f"; {message.left_out_reason(one)}"
     held = one.seq - one.held
     name = f"{device}: " if device else ""
     tell(visible(f"{name}message {one.seq}, boot {one.boot}, {held} held before it: {readings}"))
+
+
+def _shown(readings: list[message.Reading]) -> str:
+    return ", ".join(
+        f"{one.name} {one.value:g}{f' {one.unit}' if one.unit else ''}" for one in readings
+    )
+
+
+def _series_shown(found: series.Series, readings: list[message.Reading]) -> str:
+    """How many samples, and the newest value of each sensor."""
+    newest = {one.name: one for one in readings}
+    span_s = (found.samples[-1].time_ms - found.samples[0].time_ms) / 1000
+    count = len(found.samples)
+    what = f"{count} samples in {span_s:g} s, the last ones" if count > 1 else "1 sample"
+    return f"{what}: {_shown(list(newest.values()))}"
