@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from outpost_tools.common import labels, segments, series
 from outpost_tools.pipeline import arrival, exact, schemas, series_rows
 
-_BYTES_PER_BATCH = 256 << 10  # of payload: bounds the rows of a batch, of which a byte makes some
+_BYTES_PER_BATCH = 512 << 10  # of payload: bounds the rows of a batch, of which a byte makes some
 
 
 class SeriesReader:
@@ -75,32 +75,34 @@ class SeriesReader:
     def _batch(
         self, frames: dict[str, np.ndarray], found: series_rows.Found, good: np.ndarray
     ) -> pa.RecordBatch:
-        rows = np.flatnonzero(good[found.message])
-        of_row, count = pa.array(found.message[rows]), len(rows)
-        time_ms = found.start_ms[found.message] + found.since_ms
-        unset = ~found.is_clock_set[found.message][rows]
+        found = found if good.all() else found.only(good)
+        of_row, count = found.message, len(found.message)
+        time_ms = found.start_ms[of_row] + found.since_ms
 
-        def each(values: list | np.ndarray, kind: pa.DataType | None = None) -> pa.Array:
-            return pa.array(values, kind).take(of_row)
+        def each(values: np.ndarray) -> pa.Array:
+            return pa.array(values[of_row])
+
+        def each_text(values: list[str]) -> pa.Array:
+            return pa.array(values, pa.string()).take(pa.array(of_row))
 
         def of_frame(name: str) -> pa.Array:
             return each(frames[name][found.read].astype(np.int64))
 
-        streams = [bytes(stream).hex() for stream in found.heads["stream"]]
+        uptime_ms = found.uptime_ms[of_row]
         columns = {
-            "device": each(found.devices, pa.string()),
-            "stream": each(streams, pa.string()),
-            "seq": each(found.heads["seq"]),
-            "record": pa.array(found.record[rows]),
-            "boot": each(found.heads["boot"]),
-            "held": each(found.heads["held"]),
-            "uptime_s": pa.array(found.uptime_ms / 1000, mask=found.uptime_ms < 0).take(of_row),
-            "shift_s": pa.array(found.since_ms[rows] / 1000),
-            "version": each(found.heads["version"]),
-            "name": found.names.take(pa.array(rows)),
-            "unit": found.units.take(pa.array(rows)),
-            "value": pa.array(found.values[rows]),
-            "time": pa.array(time_ms[rows] * 1000, mask=unset),
+            "device": each_text(found.devices),
+            "stream": each_text([bytes(stream).hex() for stream in found.heads["stream"]]),
+            "seq": each(found.heads["seq"].astype(np.int64)),
+            "record": pa.array(found.record.astype(np.int32)),
+            "boot": each(found.heads["boot"].astype(np.int32)),
+            "held": each(found.heads["held"].astype(np.int64)),
+            "uptime_s": pa.array(uptime_ms / 1000, mask=uptime_ms < 0),
+            "shift_s": pa.array(found.since_ms / 1000),
+            "version": each(found.heads["version"].astype(np.int32)),
+            "name": found.names,
+            "unit": found.units,
+            "value": pa.array(found.values),
+            "time": pa.array(time_ms * 1000, mask=~found.is_clock_set[of_row]),
             "received": pc.multiply(of_frame("received_ms"), 1000),
             "collector": pa.repeat(pa.scalar(self._collector, pa.string()), count),
             "segment": pa.repeat(pa.scalar(self._number, pa.int64()), count),

@@ -105,6 +105,18 @@ class Found:
     def is_clock_set(self) -> np.ndarray:
         return self.heads["flags"] & series.CLOCK_SET > 0
 
+    def only(self, good: np.ndarray) -> Found:
+        """Of these of its messages."""
+        kept, rows = np.flatnonzero(good), np.flatnonzero(good[self.message])
+        places = pa.array(rows)
+        return Found(
+            self.read[kept], [self.devices[i] for i in kept.tolist()], self.heads[kept],
+            self.start_ms[kept], self.uptime_ms[kept],
+            (np.cumsum(good) - 1)[self.message[rows]], self.record[rows],
+            self.names.take(places), self.units.take(places), self.values[rows],
+            self.since_ms[rows],
+        )  # fmt: skip
+
 
 def read(data: np.ndarray, begins: np.ndarray, ends: np.ndarray, schemas: Schemas) -> Found:
     """data: bytes. The payloads lie from begins to ends; those not in `read` of the result are for
