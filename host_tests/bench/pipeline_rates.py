@@ -1,7 +1,7 @@
 """How fast segments become Arrow: the pipeline's reader beside its exact reader (message by
 message), one run each in turn.
 
-    python host_tests/bench/pipeline_rates.py [--messages 1000000] [--rounds 3] [--spark]
+    python host_tests/bench/pipeline_rates.py [--messages 1000000] [--rounds 3] [--series] [--spark]
 
 Through Spark, what each kind of process and thread spent shows what sets the rate; start-up counts
 in, so a short sample is slow.
@@ -12,18 +12,23 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import sys
 import tempfile
 import time
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+import psutil
 
-import psutil  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import paths
 
-import process_tree  # noqa: E402
-from outpost_tools.pipeline import decode  # noqa: E402
-from outpost_tools.pipeline import exact as exact_reader  # noqa: E402
-from pipeline_load import write_log  # noqa: E402
+sys.path.extend(paths.ALL)
+
+import pipeline_load
+import process_tree
+import series_load
+from outpost_tools.pipeline import decode
+from outpost_tools.pipeline import exact as exact_reader
 
 PLAIN, PACKED = "a row of Spark a reading", "packed, as the job reads"
 
@@ -112,6 +117,9 @@ def arguments() -> argparse.Namespace:
         "--messages", type=int, default=1_000_000, help="%(default)s, three readings each"
     )
     parser.add_argument(
+        "--series", action="store_true", help="each message a series of 60 samples of three values"
+    )
+    parser.add_argument(
         "--rounds",
         type=int,
         default=3,
@@ -127,7 +135,8 @@ def main() -> None:
     args = arguments()
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder)
-        rows = write_log(log, args.messages, segment_bytes=4 << 20)
+        load = series_load if args.series else pipeline_load
+        rows = load.write_log(log, args.messages, segment_bytes=4 << 20)
         paths = [str(path) for path in sorted(log.glob("*/*.seg"))]
         size = sum(os.path.getsize(path) for path in paths)
         print(
