@@ -104,7 +104,7 @@ def _find(outbox: "Outbox", marks):
             marks[3 * head] = _JUNK  # it reads differently each time, so it is torn
             continue
         outbox._head, outbox._sector_no = head, marks[3 * head]
-        if 1 << outbox.buffer[3] != outbox._align:
+        if 1 << (outbox.buffer[3] & 0xF) != outbox._align:
             return _GEOMETRY
         records = _scan_head(outbox)
         if records or not _follows(outbox, marks):
@@ -118,7 +118,7 @@ def _find(outbox: "Outbox", marks):
 def _read_headers(outbox: "Outbox", marks):
     for block in range(outbox.blocks):
         if outbox._load_header(block):
-            if outbox.buffer[2] > _VERSION or outbox.buffer[3] > 0xF:
+            if outbox.buffer[2] > _VERSION or outbox.buffer[3] > outbox._header_bits:
                 return _NEWER
             marks[3 * block] = u32(outbox.buffer, 4)
             marks[3 * block + 1] = crc30(0, outbox.buffer, 8, 16)

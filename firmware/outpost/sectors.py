@@ -52,6 +52,8 @@ class Sectors:
     mended = 0  # headers of which one bit had flipped, or that were read from their copy
     _mended_block = -1  # the last of them
     storage_errors = 0  # programs that did not read back, or that the driver refused
+    # The greatest byte 3 of a header that this class can read; its kinds of record are the rest.
+    _header_bits = 0xF
 
     def __init__(self, device, record_bytes, align, page_bytes):
         """Arguments and errors: see Outbox."""

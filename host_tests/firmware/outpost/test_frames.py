@@ -23,6 +23,7 @@ MODULES = (
     "outpost.client outpost.durable outpost.exactly_once outpost.memory outpost.outbox "
     "outpost.packets outpost.policies outpost.portable outpost.ram_outbox outpost.reader "
     "outpost.ram_shelf outpost.sectors outpost.session outpost.state_note "
+    "outpost.portable_series outpost.series outpost.series_outbox "
     "outpost.streaming outpost.subscribing outpost.suspects "
     "station.clock station.flash_wear station.health station.station station.telemetry "
     "support.esp32_board support.rp2_board support.tls_link support.wifi support.wifi_board "
@@ -35,6 +36,7 @@ MAY = {  # set-up, and what a page says allocates
     "outbox.py format", "state_note.py _take_note", "exactly_once.py _take_note",  # once a boot
     "subscribing.py encode_filters", "subscribing.py subscribe",  # SUBSCRIBE does
     "subscribing.py _start_request", "session_base.py _load_suspects",
+    "series.py _check", "series.py _header_of",  # set-up
     "ram_shelf.py put", "suspects.py refuse",  # a message that is set aside
     "tls_link.py client_context", "tls_link.py read", "wifi_board.py _pinned_blocks",  # set-up
     "wifi_board.py _open_link", "wifi_board.py _open_wifi",  # set-up

@@ -15,7 +15,10 @@ import micropython
 from bench_client import TOPIC, Bench, confirmation, queued
 from fake_stream import FakeStream
 from outpost.client import Client
+from outpost.outbox import Outbox
 from outpost.ram_outbox import RamOutbox
+from outpost.series import Series
+from outpost.series_outbox import over
 from outpost.session import Session
 from station.clock import Clock
 from station.telemetry import Pack
@@ -27,8 +30,9 @@ PAYLOAD = bytes(64)
 class Loop:
     """Publishes and acknowledges without taking heap itself."""
 
-    def __init__(self, mode):
-        self.bench = Bench(mode, blocks=64).connect(word=0 if mode == "collector" else None)
+    def __init__(self, mode, outbox_class=None):
+        self.bench = Bench(mode, blocks=64, outbox_class=outbox_class)
+        self.bench.connect(word=0 if mode == "collector" else None)
         self.stream, self.client = self.bench.stream, self.bench.client
         self.session = self.bench.session
         self.ack = bytearray(b"\x40\x02\x00\x00")
@@ -36,9 +40,11 @@ class Loop:
 
     def turn(self):
         """One QoS 1 publish, stored, sent, acknowledged."""
+        return self.client.publish(TOPIC, PAYLOAD, 64) == 0 and self.acknowledge()
+
+    def acknowledge(self):
+        """The newest message, once it was sent."""
         client = self.client
-        if client.publish(TOPIC, PAYLOAD, 64) != 0:
-            return False
         self.poll()
         packet_id = 1 + (client.session.next_send - 1) % 65535
         self.ack[2] = packet_id >> 8
@@ -261,6 +267,33 @@ class TestHeap(unittest.TestCase):
             return loop.client.is_drained()
 
         self.check("partial writes", turn)
+
+    def test_a_series_sample_by_sample_sent_and_acknowledged(self):
+        loop = Loop("broker", over(Outbox))
+        clock = Clock(0)
+        clock.set(20_413, 5, 0)
+        columns = ((b"t", b"Cel", -2), (b"h", b"%RH", -2), (b"p", b"Pa", 0))
+        series = Series(loop.session.outbox, TOPIC, b"board-1", columns)
+        values = [2150, 4512, 101_325]
+        ticks = [0]
+        outbox = loop.session.outbox
+
+        def add():
+            ticks[0] += 10_000
+            clock.now(ticks[0])
+            values[0] = 2150 + ticks[0] % 7
+            values[1] = None if ticks[0] % 50_000 == 0 else 4500 - ticks[0] % 130
+            values[2] = -(1 << 29) if ticks[0] % 370_000 == 0 else 101_325
+            closed = outbox.next_seq  # so many were before
+            if series.add(clock, values) != 0:
+                return False
+            if closed == outbox.next_seq:
+                return True
+            loop.now_ms += 16  # the session looks at its next tick
+            return loop.acknowledge()
+
+        self.check("series", add)
+        self.assertTrue(loop.session.acknowledged > 100)
 
     def test_encoding_a_message(self):
         outbox = Loop("broker").session.outbox

@@ -1,0 +1,310 @@
+"""An outbox that holds series, of any policy: over(Outbox), over(DropOldest). A record of kind 3
+has a header, and room after it, which takes samples one by one (`firmware/SERIES_FORMAT.md`).
+
+What is in a sample, and when a record is begun and closed, is `series.py`'s.
+
+Allocation: construction and mount().
+"""
+# pyright: reportAttributeAccessIssue=false
+
+from struct import pack_into
+
+from micropython import const
+
+from outpost.checksum import crc30, is_blank
+from outpost.memory import copy, fill, u32
+from outpost.series_bits import count_zeros, move_bits, pass_codes, pass_wholes, take_bits
+
+_OK = const(0)
+_FULL = const(-1)
+
+_BLOCK_BYTES = const(4096)
+_HEADER_CRC_AT = const(28)  # of a sector
+_PREFIX = const(12)
+_OVERHEAD = const(16)
+_MESSAGE = const(1)
+_SERIES = const(3)
+_MARK = const(16)  # in byte 3 of a sector's header: it may hold a series
+_SEQ_MASK = const(0x3FFFFFFF)
+_FIXED = const(31)  # bytes of a series' header before the device's name
+_MOST_COLUMNS = const(16)
+
+
+def check_of(buf, at, end, seed, is_restart):
+    """The check that follows the sample buf[at:end]: 4 bytes, or 2."""
+    seed = crc30(seed, buf, at, end)
+    return seed if is_restart else (seed & 0x7F) << 8 | count_zeros(buf, at, end)
+
+
+class _Gather:
+    """Makes the message of the record that was loaded."""
+
+    def __init__(self):
+        self.buffer = b""
+        self.room = self.end = 0  # where the samples are
+        self.crc = 0  # of the record
+        self.bit = 0  # where the next one goes
+        self.ks = bytearray(_MOST_COLUMNS + 1)  # k of each code
+        self.columns = self.shape = self.mark_bits = 0
+        self.is_lost = False  # from here on a sample must be a restart
+
+    def gather(self, outbox):
+        """Move the samples that check together, up to the header."""
+        self.buffer = outbox.buffer
+        at = outbox.topic_at + outbox.topic_length
+        end = at + outbox.payload_length
+        self._take_header(at)
+        self.crc = u32(self.buffer, end)
+        self.bit = end << 3
+        self.room = outbox._padded(outbox.topic_at - _PREFIX, end + 4)
+        self.end = min(self.room + (u32(self.buffer, at + 16) >> 16), outbox._filled)
+        self.is_lost = False
+        end = self.room
+        while end < self.end:
+            end = self._move(end)
+        end = self.bit
+        if end & 7:
+            self.buffer[end >> 3] &= 0xFF00 >> (end & 7) & 0xFF
+        outbox.payload_length = (end + 7 >> 3) - at
+
+    def _take_header(self, at):
+        buf = self.buffer
+        self.columns = min(buf[at + 29], _MOST_COLUMNS)
+        self.shape = (1 << self.columns) - 1 << 5 | self.columns
+        self.ks[0] = buf[at + 28]
+        self.mark_bits = self.ks[0] + 1 if self.ks[0] else 3
+        at += _FIXED + buf[at + 30]
+        i = 0
+        while i < self.columns:
+            i += 1
+            self.ks[i] = buf[at + 1] & 15
+            at += 3 + buf[at + 2] + (buf[at + 1] >> 4)
+
+    def _move(self, at):
+        """Move the sample at `at`, if there is one. Returns where to look on."""
+        bits = self._bits(at << 3)
+        end = self._checked(at, bits)
+        self.is_lost = not end
+        if end:
+            move_bits(self.buffer, self.bit, at, bits >> 1)
+            self.bit += bits >> 1
+            return end
+        return self.end if is_blank(self.buffer, at, self.end) else at + 1
+
+    def _bits(self, at):
+        """Twice the length of the sample at bit `at`, plus 1 if it is a restart; 0: there is
+        none."""
+        start = at
+        if not self._has_mark(at):
+            at = pass_codes(self.buffer, at, self.end << 3, self.ks, self.shape)
+            return at and at - start << 1
+        at += self.mark_bits
+        shape = take_bits(self.buffer, at, self.columns + 1)
+        at += self.columns + 1
+        is_restart = shape >> self.columns
+        shape = (shape << 5 | self.columns) & self.shape
+        if shape < 32 or (not is_restart and self._has_mark(at)):
+            return 0
+        if is_restart:
+            at = pass_wholes(self.buffer, at, self.end << 3, shape)
+        else:
+            at = pass_codes(self.buffer, at, self.end << 3, self.ks, shape)
+        return at and at - start << 1 | is_restart
+
+    def _has_mark(self, at):
+        if at + self.mark_bits + self.columns >= self.end << 3:  # no sample is so near the end
+            return False
+        return take_bits(self.buffer, at, self.mark_bits) == (1 << self.ks[0]) + 1
+
+    def _checked(self, at, bits):
+        """Where the sample's check ends; 0: it does not fit, or there is no sample."""
+        if not bits or (self.is_lost and not bits & 1):
+            return 0
+        end = at + ((bits >> 1) + 7 >> 3)
+        bits &= 1
+        if end + 2 + 2 * bits > self.end:
+            return 0
+        at = check_of(self.buffer, at, end, self.crc ^ at - self.room, bits)
+        if self.buffer[end] | self.buffer[end + 1] << 8 != at & 0xFFFF:
+            return 0
+        if not bits:
+            return end + 2
+        return end + 4 if self.buffer[end + 2] | self.buffer[end + 3] << 8 == at >> 16 else 0
+
+
+class InPlace:
+    """What an outbox needs to hold series. over() puts it before a class of outbox.
+
+    While a record is open, next_seq is its own number, which flash has used and nobody has seen.
+    """
+
+    _base = None  # the class of outbox
+    _header_bits = 0x1F
+    _is_marked = False  # the head sector's header says that it may hold a series
+    _owner = None  # the Series whose record is open
+    _gather = None
+    # The open record: its start, its CRC, where its room begins, where the next sample goes, and
+    # where the room ends.
+    _record_at = _crc = _room = _room_at = _room_end = 0
+
+    def mount(self):
+        self._owner = None
+        self._is_marked = False
+        self._gather = self._gather or _Gather()
+        return self._base.mount(self)
+
+    def close_series(self):
+        """The open record, if any, is a message from now on."""
+        if self._owner:
+            self._owner = None
+            if self._cursor_seq == self.next_seq:  # it stands after the record
+                self._cursor_offset = self._record_at
+            self.next_seq += 1
+
+    # --- Write ---
+
+    def prepare(self, length):
+        """Make room for a record with `length` bytes of topic, header and room. Status as
+        append()."""
+        self.close_series()
+        if self.next_seq == _SEQ_MASK:
+            from outpost import outbox_format
+
+            if not outbox_format.start_stream(self):
+                return _FULL
+        status = self.reserve(length)
+        if status == _OK and not self._takes_series():
+            self._offset = _BLOCK_BYTES  # a sector from before
+            status = self.reserve(length)
+        return status
+
+    def _takes_series(self):
+        if self._has_header and not self._is_marked:
+            self._is_marked = self._load_header(self._head) and self.buffer[3] >= _MARK
+        return self._is_marked or not self._has_header
+
+    def begin(self, topic, header, length):
+        """Program the record, but for its samples. False: it did not read back."""
+        self._topic = topic
+        self._payload = header
+        self._record_size = -(-_OVERHEAD - len(topic) - length & -self._align)  # rounded up
+        length = 0x10 | _SERIES | len(topic) << 8 | length << 16
+        if not self._program(length):
+            self._note_failure()
+            return False
+        self._crc = u32(self._prefix, 12)
+        self._record_at = self._offset - self._record_size
+        self._room = self._room_at = self._offset
+        self._offset += u32(header, 16) >> 16
+        self._room_end = self._offset
+        self._saved_oldest = self.oldest_seq
+        self._saved_acked = self.acked
+        self.loaded_seq = -1  # its samples come yet
+        return True
+
+    def seed(self):
+        """Of the check of the next sample."""
+        return self._crc ^ self._room_at - self._room
+
+    def extend(self, sample, length):
+        """Program sample[:length] into the room. False: it did not read back, and the sector takes
+        no more."""
+        self._topic = sample
+        if self._program(length):
+            self._room_at += length
+            return True
+        self.storage_errors += 1
+        self.close_series()
+        self._offset = _BLOCK_BYTES
+        return False
+
+    def _program(self, what):
+        """A record, whose first four bytes are `what`, or so many bytes of a sample."""
+        self._busy = True
+        try:
+            what = (
+                self._program_sample(what)
+                if self._owner
+                else self._write_record(what, self._record_size)
+            )
+        except OSError:
+            what = False
+        except BaseException:
+            self._busy = False
+            raise
+        self._busy = False
+        return what
+
+    def _program_sample(self, length):
+        at = self._room_at
+        view = self._views[(at % self._page + length + self._page - 1) // self._page]
+        page = at & -self._page
+        at -= page
+        fill(self.buffer, len(view))
+        copy(self.buffer, at, self._topic, 0, length)
+        self.loaded_seq = -1
+        self._raw.writeblocks(self._place[self._head], view, page)
+        self._raw.readblocks(self._place[self._head], view, page)
+        return crc30(0, view, at, at + length) == crc30(0, self._topic, 0, length)
+
+    # --- What the outbox does otherwise ---
+
+    def _put(self, first):
+        if first & _MESSAGE:  # a message, or the room for one
+            self.close_series()
+        return self._base._put(self, first)
+
+    def _open_sector(self):
+        self.close_series()
+        return self._base._open_sector(self)
+
+    def _write_record(self, first, size):
+        """A state record leaves a record open; one that fails closes it."""
+        owner = self._owner
+        self.close_series()  # the next number is the one after it
+        if not self._base._write_record(self, first, size):
+            return False
+        if owner:
+            self._owner = owner
+            self.next_seq -= 1
+        return True
+
+    def _put_header(self):
+        self._base._put_header(self)
+        self.buffer[3] |= _MARK
+        self._salt = crc30(0, self.buffer, 0, _HEADER_CRC_AT)
+        pack_into("<I", self.buffer, _HEADER_CRC_AT, self._salt)
+        self._is_marked = True
+
+    def _fits(self, at, salt):
+        if self.buffer[at] & 0x8F != _SERIES:
+            return self._base._fits(self, at, salt)
+        end = at + _PREFIX + self.buffer[at + 1] + (u32(self.buffer, at) >> 16)
+        if end + 4 > self._filled or self.buffer[end + 3] > 0x3F:
+            return False
+        if u32(self.buffer, end) != crc30(salt, self.buffer, at, end):
+            return False
+        end = self._padded(at, end + 4) - at
+        at += _PREFIX + self.buffer[at + 1]
+        self._record_size = end + (u32(self.buffer, at + 16) >> 16)
+        return True
+
+    def _padded(self, at, end):
+        """Where a record from `at` to `end` ends with its padding."""
+        return at - (at - end & -self._align)
+
+    # --- Read ---
+
+    def _load(self, seq):
+        status = self._base._load(self, seq)
+        if status == _OK and self.buffer[self.topic_at - _PREFIX] & 0xF == _SERIES:
+            self.buffer[self.topic_at - _PREFIX] = _MESSAGE  # once
+            self._gather.gather(self)
+        return status
+
+
+def over(base):
+    """The class of an outbox like `base` that holds series."""
+    if base.renumbers:
+        raise ValueError("series: not with an outbox that gives messages new numbers")
+    return type("SeriesOutbox", (InPlace, base), {"_base": base})
