@@ -146,7 +146,7 @@ class Series:
         self._outbox.close_series()
         self._learn()
         self._start(clock)
-        tries = 3
+        tries = 5
         while tries:
             status = self._open()
             if status != _STORAGE:

@@ -180,7 +180,10 @@ class InPlace:
 
     def _takes_series(self):
         if self._has_header and not self._is_marked:
-            self._is_marked = self._load_header(self._head) and self.buffer[3] >= _MARK
+            try:
+                self._is_marked = self._load_header(self._head) and self.buffer[3] >= _MARK
+            except OSError:
+                self.storage_errors += 1
         return self._is_marked or not self._has_header
 
     def begin(self, topic, header, length):

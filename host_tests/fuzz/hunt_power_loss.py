@@ -23,15 +23,20 @@ sys.path.extend([*paths.ALL, str(paths.HOST_TESTS / "firmware" / "outpost")])
 from tqdm import tqdm
 
 import power_loss
+import series_loss
 
 STEPS = 24
 
 
 def hunt(seed: int) -> power_loss.Tally | str:
     try:
+        if "--series" in sys.argv:
+            return series_loss.hunt(STEPS, seed)
         return power_loss.hunt(STEPS, seed)
     except power_loss.Violation as fault:
-        return f"{fault}\nrepeat it with: {sys.executable} {sys.argv[0]} --seed {seed} --cuts 1"
+        options = " --series" * ("--series" in sys.argv)
+        command = f"{sys.executable} {sys.argv[0]} --seed {seed} --cuts 1{options}"
+        return f"{fault}\nrepeat it with: {command}"
 
 
 def count_mutants(seeds: int = 4, steps: int = 30) -> int:
@@ -91,6 +96,7 @@ def arguments() -> argparse.Namespace:
         action="store_true",
         help="instead: how often each mutant of the tests is caught",
     )
+    parser.add_argument("--series", action="store_true", help="the loads of series_loss.py")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--progress", action="store_true", help="a line for each few seeds")
     return parser.parse_args()

@@ -292,6 +292,8 @@ class TestHeap(unittest.TestCase):
             loop.now_ms += 16  # the session looks at its next tick
             return loop.acknowledge()
 
+        while not loop.session.acknowledged:
+            add()
         self.check("series", add)
         self.assertTrue(loop.session.acknowledged > 100)
 
