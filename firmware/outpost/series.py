@@ -44,7 +44,8 @@ class Series:
 
     step_ms: times are rounded down to it, from the record's start; the jitter of a loop then costs
     nothing. max_age_s: a record is closed when it is so old, at the next add() or poll(); at most
-    11 days. record_bytes: of a record in flash; at most the outbox's. Raises ValueError.
+    11 days. record_bytes: of a record in flash, at most the outbox's; less is reserved where the
+    record before was closed with less in it. Raises ValueError.
     """
 
     def __init__(self, outbox, topic, device, columns, step_ms=1, max_age_s=600, record_bytes=4096):
@@ -57,9 +58,10 @@ class Series:
         self._header = _header_of(device, columns)
         self._columns_at = _FIXED + len(device)
         self._with_uptime = False
-        align = max(4, outbox._align)
-        self._room = min(record_bytes, outbox.record_bytes) & -align
-        self._room -= -(-_OVERHEAD - len(topic) - len(self._header) & -align)  # rounded up
+        self._room = min(record_bytes, outbox.record_bytes) & -4
+        self._room -= -(-_OVERHEAD - len(topic) - len(self._header) & -4)  # rounded up
+        self._most_room = self._room
+        self._is_full = False  # the last record was
         # The sample, its codes, and what they go on from: see `series_bits.py`.
         self._state = array("i", [0] * (3 * count + 6))
         self._now = 2 * count + 4  # its place in _state
@@ -121,6 +123,7 @@ class Series:
             status = self._store(shape)
             if status <= 0:
                 return status
+            self._is_full = True
         return self._begin(clock, shape)
 
     def _is_old(self, clock):
@@ -145,6 +148,7 @@ class Series:
         """The sample is the first of a new record."""
         self._outbox.close_series()
         self._learn()
+        self._room = self._next_room(self._outbox._room_at - self._outbox._room)
         self._start(clock)
         tries = 5
         while tries:
@@ -158,8 +162,26 @@ class Series:
         self._state[self._count + 2] = 0  # it is a restart
         return min(self._store(shape), _OK)
 
+    def _next_room(self, used):
+        """Bytes for samples. used: of the last record. One that was closed before it was full may
+        have wasted most of its room."""
+        if self._is_full or not used:
+            self._is_full = False
+            return self._most_room
+        used += (used >> 3) + 16
+        return max(2 * len(self._sample) + 3, min(used, self._most_room)) & -4
+
+    def _fit_room(self, outbox):
+        """Where records are filled, take what the newest sector has left, rather than waste it, if
+        that is at least half."""
+        left = -_OVERHEAD - len(self._topic) - len(self._header) & -4  # negative: rounded up
+        left += abs(outbox._limit) - outbox._offset
+        if self._room == self._most_room > left >= max(self._room >> 1, 2 * len(self._sample)):
+            self._room = left & -4
+
     def _open(self):
         outbox = self._outbox
+        self._fit_room(outbox)
         status = outbox.prepare(len(self._topic) + len(self._header) + self._room)
         if status == _OK:
             self._put_header(outbox)

@@ -95,8 +95,8 @@ ALL = Configuration(
 CONFIGURATIONS = (CLIENT, ALL)
 # Each other file has a row "+", on top of ALL, but not these two: one takes the place of native,
 # the other that of the outbox.
-INSTEAD = ("portable", "ram_outbox")
-NATIVE = ("native", "native_checksum")
+INSTEAD = ("portable", "portable_series", "ram_outbox")
+NATIVE = ("native", "native_checksum", "native_series")
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,34 @@ class Loop:
         self.client.poll(self.now_ms)
 
 
+class SeriesLoop(Loop):
+    """Samples with every kind of change; each record that is full is sent and acknowledged."""
+
+    def __init__(self):
+        Loop.__init__(self, "broker", over(Outbox))
+        self.clock = Clock(0)
+        self.clock.set(20_413, 5, 0)
+        self.values = [0, 0, 0]
+        self.ticks_ms = 0
+        columns = ((b"t", b"Cel", -2), (b"h", b"%RH", -2), (b"p", b"Pa", 0))
+        self.series = Series(self.session.outbox, TOPIC, b"board-1", columns)
+
+    def add(self):
+        self.ticks_ms += 10_000
+        self.clock.now(self.ticks_ms)
+        ticks = self.ticks_ms // 10_000
+        self.values[0] = 2150 + ticks % 7
+        self.values[1] = None if ticks % 5 == 0 else 4500 - ticks % 13
+        self.values[2] = -(1 << 29) if ticks % 37 == 0 else 101_325
+        before = self.session.outbox.next_seq
+        if self.series.add(self.clock, self.values) != 0:
+            return False
+        if before == self.session.outbox.next_seq:
+            return True
+        self.now_ms += 16  # the session looks at its next tick
+        return self.acknowledge()
+
+
 def measure(function, times):
     """(net bytes a call, gross bytes a call, calls that succeeded) under heap_lock."""
     function()
@@ -269,32 +297,10 @@ class TestHeap(unittest.TestCase):
         self.check("partial writes", turn)
 
     def test_a_series_sample_by_sample_sent_and_acknowledged(self):
-        loop = Loop("broker", over(Outbox))
-        clock = Clock(0)
-        clock.set(20_413, 5, 0)
-        columns = ((b"t", b"Cel", -2), (b"h", b"%RH", -2), (b"p", b"Pa", 0))
-        series = Series(loop.session.outbox, TOPIC, b"board-1", columns)
-        values = [2150, 4512, 101_325]
-        ticks = [0]
-        outbox = loop.session.outbox
-
-        def add():
-            ticks[0] += 10_000
-            clock.now(ticks[0])
-            values[0] = 2150 + ticks[0] % 7
-            values[1] = None if ticks[0] % 50_000 == 0 else 4500 - ticks[0] % 130
-            values[2] = -(1 << 29) if ticks[0] % 370_000 == 0 else 101_325
-            closed = outbox.next_seq  # so many were before
-            if series.add(clock, values) != 0:
-                return False
-            if closed == outbox.next_seq:
-                return True
-            loop.now_ms += 16  # the session looks at its next tick
-            return loop.acknowledge()
-
+        loop = SeriesLoop()
         while not loop.session.acknowledged:
-            add()
-        self.check("series", add)
+            loop.add()
+        self.check("series", loop.add)
         self.assertTrue(loop.session.acknowledged > 100)
 
     def test_encoding_a_message(self):
