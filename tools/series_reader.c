@@ -167,7 +167,7 @@ int decode(const uint8_t *message, long length, Row row, void *user) {
         if (row) row(user, s.start_ms + s.time * s.step_ms, s.last, there, s.columns);
     for (s.at = start; !s.is_bad && s.at < s.end;)
         if (take(&s, 1) || s.end - start > 7) s.is_bad = 1;
-    return !s.is_bad;
+    return !s.is_bad && s.is_started;
 }
 
 static void print_row(void *user, int64_t ms, const int32_t *values, uint32_t there, int count) {

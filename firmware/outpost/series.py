@@ -58,21 +58,23 @@ class Series:
         self._header = _header_of(device, columns)
         self._columns_at = _FIXED + len(device)
         self._with_uptime = False
-        self._room = min(record_bytes, outbox.record_bytes) & -4
-        self._room -= -(-_OVERHEAD - len(topic) - len(self._header) & -4)  # rounded up
-        self._most_room = self._room
+        self._record_bytes = min(record_bytes, outbox.record_bytes) & -4
+        self._room = 0  # bytes for samples of the record that was begun last
         self._is_full = False  # the last record was
         # The sample, its codes, and what they go on from: see `series_bits.py`.
         self._state = array("i", [0] * (3 * count + 6))
         self._now = 2 * count + 4  # its place in _state
         self._ks = bytearray([0] + [_FIRST_K] * count)
+        self._is_restart = False  # the sample that was coded last
         self._samples = 0  # coded since the record was begun
         self._sample = bytearray(8 * (count + 1) + 12)
         self._blank = bytes(len(self._sample))
         self._is_set = False  # the record's times are since 1970
         self._day = self._ms = 0  # its start
         self._up_day = self._up_ms = 0  # the same since boot
-        if self._room < 2 * len(self._sample):
+        self._header += self._blank  # where the first sample goes; its length with an uptime:
+        self._header_bytes = len(self._header) - len(self._blank)
+        if self._record_bytes - self._size(len(self._header)) < 2 * len(self._sample):
             raise ValueError("series: record_bytes")
 
     def add(self, clock, values):
@@ -148,44 +150,50 @@ class Series:
         """The sample is the first of a new record."""
         self._outbox.close_series()
         self._learn()
-        self._room = self._next_room(self._outbox._room_at - self._outbox._room)
         self._start(clock)
+        return self._open(self._put_first(shape))
+
+    def _put_first(self, shape):
+        """The first sample, a restart, goes behind the header. Returns the length of both."""
+        self._state[self._now] = 0
+        self._state[self._count + 2] = 0  # it is a restart
+        shape = self._put_codes(shape) + 7 >> 3  # its bytes
+        return copy(self._header, self._header[2], self._sample, 0, shape)
+
+    def _open(self, length):
+        """Status of a record with the first `length` bytes of _header."""
         tries = 5
         while tries:
-            status = self._open()
+            self._room = self._next_room(self._record_bytes - self._size(length))
+            status = self._try(length)
             if status != _STORAGE:
                 break
             tries -= 1
-        if status != _OK:
-            return status
-        self._state[self._now] = 0
-        self._state[self._count + 2] = 0  # it is a restart
-        return min(self._store(shape), _OK)
+        self._is_full = False
+        return status
 
-    def _next_room(self, used):
-        """Bytes for samples. used: of the last record. One that was closed before it was full may
-        have wasted most of its room."""
-        if self._is_full or not used:
-            self._is_full = False
-            return self._most_room
-        used += (used >> 3) + 16
-        return max(2 * len(self._sample) + 3, min(used, self._most_room)) & -4
+    def _size(self, length):
+        """Of a record with `length` bytes of header and first sample, padding included."""
+        return -(-_OVERHEAD - len(self._topic) - length & -4)
 
-    def _fit_room(self, outbox):
-        """Where records are filled, take what the newest sector has left, rather than waste it, if
-        that is at least half."""
-        left = -_OVERHEAD - len(self._topic) - len(self._header) & -4  # negative: rounded up
-        left += abs(outbox._limit) - outbox._offset
-        if self._room == self._most_room > left >= max(self._room >> 1, 2 * len(self._sample)):
-            self._room = left & -4
-
-    def _open(self):
+    def _next_room(self, most):
+        """Bytes for samples. A record that was closed before it was full may have wasted most of
+        its room; else what the newest sector has left is taken, if that is at least half."""
         outbox = self._outbox
-        self._fit_room(outbox)
-        status = outbox.prepare(len(self._topic) + len(self._header) + self._room)
+        if outbox._room and not self._is_full:
+            most = min((outbox._room_at - outbox._room) * 9 // 8 + 16, most)
+            return max(2 * len(self._sample) + 3, most) & -4
+        left = abs(outbox._limit) - outbox._offset - self._record_bytes + most
+        if most > left >= max(most >> 1, 2 * len(self._sample)):
+            return left & -4
+        return most
+
+    def _try(self, length):
+        outbox = self._outbox
+        status = outbox.prepare(len(self._topic) + length + self._room)
         if status == _OK:
             self._put_header(outbox)
-            if not outbox.begin(self._topic, self._header, self._header[2]):
+            if not outbox.begin(self._topic, self._header, length):
                 return _STORAGE
             outbox._owner = self
         return status
@@ -209,11 +217,11 @@ class Series:
         self._up_day, self._up_ms = clock.up_day, clock.up_ms
         self._day = clock.day if self._is_set else clock.up_day
         self._ms = clock.ms if self._is_set else clock.up_ms
+        self._header[3] = self._is_set | (self._is_set and self._with_uptime) << 1
+        self._header[2] = self._header_bytes - (0 if self._header[3] & _SETS_CLOCK else 6)
 
     def _put_header(self, outbox):
         header = self._header
-        header[3] = self._is_set | (self._is_set and self._with_uptime) << 1
-        header[2] = len(header) - (0 if header[3] & _SETS_CLOCK else 6)
         i = 0
         while i < 4:
             header[4 + i] = _digit(outbox.stream[2 * i]) << 4 | _digit(outbox.stream[2 * i + 1])
@@ -222,7 +230,8 @@ class Series:
         pack_into("<HH", header, 16, outbox.boot, self._room)
         pack_into("<HI", header, 20, self._day, self._ms)
         pack_into("<HB", header, 26, self._step_ms, self._ks[0])
-        pack_into("<HI", header, len(header) - 6, self._up_day, self._up_ms)
+        if header[3] & _SETS_CLOCK:
+            pack_into("<HI", header, header[2] - 6, self._up_day, self._up_ms)
         self._put_parameters(header)
 
     def _put_parameters(self, header):
@@ -235,13 +244,13 @@ class Series:
 
     def _store(self, shape):
         """OK, STORAGE; 1: the room that is left is too small."""
-        length = self._encode(shape)
+        length = self._put_check(self._put_codes(shape), self._is_restart)
         if self._outbox._room_at + length > self._outbox._room_end:
             return 1
         return _OK if self._outbox.extend(self._sample, length) else _STORAGE
 
-    def _encode(self, shape):
-        """The sample with its check. Returns its length."""
+    def _put_codes(self, shape):
+        """The sample. Returns its length in bits."""
         copy(self._sample, 0, self._blank, 0, len(self._blank))
         is_restart = not (self._state[self._count + 2] and is_near(self._state, shape))
         at = 0
@@ -253,7 +262,8 @@ class Series:
             at = put_codes(self._sample, at, self._state, self._ks, shape)
             self._samples += 1
         remember(self._state, shape, is_restart)
-        return self._put_check(at, is_restart)
+        self._is_restart = is_restart
+        return at
 
     def _put_mask(self, shape, is_restart):
         k = self._ks[0]

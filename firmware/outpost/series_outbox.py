@@ -52,10 +52,11 @@ class _Gather:
         """Move the samples that check together, up to the header."""
         self.buffer = outbox.buffer
         at = outbox.topic_at + outbox.topic_length
-        end = at + outbox.payload_length
         self._take_header(at)
+        self.end = end = at + outbox.payload_length
+        self.bit = at + self.buffer[at + 2] << 3
+        self.bit += self._bits(self.bit) >> 1  # the first sample is where it belongs
         self.crc = u32(self.buffer, end)
-        self.bit = end << 3
         self.room = outbox._padded(outbox.topic_at - _PREFIX, end + 4)
         self.end = min(self.room + (u32(self.buffer, at + 16) >> 16), outbox._filled)
         self.is_lost = False

@@ -280,6 +280,8 @@ class _Samples:
         rest = self._bits.rest()
         if len(rest) > 7 or "1" in rest:
             raise Malformed(f"series: sample {len(found)} cut short")
+        if not found:
+            raise Malformed("series: no sample")
         return found
 
     def _sample(self, index: int) -> Sample:
