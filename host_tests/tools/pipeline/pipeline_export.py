@@ -6,6 +6,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 import pytest
 
+import series_writer
 from ground_truth import SEED, START_MS, Board, Log
 from outpost_tools import cli
 from outpost_tools.pipeline import job, quarantine, schemas, tables
@@ -45,6 +46,28 @@ def test_the_export_places_readings_by_their_boots_clock_as_silver_does(clockles
     status, rows = exported(log, tmp_path)
     assert status == 0 and pc.count(rows["placed"]).as_py() == 3
     assert_equal(rows, tables_dir)
+
+
+def test_series_are_readings_as_well(spark, tmp_path):
+    """Beside a single message; one without a clock, which a later one dates, and one twice."""
+    log = Log(tmp_path / "log", SEED)
+    rows = series_writer.climate(60)
+    late, dating = {"clock_set": False, "start_ms": 5000}, {"uptime_ms": 700_000}
+    for seq, (samples, header) in enumerate([(rows, {}), (rows, late), (rows[:3], dating)]):
+        data = series_writer.payload(samples, seq=seq, held=0, boot=1, **header)
+        log._waiting += [("board-1", data, False)] * (1 + seq % 2)
+    single = message(3, 1, bt=START_MS / 1000, device="board-1", stream="3fa9c1d2")
+    log._waiting.append(("board-1", single, False))
+    log.seal(["collector-1"], per_segment=3)
+    tables_dir = tmp_path / "tables"
+    assert job.run(spark, log.directory, tables_dir) == 1
+    status, found = exported(log.directory, tmp_path)
+    assert status == 0
+    assert_equal(found, tables_dir)
+    assert found.num_rows == 60 * 3 * 2 + 3 * 3 + 1 and found["time"].null_count == 0
+    assert tables.read_table(tables_dir, "gaps").num_rows == 0
+    (device,) = tables.read_table(tables_dir, "devices").to_pylist()
+    assert (device["messages"], device["readings"]) == (4, found.num_rows)
 
 
 def hostile_log(folder, messages: int) -> Log:

@@ -133,8 +133,6 @@ def _from_series(topic: str, found: series.Series, received_s: float | None) -> 
     if not labels.is_topic_of(topic, found.device):
         raise Malformed(f"device {found.device!r} does not match the topic")
     readings = list(_series_readings(found))
-    if not readings:
-        raise Malformed("series: no sample")
     senml.check_times(readings, received_s)
     uptime_s = None if found.uptime_ms is None else found.uptime_ms / 1000
     head = (found.device, found.stream, found.seq, found.boot, found.held)
