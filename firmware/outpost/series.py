@@ -166,8 +166,9 @@ class Series:
         while tries:
             self._room = self._next_room(self._record_bytes - self._size(length))
             status = self._try(length)
-            if status != _STORAGE:
+            if status == _OK or (status != _STORAGE and tries == 5):
                 break
+            status = _STORAGE  # also where no room is left for another try: it may be on flash
             tries -= 1
         self._is_full = False
         return status
