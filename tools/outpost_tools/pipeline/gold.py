@@ -119,60 +119,70 @@ class _Made(NamedTuple):
 def _made(spark: SparkSession, tables_dir: Path, maker: Maker, visited: set[int]) -> _Made:
     """The step's buckets, made by tasks."""
     before = {name: delta.open_table(tables_dir / name) for name in ORDER}
+    maker.visited = visited
+    maker.groups = packed.groups(int(spark.conf.get("spark.sql.shuffle.partitions")))
     maker.know({**before, "streams": delta.open_table(tables_dir / "streams")})
-    items = [(str(path), -1) for path in maker.step.fresh] + [("", one) for one in visited]
+    items = [(str(path), -1) for path in maker.step.fresh]
+    items += [("", group) for group in {one % maker.groups for one in visited}]
     if not items:
         return _Made([], before)
     paths = spark.sparkContext.parallelize(items, min(len(items), _MOST_TASKS))
     rows = paths.toDF("path string, bucket int")
-    rows = rows.mapInArrow(_packed, schemas.spark(packed.PACKED))
+    rows = rows.mapInArrow(maker.packed, schemas.spark(packed.PACKED))
     found = rows.groupBy("bucket").applyInArrow(
         lambda key, part: maker.revised(key[0].as_py(), part), schemas.spark(_RESULT)
     )
     return _Made(found.toArrow().to_pylist(), before)
 
 
-def _packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """By bucket the readings of these files; nothing, of buckets that are looked at anyway."""
-    for batch in batches:
-        for one in batch.to_pylist():
-            rows = tables.read_files([Path(one["path"])] if one["path"] else [], _READ)
-            parts = packed.split(rows, packed.BUCKETS) if one["path"] else [(one["bucket"], rows)]
-            yield packed.of_parts((number, False, part) for number, part in parts)
-
-
 @dataclass
 class Maker:
-    """Makes the tables of a bucket. `files`: those that each table has of each bucket."""
+    """Makes the tables of several buckets at once, a group: a call costs what it costs for one.
+    `files`: those that each table has of each bucket; visited: buckets to look at in any case."""
 
     tables_dir: Path
     window_s: float
     step: changes.Step
     files: dict[tuple[str, int], list[dict]] = field(default_factory=dict)
+    visited: set[int] = field(default_factory=set)
+    groups: int = 1
+
+    def packed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """By group the readings of these files; nothing, of groups that are looked at anyway."""
+        for batch in batches:
+            for one in batch.to_pylist():
+                rows = tables.read_files([Path(one["path"])] if one["path"] else [], _READ)
+                parts = packed.split(rows, self.groups) if one["path"] else [(one["bucket"], rows)]
+                yield packed.of_parts((number, False, part) for number, part in parts)
 
     def know(self, versions: dict[str, DeltaTable]) -> None:
         for name, table in versions.items():
             for one in delta.files_of(table, ends_of="start" if name == "windows" else ""):
                 self.files.setdefault((name, int(one["partition"])), []).append(one)
 
-    def revised(self, bucket: int, rows: pa.Table) -> pa.Table:
-        fresh = self._but_again(packed.unpack_rows(rows))
-        placed = self._but_again(self._placed(bucket))
-        again = [name for name in self.step.again if packed.bucket(name) == bucket]
+    def revised(self, group: int, packed_rows: pa.Table) -> pa.Table:
+        rows = packed.unpack_rows(packed_rows)
+        buckets = {one for one in self.visited if one % self.groups == group}
+        buckets |= {number for number, _ in packed.split(rows, packed.BUCKETS)}
+        fresh, placed = self._but_again(rows), self._but_again(self._placed(buckets))
+        again = [name for name in self.step.again if packed.bucket(name) in buckets]
         anew = self._silver(again) if again else _READ.empty_table()
-        found = self._windows(bucket, pa.concat_tables([fresh, placed]), anew)
-        found += self._small(bucket, fresh, placed, anew)
+        found = self._windows(buckets, pa.concat_tables([fresh, placed]), anew)
+        found += self._small(buckets, fresh, placed, anew)
         return pa.Table.from_pylist(found, schema=_RESULT)
+
+    def _of(self, name: str, buckets: set[int]) -> list[dict]:
+        return [one for bucket in sorted(buckets) for one in self.files.get((name, bucket), [])]
 
     def _but_again(self, rows: pa.Table) -> pa.Table:
         names = pa.array(self.step.again, pa.string())
         return rows.filter(pc.invert(pc.is_in(rows["device"], value_set=names)))
 
-    def _placed(self, bucket: int) -> pa.Table:
+    def _placed(self, buckets: set[int]) -> pa.Table:
         """Readings of silver that have got their first time."""
         found = [_READ.empty_table()]
         for paths, boots in self.step.placed:
-            names = {one for one in boots["device"].to_pylist() if packed.bucket(one) == bucket}
+            names = {one for one in boots["device"].to_pylist() if packed.bucket(one) in buckets}
             if names:
                 rows = tables.read_files(paths, _READ).filter(pc.field("placed"))
                 mine = boots.filter(pc.field("device").isin(sorted(names)))
@@ -198,9 +208,9 @@ class Maker:
 
     # --- windows ---
 
-    def _windows(self, bucket: int, rows: pa.Table, anew: pa.Table) -> list[dict]:
+    def _windows(self, buckets: set[int], rows: pa.Table, anew: pa.Table) -> list[dict]:
         rows, anew = (windows.with_start(part, self.window_s) for part in (rows, anew))
-        kept, there, gone = self._windows_there(bucket, rows)
+        kept, there, gone = self._windows_there(buckets, rows)
         found = []
         if there.num_rows:
             is_there = windows.is_of(rows, there)
@@ -210,13 +220,13 @@ class Maker:
         else:
             rows = pa.concat_tables([rows, anew])
         made = pa.concat_tables([*found, windows.of_rows(rows)]).sort_by("start")
-        return [*self._written("windows", bucket, [*kept, made]), *_gone(gone)]
+        return [*self._written("windows", [*kept, made]), *_gone(gone)]
 
     def _windows_there(
-        self, bucket: int, rows: pa.Table
+        self, buckets: set[int], rows: pa.Table
     ) -> tuple[list[pa.Table], pa.Table, list[dict]]:
         """(what stays of files that hold windows of these rows, those windows, the files)."""
-        files = self.files.get(("windows", bucket), [])
+        files = self._of("windows", buckets)
         there, kept, gone = [gold_schemas.WINDOWS.empty_table()], [], []
         if self.step.is_whole:
             return kept, there[0], files
@@ -259,19 +269,21 @@ class Maker:
 
     # --- totals and what follows from them ---
 
-    def _small(self, bucket: int, fresh: pa.Table, placed: pa.Table, anew: pa.Table) -> list[dict]:
-        files = [] if self.step.is_whole else self.files.get(("totals", bucket), [])
+    def _small(
+        self, buckets: set[int], fresh: pa.Table, placed: pa.Table, anew: pa.Table
+    ) -> list[dict]:
+        files = [] if self.step.is_whole else self._of("totals", buckets)
         old = now = self._read("totals", files, gold_schemas.TOTALS)
         more = [totals.of_rows(rows) for rows in (fresh, anew) if rows.num_rows]
         more += [totals.of_placed(placed)] if placed.num_rows else []
         if more or self.step.again:
             now = totals.added([self._but_again(old), *more])
         found = (
-            [] if now is old and not self.step.is_whole else self._replaced("totals", bucket, now)
+            [] if now is old and not self.step.is_whole else self._replaced("totals", buckets, now)
         )
-        streams = self._read("streams", self.files.get(("streams", bucket), []), schemas.STREAM)
+        streams = self._read("streams", self._of("streams", buckets), schemas.STREAM)
         for name, rows in summaries.made(now, streams).items():
-            found += self._replaced(name, bucket, rows)
+            found += self._replaced(name, buckets, rows)
         return found
 
     def _read(self, name: str, files: list[dict], schema: pa.Schema) -> pa.Table:
@@ -279,14 +291,17 @@ class Maker:
             [delta.path_in(self.tables_dir / name, one) for one in files], schema
         )
 
-    def _replaced(self, name: str, bucket: int, rows: pa.Table) -> list[dict]:
-        """In place of all that the table has of the bucket."""
-        gone = self.files.get((name, bucket), [])
-        return [*self._written(name, bucket, [rows]), *_gone(gone)]
+    def _replaced(self, name: str, buckets: set[int], rows: pa.Table) -> list[dict]:
+        """In place of all that the table has of the buckets."""
+        return [*self._written(name, [rows]), *_gone(self._of(name, buckets))]
 
-    def _written(self, name: str, bucket: int, parts: list[pa.Table]) -> list[dict]:
-        place, value = self.tables_dir / name, str(bucket)
-        files = [delta.write(place, rows, value, "bucket") for rows in parts if rows.num_rows]
+    def _written(self, name: str, parts: list[pa.Table]) -> list[dict]:
+        place = self.tables_dir / name
+        files = [
+            delta.write(place, rows, str(bucket), "bucket")
+            for part in parts
+            for bucket, rows in packed.split(part, packed.BUCKETS)
+        ]
         return [one | {"gone": False} for one in files]
 
 

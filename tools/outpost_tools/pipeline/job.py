@@ -37,6 +37,7 @@ from outpost_tools.pipeline.session import SetupError
 from outpost_tools.pipeline.source import DEFAULT_BATCH_BYTES, available
 
 _LATE_WORKER = "Python worker failed to connect back"
+_LATE_TRIES = 6
 Progress = Callable[[str], None]
 
 
@@ -83,12 +84,12 @@ def run(
 def _patiently(step: Callable[[], object], progress: Progress) -> None:
     """Again when a worker was not up in Spark's ten seconds, which cannot be set: a busy machine is
     no failure."""
-    for again in (True, True, False):
+    for left in reversed(range(_LATE_TRIES)):
         try:
             step()
             return
         except PySparkException as error:
-            if not again or _LATE_WORKER not in str(error):
+            if not left or _LATE_WORKER not in str(error):
                 raise
             progress("a Python worker took more than 10 s to start; trying again")
 
