@@ -4,7 +4,7 @@ by the viper emitter.
 See `series_bits.py`. Only small constants: a frozen function may read others wrongly.
 """
 
-# pyright: reportCallIssue=false
+# pyright: reportCallIssue=false, reportIndexIssue=false
 
 import micropython
 

@@ -12,7 +12,7 @@ Then it is one message with one number, under the outbox's promises; before, it 
 
 Must not know MQTT, or where values come from. Allocation: construction.
 """
-# pyright: reportAttributeAccessIssue=false
+# pyright: reportAttributeAccessIssue=false, reportArgumentType=false
 
 from array import array
 from struct import pack_into
@@ -162,6 +162,7 @@ class Series:
 
     def _open(self, length):
         """Status of a record with the first `length` bytes of _header."""
+        status = _STORAGE
         tries = 5
         while tries:
             self._room = self._next_room(self._record_bytes - self._size(length))
