@@ -13,12 +13,12 @@ import duckdb_extension_delta
 import polars
 from pyspark.sql import SparkSession
 
-_EXTENSION = next(Path(duckdb_extension_delta.__file__).parent.rglob("delta.duckdb_extension"))
+EXTENSION = next(Path(duckdb_extension_delta.__file__).parent.rglob("delta.duckdb_extension"))
 
 
 def by_duckdb(place: Path, columns: list[str]) -> list[tuple]:
     with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
-        connection.execute(f"LOAD '{_EXTENSION}'")
+        connection.execute(f"LOAD '{EXTENSION}'")
         text = ", ".join(f'"{name}"' for name in columns)
         return connection.execute(f"SELECT {text} FROM delta_scan('{place}')").fetchall()
 

@@ -29,6 +29,7 @@ from pipeline_conflicts import *  # noqa: F403
 from pipeline_export import *  # noqa: F403
 from pipeline_features import *  # noqa: F403
 from pipeline_hostile import *  # noqa: F403
+from pipeline_queries import *  # noqa: F403
 from pipeline_retries import *  # noqa: F403
 
 # the first test pays for the start of Spark, on a busy machine minutes

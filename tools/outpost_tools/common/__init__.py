@@ -4,6 +4,7 @@ command_line.py     the parser of a subcommand, and the types of its arguments
 errors.py           ToolError: one line for the user, exit status 2
 labels.py           the message: labels, limits, what a device or a stream may be called
 message.py          the message: the exact reader, and the key that the collector needs
+series.py           many samples in one message, read exactly
 plain_key.py        the key of a plain message, by one expression
 ranges.py           sets of sequence numbers, kept as ranges
 segments.py         the collector's log on disk
