@@ -24,7 +24,7 @@ _PREFIX = const(12)
 _OVERHEAD = const(16)
 _MESSAGE = const(1)
 _SERIES = const(3)
-_MARK = const(16)  # in byte 3 of a sector's header: it may hold a series
+_MAY_HOLD = const(16)  # in byte 3 of a sector's header: it may hold a series
 _SEQ_MASK = const(0x3FFFFFFF)
 _FIXED = const(31)  # bytes of a series' header before the device's name
 _MOST_COLUMNS = const(16)
@@ -182,7 +182,7 @@ class InPlace:
     def _takes_series(self):
         if self._has_header and not self._is_marked:
             try:
-                self._is_marked = self._load_header(self._head) and self.buffer[3] >= _MARK
+                self._is_marked = self._load_header(self._head) and self.buffer[3] >= _MAY_HOLD
             except OSError:
                 self.storage_errors += 1
         return self._is_marked or not self._has_header
@@ -275,7 +275,7 @@ class InPlace:
 
     def _put_header(self):
         self._base._put_header(self)
-        self.buffer[3] |= _MARK
+        self.buffer[3] |= _MAY_HOLD
         self._salt = crc30(0, self.buffer, 0, _HEADER_CRC_AT)
         pack_into("<I", self.buffer, _HEADER_CRC_AT, self._salt)
         self._is_marked = True
