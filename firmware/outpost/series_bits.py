@@ -24,6 +24,10 @@ move_bits(buf, to, at, count) copies bits from byte `at` on down to bit `to`. co
 end) -> how many bits of buf[at:end], in bytes, are 0, modulo 256.
 """
 
+# pyright: reportArgumentType=false
+
+from array import array
+
 try:
     from outpost.native_series import (
         bit_length,
@@ -41,6 +45,8 @@ try:
 
     if count_zeros(b"\xf0", 0, 1) != 4:  # frozen, it may read another constant: see `checksum.py`
         raise ValueError
+    if not is_near(array("i", b"\0\0\0\0\xff\xff\xff\xff" + bytes(28)), 33):
+        raise ValueError  # 64 bits: a negative number is read as a large one
 except (ImportError, AttributeError, SyntaxError, ValueError):
     # No native emitter, or an .mpy of another architecture.
     from outpost.portable_series import (  # noqa: F401 - handed on
