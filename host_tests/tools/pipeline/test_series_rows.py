@@ -14,7 +14,7 @@ from message_samples import pack
 from test_pipeline_decode import assert_same, reads_fast, segment
 
 try:
-    from outpost_tools.pipeline import schemas, series_rows
+    from outpost_tools.pipeline import schemas, series_batches, series_rows, series_steps
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -123,6 +123,17 @@ def test_times_far_from_the_arrival(days, edge_ms):
     )
 
 
+def test_a_flood_of_headers_mixes_no_names(monkeypatch):
+    """More than are remembered, in one read and over several."""
+    monkeypatch.setattr(series_rows.Schemas, "_MOST", 5)
+    monkeypatch.setattr(series_batches, "_BYTES_PER_BATCH", 1000)
+    columns = [((f"first-{n}", "Cel", 0), (f"second-{n}", f"u{n}", 0)) for n in range(60)]
+    rows = [(0, (1, 2)), (10, (3, 4))]
+    payloads = [series_writer.payload(rows, one, seq=2000 + n) for n, one in enumerate(columns)]
+    assert reads_fast(arrived(*payloads), monkeypatch)
+    assert len(assert_same(arrived(*payloads))) == 240
+
+
 def test_frames_that_are_refused():
     one = series_writer.payload(ROWS)
     assert_same(arrived(one, one, retain=True))
@@ -145,7 +156,7 @@ def test_a_flipped_bit_and_a_cut_anywhere():
 
 def test_a_payload_of_the_shortest_samples_is_bounded(monkeypatch):
     """Two bits a sample: as many as 16 KiB hold."""
-    monkeypatch.setattr(series_rows, "_MOST_STEPS", 100)
+    monkeypatch.setattr(series_steps, "_MOST_STEPS", 100)
     for count in (99, 100, 101, 8000):
         many = series_writer.payload([(0, [1])] * count, [("a", "", 0)], parameters=[0])
         rows = assert_same(arrived(many, series_writer.payload(ROWS)))
