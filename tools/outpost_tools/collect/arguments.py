@@ -6,7 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
-from outpost_tools.common.command_line import add_command, address, is_name, positive
+from outpost_tools.common.command_line import add_command, add_login, address, is_name, positive
 from outpost_tools.common.errors import ToolError
 
 SUMMARY = "store messages from the broker on disk, and tell the boards what is durable"
@@ -124,19 +124,7 @@ def _add_group(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_security(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--user")
-    group.add_argument(
-        "--password-file", metavar="FILE", type=Path, help="its first line is the password"
-    )
-    group.add_argument(
-        "--tls", action="store_true", help="verify the broker by the system's authorities"
-    )
-    group.add_argument(
-        "--ca-file",
-        metavar="FILE",
-        type=Path,
-        help="verify the broker by these authorities (PEM); includes --tls",
-    )
+    add_login(group)
     group.add_argument(
         "--cert",
         metavar="FILE",

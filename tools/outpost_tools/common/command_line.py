@@ -73,6 +73,23 @@ def _added(subparsers, name, summary, description, examples) -> argparse.Argumen
     )
 
 
+def add_login(group: argparse._ArgumentGroup) -> None:
+    """As whom we connect to a broker, and how we know that it is the right one."""
+    group.add_argument("--user")
+    group.add_argument(
+        "--password-file", metavar="FILE", type=Path, help="its first line is the password"
+    )
+    group.add_argument(
+        "--tls", action="store_true", help="verify the broker by the system's authorities"
+    )
+    group.add_argument(
+        "--ca-file",
+        metavar="FILE",
+        type=Path,
+        help="verify the broker by these authorities (PEM); includes --tls",
+    )
+
+
 # --- Types of arguments: each raises ArgumentTypeError, which argparse turns into exit status 2 ---
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from outpost_tools.common.command_line import add_command, address
+from outpost_tools.common.command_line import add_command, add_login, address
 from outpost_tools.common.errors import ToolError
 from outpost_tools.mq.arguments import options
 
@@ -37,7 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     title = "from: an MQTT subscription, or the segments of `outpost collect`"
     source = parser.add_argument_group(title)
     _add_source(source)
-    _add_security(source)
+    add_login(source)
     _add_segments(source)
     _add_output(parser.add_argument_group("to: one of these three"))
     _add_mapping(parser.add_argument_group("how"))
@@ -75,22 +75,6 @@ def _add_source(group: argparse._ArgumentGroup) -> None:
         choices=("5", "3.1.1"),
         default="5",
         help="3.1.1 cannot tell which messages are to be retained",
-    )
-
-
-def _add_security(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--user")
-    group.add_argument(
-        "--password-file", metavar="FILE", type=Path, help="its first line is the password"
-    )
-    group.add_argument(
-        "--tls", action="store_true", help="verify the broker by the system's authorities"
-    )
-    group.add_argument(
-        "--ca-file",
-        metavar="FILE",
-        type=Path,
-        help="verify the broker by these authorities (PEM); includes --tls",
     )
 
 
