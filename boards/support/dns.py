@@ -2,7 +2,9 @@
 
 The ports' own getaddrinfo() waits for the name server, on some ports longer than a watchdog lasts.
 A question is sent at most three times, 2 s apart, and every call returns at once. IPv4; a name
-without an answer ends as DNS_FAILED. No mDNS (`.local`).
+without an answer ends as DNS_FAILED. A name that ends in `.local` is asked for by multicast on the
+board's own network (one-shot mDNS, RFC 6762, section 5.1): the host that has it answers us alone,
+whatever name server there is.
 
 Allocates when a question is asked and when a datagram arrives, not while it waits: the socket's
 readinto() returns None where recv() raises, the buffer is made with the socket, the name server's
@@ -18,6 +20,8 @@ _DNS_FAILED = const(-44)
 _AGAIN_MS = const(2000)
 _TRIES = const(3)
 _DNS_PORT = const(53)
+_MDNS_GROUP = "224.0.0.251"
+_MDNS_PORT = const(5353)
 _HEAD = const(12)
 _MOST_BYTES = const(512)  # of a DNS answer by UDP: RFC 1035, section 4.2.1
 
@@ -28,15 +32,18 @@ class Ask:
     def __init__(self, socket, ticks_ms):
         self._module, self._ticks_ms = socket, ticks_ms
         self._udp = None
+        self._group = None  # address and port of a multicast group; None: of one server, connected
         self._question = self._buffer = b""
         self._tries = self.sent_ms = 0
 
-    def begin(self, server, port, question):
-        """Send the question. Raises OSError."""
+    def begin(self, server, port, question, is_group=False):
+        """Send the question. is_group: to many, so that anybody's answer counts. Raises OSError."""
         self._udp = udp = self._module.socket(self._module.AF_INET, self._module.SOCK_DGRAM)
         try:
             udp.setblocking(False)
-            udp.connect((server, port))  # answers from elsewhere are not for us
+            self._group = (server, port) if is_group else None
+            if not is_group:
+                udp.connect((server, port))  # answers from elsewhere are not for us
             self._question, self._buffer = question, bytearray(_MOST_BYTES)
             self._tries = 0
             self._send()
@@ -47,7 +54,10 @@ class Ask:
     def _send(self):
         self._tries += 1
         self.sent_ms = self._ticks_ms()
-        self._udp.send(self._question)
+        if self._group:
+            self._udp.sendto(self._question, self._group)
+        else:
+            self._udp.send(self._question)
 
     def answer(self):
         """The next datagram (bytes) or None. OSError: the time for an answer is over.
@@ -80,10 +90,12 @@ def _is_address(host):
     return len(parts) == 4 and all([part.isdigit() and int(part) < 256 for part in parts])
 
 
-def _question(host, random_bits):
+def _question(host, random_bits, is_recursive):
     """A query for the IPv4 address: RFC 1035, section 4.1."""
     labels = host.rstrip(".").split(".")
-    packet = bytes((random_bits >> 8 & 255, random_bits & 255, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0))
+    packet = bytes(
+        (random_bits >> 8 & 255, random_bits & 255, is_recursive, 0, 0, 1, 0, 0, 0, 0, 0, 0)
+    )
     for label in labels:
         if not 0 < len(label) < 64:
             raise OSError(_DNS_FAILED)
@@ -125,8 +137,12 @@ class Dns:
         return host if _is_address(host) else self._begin(host)
 
     def _begin(self, host):
-        packet = _question(host, self._random())
-        self._ask.begin(self._network.name_server, _DNS_PORT, packet)
+        is_local = host.rstrip(".").endswith(".local")
+        packet = _question(host, self._random(), not is_local)
+        if is_local:
+            self._ask.begin(_MDNS_GROUP, _MDNS_PORT, packet, True)
+        else:
+            self._ask.begin(self._network.name_server, _DNS_PORT, packet)
         self._packet = packet
 
     def _look(self):

@@ -29,13 +29,24 @@ class Esp32Board(WifiBoard):
         WifiBoard.__init__(self, machine, network, time)
         self._esp32, self._temperature, self._exponent = esp32, temperature, exponent
 
-    def _starts(self, count=None):
-        """The count is in the RTC's memory, which a reset leaves alone, power off does not."""
+    def _kept(self, at, value):
+        """Byte `at` of two kept in the RTC's memory, which a reset leaves alone, power off does
+        not. value: None, or what it becomes."""
         rtc = self._machine.RTC()
-        if count is not None:
-            rtc.memory(_MARK + bytes((count,)))
-        kept = rtc.memory()
-        return kept[-1] if kept[:-1] == _MARK else 0
+        memory = rtc.memory()
+        kept = bytearray(memory[len(_MARK) :] if memory[: len(_MARK)] == _MARK else 2)
+        if len(kept) < 2:  # of an older version: the count alone
+            kept += bytes(2 - len(kept))
+        if value is not None:
+            kept[at] = value
+            rtc.memory(_MARK + bytes(kept))
+        return kept[at]
+
+    def _starts(self, count=None):
+        return self._kept(0, count)
+
+    def _joined_last(self, index=None):
+        return self._kept(1, index)
 
     def _open_outbox(self, settings):
         """The partition `outbox` where there is one; else blocks of the filesystem's."""

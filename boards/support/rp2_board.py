@@ -12,13 +12,16 @@ from outpost.session import elapsed_ms
 from support import chip_sensors
 from support.wifi_board import WifiBoard
 
-_COUNT = const(0x0C)  # scratch register 0; then the day and its milliseconds at the end of a sleep
+# Scratch registers 0 to 3: starts; at the end of a sleep the day, its milliseconds, the network
+_COUNT = const(0x0C)
 _DAY = const(0x10)
 _MS = const(0x14)
+_NETWORK = const(0x18)
 _CLEAR = const(0x3000)  # bits written there are cleared
 _ENABLE = 1 << 30
 _COUNT_MARK = const(0x0F555000)  # count and day are ours, and small integers
 _DAY_MARK = const(0x0F550000)
+_NETWORK_MARK = const(0x0F556000)
 _DAY_MS = const(86_400_000)
 _NEVER = const(-1)
 _LONGEST_MS = const(3_600_000)  # the port knows no sleep of more than 71 min
@@ -43,12 +46,19 @@ class Rp2Board(WifiBoard):
         self._take_kept_time()
         return WifiBoard.open(self, settings)
 
-    def _starts(self, count=None):
+    def _kept(self, register, mark, value):
+        """The low byte of a scratch register. value: None, or what it becomes."""
         words = self._machine.mem32
-        if count is not None:
-            words[self._watchdog + _COUNT] = _COUNT_MARK | count
-        word = words[self._watchdog + _COUNT]
-        return word & 0xFF if word & ~0xFF == _COUNT_MARK else 0
+        if value is not None:
+            words[self._watchdog + register] = mark | value
+        word = words[self._watchdog + register]
+        return word & 0xFF if word & ~0xFF == mark else 0
+
+    def _starts(self, count=None):
+        return self._kept(_COUNT, _COUNT_MARK, count)
+
+    def _joined_last(self, index=None):
+        return self._kept(_NETWORK, _NETWORK_MARK, index)
 
     def _open_outbox(self, settings):
         """rp2.Flash programs whole pages, whatever lies beyond a short buffer."""
@@ -89,6 +99,7 @@ class Rp2Board(WifiBoard):
         Any interrupt ends a light sleep, the Wi-Fi chip's too; the watchdog would.
         """
         self.release_watchdog()
+        self._keep_network()
         self._network.WLAN(self._network.STA_IF).deinit()
         start_ms = self.ticks_ms()
         slept_ms = 0

@@ -1,13 +1,18 @@
 """Joins a Wi-Fi network without waiting: join() checks, starts what must be started, returns.
 
-It tries once and reports the result; when to try again is decided by the client's backoff (half a
-second to a minute), so there is no second timer. Knows no port: isconnected() means "joined", which
-on RP2 (CYW43) and ESP32 means "with an address"; a number says why it was not joined, and the
-numbers of the two ports do not overlap.
+It tries each network once and reports the result; when to try again is decided by the client's
+backoff (half a second to a minute), so there is no second timer. Knows no port: isconnected() means
+"joined", which on RP2 (CYW43) and ESP32 means "with an address"; a number says why it was not
+joined, and the numbers of the two ports do not overlap.
+
+Networks are tried by name, in order, beginning with the one joined last: a hidden one needs nothing
+else, and nothing waits for a scan (2 to 10 s in one call of the port's, by reading). A network with
+a BSSID is tried at that access point first, then wherever it is. The ports do not tell which access
+point or channel was joined, so nothing of that kind is remembered.
 
 A radio that fails is switched off, and on again by the next join(): `radio_failures` counts that.
 Failed means: active() or connect() raised (on RP2 active(True) never does, whatever happened, so
-connect() tells), or 16 joins failed in a row, because a radio that hangs reports anything. No
+connect() tells), or 16 rounds failed in a row, because a radio that hangs reports anything. No
 disconnect() then: on RP2 it would start the chip a second time in the same call.
 No heap while joined. Joining takes what the port's connect() takes.
 """
@@ -42,18 +47,26 @@ def fault(number):
 class Wifi:
     """radio: callable, returns the port's station interface. switch_off, prepare: callables for it.
 
-    Nothing touches the radio before the first join(): on ESP32 asking for the interface starts the
-    driver. switch_off takes the power from a radio; prepare is called after each start.
-    deadline_ms: for the join and the address.
+    networks: list of (ssid, key, BSSID or None, addresses or None), as of `wifi_networks.py`.
+    first: which of them is tried first. Nothing touches the radio before the first join(): on ESP32
+    asking for the interface starts the driver. switch_off takes the power from a radio; prepare is
+    called after each start. deadline_ms: for the join and the address, of each network.
     """
 
-    def __init__(self, radio, ssid, key, ticks_ms, switch_off, prepare=None, deadline_ms=20_000):
+    def __init__(
+        self, radio, networks, ticks_ms, switch_off, prepare=None, deadline_ms=20_000, first=0
+    ):
         self._radio, self._wlan = radio, None
-        self._ssid, self._key = ssid, key or None
+        self._networks = networks
         self._ticks_ms, self._prepare, self._deadline_ms = ticks_ms, prepare, deadline_ms
         self._switch_off = switch_off
         self._is_active = self._is_joining = False
         self._since_ms = self._failures = 0
+        self.at = first if first < len(networks) else 0  # the network joined, or tried, or next
+        self._tried = 0  # networks since the last round was reported
+        self._is_anywhere = False  # this try: at any access point, although one is named
+        self._is_static = False  # the interface has addresses of ours, no DHCP
+        self._told = _OK  # the most telling fault of this round
         self.joins = self.radio_failures = 0
 
     @property
@@ -70,12 +83,13 @@ class Wifi:
         return self._wlan.ifconfig()[3]
 
     def join(self):
-        """True: the board has an address. False: ask again. OSError(status): it failed; the next
-        call starts another join.
+        """True: the board has an address. False: ask again. OSError(status): every network failed;
+        the next call starts another round.
         """
         if self.is_up:
-            self._is_joining = False
-            self._failures = 0
+            self._is_joining = self._is_anywhere = False
+            self._failures = self._tried = 0
+            self._told = _OK
             return True
         if not self._is_joining:
             self._begin()
@@ -83,11 +97,11 @@ class Wifi:
         late = elapsed_ms(self._ticks_ms(), self._since_ms) >= self._deadline_ms
         error = fault(self._wlan.status()) or (_WIFI_TIMED_OUT if late else _OK)
         if error:
-            self._end()
-            raise OSError(error)
+            self._end(error)
         return False
 
     def _begin(self):
+        ssid, key, bssid, addresses = self._networks[self.at]
         if self._wlan is None:
             self._wlan = self._ask_for_radio()
         try:
@@ -96,7 +110,11 @@ class Wifi:
                 if self._prepare:
                     self._prepare(self._wlan)
                 self._is_active = True
-            self._wlan.connect(self._ssid, self._key)
+            self._set_addresses(addresses)
+            if bssid and not self._is_anywhere:
+                self._wlan.connect(ssid, key, bssid=bssid)
+            else:
+                self._wlan.connect(ssid, key)
         except OSError:  # ESP32's carry a text where the client wants a number
             self._power_off()
             raise OSError(_WIFI_FAILED)
@@ -111,12 +129,39 @@ class Wifi:
             self.radio_failures += 1
             raise OSError(_WIFI_FAILED)
 
-    def _end(self):
-        """The join failed; the radio works, as far as is known."""
+    def _set_addresses(self, addresses):
+        if addresses:
+            self._wlan.ifconfig(addresses)
+        elif self._is_static:  # ifconfig("dhcp") would wait for the answer, up to 10 s on RP2
+            self._wlan.ipconfig(dhcp4=True)
+        self._is_static = bool(addresses)
+
+    def _end(self, error):
+        """This try failed; the radio works, as far as is known. Raises OSError after a round."""
         self._is_joining = False
-        self._failures += 1
+        if self._told in (_OK, _WIFI_NO_AP):  # being out of reach is no fault of the settings
+            self._told = error
+        is_over = self._next()
+        self._failures += is_over
         if self._failures == _FAILURES:
-            return self._power_off()
+            self._power_off()
+        else:
+            self._leave()
+        if is_over:
+            told, self._told = self._told, _OK
+            raise OSError(told)
+
+    def _next(self):
+        """The next try: this network at any access point, or the next one. True: a round ended."""
+        if self._networks[self.at][2] and not self._is_anywhere:
+            self._is_anywhere = True
+            return False
+        self._is_anywhere = False
+        self.at = (self.at + 1) % len(self._networks)
+        self._tried = (self._tried + 1) % len(self._networks)
+        return not self._tried
+
+    def _leave(self):
         try:
             self._wlan.disconnect()
         except OSError:

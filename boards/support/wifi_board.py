@@ -1,9 +1,9 @@
 """The board contract (`boards/README.md`) for boards with Wi-Fi, from this package's modules.
 
 A port's class (`esp32_board.py`, `rp2_board.py`) adds _open_outbox(), _open_sensors(), _starts(),
-_switch_off(), release_watchdog() and, where it differs, sleep() and set_clock(). Knows no port's
-module but those it is given. open() allocates; idle(), feed_watchdog(), keep_time() and the link
-allocate nothing while they wait or have nothing to do.
+_joined_last(), _switch_off(), release_watchdog() and, where it differs, sleep() and set_clock().
+Knows no port's module but those it is given. open() allocates; idle(), feed_watchdog(), keep_time()
+and the link allocate nothing while they wait or have nothing to do.
 
 The watchdog is started when the loop begins and fed by the loop alone. Nothing there lasts longer
 than its 8 s: network, name, time, TCP and TLS go step by step; what cannot be cut is TLS arithmetic
@@ -24,6 +24,7 @@ import socket
 
 from micropython import const
 
+from outpost.memory import unload
 from outpost.session import elapsed_ms
 from support import crash_log
 from support.chip_sensors import Reading
@@ -60,6 +61,7 @@ class WifiBoard:
     _open_outbox: "Anything"  # gets the settings; sets device, align, page_bytes
     _open_sensors: "Anything"  # gets names, or None: all of the chip's own; sets sensors
     _switch_off: "Anything"  # gets the station interface; cuts the radio's power
+    _joined_last: "Anything"  # index of the network joined before a sleep; with one it keeps that
 
     def __init__(self, machine, network, time):
         self._machine, self._network, self._time = machine, network, time
@@ -112,7 +114,13 @@ class WifiBoard:
     def sleep(self, ms):
         """Deep sleep; the board wakes as from a reset."""
         self._starts(0)
+        self._keep_network()
         self._machine.deepsleep(ms)
+
+    def _keep_network(self):
+        """So that the next start tries it first."""
+        if self._wifi:
+            self._joined_last(self._wifi.at)
 
     def idle(self, client):
         if self._pins and elapsed_ms(self.ticks_ms(), self._checked_ms) >= self._check_each_ms:
@@ -174,10 +182,7 @@ class WifiBoard:
 
     def _open_wifi(self, settings):
         """The network and its time, with no radio started."""
-        ssid, password = settings.get("wifi_ssid"), settings.get("wifi_password")
-        if not ssid:
-            reason = "this board reaches the broker by Wi-Fi"
-            raise ValueError("settings: key 'wifi_ssid' is missing; " + reason)
+        networks = self._networks(settings)
         country, ticks_ms = settings.get("wifi_country"), self.ticks_ms
 
         def radio():
@@ -185,10 +190,26 @@ class WifiBoard:
                 self._network.country(country)
             return self._network.WLAN(self._network.STA_IF)
 
-        self._wifi = Wifi(radio, ssid, password, ticks_ms, self._switch_off, self._prepare)
+        off, prepare, first = self._switch_off, self._prepare, self._joined_last()
+        self._wifi = Wifi(radio, networks, ticks_ms, off, prepare, first=first)
         host, bits = settings.get("ntp_host", _TIME_HOST), self.random_bits
         ask, dns = Ask(socket, ticks_ms), self._dns()
         self._net_time = NetTime(ask, dns, host, bits, ticks_ms, self._set_rtc)
+
+    def _networks(self, settings):
+        """As Wifi wants them. Raises ValueError."""
+        listed = settings.get("wifi_networks")
+        if listed:
+            from support.wifi_networks import networks
+
+            try:
+                return networks(listed)
+            finally:
+                unload("support.wifi_networks")
+        if not settings.get("wifi_ssid"):
+            reason = "this board reaches the broker by Wi-Fi"
+            raise ValueError("settings: key 'wifi_ssid' is missing; " + reason)
+        return [(settings["wifi_ssid"], settings.get("wifi_password") or None, None, None)]
 
     def _prepare(self, wlan):
         """Called after each start of the radio."""

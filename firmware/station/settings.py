@@ -34,10 +34,11 @@ _KEYS = {
     "alpn": (str, "", 0, 32),  # protocol name in the TLS handshake; stock MicroPython refuses
     "wifi_ssid": (str, "", 0, 32),
     "wifi_password": (str, "", 0, 64),
+    "wifi_networks": (list, None, 1, 8),  # in place of those two: boards/support/wifi_networks.py
     "wifi_country": (str, "", 0, 2),
     "ntp_host": (str, "pool.ntp.org", 1, 253),
 }
-_OPTIONAL = ("sensors",)
+_OPTIONAL = ("sensors", "wifi_networks")
 _TLS_PORT = 8883
 
 
@@ -108,6 +109,8 @@ def _misfit(settings):
             "key 'tls' is true, but 'ca_file' is missing; "
             "name the file with the certificate that signs the broker's"
         )
+    if settings["wifi_networks"] and (settings["wifi_ssid"] or settings["wifi_password"]):
+        return "key 'wifi_networks' has its own ssid and password; leave out those of one network"
     if bool(settings["client_cert_file"]) != bool(settings["client_key_file"]):
         return "key 'client_cert_file' and key 'client_key_file' belong together; give both or none"
     if settings["connect_every"] > 1 and not settings["deep_sleep"]:

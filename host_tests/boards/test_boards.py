@@ -305,6 +305,33 @@ class TestBoards(unittest.TestCase):
             bench(name, ticks=ticks, chip=desk.chip).open(settings()).set_clock(clock, 150)
             self.assertFalse(clock.is_set)  # a reset without a sleep before: the time would be old
 
+    def test_the_network_joined_last_is_the_first_after_a_sleep(self):
+        listed = [{"ssid": "far"}, {"ssid": "barn", "password": "secret12"}]
+        flags = settings(wifi_ssid="", wifi_password="", wifi_networks=listed)
+        for name in PORTS:
+            desk = bench(name)
+            desk.radio.near = {"barn": b"123456"}
+            board = desk.open(flags)
+            while not board._wifi.is_up:
+                board.link()
+                desk.ticks.ms += 100
+            with self.assertRaises(Reset):
+                board.sleep(60_000)
+            desk.radio.tries.clear()
+            again = bench(name, chip=desk.chip)
+            again.open(flags).link()
+            self.assertEqual(again.radio.tries, [("barn", None)], name)
+            again.board.begin()  # the count of starts is beside it
+            self.assertEqual((again.board._starts(), again.board._joined_last()), (1, 1), name)
+
+    def test_networks_at_fault_are_one_line_that_names_entry_and_key(self):
+        flags = settings(wifi_ssid="", wifi_password="", wifi_networks=[{"ssid": "x", "key": "y"}])
+        for name in PORTS:
+            with self.assertRaises(ValueError) as caught:
+                bench(name).board.open(flags)
+            words = "key 'wifi_networks', entry 1: unknown key 'key'"
+            self.assertTrue(words in str(caught.exception))
+
     def test_a_stopped_program_lets_go_of_the_watchdog(self):
         for name in PORTS:
             desk = bench(name)

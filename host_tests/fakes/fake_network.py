@@ -68,6 +68,10 @@ class Radio:
         # what active() reads as: RP2 keeps what was asked for, not what came of it
         self.is_on = False
         self.key = self.network_name = None
+        self.near = None  # {name: BSSID of the access point}: what there is; None: any
+        self.ended_as = None  # what the last connect() ends in, where `near` decides
+        self.addresses = None  # of ifconfig(); None: DHCP
+        self.tries = []  # (name, BSSID) of each connect()
         self.country_code = ""
         self.since_ms = 0
         self.connects = self.disconnects = 0
@@ -95,8 +99,16 @@ class Radio:
             return self.numbers["idle"]
         if self.is_hung or self.ticks.ms - self.since_ms < self.after_ms:
             return self.numbers["connecting"]
-        decided = self.gives_up or self.fate == "joined"
-        return self.numbers[self.fate if decided else "connecting"]
+        fate = self.fate if self.near is None else self.ended_as
+        decided = self.gives_up or fate == "joined"
+        return self.numbers[fate if decided else "connecting"]
+
+    def meet(self, name, bssid):
+        """What a join of that network, or of that access point of it alone, ends in."""
+        self.tries.append((name, bssid))
+        if self.near is not None:
+            is_there = name in self.near and bssid in (None, self.near[name])
+            self.ended_as = self.fate if is_there else "no_ap"
 
 
 class FakeWlan:
@@ -108,10 +120,13 @@ class FakeWlan:
     def active(self, on=None):
         return self._radio.is_on if on is None else self._switch(on)
 
-    def connect(self, name, key):
+    def connect(self, name, key, *, bssid=None):
         radio = self._radio
         if not radio.is_active:
             raise self._not_started()
+        if bssid is not None and len(bssid) != 6:
+            raise ValueError
+        radio.meet(name, bssid)
         radio.connects += 1
         radio.network_name, radio.key = name, key
         radio.is_trying, radio.since_ms = True, radio.ticks.ms
@@ -126,9 +141,22 @@ class FakeWlan:
     def isconnected(self):
         return self._radio.number() == self._radio.numbers["joined"]
 
-    def ifconfig(self):
-        """New strings at each call, as on the ports."""
+    def ifconfig(self, addresses=None):
+        """New strings at each call, as on the ports. "dhcp" waits for the answer on RP2."""
+        if addresses == "dhcp":
+            raise AssertionError("it would wait")
+        if addresses:
+            if not self._radio.is_active:
+                raise self._not_started()
+            self._radio.addresses = addresses
+            return None
+        if self._radio.addresses:
+            return self._radio.addresses
         return ("192.168.4.%d" % 2, "255.255.255.%d" % 0, "192.168.4.%d" % 1, "192.168.4.%d" % 1)
+
+    def ipconfig(self, *, dhcp4):
+        if dhcp4:
+            self._radio.addresses = None
 
 
 class FakeWlanRp2(FakeWlan):
@@ -194,7 +222,11 @@ class Net:
 
     def __init__(self, ticks):
         self.ticks = ticks
-        self.names = {"broker.test": b"\x0a\x00\x00\x07", "pool.ntp.org": b"\x0a\x00\x00\x08"}
+        self.names = {
+            "broker.test": b"\x0a\x00\x00\x07",
+            "broker.local": b"\x0a\x00\x00\x09",
+            "pool.ntp.org": b"\x0a\x00\x00\x08",
+        }
         self.dns_answers = self.ntp_answers = self.tcp_answers = True
         self.questions = []
         self.servers = []  # whom TCP was to connect to
@@ -234,8 +266,15 @@ class FakeUdp:
         self._address = address
 
     def send(self, packet):
-        self._net.questions.append((self._address, packet))
-        self._reply = self._dns(packet) if self._address[1] == 53 else self._ntp(packet)
+        self._ask(packet, self._address)
+
+    def sendto(self, packet, address):
+        """To a group: whoever answers is heard, since nothing was connected to."""
+        self._ask(packet, address)
+
+    def _ask(self, packet, address):
+        self._net.questions.append((address, packet))
+        self._reply = self._dns(packet) if address[1] in (53, 5353) else self._ntp(packet)
 
     def _dns(self, packet):
         if not self._net.dns_answers:

@@ -95,10 +95,11 @@ ALLOWED = {
     "support.tls_link": {"outpost.session"},
     "support.wifi": {"outpost.session"},
     "support.wifi_board": {
-        "chip_sensors", "crash_log", "dns", "ntp", "outpost.session", "pinned", "pinning",
-        "tls_link", "wifi", "wifi_link",
+        "chip_sensors", "crash_log", "dns", "ntp", "outpost.memory", "outpost.session", "pinned",
+        "pinning", "tls_link", "wifi", "wifi_link", "wifi_networks",
     },
     "support.wifi_link": {"outpost.session"},
+    "support.wifi_networks": set(),
 }  # fmt: skip
 SANS_IO = (
     "outpost.packets", "outpost.connect_packet", "outpost.reader", "outpost.in_flight",

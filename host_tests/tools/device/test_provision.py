@@ -77,9 +77,15 @@ def folder(certificates, monkeypatch):
 
 
 def toml(settings):
-    return "".join(
-        f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in settings.items()
-    )
+    return "".join(f"{key} = {toml_value(value)}\n" for key, value in settings.items())
+
+
+def toml_value(value):
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_value, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {toml_value(one)}' for key, one in value.items())}}}"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def provision(capsys, *words):
@@ -129,8 +135,9 @@ BAD = [
     ({"broker_host": "mqtt://192.168.1.10"}, "broker_host", "alone, without mqtt:// and path"),
     ({"broker_host": "192.168.1.10:1883"}, "broker_host",
      "the port has its own key, 'broker_port'"),
-    ({"broker_host": "broker.local"}, "broker_host",
-     "ends in .local, and the board has no mDNS; give the address"),
+    ({"wifi_ssid": None, "wifi_password": None,
+      "wifi_networks": [{"ssid": "a"}, {"ssid": "b", "password": SECRET[:7]}]}, "wifi_networks",
+     "entry 2: key 'password' must have 8 to 63 characters, or be 64 hex digits"),
     ({"broker_host": "fe80::1"}, "broker_host", "is an IPv6 address, and the board has IPv4 alone"),
     ({"sensors": "temperature"}, "sensors", "must be a list"),
     ({"sensors": ["humidity"]}, "sensors",
@@ -490,7 +497,7 @@ def test_the_key_is_unencrypted_der_for_every_kind_of_key(folder):
         key = reader.private_key((Path(folder) / f"{name}.key").read_bytes())
         der = reader.der_of_key(key)
         assert reader.der_of_key(reader.private_key(der)) == der and der[0] == 0x30
-    assert settings_file.SECRET_KEYS == ("password", "wifi_password")
+    assert settings_file.SECRET_KEYS == ("password", "wifi_password", "wifi_networks")
 
 
 def test_settings_come_after_the_certificates_that_they_name():

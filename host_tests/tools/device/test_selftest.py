@@ -270,6 +270,10 @@ def test_private_values_go_in_each_form_the_longest_first():
         repr("pä'ss".encode())
     )
     assert scrub("mode broker") == "mode broker"
+    listed = {"wifi_networks": [{"ssid": "barn", "password": "hay and straw"}, "no network"]}
+    assert health.scrubber(listed)("join barn by hay and straw") == (
+        "join <wifi_networks.ssid> by <wifi_networks.password>"
+    )
     assert (
         health.scrubber({"ntp_host": "pool.ntp.org", "user": ""})("user of pool.ntp.org")
         == "user of pool.ntp.org"

@@ -30,6 +30,12 @@ def settings_module() -> ModuleType:
 
 
 @functools.cache
+def network_rules() -> ModuleType:
+    """The boards' own check of `wifi_networks`: `networks(listed)`, which raises ValueError."""
+    return _module("../boards/support/wifi_networks.py")
+
+
+@functools.cache
 def constants(path: str) -> SimpleNamespace:
     """The plain values that a module of firmware/ names: `OK = const(0)`, `VERSION = "1"`."""
     tree = ast.parse((source_tree.repository() / "firmware" / path).read_text(encoding="utf-8"))

@@ -122,8 +122,10 @@ def scrubber(settings: dict[str, Any]) -> Scrub:
     """Puts <key> in the place of each value of a private key, the longest first: one may be part of
     another."""
     known: dict[str, str] = {}
-    for key in PRIVATE_KEYS:
-        value = settings.get(key)
+    networks = [one for one in settings.get("wifi_networks") or () if isinstance(one, dict)]
+    values = [(key, settings.get(key)) for key in PRIVATE_KEYS]
+    values += [(f"wifi_networks.{key}", value) for one in networks for key, value in one.items()]
+    for key, value in values:
         if isinstance(value, str) and value not in _DEFAULT_TEXTS:
             known |= dict.fromkeys({value, repr(value)[1:-1], repr(value.encode())[2:-1]}, key)
     if not known:

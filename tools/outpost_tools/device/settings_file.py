@@ -20,15 +20,14 @@ from typing import Any
 from outpost_tools.common import exposure
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import settings_module
-from outpost_tools.device import broker_part, certificates
+from outpost_tools.device import broker_part, certificates, wifi_settings
 from outpost_tools.device.inventory import SECRETS
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.plan import SETTINGS
 
-SECRET_KEYS = ("password", "wifi_password")
+SECRET_KEYS = ("password", "wifi_password", "wifi_networks")
 _MOST_TOPIC_BYTES = 255  # the outbox has a byte for it
 _LONGEST_ENDING = "/durable"
-_MOST_SSID_BYTES = 32
 _HIDDEN = "(hidden)"
 
 EXAMPLE = """\
@@ -37,13 +36,14 @@ EXAMPLE = """\
 # Keep this file to yourself: it holds passwords.
 
 device_id = "kitchen"            # A-Z a-z 0-9 _ . -, at most 32; no two boards alike
-broker_host = "192.168.1.10"     # name or address of the MQTT broker; no .local names
+broker_host = "192.168.1.10"     # name (also broker.local) or address of the MQTT broker
 # broker_port = 1883             # default 1883, with TLS 8883
 # user = "board"                 # where the broker wants a user
 # password = "..."
 
 wifi_ssid = "Home"               # 2.4 GHz
 wifi_password = "correct horse"  # leave it out for an open network
+# Several networks, or a fixed address: wifi_networks, in place of both (boards/README.md, "Wi-Fi")
 # wifi_country = "DE"            # two letters, where the law wants them
 # ntp_host = "pool.ntp.org"      # where the board asks for the time
 
@@ -191,17 +191,7 @@ def _faults(full: dict[str, Any], kind: Kind | None) -> list[tuple[str, str]]:
     if full["sensors"] is not None:
         found += [("sensors", _sensor_fault(sensor, kind)) for sensor in full["sensors"]]
     if kind.has_wifi:
-        found += [
-            ("wifi_ssid", _ssid_fault(full["wifi_ssid"])),
-            ("wifi_password", _password_fault(full["wifi_password"])),
-            (
-                "wifi_country",
-                ""
-                if re.fullmatch("([A-Z]{2})?", full["wifi_country"])
-                else 'must be two capital letters, as "DE"',
-            ),
-            ("broker_host", _wifi_host_fault(full["broker_host"])),
-        ]
+        found += wifi_settings.faults(full)
     return found
 
 
@@ -233,38 +223,12 @@ def _host_fault(host: str) -> str:
     return ""
 
 
-def _wifi_host_fault(host: str) -> str:
-    if host.endswith(".local"):
-        return "ends in .local, and the board has no mDNS; give the address"
-    return "is an IPv6 address, and the board has IPv4 alone" if ":" in host else ""
-
-
 def _alpn_fault(name: str) -> str:
     if not name:
         return ""
     return (
         "is for the handshake, and no board's MicroPython can send it; leave it out, and use a "
         "port of the broker's that needs none (8883)"
-    )
-
-
-def _ssid_fault(ssid: str) -> str:
-    if not ssid:
-        return "is missing; this board reaches the broker by Wi-Fi"
-    return (
-        ""
-        if len(ssid.encode()) <= _MOST_SSID_BYTES
-        else f"must be of at most {_MOST_SSID_BYTES} bytes"
-    )
-
-
-def _password_fault(password: str) -> str:
-    """WPA: 8 to 63 characters, or the key itself as 64 hex digits."""
-    if not password or 8 <= len(password) <= 63 or re.fullmatch("[0-9A-Fa-f]{64}", password):
-        return ""
-    return (
-        f"must have 8 to 63 characters, or be 64 hex digits, not {len(password)}; leave it out for "
-        "an open network"
     )
 
 
