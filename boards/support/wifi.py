@@ -101,7 +101,6 @@ class Wifi:
         return False
 
     def _begin(self):
-        ssid, key, bssid, addresses = self._networks[self.at]
         if self._wlan is None:
             self._wlan = self._ask_for_radio()
         try:
@@ -110,11 +109,7 @@ class Wifi:
                 if self._prepare:
                     self._prepare(self._wlan)
                 self._is_active = True
-            self._set_addresses(addresses)
-            if bssid and not self._is_anywhere:
-                self._wlan.connect(ssid, key, bssid=bssid)
-            else:
-                self._wlan.connect(ssid, key)
+            self._connect(self._networks[self.at])
         except OSError:  # ESP32's carry a text where the client wants a number
             self._power_off()
             raise OSError(_WIFI_FAILED)
@@ -128,6 +123,13 @@ class Wifi:
         except OSError:
             self.radio_failures += 1
             raise OSError(_WIFI_FAILED)
+
+    def _connect(self, network):
+        self._set_addresses(network[3])
+        if network[2] and not self._is_anywhere:
+            self._wlan.connect(network[0], network[1], bssid=network[2])
+        else:
+            self._wlan.connect(network[0], network[1])
 
     def _set_addresses(self, addresses):
         if addresses:

@@ -137,7 +137,7 @@ class SeriesModel:
         found, duplicates, last = {}, 0, -1
         for seq, payload in contents(outbox).items():
             places = places_in(payload, seq)
-            self._check_shown(seq, places)
+            self._check_shown(seq, places, seq == outbox._unproven - 1)
             for place in places:
                 known = place in self.kept or place in self.maybe or place in self.released
                 require(known, "invented", "place %d in message %d", place, seq)
@@ -160,14 +160,16 @@ class SeriesModel:
             self.maybe |= self.released
         return duplicates
 
-    def _check_shown(self, seq, places):
+    def _check_shown(self, seq, places, is_held_back=False):
         """A message that was seen is seen again with the same samples, but for one whose add() was
-        interrupted."""
-        before = self.shown.setdefault(seq, places)
+        interrupted. is_held_back: load() does not show it to anybody yet, for a cut in its first
+        program may have left what reads otherwise next time."""
+        before = self.shown.get(seq, places)
         for place in set(before) ^ set(places):
             known = place in self.maybe or place in self.released
             require(known, "kept", "message %d was %s, is %s", seq, before[-2:], places[-2:])
-        self.shown[seq] = places
+        if not is_held_back:
+            self.shown[seq] = places
 
 
 def series_of(outbox):

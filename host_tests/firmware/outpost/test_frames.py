@@ -39,7 +39,7 @@ MAY = {  # set-up, and what a page says allocates
     "series.py _check", "series.py _header_of",  # set-up
     "ram_shelf.py put", "suspects.py refuse",  # a message that is set aside
     "tls_link.py client_context", "tls_link.py read", "wifi_board.py _pinned_blocks",  # set-up
-    "wifi_board.py _open_link", "wifi_board.py _open_wifi",  # set-up
+    "wifi_board.py _open_link", "wifi_board.py _open_wifi", "wifi_board.py _networks",  # set-up
     "chip_sensors.py _one",  # set-up
     # once a question or answer
     "dns.py _question", "dns.py begin", "dns.py _address", "wifi_board.py _set_rtc",
