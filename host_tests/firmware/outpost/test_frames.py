@@ -25,7 +25,8 @@ MODULES = (
     "outpost.ram_shelf outpost.sectors outpost.session outpost.state_note "
     "outpost.portable_series outpost.series outpost.series_outbox "
     "outpost.streaming outpost.subscribing outpost.suspects "
-    "station.clock station.flash_wear station.health station.station station.telemetry "
+    "station.clock station.flash_wear station.guard station.health station.sensor_notices "
+    "station.station station.telemetry "
     "support.esp32_board support.rp2_board support.tls_link support.wifi support.wifi_board "
     "support.wifi_link support.dns support.ntp"
 ).split()
@@ -40,7 +41,7 @@ MAY = {  # set-up, and what a page says allocates
     "ram_shelf.py put", "suspects.py refuse",  # a message that is set aside
     "tls_link.py client_context", "tls_link.py read", "wifi_board.py _pinned_blocks",  # set-up
     "wifi_board.py _open_link", "wifi_board.py _open_wifi",  # set-up
-    "chip_sensors.py _one",  # set-up
+    "chip_sensors.py _one", "guard.py guarded", "guard.py channels",  # set-up
     # once a question or answer
     "dns.py _question", "dns.py begin", "dns.py _address", "wifi_board.py _set_rtc",
     "wifi_link.py _connect", "wifi_link.py _give", "tls_link.py _begin",  # once a connection
