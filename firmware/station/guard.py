@@ -66,9 +66,11 @@ class Guard:
     fault: index into FAULTS; faults: how many since the start; detail: text of the last one.
     """
 
+    values: "Anything"
+
     def __init__(self, name, readings, ticks_ms, feed, driver=None, make=None, settle_ms=0):
         self.name, self.settle_ms = name, settle_ms
-        self.values: "Anything" = [None] * max(len(readings), 1)
+        self.values = [None] * max(len(readings), 1)
         self.exponents = [one[2] for one in readings] or [0]
         self.fault = self.faults = 0
         self.detail = ""
