@@ -249,6 +249,8 @@ def _bytes(text):
 def _text_of(error):
     """One line, with no heap of its own left in the error's traceback."""
     try:
+        if getattr(error, "is_settings", False):
+            return str(error)
         return (type(error).__name__ + " " + str(error))[:_DETAIL_CHARACTERS].replace("\n", " ")
     except Exception:  # its own __str__ may raise
         return type(error).__name__
