@@ -8,14 +8,10 @@ import unittest
 
 import micropython
 
-from fake_bus import Bosch, Commanded, Installed, Wiring
+from fake_bus import HUMIDITY, RAW, WORDS, Bosch, Commanded, Installed, Wiring, bme280
 from support.sensor_bus import crc8
 
 BUS = {"scl": 5, "sda": 4}
-# The example of the BMP280's data sheet (3.12): 25.08 degrees, 100,653.27 Pa
-WORDS = (27504, 26435, -1000, 36477, -10685, 3024, 2855, 140, -7, 15500, -14600, 6000)
-RAW = (415148, 519888, 29000)
-HUMIDITY = (75, 362, 0, 324, 50, 30)  # of a chip on a desk: H1 to H6
 
 
 def with_checksums(*words):
@@ -290,7 +286,7 @@ class TestAbsent(unittest.TestCase):
 
 
 def of_each_driver(wiring, desk):
-    wiring.chips[0x76] = Bosch(0x60, WORDS, RAW, HUMIDITY)
+    wiring.chips[0x76] = bme280()
     wiring.chips[0x44] = Commanded(with_checksums(0x6666, 0x8000))
     data = b"\x18\x80\x00\x08\x00\x00"
     wiring.chips[0x38] = Commanded(data + bytes((crc8(data, 0, 6),)))

@@ -6,13 +6,13 @@ import os
 import sys
 import unittest
 
-from fake_bus import Bosch, Installed, Wiring
+from fake_bus import Installed, Wiring, bme280
 from fake_flash import flash_in_ram
 from fake_machine import PORTS, Bench
 from station.guard import FAULTS, guarded
 from station.settings import SettingsError, check
 from support.sensor_file import SensorFile, check_options
-from test_sensor_drivers import BUS, HUMIDITY, RAW, WORDS
+from test_sensor_drivers import BUS
 
 FOLDER = "driver-files"
 KEYS = {"pin": (0, 48, None), "times": (1, 9, 1), "pull": ("up", "down"), "rom": ""}
@@ -156,7 +156,7 @@ class TestFiles(unittest.TestCase):
 class TestBoards(unittest.TestCase):
     def test_each_kind_of_board_takes_them(self):
         wiring = Wiring()
-        wiring.chips[0x76] = Bosch(0x60, WORDS, RAW, HUMIDITY)
+        wiring.chips[0x76] = bme280()
         wiring.millivolts[26] = 1900
         sensors = [
             "memory",
