@@ -153,6 +153,12 @@ class TestFiles(unittest.TestCase):
         )
 
 
+class TestSettle(unittest.TestCase):
+    def test_deep_sleep_sees_how_long_a_driver_takes_to_settle(self):
+        _, channels = guarded([SensorFile({"driver": "dht22", "pin": 3})], None, None)
+        self.assertEqual([one.settle_ms for one in channels], [2100, 2100])
+
+
 class TestBoards(unittest.TestCase):
     def test_each_kind_of_board_takes_them(self):
         wiring = Wiring()
