@@ -116,7 +116,8 @@ def build(settings):
     topic = (base + "/data").encode()
     pack = Pack(settings["device_id"].encode(), outbox.record_bytes - _RECORD_OVERHEAD - len(topic))
     health = Health(outbox, board.pins_lost)
-    guards, sensors = guarded(board.sensors, board.ticks_ms, board.feed_watchdog)
+    feed, note = board.feed_watchdog, board.sensor_note
+    guards, sensors = guarded(board.sensors, board.ticks_ms, feed, note)
     sensors += flash_wear.sensors(outbox) + [SensorNotices(outbox, guards, health)]
     station = Station(client, pack, clock, sensors, topic, settings["interval_ms"], now_ms)
     health.station = station

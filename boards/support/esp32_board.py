@@ -28,14 +28,26 @@ class Esp32Board(WifiBoard):
     def __init__(self, machine, network, time, esp32, temperature, exponent=0):
         WifiBoard.__init__(self, machine, network, time)
         self._esp32, self._temperature, self._exponent = esp32, temperature, exponent
+        self._kept = self._rtc = None
+
+    def _keep(self, place, value):
+        """A byte in the RTC's memory, which a reset leaves alone, power off does not. Without heap,
+        but for the first time."""
+        if self._kept is None:
+            self._rtc = self._machine.RTC()
+            kept = self._rtc.memory()
+            is_ours = len(kept) == len(_MARK) + 2 and kept[:-2] == _MARK
+            self._kept = bytearray(kept if is_ours else _MARK + b"\0\0")
+        if value is not None:
+            self._kept[len(_MARK) + place] = value
+            self._rtc.memory(self._kept)
+        return self._kept[len(_MARK) + place]
 
     def _starts(self, count=None):
-        """The count is in the RTC's memory, which a reset leaves alone, power off does not."""
-        rtc = self._machine.RTC()
-        if count is not None:
-            rtc.memory(_MARK + bytes((count,)))
-        kept = rtc.memory()
-        return kept[-1] if kept[:-1] == _MARK else 0
+        return self._keep(0, count)
+
+    def sensor_note(self, number=None):
+        return self._keep(1, number)
 
     def _open_outbox(self, settings):
         """The partition `outbox` where there is one; else blocks of the filesystem's."""
@@ -52,6 +64,7 @@ class Esp32Board(WifiBoard):
         """The program was stopped by hand: the watchdog cannot be stopped, but it can wait."""
         self._machine.WDT(timeout=_NEVER_MS)
         self._starts(0)
+        self.sensor_note(0)
 
     def _open_sensors(self, names):
         own = self._own_sensors(self._temperature, self._exponent)

@@ -15,10 +15,12 @@ from support.wifi_board import WifiBoard
 _COUNT = const(0x0C)  # scratch register 0; then the day and its milliseconds at the end of a sleep
 _DAY = const(0x10)
 _MS = const(0x14)
+_NOTE = const(0x18)
 _CLEAR = const(0x3000)  # bits written there are cleared
 _ENABLE = 1 << 30
 _COUNT_MARK = const(0x0F555000)  # count and day are ours, and small integers
 _DAY_MARK = const(0x0F550000)
+_NOTE_MARK = const(0x0F556000)
 _DAY_MS = const(86_400_000)
 _NEVER = const(-1)
 _LONGEST_MS = const(3_600_000)  # the port knows no sleep of more than 71 min
@@ -50,6 +52,14 @@ class Rp2Board(WifiBoard):
         word = words[self._watchdog + _COUNT]
         return word & 0xFF if word & ~0xFF == _COUNT_MARK else 0
 
+    def sensor_note(self, number=None):
+        """Scratch register 3."""
+        words = self._machine.mem32
+        if number is not None:
+            words[self._watchdog + _NOTE] = _NOTE_MARK | number
+        word = words[self._watchdog + _NOTE]
+        return word & 0xFF if word & ~0xFF == _NOTE_MARK else 0
+
     def _open_outbox(self, settings):
         """rp2.Flash programs whole pages, whatever lies beyond a short buffer."""
         self.device = self._pinned_blocks(self._rp2.Flash(), settings)
@@ -62,6 +72,7 @@ class Rp2Board(WifiBoard):
         """
         self._machine.mem32[self._watchdog + _CLEAR] = _ENABLE
         self._starts(0)
+        self.sensor_note(0)
 
     def _open_sensors(self, names):
         core = self._machine.ADC(self._machine.ADC.CORE_TEMP)

@@ -5,7 +5,8 @@ to a fixed exponent, or None; what else a driver may do becomes one of FAULTS, i
 when it changes, and reported by `sensor_notices.py`. A sensor of a driver file that fails is
 constructed again, at once and then at distances that double from a second to ten minutes: a loose
 wire that is mended comes back without a reset. A reading that takes long is kept, and followed by a
-pause ten times as long; the watchdog is fed before and after each.
+pause ten times as long; the watchdog is fed before and after each. One that never comes back is
+reset by the watchdog: the board has kept which it was, and leaves it alone for an hour.
 
 A float that a driver returns costs the driver 16 bytes of garbage on a 32-bit build, and the Guard
 another 16 (`test_guard.py`). With integers: no heap.
@@ -25,6 +26,7 @@ FAULTS = (
     "out of range",
     "slow",
     "not usable",  # its file or its settings
+    "hung",  # never came back: the watchdog reset the board
 )
 _ABSENT = const(1)
 _RAISED = const(2)
@@ -34,12 +36,14 @@ _GARBAGE = const(5)
 _OUT_OF_RANGE = const(6)
 _SLOW = const(7)
 _NOT_USABLE = const(8)
+_HUNG = const(9)
 
 _MOST_EMPTY = const(3)  # readings of None in a row before they are a fault
 _SLOW_MS = const(1000)
 _PAUSES = const(10)  # times as long as the slow reading
 _FIRST_RETRY_MS = const(1000)
 _LAST_RETRY_MS = const(600_000)
+_HUNG_MS = const(3_600_000)  # until such a one is tried again
 _MOST_VALUE = const(0x3FFF_FFFF)
 _MOST_FLOAT, _LEAST_FLOAT = 1e9, -1e9
 _DETAIL_CHARACTERS = const(80)
@@ -82,6 +86,7 @@ class Guard:
         self._driver, self._make = driver, make
         self._ticks_ms, self._feed = ticks_ms, feed
         self._since_ms = self._wait_ms = self._retry_ms = 0
+        self._note, self._number = _forget, 0
         self._empty = 0  # readings of None in a row
         self._code = 0  # of the latest reading
 
@@ -92,6 +97,14 @@ class Guard:
             name = self.name + (b"_" + _bytes(suffix) if suffix else b"")
             found.append(Channel(self, len(found), name, _bytes(unit), exponent))
         return found
+
+    def watch(self, note, number, has_hung):
+        """note: callable that keeps a number over a reset; this one's, while it is being read."""
+        self._note, self._number = note, number
+        if has_hung:
+            self.fault, self.faults, self.detail = _HUNG, 1, "the board was reset"
+            self._since_ms, self._wait_ms = self._ticks_ms(), _HUNG_MS
+            self.say()
 
     def may_fail_silently(self):
         """A chip's own sensor has no reading now and then, as signal without Wi-Fi."""
@@ -109,7 +122,9 @@ class Guard:
         self._since_ms = now_ms
         self._wait_ms = 0
         self._feed()
+        self._note(self._number)
         self._read()
+        self._note(0)
         code = self._code
         self._feed()
         took_ms = elapsed_ms(self._ticks_ms(), now_ms)
@@ -213,13 +228,14 @@ class Guard:
         print("sensor", str(self.name, "utf-8") + ":", FAULTS[self.fault], self.detail)
 
 
-def guarded(sensors, ticks_ms, feed):
+def guarded(sensors, ticks_ms, feed, note=None):
     """(guards, channels) of a board's sensors.
 
     A sensor is an object with name, unit, exponent, read(), or one of a driver file: with name,
-    readings, open(). Both may have settle_ms.
+    readings, open(). Both may have settle_ms. note: `board.sensor_note`.
     """
     guards, channels = [], []
+    hung = note() if note else 0
     for sensor in sensors:
         readings = getattr(sensor, "readings", None)
         settle_ms = getattr(sensor, "settle_ms", 0)
@@ -228,9 +244,17 @@ def guarded(sensors, ticks_ms, feed):
             one = Guard(sensor.name, readings, ticks_ms, feed, sensor, None, settle_ms)
         else:
             one = Guard(sensor.name, readings, ticks_ms, feed, None, sensor.open, settle_ms)
+            if note:
+                one.watch(note, len(guards) + 1, hung == len(guards) + 1)
         guards.append(one)
         channels += one.channels(readings)
+    if hung:
+        note(0)
     return guards, channels
+
+
+def _forget(number):
+    """For a sensor that nobody watches: the chip's own."""
 
 
 def _code_of(error, is_new):

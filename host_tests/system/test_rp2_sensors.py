@@ -1,6 +1,7 @@
 # cpython-only: emulates an RP2040
 """Sensors on the emulated chip with the real MicroPython port: an own driver file and three ready
-ones, flashed over USB as boards/sensors/README.md says; and a chip that is not there. ADC, pins and
+ones, flashed over USB as boards/sensors/README.md says; a chip that is not there, and a driver that
+hangs until the watchdog resets the board. ADC, pins and
 I2C controller are rp2040py's, with nothing wired to them.
 """
 
@@ -28,16 +29,31 @@ sensors = [
     {driver = "battery", pin = 28},
     {driver = "digital", name = "door", pin = 7},
     {driver = "bme280", name = "attic", scl = 5, sda = 4},
+    {driver = "stuck"},
 ]
 interval_ms = 1000
 outbox_blocks = 8
 mode = "broker"
 """
 
+STUCK = """
+READINGS = (("", "V", 0),)
+
+class Driver:
+    def __init__(self, options):
+        self.count = 0
+
+    def read(self):
+        self.count += 1
+        while self.count > 5:
+            pass
+        return self.count
+"""
+
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.long]
 
 
-def test_a_board_with_an_own_sensor_three_ready_ones_and_one_that_is_absent(tmp_path):
+def test_own_ready_absent_and_hanging_sensors_on_one_board(tmp_path):
     if find_mosquitto() is None:
         pytest.skip("missing: mosquitto; run `make setup`")
     try:
@@ -47,6 +63,7 @@ def test_a_board_with_an_own_sensor_three_ready_ones_and_one_that_is_absent(tmp_
     if image.find("pico") is None:
         pytest.skip(f"missing: no image pico in the cache; {image.HINT}")
     shutil.copy(BOARDS / "sensors" / "example" / "soil.py", tmp_path)
+    (tmp_path / "stuck.py").write_text(STUCK)
     with (
         Broker("mosquitto", tmp_path / "broker") as broker,
         Observer(broker.port, "observer", ("outpost/b1/data", 1)) as observer,
@@ -63,12 +80,19 @@ def test_a_board_with_an_own_sensor_three_ready_ones_and_one_that_is_absent(tmp_
             assert re.fullmatch(r"moisture \d+ %, raw \d+", rows["bed"])
             assert re.fullmatch(r"\d\.\d{3} V", rows["adc"]) and rows["door"] in ("0 /", "1 /")
             assert rows["attic"].startswith("failed: no answer (OSError")
-            port.board.run_for(240, lambda: len(observer.messages) >= 12)
+            port.board.run_for(240, lambda: b"stuck.fault" in payloads(observer))
+            count = len(observer.messages)
+            port.board.run_for(240, lambda: len(observer.messages) >= count + 12)
             texts = [json.loads(message.payload) for message in observer.messages]
         finally:
             port.board.close()
     names = [one["n"] for one in texts[-1]]
     assert {"temperature", "bed_moisture", "bed_raw", "adc", "door"} <= set(names)
-    told = [one["v"] for text in texts for one in text if one["n"] == "attic.fault"]
-    assert told[:1] == [1], "no answer"
-    assert port.board.chip.resets == [], port.board.text
+    told = {one["n"]: one["v"] for text in texts for one in text if ".fault" in one["n"]}
+    assert (told["attic.fault"], told["stuck.fault"]) == (1, 9), "no answer, hung"
+    assert len(port.board.chip.resets) == 1, port.board.text
+    assert "sensor stuck: hung the board was reset" in port.board.text
+
+
+def payloads(observer) -> bytes:
+    return b" ".join(bytes(message.payload) for message in observer.messages)

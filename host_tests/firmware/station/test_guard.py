@@ -260,6 +260,32 @@ class TestRetry(unittest.TestCase):
         self.assertEqual(desk.guard.fault, 0)
 
 
+class TestHung(unittest.TestCase):
+    def test_one_that_hung_until_the_watchdog_is_left_alone_for_an_hour_and_told(self):
+        world, kept = World(), [0]
+
+        def note(number=None):
+            if number is not None:
+                kept[0] = number
+            return kept[0]
+
+        sensors = [Good(), File(world), File(World(), name=b"cellar")]
+        guards, channels = guarded(sensors, world.ticks_ms, world.feed, note)
+        world.value = KeyboardInterrupt()  # the only way out of what never ends
+        with self.assertRaises(KeyboardInterrupt):
+            for channel in channels:
+                channel.read()
+        self.assertEqual(kept, [2])
+        world.value = 215
+        guards, channels = guarded(sensors, world.ticks_ms, world.feed, note)  # after the reset
+        self.assertEqual([one.read() for one in channels], [42, None, 215])
+        self.assertEqual((FAULTS[guards[1].fault], guards[1].faults, kept), ("hung", 1, [0]))
+        world.now_ms += 3_599_999
+        self.assertTrue(channels[1].read() is None)
+        world.now_ms += 1
+        self.assertEqual((channels[1].read(), guards[1].fault, kept), (215, 0, [0]))
+
+
 class TestPlaces(unittest.TestCase):
     def test_in_64_messages_a_driver_says_that_it_is_well_and_one_that_failed_how_often(self):
         world = World()

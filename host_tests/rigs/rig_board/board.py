@@ -69,6 +69,10 @@ class Board:
             print("connected", client.session.connects)
         time.sleep_ms(_IDLE_MS)
 
+    def sensor_note(self, number=None):
+        """No watchdog here resets what hangs."""
+        return 0
+
     def pins_lost(self):
         return self._pins.lost
 
