@@ -45,31 +45,33 @@ class SensorNotices:
         place = seq & _REST
         if not place:  # flash_wear.py's
             return None
-        if self._find(place):
+        if place & 1 and self._find(place):
             return self._report(seq)
+        # in messages of even numbers first: its own places are even, and a sensor whose fault
+        # comes and goes in each message would leave it none
         value = self._health.read()
         self.name = self._health.name
-        if value is None and self._is_silent(seq):
+        if value is None and (self._find(place) or self._is_silent(seq)):
             return self._report(seq)
         return value
 
     def _find(self, place):
-        """Whether there is something to tell: then _guard and _is_count say what."""
+        """Whether there is something to tell: then _guard and _is_count say what. A place of 64
+        goes before a change, which can wait for the next message."""
         index = len(self._guards)
         found = False
         while index:
             index -= 1
             guard = self._guards[index]
-            if guard.fault != guard.told:
-                self._guard, self._is_count = guard, False
-                return True
-            if place == _FIRST_STATE + 2 * index and (guard.fault or not guard.may_fail_silently()):
-                self._guard, self._is_count = guard, False
-                found = True
-            elif place == _FIRST_COUNT + 2 * index and guard.faults:
+            if place == _FIRST_COUNT + 2 * index and guard.faults:
                 self._guard, self._is_count = guard, True
-                found = True
+                return True
+            if guard.fault != guard.told or self._is_due(guard, place - 2 * index):
+                self._guard, self._is_count, found = guard, False, True
         return found
+
+    def _is_due(self, guard, place):
+        return place == _FIRST_STATE and (guard.fault or not guard.may_fail_silently())
 
     def _is_silent(self, seq):
         """Whether no sensor has a reading, and one of them a fault: _guard is one of those."""

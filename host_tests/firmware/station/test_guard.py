@@ -301,6 +301,18 @@ class TestPlaces(unittest.TestCase):
         found = [desk.measure() for _ in range(64)]
         self.assertEqual([one["attic.faults"] for one in found if "attic.faults" in one], [1])
 
+    def test_a_fault_that_comes_and_goes_leaves_the_health_of_the_board_its_place(self):
+        world = World()
+        desk = Desk(world)
+        desk.measure()
+        told = {}
+        desk.outbox.mended = 7
+        for number in range(70):
+            world.value = "bad" if number & 1 else 215
+            told.update(desk.measure(10_000))
+        self.assertEqual((told["mended"], told["left_out"], told["pins_lost"]), (7, 0, 0))
+        self.assertEqual((desk.guard.faults, told["attic.faults"] > 10), (35, True))
+
     def test_no_message_is_longer_than_with_a_health_counter(self):
         for seq in range(1, 64):
             names = [name for name in Desk(World()).measure() if "." in name]
