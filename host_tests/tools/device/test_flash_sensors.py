@@ -198,3 +198,16 @@ def test_what_each_scan_of_a_bus_means():
     ):
         sensor.answers = answers
         assert says in sensor.text(("well", "no answer"))
+
+
+@pytest.mark.long
+def test_a_sensor_that_never_comes_back_is_named(rig, monkeypatch):
+    monkeypatch.setattr(sensor_check, "_SILENCE_S", 1.0)
+    (rig.folder / "stuck.py").write_text(
+        "READINGS = (('', 'V', -1),)\nclass Driver:\n    def __init__(self, options):\n"
+        "        while True:\n            pass\n"
+    )
+    path = settings(rig, DOOR, '{driver = "stuck"}')
+    status = rig.outpost("flash", "--settings", path, "--no-link")
+    assert status == 1, rig.err + rig.out
+    assert rig.row("sensor").startswith("failed: stuck did not come back within 11 s")

@@ -241,7 +241,8 @@ def _test(report: Report, job: Job, board: Board, found: inventory.Inventory) ->
         report.add("outbox", f"failed: {outbox}", False)
         return
     report.add("outbox", _about(outbox, job, board, found))
-    _read_sensors(report, job, board)
+    if not _read_sensors(report, job, board):
+        return
     if job.link_s:
         job.progress.note(f"waiting until the broker lets the board in, at most {job.link_s:g} s")
         is_up, text = selftest.link(
@@ -250,15 +251,17 @@ def _test(report: Report, job: Job, board: Board, found: inventory.Inventory) ->
         report.add("link", text if is_up else f"failed: {text}", is_up)
 
 
-def _read_sensors(report: Report, job: Job, board: Board) -> None:
+def _read_sensors(report: Report, job: Job, board: Board) -> bool:
+    """False: the board hangs in one of them."""
     job.progress.note("self-test: each sensor is read once")
     try:
         found = sensor_check.run(board)
     except ToolError as error:
         report.add("sensor", f"failed: {error}", False)
-        return
+        return False
     for sensor in found:
         report.add("sensor", sensor.text(sensor_faults()), sensor.is_good)
+    return True
 
 
 def _about(outbox: selftest.Outbox, job: Job, board: Board, found: inventory.Inventory) -> str:

@@ -109,7 +109,7 @@ class Sensor:
 
 def run(board: Board) -> list[Sensor]:
     """Nothing of a board that did not open. Raises ToolError, which names the sensor that did not
-    answer."""
+    come back; the board then takes no other script."""
     found: list[Sensor] = []
 
     def take(line: str) -> None:
@@ -119,11 +119,16 @@ def run(board: Board) -> list[Sensor]:
         elif found:
             _take(found[-1], letter, rest)
 
+    silence_s = board.answer_s + _SILENCE_S
     try:
-        lines = board.run(_SCRIPT, take, board.answer_s + _SILENCE_S)
-    except ToolError as error:
-        name = f"sensor {found[-1].name}: " if found else ""
-        raise ToolError(f"{name}{error}") from None
+        lines = board.run(_SCRIPT, take, silence_s)
+    except TimeoutError:
+        if not found:
+            raise
+        raise ToolError(
+            f"{found[-1].name} did not come back within {silence_s:g} s: its driver waits without "
+            "an end; mend it, and flash again"
+        ) from None
     if lines[-1:] == ["X"]:
         return []
     if lines[-1:] != ["D"]:
