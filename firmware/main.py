@@ -52,7 +52,9 @@ from outpost.outbox import Outbox
 from outpost.session import Session
 from station import flash_wear
 from station.clock import Clock
+from station.guard import guarded
 from station.health import Health
+from station.sensor_notices import SensorNotices
 from station.station import Station
 from station.telemetry import Pack
 
@@ -114,7 +116,9 @@ def build(settings):
     topic = (base + "/data").encode()
     pack = Pack(settings["device_id"].encode(), outbox.record_bytes - _RECORD_OVERHEAD - len(topic))
     health = Health(outbox, board.pins_lost)
-    sensors = board.sensors + flash_wear.sensors(outbox) + [health]
+    feed, note = board.feed_watchdog, board.sensor_note
+    guards, sensors = guarded(board.sensors, board.ticks_ms, feed, note)
+    sensors += flash_wear.sensors(outbox) + [SensorNotices(outbox, guards, health)]
     station = Station(client, pack, clock, sensors, topic, settings["interval_ms"], now_ms)
     health.station = station
     return station

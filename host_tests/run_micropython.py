@@ -166,6 +166,7 @@ def compile_product(folder: Path, architecture: str) -> None:
         f"boards/{path.parent.name}": firmware_build.board_sources(path.parent)
         for path in paths.REPOSITORY.glob("boards/*/board.py")
     }
+    parts[f"boards/{firmware_build.DRIVERS}"] = firmware_build.driver_sources(paths.BOARDS)
     for place, texts in parts.items():
         firmware_build.write(folder / place, firmware_build.compile_all(texts, _MPY[architecture]))
     shutil.copy(paths.FIRMWARE / firmware_build.MAIN, folder / "firmware")

@@ -99,6 +99,8 @@ def configuration(port: str, files: list[str]) -> dict:
     rooms = [
         REPOSITORY / place for place in ("firmware/outpost", "firmware/station", "boards/support")
     ]
+    if port != "unix":  # which has no pins
+        rooms.append(REPOSITORY / "boards" / "sensors")
     firmware = [*rooms, REPOSITORY / "firmware" / "main.py", *boards]
     return {
         "include": files or [str(path) for path in firmware],

@@ -1,6 +1,6 @@
 """Sensors of the host: load, memory, uptime, temperature where there is one.
 
-They are files of /proc and /sys, read without heap.
+They are files of /proc and /sys, read without heap. And sensors of driver files, as on a board.
 """
 
 
@@ -70,6 +70,11 @@ def choose(names):
     """
     chosen = []
     for name in names or sorted(_KNOWN):
+        if isinstance(name, dict):
+            from support.sensor_file import SensorFile
+
+            chosen.append(SensorFile(name))
+            continue
         if name not in _KNOWN:
             raise ValueError(
                 "sensors: unknown sensor '" + str(name) + "'; known: " + ", ".join(sorted(_KNOWN))

@@ -1,4 +1,5 @@
-"""Sensors of a board, by the names in its settings: the chip's own, and two that need a wire.
+"""Sensors of a board, by the names in its settings: the chip's own, two that need a wire, and those
+with a driver file (`sensor_file.py`).
 
 `adc@26`: the voltage at pin 26, in mV. `ds18b20@22`: the first DS18B20 on pin 22, by the drivers
 `onewire` and `ds18x20` of micropython-lib, which the RP2 and ESP32 builds bring along. A reading of
@@ -67,6 +68,10 @@ def choose(names, own, machine, adc):
 
 
 def _one(name, own, machine, adc):
+    if isinstance(name, dict):
+        from support.sensor_file import SensorFile
+
+        return SensorFile(name)
     for reading in own:
         if reading.name.decode() == name:
             return reading

@@ -28,25 +28,29 @@ class Esp32Board(WifiBoard):
     def __init__(self, machine, network, time, esp32, temperature, exponent=0):
         WifiBoard.__init__(self, machine, network, time)
         self._esp32, self._temperature, self._exponent = esp32, temperature, exponent
+        self._kept = self._rtc = None
 
-    def _kept(self, at, value):
-        """Byte `at` of two kept in the RTC's memory, which a reset leaves alone, power off does
-        not. value: None, or what it becomes."""
-        rtc = self._machine.RTC()
-        memory = rtc.memory()
-        kept = bytearray(memory[len(_MARK) :] if memory[: len(_MARK)] == _MARK else 2)
-        if len(kept) < 2:  # of an older version: the count alone
-            kept += bytes(2 - len(kept))
+    def _keep(self, place, value):
+        """One of three bytes in the RTC's memory, which a reset leaves alone, power off does not.
+        Without heap, but for the first time."""
+        if self._kept is None:
+            self._rtc = self._machine.RTC()
+            kept = self._rtc.memory()
+            is_ours = len(kept) == len(_MARK) + 3 and kept[:-3] == _MARK
+            self._kept = bytearray(kept if is_ours else _MARK + b"\0\0\0")
         if value is not None:
-            kept[at] = value
-            rtc.memory(_MARK + bytes(kept))
-        return kept[at]
+            self._kept[len(_MARK) + place] = value
+            self._rtc.memory(self._kept)
+        return self._kept[len(_MARK) + place]
 
     def _starts(self, count=None):
-        return self._kept(0, count)
+        return self._keep(0, count)
+
+    def sensor_note(self, number=None):
+        return self._keep(1, number)
 
     def _joined_last(self, index=None):
-        return self._kept(1, index)
+        return self._keep(2, index)
 
     def _open_outbox(self, settings):
         """The partition `outbox` where there is one; else blocks of the filesystem's."""
@@ -63,6 +67,7 @@ class Esp32Board(WifiBoard):
         """The program was stopped by hand: the watchdog cannot be stopped, but it can wait."""
         self._machine.WDT(timeout=_NEVER_MS)
         self._starts(0)
+        self.sensor_note(0)
 
     def _open_sensors(self, names):
         own = self._own_sensors(self._temperature, self._exponent)

@@ -12,16 +12,17 @@ from outpost.session import elapsed_ms
 from support import chip_sensors
 from support.wifi_board import WifiBoard
 
-# Scratch registers 0 to 3: starts; at the end of a sleep the day, its milliseconds, the network
+# Scratch registers 0 to 3: starts, and the network joined before a sleep; the day and its
+# milliseconds at the end of the sleep; the sensor that is being read
 _COUNT = const(0x0C)
 _DAY = const(0x10)
 _MS = const(0x14)
-_NETWORK = const(0x18)
+_NOTE = const(0x18)
 _CLEAR = const(0x3000)  # bits written there are cleared
 _ENABLE = 1 << 30
 _COUNT_MARK = const(0x0F555000)  # count and day are ours, and small integers
 _DAY_MARK = const(0x0F550000)
-_NETWORK_MARK = const(0x0F556000)
+_NOTE_MARK = const(0x0F556000)
 _DAY_MS = const(86_400_000)
 _NEVER = const(-1)
 _LONGEST_MS = const(3_600_000)  # the port knows no sleep of more than 71 min
@@ -46,19 +47,29 @@ class Rp2Board(WifiBoard):
         self._take_kept_time()
         return WifiBoard.open(self, settings)
 
-    def _kept(self, register, mark, value):
-        """The low byte of a scratch register. value: None, or what it becomes."""
+    def _kept(self, shift, bits, value):
+        """A field of scratch register 0. value: None, or what it becomes."""
         words = self._machine.mem32
+        word = words[self._watchdog + _COUNT]
+        fields = word & 0xFFF if word & ~0xFFF == _COUNT_MARK else 0
         if value is not None:
-            words[self._watchdog + register] = mark | value
-        word = words[self._watchdog + register]
-        return word & 0xFF if word & ~0xFF == mark else 0
+            fields = fields & ~(bits << shift) | value << shift
+            words[self._watchdog + _COUNT] = _COUNT_MARK | fields
+        return fields >> shift & bits
 
     def _starts(self, count=None):
-        return self._kept(_COUNT, _COUNT_MARK, count)
+        return self._kept(0, 0xFF, count)
 
     def _joined_last(self, index=None):
-        return self._kept(_NETWORK, _NETWORK_MARK, index)
+        return self._kept(8, 0xF, index)
+
+    def sensor_note(self, number=None):
+        """Scratch register 3."""
+        words = self._machine.mem32
+        if number is not None:
+            words[self._watchdog + _NOTE] = _NOTE_MARK | number
+        word = words[self._watchdog + _NOTE]
+        return word & 0xFF if word & ~0xFF == _NOTE_MARK else 0
 
     def _open_outbox(self, settings):
         """rp2.Flash programs whole pages, whatever lies beyond a short buffer."""
@@ -72,6 +83,7 @@ class Rp2Board(WifiBoard):
         """
         self._machine.mem32[self._watchdog + _CLEAR] = _ENABLE
         self._starts(0)
+        self.sensor_note(0)
 
     def _open_sensors(self, names):
         core = self._machine.ADC(self._machine.ADC.CORE_TEMP)

@@ -1,9 +1,9 @@
 """The board contract (`boards/README.md`) for boards with Wi-Fi, from this package's modules.
 
 A port's class (`esp32_board.py`, `rp2_board.py`) adds _open_outbox(), _open_sensors(), _starts(),
-_joined_last(), _switch_off(), release_watchdog() and, where it differs, sleep() and set_clock().
-Knows no port's module but those it is given. open() allocates; idle(), feed_watchdog(), keep_time()
-and the link allocate nothing while they wait or have nothing to do.
+_joined_last(), sensor_note(), _switch_off(), release_watchdog() and, where it differs, sleep() and
+set_clock(). Knows no port's module but those it is given. open() allocates; idle(),
+feed_watchdog(), keep_time() and the link allocate nothing while they wait or have nothing to do.
 
 The watchdog is started when the loop begins and fed by the loop alone. Nothing there lasts longer
 than its 8 s: network, name, time, TCP and TLS go step by step; what cannot be cut is TLS arithmetic
@@ -58,6 +58,7 @@ class WifiBoard:
     # What a port's class adds
     in_flight_bytes: int
     _starts: "Anything"  # callable: starts in a row, kept over a reset; with a count it keeps that
+    sensor_note: "Anything"  # callable: as _starts, which sensor is being read
     _open_outbox: "Anything"  # gets the settings; sets device, align, page_bytes
     _open_sensors: "Anything"  # gets names, or None: all of the chip's own; sets sensors
     _switch_off: "Anything"  # gets the station interface; cuts the radio's power

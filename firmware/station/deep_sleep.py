@@ -55,6 +55,8 @@ def _not_now():
 def _measure(station, board):
     if station.measure():
         board.published(station)
+        while station.publish_rest():
+            board.published(station)
 
 
 def _settle(sensors, board, client):

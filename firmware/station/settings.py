@@ -40,6 +40,8 @@ _KEYS = {
 }
 _OPTIONAL = ("sensors", "wifi_networks")
 _TLS_PORT = 8883
+_NAME_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
+_MOST_NAME = 24  # of a sensor
 
 
 class SettingsError(ValueError):
@@ -74,9 +76,7 @@ def check(given, path="settings"):
     settings = {}
     for key, rule in _KEYS.items():
         if key in given:
-            fault = _fault(given[key], rule) or (
-                _id_fault(given[key]) if key == "device_id" else ""
-            )
+            fault = _fault(given[key], rule) or _MORE.get(key, _no_fault)(given[key])
             if fault:
                 raise SettingsError(path + ": key '" + key + "' " + fault)
         elif rule[1] is None and key not in _OPTIONAL:
@@ -146,8 +146,45 @@ def _fault(value, rule):
     return ""
 
 
+def _no_fault(value):
+    return ""
+
+
 def _id_fault(value):
     for character in value:
-        if character not in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-":
+        if character not in _NAME_CHARACTERS:
             return "may hold A-Z a-z 0-9 _ . - only, not " + repr(character)
     return ""
+
+
+def _sensors_fault(sensors):
+    """A sensor is a name, or what a driver file takes: the driver checks the rest of its keys."""
+    names = []
+    for sensor in sensors:
+        given = sensor if isinstance(sensor, dict) else {"name": sensor, "driver": "a"}
+        driver = given.get("driver")
+        name = given.get("name", driver)
+        if not isinstance(sensor, (dict, str)) or not isinstance(driver, str):
+            return 'must hold names in quotes, or {"driver": ..., "name": ..., ...}, not ' + repr(
+                sensor
+            )
+        if not driver or not _holds_only(driver, "abcdefghijklmnopqrstuvwxyz0123456789_"):
+            return "names the driver " + repr(driver) + "; it may hold a-z 0-9 _ only"
+        if not isinstance(name, str) or not 0 < len(name) <= _MOST_NAME:
+            return "holds a sensor whose name is not text of 1 to 24 characters"
+        if isinstance(sensor, dict) and not _holds_only(name, _NAME_CHARACTERS):
+            return "names the sensor " + repr(name) + "; it may hold A-Z a-z 0-9 _ . - only"
+        if name in names:
+            return "has two sensors named " + repr(name) + "; give each a 'name' of its own"
+        names.append(name)
+    return ""
+
+
+def _holds_only(text, characters):
+    for character in text:
+        if character not in characters:
+            return False
+    return True
+
+
+_MORE = {"device_id": _id_fault, "sensors": _sensors_fault}

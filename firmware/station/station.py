@@ -1,6 +1,7 @@
-"""Measures every interval and publishes one message per measurement; the client does the rest.
+"""Measures every interval and publishes what was measured; the client does the rest.
 
-No heap in the steady state.
+One message a measurement, or as many as its readings need: what finds no room in the first goes
+into the next, with the same time. No heap in the steady state.
 """
 
 from micropython import const
@@ -36,10 +37,13 @@ class Station:
         self.interval_ms = interval_ms
         self.published = self.not_published = 0
         self.status = _OK
+        self._done = len(sensors)  # so many of the readings are in messages, or have none
         self._last_ms = now_ms - interval_ms
 
     def step(self, now_ms):
         """Measure if it is time. True when a message was tried: `status` says how it went."""
+        if self._done < len(self.sensors):
+            return self.publish_rest()
         if elapsed_ms(now_ms, self._last_ms) < self.interval_ms:
             return False
         late = elapsed_ms(now_ms, self._last_ms) - self.interval_ms
@@ -48,28 +52,38 @@ class Station:
         return self.measure()
 
     def measure(self):
-        """Measure now. As step()."""
+        """Measure now. As step(); publish_rest() until it is False has the rest."""
         for i in range(len(self.sensors)):
             self.values[i] = self.sensors[i].read()
-        length = self._encode()
+        self._done = 0
+        return self.publish_rest()
+
+    def publish_rest(self):
+        """The next message of this measurement. As step()."""
+        first = self._done
+        length = self._encode(first)
         if not length:
             return False
         outbox = self.client.session.outbox
         held = outbox.oldest_seq
         outbox.reserve(len(self.topic) + length)
         if outbox.oldest_seq != held:  # making room dropped old messages: say so in this one
-            length = self._encode()
+            length = self._encode(first)
         self.status = self.client.publish(self.topic, self.pack.buffer, length)
         self.published += self.status == _OK
         self.not_published += self.status != _OK
         return True
 
-    def _encode(self):
+    def _encode(self, at):
+        """A message of the readings from that one on. Returns its length; 0: there are none."""
         self.pack.begin(self.client.session.outbox, self.clock)
-        for i in range(len(self.sensors)):
-            if self.values[i] is not None:
-                self._add(self.sensors[i], self.values[i])
+        first = at
+        while at < len(self.sensors) and (self._add(at) or at == first):
+            at += 1
+        self._done = at
         return self.pack.end()
 
-    def _add(self, sensor, value):
-        self.pack.add(sensor.name, sensor.unit, value, sensor.exponent)
+    def _add(self, at):
+        """False: no room."""
+        value, sensor = self.values[at], self.sensors[at]
+        return value is None or self.pack.add(sensor.name, sensor.unit, value, sensor.exponent)

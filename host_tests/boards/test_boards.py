@@ -214,6 +214,22 @@ class TestBoards(unittest.TestCase):
             bench(name, ticks=ticks, chip=chip).board.begin()
             self.assertEqual(ticks.longest_sleep_ms, 0)
 
+    def test_which_sensor_is_being_read_is_kept_over_a_reset_beside_the_count_of_starts(self):
+        for name in PORTS:
+            ticks = Ticks()
+            chip = Chip(ticks)
+            board = bench(name, ticks=ticks, chip=chip).board
+            self.assertEqual(board.sensor_note(), 0, name)
+            board.begin()
+            board.sensor_note(3)
+            board = bench(name, ticks=ticks, chip=chip).board
+            self.assertEqual((board.sensor_note(), board._starts()), (3, 1), name)
+            board.begin()
+            self.assertEqual((board.sensor_note(), board._starts()), (3, 2), name)
+            board.release_watchdog()
+            board = bench(name, ticks=ticks, chip=chip).board
+            self.assertEqual((board.sensor_note(), board._starts()), (0, 0), name)
+
     def test_sleep_is_no_crash(self):
         for name in PORTS:
             desk = bench(name)

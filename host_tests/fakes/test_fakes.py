@@ -10,6 +10,7 @@ import ast
 
 import pytest
 
+import fake_bus
 import fake_network
 import typecheck
 from fake_machine import PORTS, Chip, flash_of, modules_of
@@ -33,6 +34,7 @@ def fakes(kind: str) -> dict[str, object]:
     sockets, select = fake_network.FakeSocketModule(net, PORTS[kind]), fake_network.FakeSelect()
     found = {
         "machine": machine, "machine.Pin": machine.Pin(26), "machine.ADC": machine.ADC(26),
+        "machine.I2C": fake_bus.FakeI2C(fake_bus.Wiring()),
         "machine.WDT": machine.WDT(8000), "machine.RTC": machine.RTC(), "network": network,
         "network.WLAN": network.WLAN(0), "time": modules["time"], "socket": sockets,
         "socket.socket": sockets.socket(2, 1), "select": select, "select.poll": select.poll(),

@@ -16,6 +16,7 @@ import time
 import ffi  # pyright: ignore[reportMissingImports] - the unix port's
 import vfs
 
+import fake_bus
 from pinned_nor import BLOCK_BYTES, PAGE_BYTES, Chip, Port
 
 POWER_CUT = 137
@@ -45,14 +46,32 @@ class FileChip(Chip):
 class Machine:
     """Stands in for the module `machine`."""
 
-    def __init__(self, status):
+    def __init__(self, status, wiring):
         self._status = status
+        wired = fake_bus.FakeWiredMachine(wiring)
+        self.Pin, self.ADC, self.I2C, self.SoftI2C = wired.Pin, wired.ADC, wired.I2C, wired.SoftI2C
 
     def reset(self):
         _exit(self._status)
 
     def unique_id(self):
         return b"rig board"
+
+
+def _wiring():
+    """What is wired to its pins, as `wiring.json` says: {"bme280": its address, "millivolts":
+    {"pin": value}}."""
+    found = fake_bus.Wiring()
+    try:
+        with open("wiring.json") as file:
+            orders = json.load(file)
+    except OSError:
+        return found
+    if orders.get("bme280"):
+        found.chips[orders["bme280"]] = fake_bus.bme280()
+    for pin, millivolts in orders.get("millivolts", {}).items():
+        found.millivolts[int(pin)] = millivolts
+    return found
 
 
 def _ordered(chip):
@@ -73,6 +92,7 @@ def mount(image, reset_status, is_obedient):
     `state["flash"]`.
     """
     chip = FileChip(open(image, "r+b"))
+    wiring = _wiring()
     if is_obedient:
         _ordered(chip)
     device = Port(chip, PAGE_BYTES)
@@ -84,4 +104,4 @@ def mount(image, reset_status, is_obedient):
     vfs.mount(files, "/")
     os.chdir("/")
     sys.path[:] = ["", ".frozen", "/lib"]
-    sys.modules["machine"] = Machine(reset_status)
+    sys.modules["machine"] = Machine(reset_status, wiring)

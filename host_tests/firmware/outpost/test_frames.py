@@ -25,9 +25,12 @@ MODULES = (
     "outpost.ram_shelf outpost.sectors outpost.session outpost.state_note "
     "outpost.portable_series outpost.series outpost.series_outbox "
     "outpost.streaming outpost.subscribing outpost.suspects "
-    "station.clock station.flash_wear station.health station.station station.telemetry "
+    "station.clock station.flash_wear station.guard station.health station.sensor_notices "
+    "station.station station.telemetry "
     "support.esp32_board support.rp2_board support.tls_link support.wifi support.wifi_board "
-    "support.wifi_link support.dns support.ntp"
+    "support.wifi_link support.dns support.ntp support.sensor_bus support.sensor_pin "
+    "sensors.adc sensors.aht20 sensors.battery sensors.bme280 sensors.digital sensors.dht22 "
+    "sensors.ds18b20 sensors.pulse sensors.sht3x sensors.sht4x"
 ).split()
 MAY = {  # set-up, and what a page says allocates
     "__init__", "<module>", "<listcomp>", "<genexpr>",
@@ -40,7 +43,8 @@ MAY = {  # set-up, and what a page says allocates
     "ram_shelf.py put", "suspects.py refuse",  # a message that is set aside
     "tls_link.py client_context", "tls_link.py read", "wifi_board.py _pinned_blocks",  # set-up
     "wifi_board.py _open_link", "wifi_board.py _open_wifi", "wifi_board.py _networks",  # set-up
-    "chip_sensors.py _one",  # set-up
+    "chip_sensors.py _one", "guard.py guarded", "guard.py channels",  # set-up
+    "bme280.py _load", "ds18b20.py _choose", "sensor_bus.py i2c",  # construction
     # once a question or answer
     "dns.py _question", "dns.py begin", "dns.py _address", "wifi_board.py _set_rtc",
     "wifi_link.py _connect", "wifi_link.py _give", "tls_link.py _begin",  # once a connection

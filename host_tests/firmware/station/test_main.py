@@ -12,12 +12,14 @@ import pytest
 
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_micropython
-from paths import REPOSITORY
+from paths import PRODUCT, REPOSITORY, joined
 
 SETTINGS = {"device_id": "board-1", "broker_host": "127.0.0.1", "outbox_blocks": 4}
 
 
-def run_board(folder: Path, settings: object, **simulation: object) -> subprocess.CompletedProcess:
+def run_board(
+    folder: Path, settings: object, first: Path | str = "", **simulation: object
+) -> subprocess.CompletedProcess:
     command = find_micropython("i386")
     if command is None:
         pytest.skip("missing: MicroPython for i386; run `make setup`")
@@ -28,7 +30,7 @@ def run_board(folder: Path, settings: object, **simulation: object) -> subproces
     (folder / "simulation.json").write_text(json.dumps({"stop_file": "stop", **simulation}))
     env = {
         **os.environ,
-        "MICROPYPATH": f"{REPOSITORY}/firmware:{REPOSITORY}/boards:{REPOSITORY}/boards/UNIX",
+        "MICROPYPATH": joined(first, *PRODUCT),
     }
     main = REPOSITORY / "firmware" / "main.py"
     return subprocess.run(
@@ -123,3 +125,59 @@ def test_a_crash_is_kept_in_a_file_and_the_outbox_stays_as_it_was(tmp_path):
         assert run_board(tmp_path, {**settings, "broker_port": broker.port}).returncode == 0
     assert stored > 0
     assert json.loads((tmp_path / "counters.json").read_text())["acknowledged"] == stored
+
+
+DRIVER = """
+READINGS = (("", "Cel", -1, -400, 850),)
+
+class Driver:
+    def __init__(self, options):
+        self.count = 0
+        {opens}
+
+    def read(self):
+        self.count += 1
+        {reads}
+"""
+FAULTY = {  # name: (at construction, at a reading, what its fault is)
+    "absent": ("raise OSError(19)", "pass", 1),
+    "gone": ("pass", "if self.count > 3: raise OSError(5)\n        return 1", 1),
+    "raises": ("pass", "raise ValueError('crc')", 2),
+    "exits": ("pass", "raise SystemExit", 2),
+    "nothing": ("pass", "return None", 3),
+    "nan": ("pass", "return float('nan')", 4),
+    "text": ("pass", "return '21.5'", 5),
+    "hot": ("pass", "return 1 << 40", 6),
+    "slow": ("import time", "import time; time.sleep(1.1); return 1", 7),
+    "wrong": ("raise KeyError('x')", "pass", 2),
+}
+
+
+def test_every_fault_of_a_sensor_in_a_running_board(tmp_path):
+    """What it sends, and what it prints; the load and a good driver go on in every message."""
+    (tmp_path / "sensors").mkdir()
+    for name, (opens, reads, _) in FAULTY.items():
+        text = DRIVER.format(opens=opens, reads=reads)
+        (tmp_path / "sensors" / f"{name}.py").write_text(text)
+    (tmp_path / "sensors" / "good.py").write_text(DRIVER.format(opens="pass", reads="return 21.46"))
+    sensors = ["load", *({"driver": name} for name in [*FAULTY, "good", "missing"])]
+    settings = {**SETTINGS, "mode": "broker", "interval_ms": 5, "sensors": sensors}
+    settings |= {"broker_port": 1, "outbox_blocks": 32}
+    done = run_board(tmp_path, settings, first=tmp_path, cut_at_operation=70, cut_mode="first")
+    assert done.returncode == 137, done.stderr
+    journal = (tmp_path / "journal.txt").read_text().splitlines()
+    packs = [json.loads(line.split(" ", 2)[2]) for line in journal if line.startswith("ok ")]
+    assert len(packs) > 40
+    told = {}
+    for pack in packs:
+        found = {one["n"]: one["v"] for one in pack}
+        assert found.keys() & {"load", "good"}
+        told |= {name: found[name] for name in found if name.endswith(".fault") and found[name]}
+    names = [one["n"] for pack in packs for one in pack]
+    assert names.count("load") >= 20 and abs(names.count("load") - names.count("good")) <= 1
+    assert all(one["v"] == 21.5 for pack in packs for one in pack if one["n"] == "good")
+    numbers = {f"{name}.fault": number for name, (_, _, number) in FAULTY.items()}
+    assert told == numbers | {"missing.fault": 8}
+    for name in numbers:
+        assert f"sensor {name.removesuffix('.fault')}: " in done.stdout
+    assert "sensor missing: not usable ImportError no module named 'sensors.missing'" in done.stdout

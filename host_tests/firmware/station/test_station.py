@@ -1,3 +1,4 @@
+import json
 import unittest
 
 from bench_client import Bench
@@ -40,6 +41,23 @@ class TestStation(unittest.TestCase):
         self.assertTrue(one.step(200))
         self.assertTrue(one.step(5000))
         self.assertFalse(one.step(5050))
+
+    def test_what_finds_no_room_in_a_message_is_in_the_next_ones(self):
+        many = [Sensor() for _ in range(20)]
+        for number, one in enumerate(many):
+            one.name, one.value = ("sensor_number_%d" % number).encode(), number * 1000
+        bench, one = station(sensors=many)
+        found, times, turns = [], [], 0
+        while one.step(10 * turns):
+            turns += 1
+            pack = json.loads(bytes(one.pack.buffer[: one.pack.length]).decode())
+            times.append(pack[0]["up"])
+            found += [(record["n"], record["v"]) for record in pack]
+        expected = [("sensor_number_%d" % number, number * 10) for number in range(20)]
+        self.assertEqual(found, expected)
+        self.assertEqual((bench.outbox.next_seq, len(times), len(set(times))), (turns, turns, 1))
+        self.assertTrue(turns > 2)
+        self.assertTrue(one.step(100) and one.published == turns + 1)
 
     def test_a_sensor_without_a_reading_is_left_out(self):
         silent = Sensor()

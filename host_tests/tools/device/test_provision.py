@@ -17,7 +17,7 @@ import make_certificates
 from flash_rig import Rig, tree  # noqa: F401 - a fixture
 from outpost_tools import cli
 from outpost_tools.device import certificates as reader
-from outpost_tools.device import plan, settings_file
+from outpost_tools.device import plan, sensor_words, settings_file
 
 GOOD = {
     "device_id": "kitchen",
@@ -516,3 +516,27 @@ def test_settings_come_after_the_certificates_that_they_name():
         plan.SETTINGS,
         plan.MAIN,
     ]
+
+
+def test_a_sensor_with_a_driver_is_asked_for_its_pins(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    sensors = ["temperature, attic=bme280 address=0x77, digital pin=7", "five", "5", "4"]
+    again = "temperature, attic=bme280 address=0x77, digital pin=7"
+    answers = [*ANSWERS[:9], *sensors[:1], sensors[1], sensors[3], again, *sensors[2:], "20"]
+    found, err = kept(capsys, monkeypatch, answers, [SECRET, "pass" + SECRET])
+    assert found["sensors"] == [
+        "temperature",
+        {"driver": "bme280", "name": "attic", "address": 0x77, "scl": 5, "sda": 4},
+        {"driver": "digital", "pin": 7},
+    ]
+    assert err.count("  attic: scl: ") == 2 and "digital: " not in err
+    assert "key 'scl' must be a whole number, not 'five'" in err
+
+
+def test_last_times_sensors_are_offered_in_the_words_in_which_they_are_given():
+    words = "temperature, attic=bme280 address=119 scl=5 sda=4, adc@26"
+    sensors = sensor_words.parsed(words, ("temperature",), None)
+    assert sensor_words.line(sensors) == words
+    back = [*sensors, {"driver": "ds18b20", "rom": 'a"b'}]
+    assert tomllib.loads(f"a = {sensor_words.toml(back)}")["a"] == back
+    assert sensor_words.parsed("attic=bme280", (), lambda question: "<") is None

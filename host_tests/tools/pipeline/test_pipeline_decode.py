@@ -241,3 +241,25 @@ def test_hostile_messages_read_the_same_and_stay_within_the_bounds():
     outcomes = fuzz_messages.fuzz(5000, SEED)
     assert outcomes["taken in"] > 1000
     assert len(outcomes) > 50
+
+
+def test_a_sensor_that_is_left_out_shifts_no_other_one(monkeypatch):
+    """Names tell sensors apart, places do not: the firmware leaves out what failed, because a null
+    in its place would refuse the whole pack."""
+    head = {"bn": "board-1/", "ver": 1, "sid": "3fa9c1d2", "held": 0, "boot": 1, "bt": 1.0e9}
+    sensors = [{"n": "load", "v": 1}, {"n": "attic", "u": "Cel", "v": 21.5}, {"n": "door", "v": 0}]
+    without = [sensors[0], {"n": "door", "v": 0}, {"n": "attic.fault", "v": 1}]
+    packs = [
+        json.dumps([head | {"seq": seq} | one[0], *one[1:]]).encode()
+        for seq, one in enumerate((sensors, without))
+    ]
+    data = segment(*packs, received_ms=1_000_000_001_000)
+    assert reads_fast(data, monkeypatch)
+    names = ("seq", "name", "value", "reason")
+    places = [schemas.FRAME.get_field_index(name) for name in names]
+    rows = [[row[place] for place in places] for row in assert_same(data)]
+    for name, value in (("load", 1.0), ("door", 0.0)):
+        assert [row for row in rows if row[1] == name] == [[n, name, value, None] for n in (0, 1)]
+    null = json.dumps([head | {"seq": 0} | sensors[0], {"n": "attic", "v": None}]).encode()
+    refused = assert_same(segment(null, received_ms=1_000_000_001_000))
+    assert [row[REASON] for row in refused] == ["record 1: no value"]

@@ -36,6 +36,19 @@ def network_rules() -> ModuleType:
 
 
 @functools.cache
+def sensor_rules() -> ModuleType:
+    """The boards' own check of a sensor's settings: `check_options(keys, given)`, which raises
+    ValueError."""
+    return _module("../boards/support/sensor_file.py")
+
+
+@functools.cache
+def sensor_faults() -> tuple[str, ...]:
+    """What is wrong with a sensor, by its number."""
+    return constants("station/guard.py").FAULTS
+
+
+@functools.cache
 def constants(path: str) -> SimpleNamespace:
     """The plain values that a module of firmware/ names: `OK = const(0)`, `VERSION = "1"`."""
     tree = ast.parse((source_tree.repository() / "firmware" / path).read_text(encoding="utf-8"))

@@ -7,7 +7,6 @@ is asked for again, and `<` goes back to the question before.
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.device import broker_part, settings_file
+from outpost_tools.device import broker_part, sensor_words, settings_file
 from outpost_tools.device.drafts import Draft
 from outpost_tools.device.kinds import Kind
 
@@ -46,7 +45,7 @@ _QUESTIONS = (
     ),
     Question("client_key_file", "TLS: file with its key", needs="client_cert_file"),
     Question("interval_ms", "milliseconds between measurements (empty: 10000)"),
-    Question("sensors", "sensors, with commas (empty: all that the chip has)"),
+    Question("sensors", sensor_words.HELP),
     Question(
         "connect_every",
         "on a battery: measurements a connection, asleep in between (empty: always awake)",
@@ -107,6 +106,8 @@ class _Interview:
         key = question.key
         while (text := self._read(question)) != _BACK:
             given = self._value(key, text)
+            if given is None:
+                continue
             fault = settings_file.answer_fault(key, self._answers | given, self._kind)
             if not fault:
                 if not given:
@@ -122,7 +123,7 @@ class _Interview:
         is_secret = question.key in settings_file.SECRET_KEYS
         read: Callable[[str], str] = getpass.getpass if is_secret else _input
         offered = "" if is_secret else self._offered.get(question.key, "")
-        offered = ", ".join(offered) if isinstance(offered, list) else str(offered)
+        offered = sensor_words.line(offered)
         try:
             text = read(f"{question.text}{f' [{offered}]' if offered else ''}: ").strip()
         except EOFError:
@@ -131,11 +132,13 @@ class _Interview:
             return text
         return "" if text == _NONE else text or offered
 
-    def _value(self, key: str, text: str) -> dict[str, Any]:
+    def _value(self, key: str, text: str) -> dict[str, Any] | None:
+        """None: the question is asked again."""
         if not text:
             return {}
         if key == "sensors":
-            return {key: [part.strip() for part in text.split(",") if part.strip()]}
+            sensors = sensor_words.parsed(text, self._kind.sensors, _input_of_pin)
+            return None if sensors is None else {key: sensors}
         return {key: int(text) if key in _NUMBERS and text.isdecimal() else text}
 
 
@@ -154,6 +157,10 @@ def _input(question: str) -> str:
     return line
 
 
+def _input_of_pin(question: str) -> str:
+    return _input(f"{question}: ").strip()
+
+
 def check_new(path: Path) -> None:
     """Before the questions: save() would refuse it after the last. Raises ToolError."""
     if path.exists() or not path.parent.is_dir():
@@ -167,7 +174,7 @@ def save(path: Path, settings: settings_file.Settings, left_out: tuple[str, ...]
     Raises ToolError when there is one already.
     """
     lines = [
-        f"{key} = {json.dumps(value, ensure_ascii=False)}"
+        f"{key} = {sensor_words.toml(value)}"
         for key, value in settings.given.items()
         if key not in left_out
     ]

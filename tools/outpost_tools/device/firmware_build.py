@@ -38,6 +38,7 @@ ROOMS = {
     "station": ".",
     "support": "../boards",
 }
+DRIVERS = "sensors"  # a folder of boards/, and of a board
 MAIN = "main.py"  # copied as it is: an interpreter starts that name and no other
 _LEVEL = 2
 _NOT_FOR_THE_BOARD = {"manifest.py", MAIN}
@@ -67,6 +68,12 @@ def board_sources(folder: Path) -> dict[str, str]:
         known = sorted(path.parent.name for path in folder.parent.glob("*/board.py"))
         raise ToolError(f"{folder / 'board.py'}: not there; boards: {', '.join(known)}")
     paths = (path for path in sorted(folder.glob("*.py")) if path.name not in _NOT_FOR_THE_BOARD)
+    return {path.name: path.read_text(encoding="utf-8") for path in paths}
+
+
+def driver_sources(boards: Path) -> dict[str, str]:
+    """{file name: source} of every sensor's driver; a board gets those that its settings name."""
+    paths = sorted((boards / DRIVERS).glob("*.py"))
     return {path.name: path.read_text(encoding="utf-8") for path in paths}
 
 

@@ -10,8 +10,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.firmware import settings_module, status_numbers
-from outpost_tools.device import console, install, inventory, kinds, payload, plan, selftest
+from outpost_tools.common.firmware import sensor_faults, settings_module, status_numbers
+from outpost_tools.device import (
+    console,
+    install,
+    inventory,
+    kinds,
+    payload,
+    plan,
+    selftest,
+    sensor_check,
+    sensor_drivers,
+)
 from outpost_tools.device.connection import Board, connected
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.progress import Progress, Silent
@@ -60,6 +70,7 @@ def flash(job: Job) -> Report:
         firmware = payload.build(job.root, job.kind, facts.architecture)
         job.progress.note("comparing it with what is on the board")
         found = _look(board, firmware, job.settings)
+        firmware |= _drivers(job, board, facts.architecture, found)
         todo = _plan_firmware(job, board, firmware, found)
         _tell(report, job, todo)
         if not job.dry_run:
@@ -76,8 +87,14 @@ def provision(job: Job) -> Report:
         facts = kinds.ask(board)
         kinds.check(job.kind, facts, job.port)
         report.add("board", f"{job.kind.name}, {facts}")
+        wanted = settings.files | sensor_drivers.files(settings.drivers, facts.architecture)
         found = _look(board, {}, settings)
-        todo = plan.make(settings.files, found, (inventory.SECRETS,), plan.Record())
+        text = install.read_text(board, plan.RECORD, _MOST_RECORD)
+        record = plan.read_record(text)
+        todo = plan.make(wanted, found, (inventory.SECRETS, inventory.DRIVERS), record)
+        known = plan.known_files(record, found, {})
+        plan.respect_users_files(todo, found, wanted, known, job.port, job.replace)
+        plan.add_drivers(todo, wanted, found, text)
         plan.check_room(todo, found, 0, job.port)
         _tell(report, job, todo)
         if not job.dry_run:
@@ -112,14 +129,32 @@ def _plan_firmware(
     job: Job, board: Board, firmware: dict[str, bytes], found: inventory.Inventory
 ) -> plan.Plan:
     wanted = firmware | (job.settings.files if job.settings else {})
-    stale_in = (*inventory.ROOMS, inventory.SECRETS) if job.settings else inventory.ROOMS
-    record = plan.read_record(install.read_text(board, plan.RECORD))
+    stale_in = (inventory.PACKAGE, *inventory.SHARED[:-1])  # without settings drivers stay
+    if job.settings:
+        stale_in = (*inventory.ROOMS, inventory.SECRETS)
+    record = plan.read_record(install.read_text(board, plan.RECORD, _MOST_RECORD))
     todo = plan.make(wanted, found, stale_in, record)
     known = plan.known_files(record, found, payload.sources(job.root, job.kind))
     plan.respect_users_files(todo, found, wanted, known, job.port, job.replace)
     plan.add_record(todo, wanted, found, job.kind.name, record)
     plan.check_room(todo, found, _blocks_to_pin(job, board, found), job.port)
     return todo
+
+
+def _drivers(
+    job: Job, board: Board, architecture: str, found: inventory.Inventory
+) -> dict[str, bytes]:
+    """Of the sensors that the settings name; without new settings ours of those on the board."""
+    if job.settings:
+        return sensor_drivers.files(job.settings.drivers, architecture)
+    try:
+        given = json.loads(install.read_text(board, plan.SETTINGS, _MOST_RECORD))
+        drivers = sensor_drivers.on_board(settings_module().check(given)["sensors"], None)
+    except ValueError:  # none, or bad ones: the board says so later
+        return {}
+    own = f"{inventory.DRIVERS}/{{}}.py"  # a file of the user's, which comes first
+    drivers = {name: drivers[name] for name in drivers if own.format(name) not in found.hashes}
+    return sensor_drivers.files(drivers, architecture)
 
 
 def _blocks_to_pin(job: Job, board: Board, found: inventory.Inventory) -> int:
@@ -186,6 +221,9 @@ def _carry_out(job: Job, board: Board, todo: plan.Plan) -> None:
         install.carry_out(board, todo, add)
 
 
+_MOST_RECORD = 20_000  # characters
+
+
 # --- The board's self-test ---
 
 
@@ -203,12 +241,27 @@ def _test(report: Report, job: Job, board: Board, found: inventory.Inventory) ->
         report.add("outbox", f"failed: {outbox}", False)
         return
     report.add("outbox", _about(outbox, job, board, found))
+    if not _read_sensors(report, job, board):
+        return
     if job.link_s:
         job.progress.note(f"waiting until the broker lets the board in, at most {job.link_s:g} s")
         is_up, text = selftest.link(
             board, job.link_s, lambda state: job.progress.note(f"not let in yet: {state}")
         )
         report.add("link", text if is_up else f"failed: {text}", is_up)
+
+
+def _read_sensors(report: Report, job: Job, board: Board) -> bool:
+    """False: the board hangs in one of them."""
+    job.progress.note("self-test: each sensor is read once")
+    try:
+        found = sensor_check.run(board)
+    except ToolError as error:
+        report.add("sensor", f"failed: {error}", False)
+        return False
+    for sensor in found:
+        report.add("sensor", sensor.text(sensor_faults()), sensor.is_good)
+    return True
 
 
 def _about(outbox: selftest.Outbox, job: Job, board: Board, found: inventory.Inventory) -> str:

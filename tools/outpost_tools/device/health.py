@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.firmware import firmware_version
-from outpost_tools.device import install, kinds, live_run, plan, selftest
+from outpost_tools.common.firmware import firmware_version, sensor_faults
+from outpost_tools.device import install, kinds, live_run, plan, selftest, sensor_check
 from outpost_tools.device.connection import Board, connected
 from outpost_tools.device.console import printable
 from outpost_tools.device.kinds import Kind
@@ -90,7 +90,7 @@ def examine(job: Job, sign: Sign = lambda: None) -> Iterator[Check]:
 
 
 def _rest(job: Job, board: Board, scrub: Scrub, sign: Sign) -> Iterator[Check]:
-    for part in (_space, _locked, _outbox):
+    for part in (_space, _locked, _outbox, _sensors):
         yield _guarded(part.__name__[1:], scrub, lambda part=part: part(board, scrub))
     link = _guarded("link", scrub, lambda: _link(board, job, scrub))
     yield link
@@ -201,6 +201,17 @@ def _outbox(board: Board, scrub: Scrub) -> Check:
     figures |= {"left_out": found.left_out, "aside": found.aside}
     text = f"{found.blocks} blocks, {found.held} messages held{found.troubles}"
     return Check("outbox", PASS, text, figures)
+
+
+def _sensors(board: Board, scrub: Scrub) -> Check:
+    """Each, read once."""
+    found = sensor_check.run(board)
+    if not found:
+        return Check("sensors", SKIP, "the board did not open")
+    text = "; ".join(one.text(sensor_faults()) for one in found)
+    figures = {one.name: {"fault": one.fault, **dict(one.values)} for one in found}
+    good = all(one.is_good for one in found)
+    return Check("sensors", PASS if good else FAIL, scrub(text), figures)
 
 
 def _link(board: Board, job: Job, scrub: Scrub) -> Check:

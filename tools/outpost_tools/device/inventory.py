@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from outpost_tools.device.connection import Board
 
-PACKAGE = "/outpost"  # ours alone; the other two have names that a user may have given to a folder
-SHARED = ("/station", "/support")
+PACKAGE = "/outpost"  # ours alone; the others have names that a user may have given to a folder
+DRIVERS = "/sensors"
+SHARED = ("/station", "/support", DRIVERS)
 ROOMS = (PACKAGE, *SHARED)
 SECRETS = "/tls"
 OUTBOX_MAP = "/outbox/map"

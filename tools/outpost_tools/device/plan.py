@@ -32,7 +32,7 @@ MAIN_ASIDE = f"{PACKAGE}/main.py.old"
 STAGED = ".new"  # a file on its way has this after its name until all have arrived
 KEPT = ".kept"  # a file of the user's that had to make room
 _STALE = re.compile(
-    rf"{PACKAGE}/[^/]+(\.py|\.mpy|\.new|\.old)|({'|'.join(SHARED)})/[^/]+\.mpy\.new|"
+    rf"{PACKAGE}/[^/]+(\.py|\.mpy|\.new|\.old)|({'|'.join(SHARED)})/[^/]+\.m?py\.new|"
     rf"{SECRETS}/(ca|client|key)-[0-9a-f]{{8}}\.der(\.new)?"
 )
 _SPARE_BLOCKS = 8  # folders, and what littlefs needs to change them
@@ -190,6 +190,22 @@ def add_record(
     if inventory.hashes.get(RECORD) != digest(record):
         plan.copy[RECORD] = record
         plan.remove = [path for path in plan.remove if path != RECORD + STAGED]
+
+
+def add_drivers(plan: Plan, wanted: dict[str, bytes], inventory: Inventory, text: str) -> None:
+    """text: the record as it is on the board. Its list of modules follows the drivers that come and
+    go with settings alone."""
+    try:
+        facts = json.loads(text)
+    except ValueError:
+        facts = {}
+    facts = facts if isinstance(facts, dict) else {}
+    former = read_record(text)
+    kept = (former.modules & inventory.hashes.keys()) - {*plan.remove}
+    facts |= {"files": former.files, "modules": sorted({*filter(_is_shared, wanted), *kept})}
+    record = json.dumps(facts, sort_keys=True).encode()
+    if plan.touches_code and inventory.hashes.get(RECORD) != digest(record):
+        plan.copy[RECORD] = record
 
 
 def check_room(plan: Plan, inventory: Inventory, outbox_blocks: int, port: str) -> None:

@@ -13,14 +13,14 @@ import json
 import re
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from outpost_tools.common import exposure
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import settings_module
-from outpost_tools.device import broker_part, certificates, wifi_settings
+from outpost_tools.device import broker_part, certificates, sensor_drivers, wifi_settings
 from outpost_tools.device.inventory import SECRETS
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.plan import SETTINGS
@@ -48,7 +48,8 @@ wifi_password = "correct horse"  # leave it out for an open network
 # ntp_host = "pool.ntp.org"      # where the board asks for the time
 
 interval_ms = 60000              # a measurement every minute
-# sensors = ["temperature"]      # default: all of the chip's; also "adc@26", "ds18b20@22" (pins)
+# Default: all of the chip's. Others have a driver, with its pins: boards/sensors/README.md
+# sensors = ["temperature", {driver = "bme280", name = "attic", scl = 5, sda = 4}]
 # topic_prefix = "outpost"       # messages go to outpost/kitchen/data
 # outbox_blocks = 64             # of 4,096 bytes each; what the first flash pins stays
 # mode = "collector"             # "broker": any MQTT broker alone, without `outpost collect`
@@ -73,12 +74,13 @@ interval_ms = 60000              # a measurement every minute
 class Settings:
     """files: path on the board -> bytes, the certificates before settings.json, which names them.
 
-    given: without defaults.
+    given: without defaults. drivers: of the sensors, by name.
     """
 
     given: dict[str, Any]
     full: dict[str, Any]
     files: dict[str, bytes]
+    drivers: dict[str, sensor_drivers.Driver] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
         """For people: no secrets."""
@@ -136,14 +138,14 @@ def check(
         full = settings_module().check(given, name)
     except settings_module().SettingsError as error:
         raise ToolError(str(error)) from None
-    for key, fault in _faults(full, kind):
+    for key, fault in _faults(full, kind, folder):
         if fault:
             raise ToolError(f"{name}: key '{key}' {fault}")
     files = _files(given, name, folder, ca)
     on_board = given | {key: path for key, (path, _) in files.items()}
     text = json.dumps(on_board, sort_keys=True, indent=1).encode()
     contents = {path: data for path, data in files.values()} | {SETTINGS: text}
-    return Settings(given, full, contents)
+    return Settings(given, full, contents, sensor_drivers.on_board(full["sensors"], folder))
 
 
 # --- One key after the other, as they are asked for ---
@@ -177,7 +179,7 @@ def answer_fault(key: str, answers: dict[str, Any], kind: Kind) -> str:
 # --- Faults: (key, "" or what is wrong and what to do) ---
 
 
-def _faults(full: dict[str, Any], kind: Kind | None) -> list[tuple[str, str]]:
+def _faults(full: dict[str, Any], kind: Kind | None, folder: Path) -> list[tuple[str, str]]:
     found = [
         (key, _character_fault(value)) for key, value in full.items() if isinstance(value, str)
     ]
@@ -189,7 +191,7 @@ def _faults(full: dict[str, Any], kind: Kind | None) -> list[tuple[str, str]]:
         return found
     found.append(("alpn", _alpn_fault(full["alpn"])))
     if full["sensors"] is not None:
-        found += [("sensors", _sensor_fault(sensor, kind)) for sensor in full["sensors"]]
+        found += [("sensors", _sensor_fault(sensor, kind, folder)) for sensor in full["sensors"]]
     if kind.has_wifi:
         found += wifi_settings.faults(full)
     return found
@@ -232,10 +234,14 @@ def _alpn_fault(name: str) -> str:
     )
 
 
-def _sensor_fault(sensor: Any, kind: Kind) -> str:
+def _sensor_fault(sensor: Any, kind: Kind, folder: Path) -> str:
     known = ", ".join([*kind.sensors, *(["adc@PIN", "ds18b20@PIN"] if kind.adc_pins else [])])
-    if not isinstance(sensor, str):
-        return f"must hold names in quotes; known: {known}"
+    if isinstance(sensor, dict):
+        try:
+            sensor_drivers.checked(sensor, folder)
+        except ValueError as error:
+            return str(error)
+        return ""
     driver, _, pin = sensor.partition("@")
     if kind.adc_pins and driver == "adc" and pin.isdecimal() and int(pin) not in kind.adc_pins:
         return (

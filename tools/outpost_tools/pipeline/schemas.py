@@ -25,7 +25,8 @@ READING = pa.schema(
         ("device", pa.string()),
         ("stream", pa.string()),
         ("seq", pa.int64()),
-        ("record", pa.int32()),  # index in the SenML pack
+        # index in the SenML pack: orders a message's rows; a sensor is told by its name
+        ("record", pa.int32()),
         ("boot", pa.int32()),
         ("held", pa.int64()),
         ("uptime_s", pa.float64()),

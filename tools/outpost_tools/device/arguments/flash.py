@@ -12,12 +12,13 @@ from outpost_tools.device.arguments import options
 SUMMARY = "put Outpost on a board with stock MicroPython, or bring it up to date"
 _DESCRIPTION = """\
 Put Outpost on a board with stock MicroPython, or bring it up to date: the firmware compiled for its
-processor, main.py, and settings if given. Only what differs is copied (SHA-256, computed on the
-board). The outbox is pinned if it is not yet, and otherwise left alone: the messages in it stay.
-Then the board tests itself, and its program starts.
+processor, main.py, settings if given, and the drivers of the sensors that they name. Only what
+differs is copied (SHA-256, computed on the board). The outbox is pinned if it is not yet, and
+otherwise left alone: the messages in it stay. Then the board tests itself, reads each sensor once,
+and its program starts.
 
 The board's program is interrupted meanwhile. If the cable comes off, run the same command again.
-Exit status 1: installed, but a self-test failed (no link, for example).
+Exit status 1: installed, but a self-test failed (no link, a sensor without an answer).
 """
 _EXAMPLES = """\
 examples:

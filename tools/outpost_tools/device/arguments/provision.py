@@ -13,11 +13,11 @@ from outpost_tools.device.arguments import options
 SUMMARY = "write a board's settings: Wi-Fi, broker, certificates, sensors"
 _DESCRIPTION = """\
 Write settings to a board: settings.json, and the certificates it names (converted to DER, which
-boards read). They come from a TOML file; without one the command asks for them. Everything is
-checked before the board is touched; an error is one line that names the key. Answers that no
-board has yet are offered again the next time, but for passwords. The files are written
-under other names and renamed at the end: a board has the old settings or the new ones. Secrets are
-never printed.
+boards read), the drivers of its sensors. They come from a TOML file; without one the command asks
+for them. Everything is checked before the board is touched; an error is one line that names the
+key. Answers that no board has yet are offered again the next time, but for passwords. The files are
+written under other names and renamed at the end: a board has the old settings or the new ones.
+Secrets are never printed.
 """
 _EXAMPLES = """\
 examples:

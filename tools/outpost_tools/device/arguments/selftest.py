@@ -20,6 +20,7 @@ watchdog. Each check passes or fails with its figures:
   space      free heap and its largest piece, free room in the filesystem
   locked     messages stored, sent and acknowledged with the heap locked
   outbox     it opens; how many messages it holds
+  sensors    each is read once: its values, or its fault and what to do
   link       the broker of the board's settings lets it in
   messages   readings stored in flash, sent, acknowledged by the broker
   flash      time of each program and erase that the outbox did meanwhile

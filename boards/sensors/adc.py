@@ -1,0 +1,32 @@
+"""A voltage at a pin, through a divider where there is one, scaled to what it stands for.
+
+Without more: volts, in thousandths. What it stands for: millivolts * times / over + plus, in units
+of ten to `exponent`. A probe of 0.5 V at 0 bar and 2.5 V at 10 bar, in hundredths of a bar: unit
+"bar", exponent -2, times 1, over 2, plus -250.
+"""
+
+from support.sensor_pin import Millivolts
+
+KEYS = {
+    "pin": (0, 48, None),
+    "top_ohm": (0, 10_000_000, 0),
+    "bottom_ohm": (1, 10_000_000, 10_000),
+    "samples": (1, 64, 8),
+    "times": (-10_000, 10_000, 1),
+    "over": (1, 10_000, 1),
+    "plus": (-1_000_000, 1_000_000, 0),
+    "unit": "V",
+    "exponent": (-9, 9, -3),
+}
+READINGS = (("", "V", -3),)
+
+
+class Driver:
+    def __init__(self, options):
+        self._source = Millivolts(
+            options["pin"], options["top_ohm"], options["bottom_ohm"], options["samples"]
+        )
+        self._times, self._over, self._plus = options["times"], options["over"], options["plus"]
+
+    def read(self):
+        return self._source.read() * self._times // self._over + self._plus

@@ -1,0 +1,40 @@
+"""DHT22 (AM2302) on one pin, by the driver `dht` of the port. Not tried on hardware.
+
+It answers each 2 s at most; asked earlier, it is asked the next time. The pin needs a pull-up of 5
+to 10 kohm, which most modules have.
+"""
+
+import time
+
+from micropython import const
+
+KEYS = {"pin": (0, 48, None)}
+READINGS = (("temperature", "Cel", -1, -400, 800), ("humidity", "%RH", -1, 0, 1000))
+SETTLE_MS = 2100
+
+_EACH_MS = const(2000)
+
+
+class Driver:
+    def __init__(self, options):
+        import dht  # pyright: ignore[reportMissingImports] - not in the stubs of every port
+        from machine import Pin
+
+        self._chip = dht.DHT22(Pin(options["pin"]))
+        self._values = [None, None]
+        self._asked_ms = time.ticks_ms()
+
+    def read(self):
+        """Nothing within 2 s of the start or of the last one."""
+        values = self._values
+        values[0] = values[1] = None
+        if time.ticks_diff(time.ticks_ms(), self._asked_ms) < _EACH_MS:
+            return values
+        self._asked_ms = time.ticks_ms()
+        self._chip.measure()
+        # its bytes: the driver's own temperature() is a float
+        raw = self._chip.buf
+        tenths = (raw[2] & 0x7F) << 8 | raw[3]
+        values[0] = -tenths if raw[2] & 0x80 else tenths
+        values[1] = raw[0] << 8 | raw[1]
+        return values

@@ -1,0 +1,48 @@
+"""DS18B20 on a 1-Wire bus, by the drivers `onewire` and `ds18x20` of micropython-lib, which the RP2
+and ESP32 builds bring along. Not tried on hardware.
+
+A conversion takes 750 ms, so a reading is what the one before it began. Several on one pin: give
+each its `rom`, 16 hex digits; without, the first that answers is read. It allocates: its driver
+returns a new scratch pad each time.
+"""
+
+import time
+
+from micropython import const
+
+KEYS = {"pin": (0, 48, None), "rom": ""}
+READINGS = (("", "Cel", -4, -550_000, 1_250_000),)
+SETTLE_MS = 800
+
+_CONVERTING_MS = const(750)
+
+
+class Driver:
+    def __init__(self, options):
+        import ds18x20  # pyright: ignore[reportMissingImports] - not in the stubs of every port
+        import onewire  # pyright: ignore[reportMissingImports]
+        from machine import Pin
+
+        self._bus = ds18x20.DS18X20(onewire.OneWire(Pin(options["pin"])))
+        self._rom = self._choose(options["rom"].lower())
+        self._begin()
+
+    def _choose(self, wanted):
+        found = self._bus.scan()
+        for rom in found:
+            if not wanted or "".join(["%02x" % one for one in rom]) == wanted:
+                return rom
+        raise OSError("%d sensors on the bus, but not this one" % len(found))
+
+    def _begin(self):
+        self._bus.convert_temp()
+        self._began_ms = time.ticks_ms()
+
+    def read(self):
+        """Ten-thousandths of a degree; None while the conversion lasts."""
+        if time.ticks_diff(time.ticks_ms(), self._began_ms) < _CONVERTING_MS:
+            return None
+        scratch = self._bus.read_scratch(self._rom)
+        self._begin()
+        raw = scratch[1] << 8 | scratch[0]
+        return (raw - 0x10000 if raw & 0x8000 else raw) * 625

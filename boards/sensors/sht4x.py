@@ -1,0 +1,37 @@
+"""SHT40, SHT41, SHT45: temperature and humidity, by Sensirion, on I2C. Not tried on hardware.
+
+High precision (data sheet, 4.5 and 4.6). A humidity beyond 0 to 100 %, which the formula gives at
+the ends of its range, is cropped, as the data sheet says.
+"""
+
+import time
+
+from micropython import const
+
+from support.sensor_bus import i2c, word
+
+KEYS = {
+    "i2c": (-1, 1, 0),
+    "scl": (0, 48, None),
+    "sda": (0, 48, None),
+    "address": (0x44, 0x46, 0x44),
+}
+READINGS = (("temperature", "Cel", -2, -4000, 12500), ("humidity", "%RH", -2, 0, 10000))
+
+_MEASURE = b"\xfd"
+_SHT4X_MS = const(10)  # 8.3 by the data sheet
+
+
+class Driver:
+    def __init__(self, options):
+        self._bus, self._address = i2c(options), options["address"]
+        self._raw, self._values = bytearray(6), [0, 0]
+        self.read()
+
+    def read(self):
+        self._bus.writeto(self._address, _MEASURE)
+        time.sleep_ms(_SHT4X_MS)
+        self._bus.readfrom_into(self._address, self._raw)
+        self._values[0] = word(self._raw, 0) * 17_500 // 65_535 - 4500
+        self._values[1] = min(max(word(self._raw, 3) * 12_500 // 65_535 - 600, 0), 10_000)
+        return self._values

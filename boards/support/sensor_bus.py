@@ -1,0 +1,48 @@
+"""What drivers of chips on an I2C bus share: the bus itself, and the checksum of Sensirion's kind.
+
+Two sensors on the same pins get the same bus. Allocation: i2c() at construction only; crc8() none.
+"""
+
+# pyright: reportAttributeAccessIssue=false, reportCallIssue=false
+# The unix port has no pins.
+
+from micropython import const
+
+_SOFT = const(-1)
+_FREQUENCY = const(100_000)  # every chip can do it, over long wires too
+_open = {}
+
+
+def i2c(options):
+    """The bus of a driver's options `i2c`, `scl`, `sda`. -1: by software, on any two pins."""
+    key = options["i2c"], options["scl"], options["sda"]
+    if key not in _open:
+        import machine
+
+        number, scl, sda = key[0], machine.Pin(key[1]), machine.Pin(key[2])
+        if number == _SOFT:
+            _open[key] = machine.SoftI2C(scl=scl, sda=sda, freq=_FREQUENCY)
+        else:
+            _open[key] = machine.I2C(number, scl=scl, sda=sda, freq=_FREQUENCY)
+    return _open[key]
+
+
+def crc8(buf, at, count):
+    """x^8 + x^5 + x^4 + 1 from 0xFF, of count bytes from `at` on."""
+    crc = 0xFF
+    while count:
+        crc ^= buf[at]
+        bit = 8
+        while bit:
+            crc = (crc << 1 ^ 0x31) & 0xFF if crc & 0x80 else crc << 1
+            bit -= 1
+        at += 1
+        count -= 1
+    return crc
+
+
+def word(buf, at):
+    """Two bytes with their checksum after them, the high one first. Raises ValueError."""
+    if crc8(buf, at, 2) != buf[at + 2]:
+        raise ValueError("checksum of the chip's answer")
+    return buf[at] << 8 | buf[at + 1]

@@ -1,0 +1,151 @@
+"""Drivers of the sensors that settings name: found, checked, made ready for a board. No driver is
+run here: KEYS and READINGS are plain values, read from its text.
+
+A file of the user's, beside the settings, comes before one of boards/sensors; it is copied as it
+is. The rules are the firmware's own (boards/support/sensor_file.py).
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from outpost_tools.common import source_tree
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.firmware import sensor_rules
+from outpost_tools.device import firmware_build
+from outpost_tools.device.inventory import DRIVERS
+
+_HELP = "see boards/sensors/README.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """path: on the desktop. keys, readings: KEYS and READINGS of the file."""
+
+    name: str
+    path: Path
+    source: str
+    is_own: bool
+    keys: dict[str, Any]
+    readings: tuple[Any, ...]
+
+    def built(self, architecture: str) -> tuple[str, bytes]:
+        """(path on the board, bytes). Raises ToolError with what mpy-cross said."""
+        title = f"{DRIVERS[1:]}/{self.name}.py"
+        compiled = firmware_build.compiled(self.source, title, architecture)
+        if self.is_own:
+            return f"/{title}", self.source.encode()
+        return f"/{title.removesuffix('.py')}.mpy", compiled
+
+
+def names() -> list[str]:
+    """Those of boards/sensors."""
+    folder = source_tree.repository() / "boards" / firmware_build.DRIVERS
+    return sorted(path.stem for path in folder.glob("*.py"))
+
+
+def find(name: str, folder: Path | None) -> Driver:
+    """folder: of the settings; None: ours alone. Raises ValueError: what is wrong, for a message
+    that names the sensor."""
+    ours = source_tree.repository() / "boards" / firmware_build.DRIVERS / f"{name}.py"
+    own = [folder / "sensors" / f"{name}.py", folder / f"{name}.py"] if folder else []
+    path = next((one for one in [*own, ours] if one.is_file()), None)
+    if path is None:
+        raise ValueError(
+            f"has no driver {name!r}; known: {', '.join(names())}, or a file sensors/{name}.py "
+            "beside the settings"
+        )
+    try:
+        source = path.read_text(encoding="utf-8")
+        found = _values(source)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"has a driver {path} that cannot be read: {error}") from None
+    except SyntaxError as error:
+        raise ValueError(f"has a driver {path} with a mistake: line {error.lineno}") from None
+    keys, readings = found.get("KEYS", {}), found.get("READINGS")
+    fault = _shape_fault(keys, readings)
+    if fault:
+        raise ValueError(f"has a driver {path} whose {fault}; {_HELP}")
+    return Driver(name, path, source, path is not ours, keys, tuple(readings))
+
+
+def checked(given: dict[str, Any], folder: Path | None) -> Driver:
+    """The driver of a sensor whose settings fit it. Raises ValueError."""
+    driver = find(given["driver"], folder)
+    rules = sensor_rules()
+    try:
+        options = rules.check_options(driver.keys, given)
+        rules.readings_of(driver.readings, options)
+    except ValueError as error:
+        name = given.get("name", driver.name)
+        raise ValueError(f"has a sensor {name!r} ({driver.name}): {error}") from None
+    return driver
+
+
+def needed(driver: Driver) -> list[str]:
+    """The keys without a default."""
+    return [key for key, rule in driver.keys.items() if _has_no_default(rule)]
+
+
+def on_board(sensors: Any, folder: Path | None) -> dict[str, Driver]:
+    """{name: driver} of the sensors of checked settings; those that cannot be found are left
+    out."""
+    found = {}
+    for given in sensors or ():
+        if isinstance(given, dict) and given["driver"] not in found:
+            try:
+                found[given["driver"]] = find(given["driver"], folder)
+            except ValueError:
+                continue
+    return found
+
+
+def files(drivers: dict[str, Driver], architecture: str) -> dict[str, bytes]:
+    """path on the board -> bytes. Raises ToolError."""
+    try:
+        return dict(driver.built(architecture) for driver in drivers.values())
+    except ToolError as error:
+        raise ToolError(f"{error}; {_HELP}") from None
+
+
+def _values(source: str) -> dict[str, Any]:
+    """Of the file's KEYS and READINGS; Ellipsis for one that is no plain value."""
+    found: dict[str, Any] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if name in ("KEYS", "READINGS"):
+                try:
+                    found[name] = ast.literal_eval(node.value)
+                except ValueError:
+                    found[name] = ...
+    return found
+
+
+def _shape_fault(keys: Any, readings: Any) -> str:
+    if not isinstance(keys, dict) or not all(map(_is_rule, keys.values())):
+        return "KEYS is not as it should be"
+    if not isinstance(readings, tuple | list) or not readings:
+        return "READINGS is missing, or not as it should be"
+    for one in readings:
+        is_text = len(one) in (3, 5) and isinstance(one[0], str) and isinstance(one[1], str)
+        if not is_text or not all(type(number) is int for number in one[2:]):
+            return f"READINGS has {one!r}"
+    return ""
+
+
+def _is_rule(rule: Any) -> bool:
+    if isinstance(rule, str):
+        return True
+    if not isinstance(rule, tuple) or not rule:
+        return False
+    return all(isinstance(one, str) for one in rule) or (
+        len(rule) == 3 and all(type(one) is int for one in rule[:2])
+    )
+
+
+def _has_no_default(rule: Any) -> bool:
+    return isinstance(rule, tuple) and not isinstance(rule[0], str) and rule[2] is None

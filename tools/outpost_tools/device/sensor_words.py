@@ -1,0 +1,101 @@
+"""A sensor in one line, as `outpost provision` asks for it: "attic=bme280 scl=5 sda=4".
+
+A name alone is one of the chip's own. Keys that a driver needs and that are not in the line are
+asked for one by one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from outpost_tools.device import sensor_drivers
+
+HELP = "sensors, with commas: the chip's own, or name=driver (empty: all of the chip's own)"
+Read = Callable[[str], str]
+
+
+def parsed(text: str, own: tuple[str, ...], read: Read) -> list[Any] | None:
+    """As settings have them. own: the chip's. read: asks for one key; None: an answer of it was not
+    for us."""
+    found: list[Any] = []
+    for part in (one.split() for one in text.split(",") if one.strip()):
+        sensor = _sensor(part, own)
+        if isinstance(sensor, dict) and not _completed(sensor, read):
+            return None
+        found.append(sensor)
+    return found
+
+
+def line(sensors: Any) -> str:
+    """The reverse: what was answered last time."""
+    if not isinstance(sensors, list):
+        return str(sensors)
+    return ", ".join(map(_line, sensors))
+
+
+def toml(value: Any) -> str:
+    """A value of settings; sensors are inline tables."""
+    if isinstance(value, dict):
+        pairs = (f"{key} = {toml(one)}" for key, one in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml, value))}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _sensor(words: list[str], own: tuple[str, ...]) -> Any:
+    """The words of one sensor; a text where it is none of a driver."""
+    name, _, driver = words[0].rpartition("=")
+    if not name and (driver in own or "@" in driver or driver not in _drivers()):
+        return " ".join(words) if name or len(words) == 1 else _given(words[1:], driver, "")
+    return _given(words[1:], driver, name)
+
+
+def _given(words: list[str], driver: str, name: str) -> dict[str, Any]:
+    given: dict[str, Any] = {"driver": driver} | ({"name": name} if name else {})
+    for word in words:
+        key, _, value = word.partition("=")
+        given[key] = _value(value)
+    return given
+
+
+def _drivers() -> set[str]:
+    """Ours, and the files beside where the settings would be."""
+    folder = Path()
+    own = {path.stem for place in (folder, folder / "sensors") for path in place.glob("*.py")}
+    return {*sensor_drivers.names(), *own}
+
+
+def _completed(given: dict[str, Any], read: Read) -> bool:
+    """Asks for what the driver needs; false where an answer goes back."""
+    try:
+        driver = sensor_drivers.find(given["driver"], Path())
+    except ValueError:  # told by the check that follows
+        return True
+    for key in sensor_drivers.needed(driver):
+        if key not in given:
+            text = read(f"  {given.get('name', driver.name)}: {key}")
+            if text == "<":
+                return False
+            given[key] = _value(text)
+    return True
+
+
+def _value(text: str) -> Any:
+    """A number in decimal or as 0x76, or text."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        return text
+
+
+def _line(sensor: Any) -> str:
+    if not isinstance(sensor, dict):
+        return str(sensor)
+    driver = str(sensor.get("driver"))
+    first = f"{sensor['name']}={driver}" if "name" in sensor else driver
+    more = [f"{key}={value}" for key, value in sensor.items() if key not in ("driver", "name")]
+    return " ".join([first, *more])
