@@ -53,6 +53,7 @@ from outpost.session import Session
 from station import flash_wear
 from station.clock import Clock
 from station.health import Health
+from station.state import ASLEEP, OFFLINE, ONLINE, State
 from station.station import Station
 from station.telemetry import Pack
 
@@ -96,6 +97,8 @@ def build(settings):
         "password": settings["password"].encode() or None,
         "in_flight_bytes": board.in_flight_bytes,
     }
+    if not settings["deep_sleep"]:  # else the will would come at each sleep that is not orderly
+        options["will"] = (base + "/state").encode(), OFFLINE, 1, True
     link, outbox = board.link, open_outbox()
     client_id = settings["device_id"].encode()
     if settings["mode"] == "collector":
@@ -117,6 +120,8 @@ def build(settings):
     sensors = board.sensors + flash_wear.sensors(outbox) + [health]
     station = Station(client, pack, clock, sensors, topic, settings["interval_ms"], now_ms)
     health.station = station
+    word = ASLEEP if settings["deep_sleep"] else ONLINE
+    station.state = State(client, (base + "/state").encode(), word)
     return station
 
 
@@ -131,11 +136,14 @@ def run(station):
             board.published(station)
         if not client.poll(now_ms):
             board.idle(client)
+        station.state.tell()
         board.feed_watchdog()
     while not client.is_drained():
         if not client.poll(board.ticks_ms()):
             board.idle(client)
         board.feed_watchdog()
+    station.state.leave()
+    client.poll(board.ticks_ms())
     client.close()
     board.stopped(client)
 

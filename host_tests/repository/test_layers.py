@@ -81,6 +81,7 @@ ALLOWED = {
     "station.flash_wear": set(),
     "station.health": set(),
     "station.settings": set(),
+    "station.state": set(),
     "station.station": {"outpost.session"},
     "station.telemetry": {"outpost.memory"},
     "support.chip_sensors": set(),
