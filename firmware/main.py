@@ -46,11 +46,13 @@ def forget_built_in(names):
 found = find_built_in()
 
 from board import Board
+from outpost import __version__
 from outpost.client import Client
 from outpost.memory import unload
 from outpost.outbox import Outbox
 from outpost.session import Session
 from station import flash_wear
+from station.about import About
 from station.clock import Clock
 from station.health import Health
 from station.state import ASLEEP, OFFLINE, ONLINE, State
@@ -74,9 +76,23 @@ def load_settings():
         unload("station.settings")
 
 
-def open_outbox():
+def policy(settings):
+    """The class of outbox that does when full what the settings say."""
+    when_full = settings["when_full"]
+    if when_full == "refuse":
+        return Outbox
+    from outpost import policies
+
+    return policies.DropOldest if when_full == "drop_oldest" else policies.NewestPerTopic
+
+
+def open_outbox(settings):
     """The board's outbox, mounted; a blank region is formatted first. Raises ValueError."""
-    outbox = Outbox(board.device, align=board.align, page_bytes=board.page_bytes)
+    kind = policy(settings)
+    options = {"align": board.align, "page_bytes": board.page_bytes}
+    if kind.renumbers:
+        options["topics"] = 1  # all messages of a board are on one
+    outbox = kind(board.device, **options)
     result = outbox.mount()
     if result == _BLANK:
         result = outbox.format(board.random_hex())
@@ -85,6 +101,14 @@ def open_outbox():
             f"outbox: cannot mount, status {result}; see outpost/status.py. Nothing was changed"
         )
     return outbox
+
+
+def about(settings, health):
+    """What tells of the board itself, without what its sensors tell already."""
+    names = [sensor.name for sensor in board.sensors]
+    of_board = [reading for reading in board.about if reading.name not in names]
+    report_s = -(-settings["interval_ms"] * settings["connect_every"] // 1000)
+    return About(health.outbox, health, __version__, report_s, of_board)
 
 
 def build(settings):
@@ -99,7 +123,7 @@ def build(settings):
     }
     if not settings["deep_sleep"]:  # else the will would come at each sleep that is not orderly
         options["will"] = (base + "/state").encode(), OFFLINE, 1, True
-    link, outbox = board.link, open_outbox()
+    link, outbox = board.link, open_outbox(settings)
     client_id = settings["device_id"].encode()
     if settings["mode"] == "collector":
         if settings["confirmation"] == "queued":
@@ -117,9 +141,13 @@ def build(settings):
     topic = (base + "/data").encode()
     pack = Pack(settings["device_id"].encode(), outbox.record_bytes - _RECORD_OVERHEAD - len(topic))
     health = Health(outbox, board.pins_lost)
-    sensors = board.sensors + flash_wear.sensors(outbox) + [health]
+    sensors = board.sensors + flash_wear.sensors(outbox) + [health, about(settings, health)]
     station = Station(client, pack, clock, sensors, topic, settings["interval_ms"], now_ms)
     health.station = station
+    if settings["mode"] == "collector":
+        from station.unheard import Unheard
+
+        health.unheard = Unheard(client, clock)
     word = ASLEEP if settings["deep_sleep"] else ONLINE
     station.state = State(client, (base + "/state").encode(), word)
     return station

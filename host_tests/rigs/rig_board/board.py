@@ -42,7 +42,7 @@ class Board:
 
     def open(self, settings):
         self.link = _link(settings, self.ticks_ms)
-        self.sensors = [Counter()]
+        self.sensors, self.about = [Counter()], []
         self.flash = rig.state["flash"]
         self.device = self._pins = _device(settings)
         return self

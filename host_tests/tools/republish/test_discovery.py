@@ -63,7 +63,7 @@ def test_every_name_of_a_sensor_is_a_topic(name):
 
 
 def test_the_version_of_the_firmware_is_the_devices():
-    board = Board("b", sensors={"x": None}, values={"fw": Value(10203.0, None, 0.0)})
+    board = Board("b", sensors={"x": None}, values={"firmware": Value(10203.0, None, 0.0)})
     assert json.loads(discovery.payload(board, TOPICS))["device"]["sw_version"] == "1.2.3"
 
 

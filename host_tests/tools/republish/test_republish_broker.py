@@ -106,6 +106,17 @@ def board(made, name):
     return made.peer(name, will=(TOPICS.state(name), b"offline"))
 
 
+def deliver_an_hour(world, name, start):
+    """Oldest first, a message a minute; the last is of now."""
+    watcher = world.watcher
+    with board(world.made, name) as one:
+        one.publish(TOPICS.state(name), b"online", retain=True)
+        for seq in range(1, 61):
+            one.publish(f"outpost/{name}/data", message(name, seq, start + 60 * seq))
+        world.until(lambda: watcher.is_available(name) and 60 in watcher.values(name))
+        assert min(watcher.values(name)) >= 60 - FRESH_S / 60
+
+
 def test_an_hour_of_outage_shows_no_old_value_as_new_and_the_collector_has_all(tmp_path, made):
     clock = SimpleNamespace(now=float(int(time.time())) - 2 * HOUR)
     start = clock.now
@@ -133,16 +144,10 @@ def test_an_hour_of_outage_shows_no_old_value_as_new_and_the_collector_has_all(t
         clock.now += HOUR
         world.until(lambda: all(watcher.last[TOPICS.available(n)] == "offline" for n in NAMES))
 
-        # then all that was stored, oldest first
+        # then all that was stored
         watcher.live.clear()
         for name in NAMES:
-            with board(made, name) as one:
-                one.publish(TOPICS.state(name), b"online", retain=True)
-                for seq in range(1, 61):
-                    one.publish(f"outpost/{name}/data", message(name, seq, start + 60 * seq))
-                world.until(lambda name=name: watcher.is_available(name))
-                shown = watcher.values(name)
-                assert shown[-1] == 60 and min(shown) >= 60 - FRESH_S / 60
+            deliver_an_hour(world, name, start)
         wait_until(lambda: len(collector.frames()) == 2 * 61)
         assert collector.terminate() == 0
         assert {json.loads(data)[0]["seq"] for data in collector.payloads()} == set(range(61))

@@ -4,8 +4,9 @@ about.py), as the report and Home Assistant know them apart from what its sensor
 from __future__ import annotations
 
 COUNTERS = (
-    "left_out", "aside", "pins_lost", "not_published", "unreadable", "mended", "torn",
+    "left_out", "aside", "pins_lost", "unheard", "not_published", "unreadable", "mended", "torn",
     "takeovers", "ahead",
 )  # fmt: skip
 WEAR = ("erases", "outbox_blocks")
-DIAGNOSTIC = frozenset((*COUNTERS, *WEAR))
+ABOUT = ("firmware", "report_s", "reset_cause", "signal")
+DIAGNOSTIC = frozenset((*COUNTERS, *WEAR, *ABOUT))

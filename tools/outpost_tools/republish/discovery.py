@@ -23,7 +23,7 @@ from outpost_tools.republish.topics import Topics
 
 PREFIX = "homeassistant"
 ORIGIN = "Outpost"
-VERSION = "fw"  # the reading that tells the firmware's version, see version_text()
+VERSION = "firmware"  # the reading that tells the firmware's version, see version_text()
 _OBJECT_ID = re.compile(r"[A-Za-z0-9_-]+\Z")
 _STATE = "{{ 'offline' if value == 'offline' else 'online' }}"  # a board may say that it sleeps
 
