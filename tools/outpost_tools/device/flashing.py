@@ -11,7 +11,16 @@ from pathlib import Path
 
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import settings_module, status_numbers
-from outpost_tools.device import console, install, inventory, kinds, payload, plan, selftest
+from outpost_tools.device import (
+    console,
+    first_message,
+    install,
+    inventory,
+    kinds,
+    payload,
+    plan,
+    selftest,
+)  # fmt: skip
 from outpost_tools.device.connection import Board, connected
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.progress import Progress, Silent
@@ -209,6 +218,14 @@ def _test(report: Report, job: Job, board: Board, found: inventory.Inventory) ->
             board, job.link_s, lambda state: job.progress.note(f"not let in yet: {state}")
         )
         report.add("link", text if is_up else f"failed: {text}", is_up)
+        if is_up:
+            _test_first_message(report, job, board)
+
+
+def _test_first_message(report: Report, job: Job, board: Board) -> None:
+    job.progress.note(f"sending a first message: is it taken within {job.link_s:g} s?")
+    is_good, text = first_message.check(board, job.link_s)
+    report.add("message", text if is_good else f"failed: {text}", is_good)
 
 
 def _about(outbox: selftest.Outbox, job: Job, board: Board, found: inventory.Inventory) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,6 +31,10 @@ _MOST_TOPIC_BYTES = 255  # the outbox has a byte for it
 _LONGEST_ENDING = "/durable"
 _MOST_SSID_BYTES = 32
 _HIDDEN = "(hidden)"
+_NO_MODE = (
+    "{name}: no key 'mode': taken as \"collector\", as ever. That needs `outpost collect` at this "
+    'broker; without it write mode = "broker"'
+)
 
 EXAMPLE = """\
 # Settings of one board. This checks them and writes them to it:
@@ -37,6 +42,9 @@ EXAMPLE = """\
 # Keep this file to yourself: it holds passwords.
 
 device_id = "kitchen"            # A-Z a-z 0-9 _ . -, at most 32; no two boards alike
+# Who takes its messages. "collector": `outpost collect` runs at the broker; the board keeps each
+# message until that has it on disk. "broker": it does not run; the broker alone is trusted.
+mode = "collector"
 broker_host = "192.168.1.10"     # name or address of the MQTT broker; no .local names
 # broker_port = 1883             # default 1883, with TLS 8883
 # user = "board"                 # where the broker wants a user
@@ -51,7 +59,7 @@ interval_ms = 60000              # a measurement every minute
 # sensors = ["temperature"]      # default: all of the chip's; also "adc@26", "ds18b20@22" (pins)
 # topic_prefix = "outpost"       # messages go to outpost/kitchen/data
 # outbox_blocks = 64             # of 4,096 bytes each; what the first flash pins stays
-# mode = "collector"             # "broker": any MQTT broker alone, without `outpost collect`
+# when_full = "refuse"           # new messages; "drop_oldest"; mode "broker": "newest_per_topic"
 # confirmation = "retained"      # "queued": for brokers that refuse RETAIN; the collector's too
 
 # On a battery: asleep between measurements, which go to flash. What a wake costs: boards/README.md.
@@ -73,12 +81,13 @@ interval_ms = 60000              # a measurement every minute
 class Settings:
     """files: path on the board -> bytes, the certificates before settings.json, which names them.
 
-    given: without defaults.
+    given: without defaults, but for `mode`. says_mode: it was given.
     """
 
     given: dict[str, Any]
     full: dict[str, Any]
     files: dict[str, bytes]
+    says_mode: bool = True
 
     def lines(self) -> list[str]:
         """For people: no secrets."""
@@ -99,6 +108,12 @@ def load(path: Path, kind: Kind | None = None, broker: Path | None = None) -> Se
         exposure.tell(exposure.to_readers(path, "settings"))
     warn(settings)
     return settings
+
+
+def tell_mode(settings: Settings, name: str) -> None:
+    """On stderr, where a board is to be given these settings and its mode was not chosen."""
+    if not settings.says_mode:
+        print(_NO_MODE.format(name=name), file=sys.stderr)
 
 
 def warn(settings: Settings) -> None:
@@ -136,6 +151,8 @@ def check(
         full = settings_module().check(given, name)
     except settings_module().SettingsError as error:
         raise ToolError(str(error)) from None
+    says_mode = "mode" in given
+    given = {**given, "mode": full["mode"]}  # on the board it is always said
     for key, fault in _faults(full, kind):
         if fault:
             raise ToolError(f"{name}: key '{key}' {fault}")
@@ -143,13 +160,13 @@ def check(
     on_board = given | {key: path for key, (path, _) in files.items()}
     text = json.dumps(on_board, sort_keys=True, indent=1).encode()
     contents = {path: data for path, data in files.values()} | {SETTINGS: text}
-    return Settings(given, full, contents)
+    return Settings(given, full, contents, says_mode)
 
 
 # --- One key after the other, as they are asked for ---
 
 _STAND_INS = {"device_id": "board", "broker_host": "broker"}  # for what was not asked for yet
-_NEEDED = ("device_id", "broker_host", "wifi_ssid")
+_NEEDED = ("device_id", "broker_host", "wifi_ssid", "mode")
 
 
 def completed(answers: dict[str, Any]) -> dict[str, Any]:

@@ -5,5 +5,6 @@ run.py         the loop, and taking a board away
 link.py        the MQTT connection: what arrived, publish
 newest.py      which values are current; pure
 discovery.py   what Home Assistant is told of a board; pure
+metrics.py     the same for Prometheus
 units.py       SenML units to Home Assistant's units and classes
 """

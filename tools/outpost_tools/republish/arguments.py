@@ -6,7 +6,7 @@ import argparse
 import signal
 from pathlib import Path
 
-from outpost_tools.common.command_line import add_command, add_login, address, first_line
+from outpost_tools.common.command_line import add_command, add_login, address, first_line, positive
 from outpost_tools.common.errors import ToolError
 
 SUMMARY = "the newest value of every sensor on a plain topic; Home Assistant finds the boards"
@@ -51,6 +51,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         const="homeassistant",
         help="describe the boards to Home Assistant's MQTT discovery; default prefix homeassistant",
     )
+    parser.add_argument(
+        "--metrics-port",
+        type=positive(int),
+        metavar="PORT",
+        help="the newest values in Prometheus' text format on 127.0.0.1",
+    )
     parser.add_argument("--id", default="republisher", help="MQTT client identifier")
     parser.add_argument(
         "--retire",
@@ -73,6 +79,10 @@ def run(args: argparse.Namespace) -> int:
         print(f"{args.retire}: taken away, with {count} sensors")
         return 0
     made = Republisher(link, topics, args.home_assistant)
+    if args.metrics_port is not None:
+        from outpost_tools.republish import metrics
+
+        metrics.serve(made.newest, args.metrics_port)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: made.stop())
     return made.run()
