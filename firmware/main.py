@@ -55,7 +55,6 @@ from station import flash_wear
 from station.about import About
 from station.clock import Clock
 from station.health import Health
-from station.state import ASLEEP, OFFLINE, ONLINE, State
 from station.station import Station
 from station.telemetry import Pack
 
@@ -111,19 +110,16 @@ def about(settings, health):
     return About(health.outbox, health, __version__, report_s, of_board)
 
 
-def build(settings):
-    """Everything put together, on an open board: the station that measures, with its client."""
-    now_ms = board.ticks_ms()
-    base = settings["topic_prefix"] + "/" + settings["device_id"]
+def new_session(settings, base, outbox):
+    """The one that the mode asks for. base: of the topics."""
     options = {
         "keep_alive_s": settings["keep_alive_s"],
         "user": settings["user"].encode() or None,
         "password": settings["password"].encode() or None,
         "in_flight_bytes": board.in_flight_bytes,
     }
-    if not settings["deep_sleep"]:  # else the will would come at each sleep that is not orderly
-        options["will"] = (base + "/state").encode(), OFFLINE, 1, True
-    link, outbox = board.link, open_outbox(settings)
+    if settings["say_state"] and not settings["deep_sleep"]:  # which would end in a will each time
+        options["will"] = (base + "/state").encode(), b"offline", 1, True
     client_id = settings["device_id"].encode()
     if settings["mode"] == "collector":
         if settings["confirmation"] == "queued":
@@ -132,10 +128,16 @@ def build(settings):
             from outpost.durable import DurableSession as Confirmed
 
         topic, timeout_ms = (base + "/durable").encode(), settings["confirm_timeout_ms"]
-        session = Confirmed(outbox, client_id, topic, timeout_ms, **options)
-    else:
-        session = Session(outbox, client_id, **options)
-    client = Client(link, session, board.random_bits)
+        return Confirmed(outbox, client_id, topic, timeout_ms, **options)
+    return Session(outbox, client_id, **options)
+
+
+def build(settings):
+    """Everything put together, on an open board: the station that measures, with its client."""
+    now_ms = board.ticks_ms()
+    base = settings["topic_prefix"] + "/" + settings["device_id"]
+    link, outbox = board.link, open_outbox(settings)
+    client = Client(link, new_session(settings, base, outbox), board.random_bits)
     clock = Clock(now_ms)
     board.set_clock(clock, now_ms)
     topic = (base + "/data").encode()
@@ -148,8 +150,11 @@ def build(settings):
         from station.unheard import Unheard
 
         health.unheard = Unheard(client, clock)
-    word = ASLEEP if settings["deep_sleep"] else ONLINE
-    station.state = State(client, (base + "/state").encode(), word)
+    if settings["say_state"]:
+        from station.state import State
+
+        word = b"asleep" if settings["deep_sleep"] else b"online"
+        station.state = State(client, (base + "/state").encode(), word)
     return station
 
 
@@ -164,14 +169,15 @@ def run(station):
             board.published(station)
         if not client.poll(now_ms):
             board.idle(client)
-        station.state.tell()
+        station.tell_state()
         board.feed_watchdog()
     while not client.is_drained():
         if not client.poll(board.ticks_ms()):
             board.idle(client)
         board.feed_watchdog()
-    station.state.leave()
-    client.poll(board.ticks_ms())
+    if station.state:
+        station.state.leave()
+        client.poll(board.ticks_ms())
     client.close()
     board.stopped(client)
 

@@ -18,6 +18,8 @@ _KEYS = {
     "mode": (("collector", "broker"), "collector", 0, 0),
     # how it comes: a retained message, or QoS 1 from the queue of the board's session
     "confirmation": (("retained", "queued"), "retained", 0, 0),
+    # online, offline (its will) or asleep, retained, on <prefix>/<device>/state
+    "say_state": (bool, False, 0, 0),
     "confirm_timeout_ms": (int, 10_000, 100, 86_400_000),
     "interval_ms": (int, 10_000, 1, 86_400_000),
     "deep_sleep": (bool, False, 0, 0),  # between measurements

@@ -67,6 +67,11 @@ class Station:
         self.not_published += self.status != _OK
         return True
 
+    def tell_state(self):
+        """Where it is to: that the board is there."""
+        if self.state:
+            self.state.tell()
+
     def _encode(self):
         self.pack.begin(self.client.session.outbox, self.clock)
         for i in range(len(self.sensors)):

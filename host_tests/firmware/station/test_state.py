@@ -7,7 +7,7 @@ from fake_flash import flash_in_ram
 from outpost.client import Client
 from outpost.outbox import Outbox
 from outpost.session import Session
-from station.state import ASLEEP, State
+from station.state import State
 
 TOPIC = b"outpost/b/state"
 ONLINE = b"\x31\x17\x00\x0foutpost/b/stateonline"
@@ -80,7 +80,7 @@ class StateTest(unittest.TestCase):
         self.assertTrue(b"\0\x0foutpost/b/state\0\x07offline" in connect)
 
     def test_a_sleeping_board_says_so(self):
-        self.state = State(self.client, TOPIC, ASLEEP)
+        self.state = State(self.client, TOPIC, b"asleep")
         self.turns()
         self.assertEqual(self.told(), [ONLINE[:-6] + b"asleep"])
 

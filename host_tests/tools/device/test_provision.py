@@ -388,6 +388,7 @@ def test_answers_become_settings(folder, monkeypatch, capsys):
         "broker_host": "192.168.1.10", "user": "board", "password": "pass" + SECRET,
         "ca_file": "ca.pem", "interval_ms": 60000, "sensors": ["temperature", "adc@26"],
         "tls": True, "deep_sleep": True, "connect_every": 20, "mode": "broker",
+        "say_state": True,
     }  # fmt: skip
     assert provision(capsys, "--board", "RPI_PICO_W", kept)[0] == 0
     status, _, err, _ = ask(monkeypatch, capsys, ANSWERS, [SECRET, ""], "--save", kept)

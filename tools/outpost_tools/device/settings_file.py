@@ -60,6 +60,7 @@ interval_ms = 60000              # a measurement every minute
 # topic_prefix = "outpost"       # messages go to outpost/kitchen/data
 # outbox_blocks = 64             # of 4,096 bytes each; what the first flash pins stays
 # when_full = "refuse"           # new messages; "drop_oldest"; mode "broker": "newest_per_topic"
+# say_state = true               # online, offline, asleep on outpost/kitchen/state, retained
 # confirmation = "retained"      # "queued": for brokers that refuse RETAIN; the collector's too
 
 # On a battery: asleep between measurements, which go to flash. What a wake costs: boards/README.md.
@@ -147,6 +148,8 @@ def check(
 ) -> Settings:
     """name: of the file, for messages. folder: where file names begin. ca: the authority's
     certificate where no file has it. Raises ToolError."""
+    # who provisions by this tool has it; a board with older settings goes on without
+    given = {"say_state": given.get("confirmation") != "queued", **given}
     try:
         full = settings_module().check(given, name)
     except settings_module().SettingsError as error:
