@@ -46,11 +46,13 @@ def forget_built_in(names):
 found = find_built_in()
 
 from board import Board
+from outpost import __version__
 from outpost.client import Client
 from outpost.memory import unload
 from outpost.outbox import Outbox
 from outpost.session import Session
 from station import flash_wear
+from station.about import About
 from station.clock import Clock
 from station.guard import guarded
 from station.health import Health
@@ -75,9 +77,23 @@ def load_settings():
         unload("station.settings")
 
 
-def open_outbox():
+def policy(settings):
+    """The class of outbox that does when full what the settings say."""
+    when_full = settings["when_full"]
+    if when_full == "refuse":
+        return Outbox
+    from outpost import policies
+
+    return policies.DropOldest if when_full == "drop_oldest" else policies.NewestPerTopic
+
+
+def open_outbox(settings):
     """The board's outbox, mounted; a blank region is formatted first. Raises ValueError."""
-    outbox = Outbox(board.device, align=board.align, page_bytes=board.page_bytes)
+    kind = policy(settings)
+    options = {"align": board.align, "page_bytes": board.page_bytes}
+    if kind.renumbers:
+        options["topics"] = 1  # all messages of a board are on one
+    outbox = kind(board.device, **options)
     result = outbox.mount()
     if result == _BLANK:
         result = outbox.format(board.random_hex())
@@ -88,17 +104,24 @@ def open_outbox():
     return outbox
 
 
-def build(settings):
-    """Everything put together, on an open board: the station that measures, with its client."""
-    now_ms = board.ticks_ms()
-    base = settings["topic_prefix"] + "/" + settings["device_id"]
+def about(settings, notices):
+    """What tells of the board itself, without what its sensors tell already."""
+    names = [sensor.name for sensor in board.sensors]
+    of_board = [reading for reading in board.about if reading.name not in names]
+    report_s = -(-settings["interval_ms"] * settings["connect_every"] // 1000)
+    return About(notices.outbox, notices, __version__, report_s, of_board)
+
+
+def new_session(settings, base, outbox):
+    """The one that the mode asks for. base: of the topics."""
     options = {
         "keep_alive_s": settings["keep_alive_s"],
         "user": settings["user"].encode() or None,
         "password": settings["password"].encode() or None,
         "in_flight_bytes": board.in_flight_bytes,
     }
-    link, outbox = board.link, open_outbox()
+    if settings["say_state"] and not settings["deep_sleep"]:  # which would end in a will each time
+        options["will"] = (base + "/state").encode(), b"offline", 1, True
     client_id = settings["device_id"].encode()
     if settings["mode"] == "collector":
         if settings["confirmation"] == "queued":
@@ -107,10 +130,16 @@ def build(settings):
             from outpost.durable import DurableSession as Confirmed
 
         topic, timeout_ms = (base + "/durable").encode(), settings["confirm_timeout_ms"]
-        session = Confirmed(outbox, client_id, topic, timeout_ms, **options)
-    else:
-        session = Session(outbox, client_id, **options)
-    client = Client(link, session, board.random_bits)
+        return Confirmed(outbox, client_id, topic, timeout_ms, **options)
+    return Session(outbox, client_id, **options)
+
+
+def build(settings):
+    """Everything put together, on an open board: the station that measures, with its client."""
+    now_ms = board.ticks_ms()
+    base = settings["topic_prefix"] + "/" + settings["device_id"]
+    link, outbox = board.link, open_outbox(settings)
+    client = Client(link, new_session(settings, base, outbox), board.random_bits)
     clock = Clock(now_ms)
     board.set_clock(clock, now_ms)
     topic = (base + "/data").encode()
@@ -118,9 +147,19 @@ def build(settings):
     health = Health(outbox, board.pins_lost)
     feed, note = board.feed_watchdog, board.sensor_note
     guards, sensors = guarded(board.sensors, board.ticks_ms, feed, note)
-    sensors += flash_wear.sensors(outbox) + [SensorNotices(outbox, guards, health)]
+    notices = SensorNotices(outbox, guards, health)
+    sensors += flash_wear.sensors(outbox) + [notices, about(settings, notices)]
     station = Station(client, pack, clock, sensors, topic, settings["interval_ms"], now_ms)
     health.station = station
+    if settings["mode"] == "collector":
+        from station.unheard import Unheard
+
+        health.unheard = Unheard(client, clock)
+    if settings["say_state"]:
+        from station.state import State
+
+        word = b"asleep" if settings["deep_sleep"] else b"online"
+        station.state = State(client, (base + "/state").encode(), word)
     return station
 
 
@@ -135,11 +174,15 @@ def run(station):
             board.published(station)
         if not client.poll(now_ms):
             board.idle(client)
+        station.tell_state()
         board.feed_watchdog()
     while not client.is_drained():
         if not client.poll(board.ticks_ms()):
             board.idle(client)
         board.feed_watchdog()
+    if station.state:
+        station.state.leave()
+        client.poll(board.ticks_ms())
     client.close()
     board.stopped(client)
 

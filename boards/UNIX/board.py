@@ -52,6 +52,7 @@ class Board:
     def __init__(self):
         self.ticks_ms = host_clock.ticks_ms
         self.device = self.link = self.sensors = None  # open() sets them
+        self.about = []  # a process has no radio, and no cause of a reset
         self._orders = _ORDERS.copy()
         self._journal_file = None
         self._begin_ms = self._counters_ms = 0

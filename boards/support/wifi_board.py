@@ -69,6 +69,7 @@ class WifiBoard:
         self.ticks_ms, self._sleep_ms = time.ticks_ms, time.sleep_ms
         # open() sets these
         self.device = self.link = self.sensors = None
+        self.about = []
         self.align = self.page_bytes = 0
         self._wifi = self._net_time = None
         self.flash = None  # the device under the filesystem, where files reserve outbox blocks
@@ -166,6 +167,10 @@ class WifiBoard:
         Raises ValueError: one line that names the key, or what is wrong with the outbox's files.
         """
         self._open_link(settings)
+        self.about = [
+            Reading(b"signal", b"dBm", 0, self._wifi.signal),
+            Reading(b"reset_cause", b"", 0, self._machine.reset_cause),
+        ]
         self._open_sensors(settings.get("sensors"))
         self._open_outbox(settings)
         return self
@@ -226,12 +231,11 @@ class WifiBoard:
 
     def _own_sensors(self, temperature, exponent=-1):
         """The chip's own. temperature: callable, degrees Celsius times 10 ** -exponent."""
-        return [
+        own = [
             Reading(b"temperature", b"Cel", exponent, temperature),
             Reading(b"memory", b"B", 0, gc.mem_free),  # pyright: ignore[reportAttributeAccessIssue]
-            Reading(b"signal", b"dBm", 0, self._wifi.signal),
-            Reading(b"reset_cause", b"", 0, self._machine.reset_cause),
         ]
+        return own + self.about
 
     def _pinned_blocks(self, raw, settings):
         """The outbox's blocks in the board's own filesystem; made on the first start (`pinned.py`).

@@ -28,6 +28,7 @@ def wake(station, board, settings):
             board.keep_time(station.clock, board.ticks_ms())
             if not client.poll(board.ticks_ms()):
                 board.idle(client)
+            station.tell_state()
 
     client.session.outbox.erase_ahead = _not_now
     board.started(client)

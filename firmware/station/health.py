@@ -3,6 +3,7 @@
     left_out       blocks of the outbox that failed and are not used any more
     aside          messages that the server would not take, and that were set aside
     pins_lost      files that reserve blocks of the outbox, found lost since the start
+    unheard        hours without a confirmation, in collector mode (`unheard.py`)
     not_published  measurements that were not stored since the start: outbox full, or flash
     unreadable     messages that the flash has lost since the start
     mended         flipped bits survived since the start
@@ -12,7 +13,7 @@
                    stream, or its flash was restored
 
 A counter that changed is in the next message that is stored. Each also has a place in 64 messages
-(number 8 of them the first, 16 the second, ..., then 60 and 52), where the first three are always
+(number 8 of them the first, 16 the second, ..., then 60 and 52), where the first four are always
 reported, the others when they are not 0: a message that was dropped, and a board that sleeps, lose
 nothing for long. Messages with the readings of `flash_wear.py` have none, so none gets longer than
 37 bytes.
@@ -28,6 +29,7 @@ COUNTERS = (
     b"left_out",
     b"aside",
     b"pins_lost",
+    b"unheard",
     b"not_published",
     b"unreadable",
     b"mended",
@@ -35,29 +37,33 @@ COUNTERS = (
     b"takeovers",
     b"ahead",
 )
-_STATES = const(3)  # so many of them are reported even though 0
+_STATES = const(4)  # so many of them are reported even though 0
 _REST = const(63)  # as in flash_wear.py
-_PLACES = b"\x08\x10\x18\x20\x28\x30\x38\x3c\x34"  # of each counter, in 64 messages
+_PLACES = b"\x08\x10\x18\x2c\x20\x28\x30\x38\x3c\x34"  # of each counter, in 64 messages
 
 
 class Health:
-    """A sensor with changing names, as Station wants it. pins_lost: callable. Set `station`."""
+    """A sensor with changing names, as Station wants it. pins_lost: callable. Set `station`.
+
+    reported_seq: number of the message that has the last reading; -1: the last one asked has none.
+    """
 
     station: "Anything" = None
+    unheard: "Anything" = None  # an Unheard, in collector mode
     unit, exponent = b"", 0
 
     def __init__(self, outbox, pins_lost):
         self.name = b""
-        self._outbox, self._pins_lost = outbox, pins_lost
+        self.outbox, self._pins_lost = outbox, pins_lost
         self._reported = array("i", [0] * len(COUNTERS))
         # What the last message reports: once a later one is due, it was stored.
-        self._seq, self._index, self._value = -1, 0, 0
+        self.reported_seq, self._index, self._value = -1, 0, 0
 
     def read(self):
-        place = self._outbox.next_seq
-        if place != self._seq and self._seq >= 0:
+        place = self.outbox.next_seq
+        if place != self.reported_seq and self.reported_seq >= 0:
             self._reported[self._index] = self._value
-        self._seq = -1
+        self.reported_seq = -1
         place &= _REST
         return self._report(self._due(place)) if place else None
 
@@ -78,19 +84,24 @@ class Health:
         if index < 0:
             return None
         self.name = COUNTERS[index]
-        self._seq, self._index, self._value = self._outbox.next_seq, index, self._now(index)
+        self.reported_seq, self._index = self.outbox.next_seq, index
+        self._value = self._now(index)
         return self._value
 
     def _now(self, index):
-        outbox = self._outbox
+        outbox = self.outbox
         if index < 2:
             return outbox.aside if index else outbox.left_out
-        if index < 4:
-            return self._pins_lost() if index == 2 else self.station.not_published
+        if index == 2:
+            return self._pins_lost()
+        if index == 3:
+            return self.unheard.hours() if self.unheard else 0
         if index == 4:
-            return outbox.unreadable
-        if index == 7:
-            return self.station.client.takeovers
+            return self.station.not_published
+        if index < 8:
+            if index == 5:
+                return outbox.unreadable
+            return outbox.mended if index == 6 else outbox.sealed_torn
         if index == 8:
-            return getattr(self.station.client.session, "ahead", 0)
-        return outbox.mended if index == 5 else outbox.sealed_torn
+            return self.station.client.takeovers
+        return getattr(self.station.client.session, "ahead", 0)

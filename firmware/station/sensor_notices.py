@@ -30,12 +30,19 @@ class SensorNotices:
 
     def __init__(self, outbox, guards, health):
         self.name = b""
-        self._outbox, self._guards, self._health = outbox, guards, health
+        self.outbox, self._guards, self._health = outbox, guards, health
+        self.reported_seq = -1  # the message of the last reading of this one or of Health's
         # What the last message reports: once a later one is due, it was stored.
         self._seq, self._guard, self._value, self._is_count = -1, None, 0, False
 
     def read(self):
-        seq = self._outbox.next_seq
+        value = self._read()
+        if value is not None:
+            self.reported_seq = self.outbox.next_seq
+        return value
+
+    def _read(self):
+        seq = self.outbox.next_seq
         if self._seq >= 0 and self._seq != seq:
             if self._is_count:
                 self._guard.told_count = self._value

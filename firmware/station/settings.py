@@ -18,6 +18,8 @@ _KEYS = {
     "mode": (("collector", "broker"), "collector", 0, 0),
     # how it comes: a retained message, or QoS 1 from the queue of the board's session
     "confirmation": (("retained", "queued"), "retained", 0, 0),
+    # online, offline (its will) or asleep, retained, on <prefix>/<device>/state
+    "say_state": (bool, False, 0, 0),
     "confirm_timeout_ms": (int, 10_000, 100, 86_400_000),
     "interval_ms": (int, 10_000, 1, 86_400_000),
     "deep_sleep": (bool, False, 0, 0),  # between measurements
@@ -25,7 +27,8 @@ _KEYS = {
     "wake_limit_ms": (int, 30_000, 1000, 3_600_000),  # longest wake
     "sensors": (list, None, 1, 16),
     "outbox_blocks": (int, 64, 2, 4096),
-    "when_full": (("refuse",), "refuse", 0, 0),
+    # a full outbox: refuse new messages, drop the oldest, or keep the newest (mode "broker" alone)
+    "when_full": (("refuse", "drop_oldest", "newest_per_topic"), "refuse", 0, 0),
     "tls": (bool, False, 0, 0),  # false: plain TCP
     "ca_file": (str, "", 0, 255),
     "client_cert_file": (str, "", 0, 255),
@@ -42,6 +45,7 @@ _OPTIONAL = ("sensors", "wifi_networks")
 _TLS_PORT = 8883
 _NAME_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _MOST_NAME = 24  # of a sensor
+_LEAST_NEWEST = 4
 
 
 class SettingsError(ValueError):
@@ -115,6 +119,17 @@ def _misfit(settings):
         return "key 'client_cert_file' and key 'client_key_file' belong together; give both or none"
     if settings["connect_every"] > 1 and not settings["deep_sleep"]:
         return "key 'connect_every' needs 'deep_sleep': true; add it, or leave the key out"
+    return _policy_misfit(settings) if settings["when_full"] == "newest_per_topic" else ""
+
+
+def _policy_misfit(settings):
+    if settings["mode"] == "collector":
+        return (
+            "key 'when_full' is 'newest_per_topic', which needs 'mode': 'broker': a collector "
+            "follows each number; or use 'drop_oldest'"
+        )
+    if settings["outbox_blocks"] < _LEAST_NEWEST:
+        return "key 'outbox_blocks' must be 4 or more with 'when_full': 'newest_per_topic'"
     return ""
 
 

@@ -25,10 +25,13 @@ def drain(client, ticks_ms, timeout_ms, idle=None):
 
 
 class Station:
-    """sensors: objects with name, unit (bytes), exponent, and read().
+    """sensors: objects with name, unit (bytes), exponent, and read(). state: what tells the broker
+    that the board is there (`state.py`); main.py sets it.
 
     read() returns an integer, or None when there is no reading now.
     """
+
+    state: "Anything" = None
 
     def __init__(self, client, pack, clock, sensors, topic, interval_ms, now_ms):
         self.client, self.pack, self.clock, self.sensors = client, pack, clock, sensors
@@ -73,6 +76,11 @@ class Station:
         self.published += self.status == _OK
         self.not_published += self.status != _OK
         return True
+
+    def tell_state(self):
+        """Where it is to: that the board is there."""
+        if self.state:
+            self.state.tell()
 
     def _encode(self, at):
         """A message of the readings from that one on. Returns its length; 0: there are none."""

@@ -191,7 +191,7 @@ class TestContract(unittest.TestCase):
     def test_the_table_is_read(self):
         names = [name for name, _ in table()]
         self.assertEqual(len(names), len(set(names)))
-        self.assertEqual(len(names), 25, names)
+        self.assertEqual(len(names), 26, names)
 
     def test_after_open_each_name_of_the_table_is_there(self):
         for kind in boards():
@@ -210,7 +210,7 @@ class TestContract(unittest.TestCase):
         self.assertTrue(board.align in (4, 32, 256) and board.page_bytes % board.align == 0, name)
         self.assertTrue(board.in_flight_bytes >= 0 and callable(board.link), name)
         self.assertTrue(board.sensors, name)
-        for sensor in board.sensors:
+        for sensor in board.sensors + board.about:
             self.assertTrue(isinstance(sensor.name, bytes) and isinstance(sensor.unit, bytes), name)
             self.assertTrue(isinstance(sensor.exponent, int), name)
             self.assertTrue(isinstance(sensor.read(), (int, type(None))), name)
@@ -365,6 +365,7 @@ ATTRIBUTES = (
     "align",
     "page_bytes",
     "in_flight_bytes",
+    "about",
     "link",
     "sensors",
     "open",

@@ -48,6 +48,14 @@ class Client:
         return -1 if self.full else self.outbox.append(topic, payload, length)
 
 
+class Silent:
+    def __init__(self, hours):
+        self._hours = hours
+
+    def hours(self):
+        return self._hours
+
+
 class Rig:
     """A station that measures by hand. stored: what is in the messages, by their number."""
 
@@ -88,7 +96,9 @@ class TestHealth(unittest.TestCase):
             told(Rig().measure(129)),
             [
                 (8, {"left_out": 0}), (16, {"aside": 0}), (24, {"pins_lost": 0}),
+                (44, {"unheard": 0}),
                 (72, {"left_out": 0}), (80, {"aside": 0}), (88, {"pins_lost": 0}),
+                (108, {"unheard": 0}),
             ],
         )  # fmt: skip
 
@@ -106,6 +116,7 @@ class TestHealth(unittest.TestCase):
             ("left_out", lambda rig: setattr(rig.outbox, "left_out", 7)),
             ("aside", lambda rig: setattr(rig.outbox, "aside", 7)),
             ("pins_lost", lambda rig: setattr(rig, "lost", 7)),
+            ("unheard", lambda rig: setattr(rig.health, "unheard", Silent(7))),
             ("not_published", lambda rig: setattr(rig.station, "not_published", 7)),
             ("unreadable", lambda rig: setattr(rig.outbox, "unreadable", 7)),
             ("mended", lambda rig: setattr(rig.outbox, "mended", 7)),
@@ -170,7 +181,7 @@ class TestSize(unittest.TestCase):
         names = set()
         for _, one in rig.measure(128):
             names.update(one)
-        self.assertEqual(len(names), 8)
+        self.assertEqual(len(names), 9)
         print("longest PUBLISH of the default sensors with a health counter:", rig.longest)
         self.assertTrue(rig.longest <= MOST_PACKET_BYTES, str(rig.longest))
 

@@ -27,6 +27,7 @@ from outpost.session import Session
 from quiet_sockets import RealSelect, RealSockets, bound, resolved
 from station.clock import Clock
 from station.settings import check
+from station.state import State
 from station.station import Station
 from station.telemetry import Pack
 from support import tls_link, wifi_board
@@ -92,6 +93,7 @@ class World:
         sensors, pack = board.sensors, Pack(b"board-1")
         interval_ms = settings["interval_ms"]
         self.station = Station(self.client, pack, clock, sensors, b"t", interval_ms, now_ms)
+        self.station.state = State(self.client, b"s")
         board.idle = self._idle
         self._run = desk.main().run
         return self

@@ -44,6 +44,12 @@ class TestSettings(unittest.TestCase):
             ({"alpn": "mqtt"}, "alpn"),
             ({"confirmation": "none"}, "confirmation"),
             ({"deep_sleep": 1}, "deep_sleep"),
+            ({"when_full": "drop"}, "when_full"),
+            ({"when_full": "newest_per_topic"}, "when_full"),
+            (
+                {"when_full": "newest_per_topic", "mode": "broker", "outbox_blocks": 3},
+                "outbox_blocks",
+            ),
             ({"connect_every": 20}, "connect_every"),
             ({"connect_every": 0, "deep_sleep": True}, "connect_every"),
             ({"wake_limit_ms": 10}, "wake_limit_ms"),

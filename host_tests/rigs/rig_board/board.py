@@ -45,7 +45,7 @@ class Board:
         self.link = _link(settings, self.ticks_ms)
         given = settings.get("sensors") or ()
         files = [SensorFile(one) for one in given if isinstance(one, dict)]
-        self.sensors = [Counter()] + files
+        self.sensors, self.about = [Counter()] + files, []
         self.flash = rig.state["flash"]
         self.device = self._pins = _device(settings)
         return self

@@ -75,7 +75,7 @@ def test_what_does_not_fit_is_one_line(fleet, written, more, place, says):
 
 
 def test_the_command_checks_them_and_shows_no_secret(fleet, written, capsys):
-    path = written(**OWN)
+    path = written(**OWN, mode="collector")
     status = cli.main(
         ["provision", "--board", "RPI_PICO_W", "--credentials", str(fleet), str(path)]
     )

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from flash_rig import REPOSITORY, Rig, tree  # noqa: F401 - a fixture
+from flash_rig import BLOCKS, REPOSITORY, Rig, tree  # noqa: F401 - a fixture
 from outpost_tools.device.plan import digest
 from real_broker import wait_for
 
@@ -155,12 +155,14 @@ def test_mip_installs_a_package_and_all_of_it_imports(way, package, rig):
     assert package != "package.json" or sorted(wanted) == sorted(sources())
 
 
-def test_what_mip_installed_does_not_stand_in_the_way_of_flash(rig):
-    """/outpost comes before /lib/outpost on a board's path."""
-    rig.mpremote("mip", "install", "package.json")
-    assert rig.outpost("flash", "--no-link") == 0, rig.err
-    said = rig.mpremote("exec", "import outpost.client as c; print(c.__file__)")
-    assert said.strip() == "outpost/client.mpy"
+def test_what_mip_installed_does_not_stand_in_the_way_of_flash(tmp_path, tree):  # noqa: F811
+    """/outpost comes before /lib/outpost on a board's path. Sources and compiled files together
+    need more than a Pico W's filesystem."""
+    with Rig(tmp_path / "rig", tree, blocks=2 * BLOCKS) as rig:
+        rig.mpremote("mip", "install", "package.json")
+        assert rig.outpost("flash", "--no-link") == 0, rig.err
+        said = rig.mpremote("exec", "import outpost.client as c; print(c.__file__)")
+        assert said.strip() == "outpost/client.mpy"
 
 
 @pytest.mark.parametrize("name", BOARDS)

@@ -249,9 +249,20 @@ def test_a_password_that_others_can_read_is_warned_of(folder, capsys):
     *_, err = provision(capsys, "--board", "RPI_PICO_W", "kitchen.toml")
     assert "kitchen.toml: others can read it, and it holds a password; chmod 600" in err
     assert "goes to 192.168.1.10:1883 in plain text" in err and SECRET not in err
-    write(folder, toml({**plain, "tls": True, "ca_file": "ca.pem"}))
+    write(folder, toml({**plain, "tls": True, "ca_file": "ca.pem", "mode": "broker"}))
     status, _, err = provision(capsys, "--board", "RPI_PICO_W", "kitchen.toml")
     assert (status, err) == (0, "")
+
+
+@pytest.mark.parametrize("given", [{}, {"mode": "broker"}, {"mode": "collector"}])
+def test_the_board_is_always_told_its_mode_and_who_leaves_it_out_is_told(folder, capsys, given):
+    write(folder, toml({**GOOD, **given}))
+    status, out, err = provision(capsys, "--board", "RPI_PICO_W", "kitchen.toml")
+    mode = given.get("mode", "collector")
+    assert status == 0 and f'mode = "{mode}"' in out
+    assert ("no key 'mode'" in err) == (not given)
+    settings = settings_file.load(folder / "kitchen.toml")
+    assert json.loads(settings.files["/settings.json"])["mode"] == mode
 
 
 def test_what_is_shown_holds_no_secret(folder, capsys):
@@ -367,6 +378,7 @@ ANSWERS = [
     "60000",
     "temperature, adc@26",
     "20",
+    "broker",
 ]
 
 
@@ -382,7 +394,8 @@ def test_answers_become_settings(folder, monkeypatch, capsys):
         "device_id": "kitchen", "wifi_ssid": "Home", "wifi_password": SECRET, "wifi_country": "DE",
         "broker_host": "192.168.1.10", "user": "board", "password": "pass" + SECRET,
         "ca_file": "ca.pem", "interval_ms": 60000, "sensors": ["temperature", "adc@26"],
-        "tls": True, "deep_sleep": True, "connect_every": 20,
+        "tls": True, "deep_sleep": True, "connect_every": 20, "mode": "broker",
+        "say_state": True,
     }  # fmt: skip
     assert provision(capsys, "--board", "RPI_PICO_W", kept)[0] == 0
     status, _, err, _ = ask(monkeypatch, capsys, ANSWERS, [SECRET, ""], "--save", kept)
@@ -412,6 +425,7 @@ WRONG = {  # key: an answer that does not do, and what is said of it; in the ord
     "interval_ms": ("fast", "That must be a whole number, not 'fast'."),
     "sensors": ("radar", "That names 'radar', which this board has not; known: "),
     "connect_every": ("0", "That must be 1 to 10000, not 0."),
+    "mode": ("", "That is needed."),
 }
 
 
@@ -454,7 +468,7 @@ def test_answers_are_offered_again_after_whatever_broke_off(folder, monkeypatch,
     assert draft.stat().st_mode & 0o777 == 0o600 and SECRET not in draft.read_text()
     assert ask(monkeypatch, capsys, ANSWERS, [SECRET, "pass" + SECRET])[0] == 0
     # Enter takes what stands in brackets, - is for none; passwords are asked for again
-    answers = ["", "", "", "", "", "", "", "", "", "", "-"]
+    answers = ["", "", "", "", "", "", "", "", "", "", "-", ""]
     found, err = kept(capsys, monkeypatch, answers, [SECRET, "pass" + SECRET])
     assert "[192.168.1.10]" in err and "[temperature, adc@26]" in err
     assert found["sensors"] == ["temperature", "adc@26"] and found["interval_ms"] == 60000
@@ -479,7 +493,7 @@ def test_a_board_that_has_the_answers_ends_the_draft(rig, folder, monkeypatch, c
     monkeypatch.chdir(folder)
     drafts = tmp_path / "state" / "outpost"
     words = ["--board", "RIG", "--port", rig.port]
-    answers = ["rig-1", "127.0.0.1", "", "", "", "", "", ""]
+    answers = ["rig-1", "127.0.0.1", "", "", "", "", "", "", "broker"]
     status, out, err, _ = ask(monkeypatch, capsys, answers, [], *words)
     assert status == 0, err
     assert "written: /settings.json" in out
@@ -522,7 +536,7 @@ def test_a_sensor_with_a_driver_is_asked_for_its_pins(folder, monkeypatch, capsy
     monkeypatch.chdir(folder)
     sensors = ["temperature, attic=bme280 address=0x77, digital pin=7", "five", "5", "4"]
     again = "temperature, attic=bme280 address=0x77, digital pin=7"
-    answers = [*ANSWERS[:9], *sensors[:1], sensors[1], sensors[3], again, *sensors[2:], "20"]
+    answers = [*ANSWERS[:9], *sensors[:1], sensors[1], sensors[3], again, *sensors[2:], "20", "collector"]
     found, err = kept(capsys, monkeypatch, answers, [SECRET, "pass" + SECRET])
     assert found["sensors"] == [
         "temperature",

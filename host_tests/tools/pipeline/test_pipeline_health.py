@@ -10,4 +10,4 @@ def test_the_tables_know_what_the_board_tells():
 
 
 def test_those_that_are_told_though_0_are_states():
-    assert tuple(name.decode() for name in COUNTERS[:3]) == health.STATES
+    assert tuple(name.decode() for name in COUNTERS[:4]) == health.STATES

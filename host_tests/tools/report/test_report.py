@@ -239,6 +239,7 @@ def seen(**changes) -> dict:
         ({"boots": 2, "first_seen": -1}, ["fine"]),
         ({"left_out": 1}, ["worn"]),
         ({"aside": 1}, ["aside"]),
+        ({"unheard": 1}, ["unheard"]),
         ({"pins_lost": 1, "left_out": 1}, ["pins"]),
         ({"pins_lost": 1, "left_out": 2}, ["pins", "worn"]),
         ({"not_published": 1}, ["refused"]),

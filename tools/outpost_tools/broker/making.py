@@ -9,6 +9,7 @@ from pathlib import Path
 
 from outpost_tools.broker import certificates, configuration, security_file
 from outpost_tools.broker.folder import About, Folder
+from outpost_tools.common import credentials
 from outpost_tools.common.errors import ToolError
 
 FIRST = (("collector", "collector-1"), ("monitor", "monitor-1"))
@@ -119,7 +120,7 @@ def _users(folder: Folder, about: About) -> list[str]:
     """The first ones, on a folder that has no users; and where a host or port changed, the
     credentials files say the new ones."""
     done = _first_users(folder, about) if not folder.security.exists() else []
-    for role in ("admin", "collector", "monitor", "board"):
+    for role in credentials.ROLES:
         for name in ["admin"] if role == "admin" else folder.names(role):
             old = folder.load(role, name)
             new = replace(old, host=about.hosts[0], port=about.port, ca=folder.read("ca.pem"))

@@ -23,6 +23,7 @@ CONTROL = "$CONTROL/dynamic-security/#"
 _ROUNDS = 101
 # Topics below PREFIX/collectors/ are the collectors' own.
 RESERVED = ("collectors",)
+DISCOVERY = "homeassistant"  # Home Assistant's prefix, as it comes
 
 
 def board_role(name: str) -> str:
@@ -41,9 +42,10 @@ def _acls(*allowed: tuple[str, str]) -> list[dict[str, Any]]:
 
 
 def board(name: str, prefix: str) -> dict[str, Any]:
-    """Sends its own messages, reads its own confirmations, nothing else."""
+    """Sends its own messages and its own state, reads its own confirmations, nothing else."""
     durable = f"{prefix}/{name}/durable"
-    allowed = ((SEND, f"{prefix}/{name}/data"), (SUBSCRIBE, durable), (RECEIVE, durable))
+    sent = tuple((SEND, f"{prefix}/{name}/{last}") for last in ("data", "state"))
+    allowed = (*sent, (SUBSCRIBE, durable), (RECEIVE, durable))
     return {"rolename": board_role(name), "acls": _acls(*allowed)}
 
 
@@ -68,6 +70,29 @@ def common(prefix: str, share: str) -> list[dict[str, Any]]:
         {"rolename": "collector", "acls": collector},
         {"rolename": "monitor", "acls": _acls(*read)},
         {"rolename": "admin", "acls": _acls(*control)},
+    ]
+
+
+def consumers(prefix: str) -> list[dict[str, Any]]:
+    """The roles of `outpost republish` and of those who read what it publishes, Home Assistant
+    first. Made when the first of them is added: a broker of an earlier version has none."""
+    latest, each = f"{prefix}/+/latest", f"{prefix}/+/latest/+"
+    state, available = f"{prefix}/+/state", f"{prefix}/+/available"
+    config, ours = f"{DISCOVERY}/device/+/config", f"{prefix}/collectors/.latest"
+    read = (f"{prefix}/+/data", state, available, config)
+    republisher = _acls(
+        # a board's state, to take it away with the board
+        *((SEND, topic) for topic in (latest, each, available, config, ours, state)),
+        *((kind, topic) for kind in (SUBSCRIBE, RECEIVE) for topic in (*read, each)),
+    )
+    read = (latest, each, state, available, ours, f"{DISCOVERY}/#")
+    reader = _acls(
+        (SEND, f"{DISCOVERY}/status"),  # Home Assistant tells that it is there
+        *((kind, topic) for kind in (SUBSCRIBE, RECEIVE) for topic in read),
+    )
+    return [
+        {"rolename": "republisher", "acls": republisher},
+        {"rolename": "reader", "acls": reader},
     ]
 
 

@@ -29,6 +29,10 @@ def add(document: Document, role: str, name: str, password: str, prefix: str) ->
     remove(document, name)
     if role == "board":
         document["roles"].append(rights.board(name, prefix))
+    for one in rights.consumers(prefix):
+        if one["rolename"] == role:
+            others = [known for known in document["roles"] if known["rolename"] != role]
+            document["roles"] = [*others, one]
     document["clients"].append(rights.client(role, name) | rights.hashed(password))
 
 

@@ -50,6 +50,11 @@ _QUESTIONS = (
         "connect_every",
         "on a battery: measurements a connection, asleep in between (empty: always awake)",
     ),
+    Question(
+        "mode",
+        "who takes its messages: collector (`outpost collect` runs at this broker: none is lost), "
+        "or broker (it does not: Home Assistant or any other consumer)",
+    ),
 )
 _NUMBERS = ("broker_port", "interval_ms", "connect_every")
 _BACK, _NONE = "<", "-"

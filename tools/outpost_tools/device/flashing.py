@@ -13,6 +13,7 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import sensor_faults, settings_module, status_numbers
 from outpost_tools.device import (
     console,
+    first_message,
     install,
     inventory,
     kinds,
@@ -249,6 +250,14 @@ def _test(report: Report, job: Job, board: Board, found: inventory.Inventory) ->
             board, job.link_s, lambda state: job.progress.note(f"not let in yet: {state}")
         )
         report.add("link", text if is_up else f"failed: {text}", is_up)
+        if is_up:
+            _test_first_message(report, job, board)
+
+
+def _test_first_message(report: Report, job: Job, board: Board) -> None:
+    job.progress.note(f"sending a first message: is it taken within {job.link_s:g} s?")
+    is_good, text = first_message.check(board, job.link_s)
+    report.add("message", text if is_good else f"failed: {text}", is_good)
 
 
 def _read_sensors(report: Report, job: Job, board: Board) -> bool:

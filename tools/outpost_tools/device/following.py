@@ -190,8 +190,20 @@ def tell_message(found: Any, tell: Say, device: str = "") -> None:
     if one.left_out:
         readings += f"; {message.left_out_reason(one)}"
     held = one.seq - one.held
+    readings += _unheard(one.readings)
     name = f"{device}: " if device else ""
     tell(visible(f"{name}message {one.seq}, boot {one.boot}, {held} held before it: {readings}"))
+
+
+def _unheard(readings: list[message.Reading]) -> str:
+    """What a board says that waits for a collector."""
+    hours = max((one.value for one in readings if one.name == "unheard"), default=0)
+    if hours < 1:
+        return ""
+    return (
+        f"; no collector has confirmed its messages for {hours:g} h: run `outpost collect` at this "
+        'broker, or give the board mode = "broker"'
+    )
 
 
 def _shown(readings: list[message.Reading]) -> str:

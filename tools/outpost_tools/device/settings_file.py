@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,6 +30,10 @@ SECRET_KEYS = ("password", "wifi_password", "wifi_networks")
 _MOST_TOPIC_BYTES = 255  # the outbox has a byte for it
 _LONGEST_ENDING = "/durable"
 _HIDDEN = "(hidden)"
+_NO_MODE = (
+    "{name}: no key 'mode': taken as \"collector\", as ever. That needs `outpost collect` at this "
+    'broker; without it write mode = "broker"'
+)
 
 EXAMPLE = """\
 # Settings of one board. This checks them and writes them to it:
@@ -36,6 +41,9 @@ EXAMPLE = """\
 # Keep this file to yourself: it holds passwords.
 
 device_id = "kitchen"            # A-Z a-z 0-9 _ . -, at most 32; no two boards alike
+# Who takes its messages. "collector": `outpost collect` runs at the broker; the board keeps each
+# message until that has it on disk. "broker": it does not run; the broker alone is trusted.
+mode = "collector"
 broker_host = "192.168.1.10"     # name (also broker.local) or address of the MQTT broker
 # broker_port = 1883             # default 1883, with TLS 8883
 # user = "board"                 # where the broker wants a user
@@ -52,7 +60,8 @@ interval_ms = 60000              # a measurement every minute
 # sensors = ["temperature", {driver = "bme280", name = "attic", scl = 5, sda = 4}]
 # topic_prefix = "outpost"       # messages go to outpost/kitchen/data
 # outbox_blocks = 64             # of 4,096 bytes each; what the first flash pins stays
-# mode = "collector"             # "broker": any MQTT broker alone, without `outpost collect`
+# when_full = "refuse"           # new messages; "drop_oldest"; mode "broker": "newest_per_topic"
+# say_state = true               # online, offline, asleep on outpost/kitchen/state, retained
 # confirmation = "retained"      # "queued": for brokers that refuse RETAIN; the collector's too
 
 # On a battery: asleep between measurements, which go to flash. What a wake costs: boards/README.md.
@@ -74,12 +83,14 @@ interval_ms = 60000              # a measurement every minute
 class Settings:
     """files: path on the board -> bytes, the certificates before settings.json, which names them.
 
-    given: without defaults. drivers: of the sensors, by name.
+    given: without defaults, but for `mode`. says_mode: it was given. drivers: of the sensors, by
+    name.
     """
 
     given: dict[str, Any]
     full: dict[str, Any]
     files: dict[str, bytes]
+    says_mode: bool = True
     drivers: dict[str, sensor_drivers.Driver] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
@@ -101,6 +112,12 @@ def load(path: Path, kind: Kind | None = None, broker: Path | None = None) -> Se
         exposure.tell(exposure.to_readers(path, "settings"))
     warn(settings)
     return settings
+
+
+def tell_mode(settings: Settings, name: str) -> None:
+    """On stderr, where a board is to be given these settings and its mode was not chosen."""
+    if not settings.says_mode:
+        print(_NO_MODE.format(name=name), file=sys.stderr)
 
 
 def warn(settings: Settings) -> None:
@@ -134,10 +151,14 @@ def check(
 ) -> Settings:
     """name: of the file, for messages. folder: where file names begin. ca: the authority's
     certificate where no file has it. Raises ToolError."""
+    # who provisions by this tool has it; a board with older settings goes on without
+    given = {"say_state": given.get("confirmation") != "queued", **given}
     try:
         full = settings_module().check(given, name)
     except settings_module().SettingsError as error:
         raise ToolError(str(error)) from None
+    says_mode = "mode" in given
+    given = {**given, "mode": full["mode"]}  # on the board it is always said
     for key, fault in _faults(full, kind, folder):
         if fault:
             raise ToolError(f"{name}: key '{key}' {fault}")
@@ -145,13 +166,14 @@ def check(
     on_board = given | {key: path for key, (path, _) in files.items()}
     text = json.dumps(on_board, sort_keys=True, indent=1).encode()
     contents = {path: data for path, data in files.values()} | {SETTINGS: text}
-    return Settings(given, full, contents, sensor_drivers.on_board(full["sensors"], folder))
+    drivers = sensor_drivers.on_board(full["sensors"], folder)
+    return Settings(given, full, contents, says_mode, drivers)
 
 
 # --- One key after the other, as they are asked for ---
 
 _STAND_INS = {"device_id": "board", "broker_host": "broker"}  # for what was not asked for yet
-_NEEDED = ("device_id", "broker_host", "wifi_ssid")
+_NEEDED = ("device_id", "broker_host", "wifi_ssid", "mode")
 
 
 def completed(answers: dict[str, Any]) -> dict[str, Any]:

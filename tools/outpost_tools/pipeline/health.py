@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-STATES = ("left_out", "aside", "pins_lost")
+STATES = ("left_out", "aside", "pins_lost", "unheard")
 COUNTS = ("not_published", "unreadable", "mended", "torn", "takeovers", "ahead")
 NAMES = (*STATES, *COUNTS)
 _MOST = (1 << 30) - 1  # the firmware counts in integers of 30 bits

@@ -88,6 +88,14 @@ KINDS = {
             "more blocks. Flash: see flash blocks left out.",
         ),
         Kind(
+            "unheard",
+            "⊗",
+            "boards that hear no confirmation",
+            "Their messages are stored here, and the word of it does not reach them: they keep all "
+            "in flash until it is full. May the board's user read <code>.../durable</code> at the "
+            "broker, and is <code>confirmation</code> the same at board and collector?",
+        ),
+        Kind(
             "aside",
             "⊟",
             "messages set aside",
@@ -185,6 +193,7 @@ def _of_device(row: dict, report: Report, newest: pd.Timestamp) -> list[Finding]
         _finding("pins", row["pins_lost"], "{:,} outbox files gone"),
         _finding("takeover", row["takeovers"], "thrown off {:,} times"),
         _finding("refused", row["not_published"], "{:,} not stored"),
+        _finding("unheard", row["unheard"], "{:,} h without a confirmation"),
         _finding("aside", row["aside"], "{:,} set aside"),
         # a block whose file is gone is left out as well, and not for wear
         _finding("worn", row["left_out"] - row["pins_lost"], "{:,} flash blocks left out"),

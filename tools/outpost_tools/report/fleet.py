@@ -34,6 +34,7 @@ _HEALTH = (
     ("left_out", "{:,} flash blocks failed and left out"),
     ("pins_lost", "{:,} of its files gone"),
     ("aside", "{:,} messages set aside"),
+    ("unheard", "{:,} h without a confirmation"),
     ("not_published", "{:,} measurements not stored"),
     ("unreadable", "{:,} messages that the flash lost"),
     ("mended", "{:,} flipped bits mended"),

@@ -29,7 +29,7 @@ from outpost_tools.simulate.proxy import Proxy
 DEFAULT_INTERVAL_MS = 50
 DEFAULT_CUTS = 4
 # Short where the defaults for real boards are long, so that half a minute shows what happens.
-_FAST = {"keep_alive_s": 4, "confirm_timeout_ms": 2000}
+_FAST = {"say_state": True, "keep_alive_s": 4, "confirm_timeout_ms": 2000}
 
 
 @dataclass

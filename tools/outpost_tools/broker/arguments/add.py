@@ -20,6 +20,8 @@ examples:
   outpost broker add fleet kitchen --new-password     the old one no longer holds
   outpost broker add fleet --collector collector-2    another collector of the group
   outpost broker add fleet --monitor wall             reads messages, writes nothing
+  outpost broker add fleet --republisher republisher  for `outpost republish`
+  outpost broker add fleet --reader home-assistant    reads what that publishes
 """
 
 

@@ -13,14 +13,19 @@ def add_folder(parser: argparse.ArgumentParser) -> None:
 
 
 def add_member(parser: argparse.ArgumentParser) -> None:
-    """NAME of a board, or --collector NAME, or --monitor NAME."""
+    """NAME of a board, or --collector NAME, or --monitor NAME, and so on."""
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("board", metavar="BOARD", nargs="?", help="a board's device_id")
     group.add_argument("--collector", metavar="NAME", help="a collector's --id")
     group.add_argument("--monitor", metavar="NAME", help="who reads, and writes nothing")
+    group.add_argument("--republisher", metavar="NAME", help="for `outpost republish`")
+    group.add_argument(
+        "--reader", metavar="NAME", help="reads what that publishes: Home Assistant, Telegraf, ..."
+    )
 
 
 def member(args: argparse.Namespace) -> tuple[str, str]:
     """Role and name."""
-    found = {role: getattr(args, role) for role in ("board", "collector", "monitor")}
+    members = ("board", "collector", "monitor", "republisher", "reader")
+    found = {role: getattr(args, role) for role in members}
     return next((role, name) for role, name in found.items() if name is not None)

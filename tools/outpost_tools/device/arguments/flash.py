@@ -15,10 +15,12 @@ Put Outpost on a board with stock MicroPython, or bring it up to date: the firmw
 processor, main.py, settings if given, and the drivers of the sensors that they name. Only what
 differs is copied (SHA-256, computed on the board). The outbox is pinned if it is not yet, and
 otherwise left alone: the messages in it stay. Then the board tests itself, reads each sensor once,
-and its program starts.
+sends a first message, and its program starts. In collector mode the message counts when a collector
+has confirmed it: without `outpost collect` the board would fall silent when its flash is full.
 
 The board's program is interrupted meanwhile. If the cable comes off, run the same command again.
-Exit status 1: installed, but a self-test failed (no link, a sensor without an answer).
+Exit status 1: installed, but a self-test failed (no link, no confirmation, a sensor without an
+answer).
 """
 _EXAMPLES = """\
 examples:
@@ -49,14 +51,16 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="rename a main.py or board.py of your own on the board, instead of refusing",
     )
     parser.add_argument(
-        "--no-link", action="store_true", help="do not let the board try to reach the broker"
+        "--no-link",
+        action="store_true",
+        help="do not let the board try to reach the broker, or send",
     )
     parser.add_argument(
         "--link-timeout",
         metavar="S",
         type=seconds,
         default=60.0,
-        help="seconds that it may try; default 60",
+        help="seconds that it may try, and then wait for the confirmation; default 60",
     )
 
 
@@ -70,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
     if args.credentials and not args.settings:
         raise ToolError("--credentials needs --settings: the rest of the board's settings")
     settings = settings_file.load(args.settings, kind, args.credentials) if args.settings else None
+    if settings:
+        settings_file.tell_mode(settings, args.settings.name)
     link_s = 0.0 if args.no_link else args.link_timeout
     job = flashing.Job(
         root,

@@ -104,6 +104,8 @@ def _settings(args: argparse.Namespace, kind, draft):
     settings = (
         settings_file.load(args.file, kind, broker) if args.file else ask.ask(kind, draft, broker)
     )
+    if args.file:
+        settings_file.tell_mode(settings, args.file.name)
     if args.save:
         ask.save(args.save, settings, broker_part.KEYS if broker else ())
         draft.forget()  # the file has them

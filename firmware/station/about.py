@@ -1,0 +1,82 @@
+"""What a board is and how it is, each at its place in 64 messages: one reading in a message at
+most, and none where `health.py` or `sensor_notices.py` has one.
+
+    firmware     its version: 10203 is 1.2.3. Message 1 of 64
+    report_s     seconds between two times that it reports: the interval; in deep sleep, between
+                 connections. Message 2
+    reset_cause  machine.reset_cause(): 1 power, 2 reset pin, 3 watchdog, 5 software. Message 3, and
+                 the first message after each start that did not end a deep sleep (4)
+    signal       of the Wi-Fi, dBm. Messages 5, 21, 37 and 53
+
+The board's own (`board.about`) are left out where the settings have them among the sensors, which
+are in every message. Messages with the readings of `flash_wear.py` have none. Allocation:
+construction only.
+"""
+
+from micropython import const
+
+_REST = const(63)  # as in flash_wear.py
+_PLACES = b"\x01\x02\x03\x05"
+_SIGNAL, _SIGNAL_REST = const(3), const(15)
+_RESET = const(2)
+_DEEP_SLEEP = const(4)
+
+
+def number_of(version):
+    """ "1.2.3" is 10203."""
+    number = 0
+    for part in version.split("."):
+        number = number * 100 + int(part)
+    return number
+
+
+class About:
+    """A sensor with changing names, as Station wants it. health: Health or SensorNotices, asked
+    before this one."""
+
+    def __init__(self, outbox, health, version, report_s, of_board):
+        """of_board: readings named reset_cause and signal, each or none."""
+        self.name = self.unit = b""
+        self.exponent = 0
+        self._outbox, self._health = outbox, health
+        self._firmware, self._report_s = number_of(version), report_s
+        self._readings = [None] * len(_PLACES)
+        for reading in of_board:
+            self._readings[_RESET if reading.name == b"reset_cause" else _SIGNAL] = reading
+        reset = self._readings[_RESET]
+        # the message that tells the last reset; -1: still to be told, -2: told, or nothing to tell
+        self._reset_seq = -1 if reset and reset.read() != _DEEP_SLEEP else -2
+
+    def read(self):
+        seq = self._outbox.next_seq
+        if self._reset_seq >= 0 and seq != self._reset_seq:
+            self._reset_seq = -2  # it was stored
+        if not seq & _REST or self._health.reported_seq == seq:
+            return None
+        if self._reset_seq != -2:
+            self._reset_seq = seq
+            return self._told(_RESET)
+        return self._due(seq & _REST)
+
+    def _due(self, place):
+        if place & _SIGNAL_REST == _PLACES[_SIGNAL]:
+            return self._told(_SIGNAL)
+        index = 0
+        while index < _SIGNAL:
+            if place == _PLACES[index]:
+                return self._told(index)
+            index += 1
+        return None
+
+    def _told(self, index):
+        if index == 0:
+            self.name, self.unit = b"firmware", b""
+            return self._firmware
+        if index == 1:
+            self.name, self.unit = b"report_s", b"s"
+            return self._report_s
+        reading = self._readings[index]
+        if not reading:
+            return None
+        self.name, self.unit = reading.name, reading.unit
+        return reading.read()

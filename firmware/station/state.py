@@ -1,0 +1,39 @@
+"""Tells the broker that the board is there: a retained word on `<prefix>/<device>/state`.
+
+`online` after each CONNACK; `offline` is the will, which the broker publishes when the connection
+breaks. A board in deep sleep says `asleep` each time it connects, and has no will: it leaves the
+connection after each wake, and is not gone.
+
+Loaded only when `say_state` is set: a server that refuses RETAIN (Azure Event Grid), or this topic
+(AWS IoT with a narrow policy), would close each connection.
+
+QoS 0 and not through the outbox: a word of an hour ago would be wrong. Allocation: construction;
+24 bytes once a connection, on 32 bits.
+"""
+
+from micropython import const
+
+_WORD_BYTES = const(6)  # of "online" and "asleep"
+_OFFLINE = b"offline"  # the will's word
+
+
+class State:
+    """topic: bytes. word: what is told after each CONNACK."""
+
+    def __init__(self, client, topic, word=b"online"):
+        self._client, self._publish = client, client.publish
+        self._topic, self._word = topic, word
+        self._told = 0  # the connection on which it was told last; `session.connects` counts them
+
+    def tell(self):
+        """Once a connection, as soon as no other packet is going out. True when it was told now."""
+        if self._client.session.connects == self._told:
+            return False
+        if self._publish(self._topic, self._word, _WORD_BYTES, 0, True):
+            return False  # another packet is going out, or the connection is gone: next time
+        self._told = self._client.session.connects
+        return True
+
+    def leave(self):
+        """Before an orderly end, after which the broker publishes no will."""
+        self._publish(self._topic, _OFFLINE, len(_OFFLINE), 0, True)

@@ -1,0 +1,45 @@
+"""In collector mode: for how long has no collector confirmed anything?
+
+Time that the board is connected and holds messages, since the last confirmation, from the start on.
+It goes on sending all the while: this only says so, once an hour at the prompt, and in telemetry as
+`unheard`, in hours (`health.py`). A board in deep sleep is not on for long enough to know.
+
+Allocation: construction only.
+"""
+
+from micropython import const
+
+_CONNECTED = const(2)
+_DAY_MINUTES = const(1440)
+_TOLD = (
+    "outpost: the broker takes the messages, and no collector has confirmed one for an hour. They "
+    "stay in flash until it is full. Run `outpost collect` at this broker; or, without one, "
+    'set mode = "broker" (`outpost provision`)'
+)
+
+
+class Unheard:
+    def __init__(self, client, clock):
+        self._client, self._clock = client, clock
+        self._seen = self._minutes = self._last = 0
+        self._told = 0  # hours that were printed
+
+    def hours(self):
+        """Called at each measurement."""
+        clock, session = self._clock, self._client.session
+        now = clock.up_day * _DAY_MINUTES + clock.up_ms // 60_000
+        passed = now - self._last
+        self._last = now
+        outbox = session.outbox
+        if session.confirmations != self._seen or outbox.oldest_seq == outbox.next_seq:
+            self._seen = session.confirmations
+            self._minutes = self._told = 0
+        elif session.state == _CONNECTED:
+            self._minutes += passed
+        return self._tell(self._minutes // 60)
+
+    def _tell(self, hours):
+        if hours > self._told:
+            self._told = hours
+            print(_TOLD)
+        return hours

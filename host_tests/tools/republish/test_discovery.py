@@ -1,0 +1,83 @@
+# cpython-only: the desktop's tools
+"""What Home Assistant is told: by its own rules, for every unit, and over a restart."""
+
+import json
+
+import pytest
+
+import ha_rules
+from outpost_tools.republish import discovery, units
+from outpost_tools.republish.newest import Board, Value
+from outpost_tools.republish.topics import Topics
+
+TOPICS = Topics("outpost")
+
+
+def described(name="kitchen", state="", **sensors):
+    board = Board(name, sensors=sensors, state=state)
+    topic = discovery.config_topic(discovery.PREFIX, name)
+    return topic, discovery.payload(board, TOPICS)
+
+
+@pytest.mark.parametrize("unit", [*units.KINDS, None, "", "ppm", "S/m"])
+def test_every_unit_is_one_that_its_class_has(unit):
+    ha_rules.check(*described(x=unit))
+
+
+def test_a_board_with_its_sensors():
+    found = ha_rules.check(*described(state="online", temperature="Cel", aside=None))
+    temperature = found["components"]["temperature"]
+    assert temperature["device_class"] == "temperature"
+    assert temperature["unit_of_measurement"] == "°C"
+    assert temperature["state_class"] == "measurement"
+    assert temperature["state_topic"] == "outpost/kitchen/latest/temperature"
+    assert temperature["expire_after"] == 3600
+    assert found["components"]["aside"]["entity_category"] == "diagnostic"
+    assert [one["topic"] for one in found["availability"]] == [
+        "outpost/collectors/.latest", "outpost/kitchen/available", "outpost/kitchen/state",
+    ]  # fmt: skip
+
+
+def test_a_board_without_a_state_does_not_wait_for_one():
+    found = ha_rules.check(*described(temperature="Cel"))
+    assert "outpost/kitchen/state" not in json.dumps(found)
+
+
+@pytest.mark.parametrize("name", ["a.b", "a-b", "a_b", ".", "-", "x" * 32, "." * 32])
+def test_every_name_of_a_board_is_a_topic_of_home_assistants(name):
+    ha_rules.check(*described(name, x=None))
+
+
+def test_no_two_names_have_one_topic():
+    names = ["a.b", "a-b", "a_b", "a..b", "a.-b", "a-.b", "a--b"]
+    assert len({discovery.object_id(name) for name in names}) == len(names)
+
+
+@pytest.mark.parametrize("name", ["a/b", "a+b", "#", "ä", "%2F", "a:b", "\u2028"])
+def test_every_name_of_a_sensor_is_a_topic(name):
+    found = ha_rules.check(*described(**{name: None}))
+    (one,) = found["components"].values()
+    assert one["state_topic"].startswith("outpost/kitchen/latest/")
+    assert one["state_topic"].count("/") == 3
+    assert TOPICS.sensor(one["state_topic"]) == name
+
+
+def test_the_version_of_the_firmware_is_the_devices():
+    board = Board("b", sensors={"x": None}, values={"firmware": Value(10203.0, None, 0.0)})
+    assert json.loads(discovery.payload(board, TOPICS))["device"]["sw_version"] == "1.2.3"
+
+
+def test_what_the_broker_remembers_is_read_back():
+    _, payload = described(temperature="Cel", **{"a/b": None})
+    device, components, expire_s = discovery.remembered(payload, TOPICS)
+    assert (device, expire_s) == ("kitchen", 3600)
+    assert components == json.loads(payload)["components"]
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b'{"device":{"identifiers":[1]}}'])
+def test_what_is_not_ours_is_left_alone(data):
+    assert discovery.remembered(data, TOPICS) is None
+
+
+def test_another_prefix_is_not_ours():
+    assert discovery.remembered(described(x=None)[1], Topics("other")) is None

@@ -1,0 +1,144 @@
+# cpython-only: the desktop's tools
+"""Which values are current: the newest, none that is old, with a clock and without."""
+
+import pytest
+
+from outpost_tools.common.message import Message
+from outpost_tools.common.senml import Reading
+from outpost_tools.republish.newest import (
+    FRESH_S,
+    MOST_BOARDS,
+    MOST_SENSORS,
+    REPORT_S,
+    SETTLE_S,
+    Board,
+    Newest,
+)  # fmt: skip
+
+NOW = 1_800_000_000.0
+HOUR = 3600.0
+
+
+def message(seq, *, at=None, up=None, boot=1, device="kitchen", name="t", **more):
+    """at: time of the reading; up: since boot, of a board without a clock."""
+    readings = [Reading(0, name, "Cel", float(seq), at)]
+    readings += [Reading(1, key, None, value, at) for key, value in more.items()]
+    return Message(device, "0badcafe", seq, boot, 0, up, readings=readings)
+
+
+def value(newest, name="t", device="kitchen"):
+    found = newest.boards[device].values.get(name)
+    return found and found.value
+
+
+def test_the_newest_is_current():
+    newest = Newest()
+    newest.take(message(1, at=NOW), NOW)
+    newest.take(message(2, at=NOW + 10), NOW + 10)
+    assert value(newest) == 2 and newest.boards["kitchen"].is_current
+
+
+def test_an_hours_backlog_is_never_current_and_its_end_is():
+    newest = Newest()
+    newest.take(message(0, at=NOW), NOW)
+    seen = set()
+    for seq in range(1, 361):  # all at once, an hour later, each 10 s after the one before
+        newest.take(message(seq, at=NOW + 10 * seq), NOW + HOUR)
+        seen.add(value(newest))
+    fresh = int(FRESH_S / 10)
+    assert seen == {0.0, *map(float, range(360 - fresh, 361))}
+    assert newest.old == 360 - fresh - 1
+
+
+def test_what_is_sent_again_does_not_go_back():
+    newest = Newest()
+    for seq in (1, 2, 1, 2):
+        newest.take(message(seq, at=NOW + seq), NOW + 3)
+    assert value(newest) == 2
+
+
+@pytest.mark.parametrize("off_s", [-HOUR, HOUR])
+def test_a_clock_that_is_wrong_makes_nothing_current(off_s):
+    newest = Newest()
+    newest.take(message(1, at=NOW + off_s), NOW)
+    assert value(newest) is None and newest.old == 1
+
+
+def test_each_sensor_by_itself():
+    newest = Newest()
+    newest.take(message(1, at=NOW, aside=3.0), NOW)
+    newest.take(message(2, at=NOW + 1), NOW + 1)
+    assert (value(newest), value(newest, "aside")) == (2, 3)
+
+
+def test_it_expires_and_comes_back():
+    newest = Newest()
+    newest.take(message(1, at=NOW, **{REPORT_S: 60.0}), NOW)
+    board = newest.boards["kitchen"]
+    assert board.expire_s == 240
+    newest.tick(NOW + 239)
+    assert board.is_current
+    newest.tick(NOW + 240)
+    assert not board.is_current
+    newest.take(message(2, at=NOW + 300), NOW + 300)
+    assert board.is_current
+
+
+def test_a_sensor_that_reports_nothing_any_more_is_still_described():
+    newest = Newest()
+    newest.take(message(1, at=NOW, aside=3.0), NOW)
+    newest.take(message(2, at=NOW + 1), NOW + 1)
+    assert set(newest.boards["kitchen"].sensors) == {"t", "aside"}
+
+
+# --- Without a clock ---
+
+
+def test_without_a_clock_a_value_is_current_when_nothing_catches_up_any_more():
+    newest = Newest()
+    newest.take(message(1, up=100.0), NOW)
+    newest.tick(NOW + SETTLE_S - 0.1)
+    assert value(newest) is None
+    newest.tick(NOW + SETTLE_S)
+    assert value(newest) == 1
+    newest.take(message(2, up=110.0), NOW + 10)
+    assert value(newest) == 2  # live: at once
+
+
+def test_without_a_clock_a_backlog_shows_its_last_message_alone():
+    newest, now = Newest(), NOW
+    for seq in range(360):
+        now += 0.05
+        newest.take(message(seq, up=10.0 * seq), now)
+        newest.tick(now)
+        assert value(newest) is None
+    newest.tick(now + SETTLE_S)
+    assert value(newest) == 359
+
+
+def test_without_a_clock_an_hours_outage_within_one_boot_shows_nothing_old():
+    newest = Newest()
+    newest.take(message(0, up=0.0), NOW)
+    newest.tick(NOW + SETTLE_S)
+    for seq in range(1, 361):
+        newest.take(message(seq, up=10.0 * seq), NOW + HOUR)
+        assert value(newest) == 0 or value(newest) >= 360 - FRESH_S / 10
+    newest.tick(NOW + HOUR + SETTLE_S)
+    assert value(newest) == 360
+
+
+def test_without_a_clock_a_repetition_is_old():
+    newest = Newest()
+    for seq in (5, 4, 5):
+        newest.take(message(seq, up=10.0 * seq), NOW)
+    assert newest.old == 2
+
+
+def test_boards_and_sensors_are_bounded():
+    newest = Newest()
+    newest.boards = {str(n): Board(str(n)) for n in range(MOST_BOARDS)}
+    newest.take(message(1, at=NOW), NOW)
+    assert "kitchen" not in newest.boards
+    names = {f"s{n}": 1.0 for n in range(MOST_SENSORS + 5)}
+    newest.take(message(1, at=NOW, device="7", **names), NOW)
+    assert len(newest.boards["7"].values) == MOST_SENSORS

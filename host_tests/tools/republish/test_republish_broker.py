@@ -1,0 +1,230 @@
+# cpython-only: runs mosquitto, with the rights that `outpost broker` makes
+"""The republisher at a real mosquitto: two boards, an outage of an hour by a scripted clock, kills
+of the republisher and the broker, a board that is taken away, and rights."""
+
+import json
+import time
+from types import SimpleNamespace
+
+import pytest
+
+import ha_rules
+from collector_process import Process, wait_until
+from made_broker import MadeBroker
+from outpost_tools import cli
+from outpost_tools.common.interpreters import find_mosquitto
+from outpost_tools.republish import discovery, link, run
+from outpost_tools.republish.newest import FRESH_S
+from outpost_tools.republish.topics import Topics
+
+TOPICS = Topics("outpost")
+HOUR = 3600
+NAMES = ("kitchen", "cellar")
+REFUSED = 0x80
+
+pytestmark = pytest.mark.skipif(find_mosquitto() is None, reason="missing: mosquitto")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    with MadeBroker(tmp_path_factory.mktemp("made"), *NAMES, "garden", "rogue") as broker:
+        broker.outpost("add", "--republisher", "republisher")
+        broker.outpost("add", "--reader", "home-assistant")
+        yield broker
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    """A test need not wait for more than a broker on loopback needs."""
+    monkeypatch.setattr(link, "LEARN_S", 0.3)
+    monkeypatch.setattr(run, "INTERVAL_S", 0.0)
+
+
+def opened(made, clock, ha_prefix="homeassistant", **more):
+    found = made.credentials("republisher", "republisher")
+    connection = link.Link(
+        found.address, found.client_id, TOPICS, ha_prefix, login=found.login, tls=found.tls(),
+        **more,
+    )  # fmt: skip
+    return run.Republisher(connection, TOPICS, ha_prefix, lambda: clock.now)
+
+
+class Watcher:
+    """Home Assistant's place: what is on each topic, and every value that ever came live."""
+
+    def __init__(self, peer):
+        self.peer, self.last, self.live = peer, {}, []
+        peer.client.on_message = self._take
+        for name in ("outpost/+/latest/+", "outpost/+/latest", "outpost/+/state",
+                     "outpost/+/available", "outpost/collectors/.latest",
+                     "homeassistant/#"):  # fmt: skip
+            assert peer.subscribe(name) in (0, 1)
+
+    def _take(self, _client, _userdata, one):
+        self.last[one.topic] = one.payload.decode()
+        if not one.retain:
+            self.live.append((one.topic, one.payload.decode()))
+
+    def values(self, device, sensor="temperature"):
+        topic = TOPICS.value(device, sensor)
+        return [float(text) for name, text in self.live if name == topic]
+
+    def is_available(self, device):
+        """By the rules of availability_mode "all"."""
+        payload = self.last.get(discovery.config_topic("homeassistant", device))
+        if not payload:
+            return None
+        places = [one["topic"] for one in json.loads(payload)["availability"]]
+        return all(self.last.get(place, "offline") != "offline" for place in places)
+
+
+def message(device, seq, at, value=None):
+    head = {"bn": f"{device}/", "bt": at, "sid": "0badcafe", "seq": seq, "boot": 1,
+            "held": 0, "ver": 1}  # fmt: skip
+    first = {**head, "n": "temperature", "u": "Cel", "v": seq if value is None else value}
+    return json.dumps([first, {"n": "aside", "v": 0}]).encode()
+
+
+class World:
+    """until(): the republisher and Home Assistant take turns."""
+
+    def __init__(self, made, watcher, republisher):
+        self.made, self.watcher, self.republisher = made, watcher, republisher
+        self.until(lambda: watcher.last.get(TOPICS.ours) == "online" and republisher.is_ready)
+
+    def until(self, is_done):
+        def turn():
+            if self.republisher is not None:
+                self.republisher.step(0.01)
+            self.watcher.peer.client.loop(0.01)
+            return is_done()
+
+        wait_until(turn)
+
+
+def board(made, name):
+    return made.peer(name, will=(TOPICS.state(name), b"offline"))
+
+
+def deliver_an_hour(world, name, start):
+    """Oldest first, a message a minute; the last is of now."""
+    watcher = world.watcher
+    with board(world.made, name) as one:
+        one.publish(TOPICS.state(name), b"online", retain=True)
+        for seq in range(1, 61):
+            one.publish(f"outpost/{name}/data", message(name, seq, start + 60 * seq))
+        world.until(lambda: watcher.is_available(name) and 60 in watcher.values(name))
+        assert min(watcher.values(name)) >= 60 - FRESH_S / 60
+
+
+def test_an_hour_of_outage_shows_no_old_value_as_new_and_the_collector_has_all(tmp_path, made):
+    clock = SimpleNamespace(now=float(int(time.time())) - 2 * HOUR)
+    start = clock.now
+    mine = made.folder / "collectors/collector-1.json"
+    collector = Process(tmp_path, made.port, credentials=mine)
+    with collector, made.peer("home-assistant", "reader") as peer:
+        wait_until(lambda: "subscribed" in collector.text())
+        world = World(made, Watcher(peer), opened(made, clock))
+        watcher, republisher = world.watcher, world.republisher
+        boards = {name: board(made, name) for name in NAMES}
+        for name, one in boards.items():
+            one.publish(TOPICS.state(name), b"online", retain=True)
+            one.publish(f"outpost/{name}/data", message(name, 0, clock.now))
+        world.until(lambda: all(watcher.is_available(name) for name in NAMES))
+        for name in NAMES:
+            topic = discovery.config_topic("homeassistant", name)
+            found = ha_rules.check(topic, watcher.last[topic].encode())
+            assert set(found["components"]) == {"temperature", "aside"}
+            assert watcher.values(name) == [0.0]
+
+        # an hour without a network: the will, first
+        for one in boards.values():
+            one.vanish()
+        world.until(lambda: not any(watcher.is_available(name) for name in NAMES))
+        clock.now += HOUR
+        world.until(lambda: all(watcher.last[TOPICS.available(n)] == "offline" for n in NAMES))
+
+        # then all that was stored
+        watcher.live.clear()
+        for name in NAMES:
+            deliver_an_hour(world, name, start)
+        wait_until(lambda: len(collector.frames()) == 2 * 61)
+        assert collector.terminate() == 0
+        assert {json.loads(data)[0]["seq"] for data in collector.payloads()} == set(range(61))
+        republisher.stop()
+        assert republisher.run() == 0
+        world.republisher = None
+        world.until(lambda: watcher.last[TOPICS.ours] == "offline")
+        assert not watcher.is_available("kitchen")
+
+
+def test_it_is_killed_and_knows_what_the_broker_remembers(made):
+    clock = SimpleNamespace(now=1_800_000_000.0)
+    with made.peer("home-assistant", "reader") as peer, board(made, "garden") as garden:
+        world = World(made, Watcher(peer), opened(made, clock))
+        watcher = world.watcher
+        garden.publish("outpost/garden/data", message("garden", 1, clock.now))
+        topic = discovery.config_topic("homeassistant", "garden")
+        world.until(lambda: "aside" in watcher.last.get(topic, "")
+                    and watcher.is_available("garden"))  # fmt: skip
+        world.republisher._link._client.socket().close()  # as SIGKILL does: no DISCONNECT
+        world.republisher = None
+        world.until(lambda: watcher.last[TOPICS.ours] == "offline")
+
+        # the next one has seen neither the counter, nor that the board went silent
+        world.republisher = opened(made, clock)
+        world.until(lambda: watcher.last[TOPICS.ours] == "online")
+        world.until(lambda: "garden" in world.republisher.newest.boards)
+        clock.now += HOUR + 1
+        world.until(lambda: watcher.last[TOPICS.available("garden")] == "offline")
+        one = json.loads(message("garden", 2, clock.now))[:1]
+        watcher.last.pop(topic)
+        one[0]["n"] = "humidity"
+        garden.publish("outpost/garden/data", json.dumps(one).encode())
+        world.until(lambda: topic in watcher.last and watcher.is_available("garden"))
+        components = json.loads(watcher.last[topic])["components"]
+        assert set(components) == {"temperature", "aside", "humidity"}
+
+
+def test_a_board_that_is_retired_is_forgotten(made, capsys):
+    clock = SimpleNamespace(now=1_800_000_000.0)
+    with made.peer("home-assistant", "reader") as peer, board(made, "kitchen") as kitchen:
+        world = World(made, Watcher(peer), opened(made, clock))
+        watcher = world.watcher
+        kitchen.publish("outpost/kitchen/data", message("kitchen", 100, clock.now))
+        world.until(lambda: watcher.is_available("kitchen") and watcher.values("kitchen"))
+        words = ["--credentials", str(made.folder), "--home-assistant", "--retire", "kitchen"]
+        assert cli.main(["republish", *words]) == 0
+        assert "kitchen: taken away, with 2 sensors" in capsys.readouterr().out
+        world.until(lambda: not watcher.last[TOPICS.available("kitchen")])
+        world.until(lambda: "kitchen" not in world.republisher.newest.boards)
+        mine = [t for t in watcher.last if "kitchen" in t]
+        assert len(mine) >= 5 and not any(watcher.last[t] for t in mine)
+        # a new connection does not bring it back
+        world.republisher._link.is_fresh = True
+        world.until(lambda: not world.republisher._link.is_fresh)
+        with made.peer("home-assistant", "reader", client_id="late") as late:
+            again = Watcher(late)
+            late.until(lambda: again.last, "what is retained")
+            assert not [topic for topic in again.last if "kitchen" in topic]
+
+
+@pytest.mark.parametrize(
+    "topic", ["outpost/rogue/latest/x", "outpost/rogue/available", "homeassistant/device/x/config"]
+)
+def test_a_board_may_not_write_what_the_republisher_says(made, topic):
+    marker = TOPICS.state("garden"), b"online"
+    with made.peer("home-assistant", "reader") as peer:
+        watcher = Watcher(peer)
+        with board(made, "rogue") as rogue, board(made, "garden") as garden:
+            rogue.publish(topic, b"evil", retain=True)
+            garden.publish(*marker)
+            peer.until(lambda: (marker[0], "online") in watcher.live, "the marker")
+        assert topic not in watcher.last
+
+
+@pytest.mark.parametrize("name", ["outpost/kitchen/data", "outpost/+/durable", "#", "$SYS/#"])
+def test_a_reader_reads_nothing_else(made, name):
+    with made.peer("home-assistant", "reader") as peer:
+        assert peer.subscribe(name) == REFUSED
+        assert peer.subscribe("outpost/kitchen/latest/temperature") in (0, 1)

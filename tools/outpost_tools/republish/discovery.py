@@ -1,0 +1,116 @@
+"""What Home Assistant is told of a board: one retained message in the device form of its MQTT
+discovery (Home Assistant 2024.12 and newer).
+
+Its rules, as its own code checks them (homeassistant/components/mqtt: discovery.py, schemas.py,
+sensor.py): an object id of letters, digits, _ and -; a component that is left out of a later
+message is removed; `available` only when every availability topic says so (availability_mode
+"all").
+
+Pure. The topics are those of link.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from typing import Any
+
+from outpost_tools.common.board_words import DIAGNOSTIC
+from outpost_tools.republish import units
+from outpost_tools.republish.newest import Board
+from outpost_tools.republish.topics import Topics
+
+PREFIX = "homeassistant"
+ORIGIN = "Outpost"
+VERSION = "firmware"  # the reading that tells the firmware's version, see version_text()
+_OBJECT_ID = re.compile(r"[A-Za-z0-9_-]+\Z")
+_STATE = "{{ 'offline' if value == 'offline' else 'online' }}"  # a board may say that it sleeps
+
+
+def object_id(device: str) -> str:
+    """A name with a full stop, which Home Assistant takes in no topic, has a check value in its
+    place: no two names have the same."""
+    if _OBJECT_ID.match(device):
+        return device
+    return f"{device.replace('.', '-')}-{zlib.crc32(device.encode()):08x}"
+
+
+def config_topic(prefix: str, device: str) -> str:
+    return f"{prefix}/device/{object_id(device)}/config"
+
+
+def payload(board: Board, topics: Topics) -> bytes:
+    """Of all sensors that the board ever had: one that is not in every message must not vanish."""
+    for name, unit in board.sensors.items():
+        board.components[name] = _component(board, topics, name, unit)
+    for one in board.components.values():
+        if "expire_after" in one:
+            one["expire_after"] = board.expire_s
+    device = {"identifiers": [f"outpost_{board.name}"], "name": board.name, "manufacturer": ORIGIN}
+    version = board.values.get(VERSION)
+    if version is not None:
+        device["sw_version"] = version_text(version.value)
+    return json.dumps(
+        {
+            "device": device,
+            "origin": {"name": ORIGIN},
+            "availability": _availability(board, topics),
+            "availability_mode": "all",
+            "components": board.components,
+        },
+        ensure_ascii=False,
+    ).encode()
+
+
+def _availability(board: Board, topics: Topics) -> list[dict[str, str]]:
+    """Republisher and board must both be there; the board by its will, where it says a state."""
+    found = [{"topic": topics.ours}, {"topic": topics.available(board.name)}]
+    if board.state:
+        found.append({"topic": topics.state(board.name), "value_template": _STATE})
+    return found
+
+
+def _component(board: Board, topics: Topics, name: str, unit: str | None) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "platform": "sensor",
+        "name": name.replace("_", " "),
+        "unique_id": f"outpost_{board.name}_{name}",
+        "state_topic": topics.value(board.name, name),
+    }
+    kind = units.of(unit)
+    for key, value in (
+        ("unit_of_measurement", kind.unit),
+        ("device_class", kind.device_class),
+        ("state_class", kind.state_class),
+    ):
+        if value is not None:
+            found[key] = value
+    if name in DIAGNOSTIC:
+        found["entity_category"] = "diagnostic"
+    else:
+        found["expire_after"] = board.expire_s
+    return found
+
+
+def remembered(data: bytes, topics: Topics) -> tuple[str, dict[str, Any], int | None] | None:
+    """(board, components, expire_after) of a message of ours; None: somebody else's."""
+    try:
+        given = json.loads(data)
+        (name,) = given["device"]["identifiers"]
+        places = [one["topic"] for one in given["availability"]]
+        device = name.removeprefix("outpost_")
+        if given["origin"]["name"] != ORIGIN or topics.available(device) not in places:
+            return None
+        components = {topics.sensor(one["state_topic"]): one
+                      for one in given["components"].values()}  # fmt: skip
+        times = [one["expire_after"] for one in components.values() if "expire_after" in one]
+        return device, components, int(times[0]) if times else None
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None
+
+
+def version_text(value: float) -> str:
+    """10203 is 1.2.3."""
+    number = int(value)
+    return f"{number // 10_000}.{number // 100 % 100}.{number % 100}"

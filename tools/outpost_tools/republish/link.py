@@ -1,0 +1,106 @@
+"""The republisher's MQTT connection. A clean session and QoS 0: what it misses, the collector has,
+and the next message makes good; and a broker keeps nothing for it.
+"""
+
+from __future__ import annotations
+
+import ssl
+import sys
+import time
+
+import paho.mqtt.client as mqtt
+
+from outpost_tools.common.mqtt_connection import Connection, Limits
+from outpost_tools.common.mqtt_packets import RETAIN
+from outpost_tools.republish.topics import OFFLINE, Topics
+
+_LIMITS = Limits(messages=2000, seconds=0.1, bytes=1 << 20)
+# After CONNACK: how long what the broker remembers is awaited, before a board is described again.
+LEARN_S = 2.0
+
+Arrived = tuple[str, bytes, bool]  # topic, payload, retained
+
+
+class Link(Connection):
+    """Connects by itself. is_fresh: a new connection, on which all is to be said again; the loop
+    clears it."""
+
+    keeps_session = False
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        client_id: str,
+        topics: Topics,
+        discovery: str | None,
+        *,
+        login: tuple[str, str | None] | None = None,
+        tls: ssl.SSLContext | None = None,
+        has_will: bool = True,
+    ) -> None:
+        """discovery: the prefix of Home Assistant's discovery; None: it is not told. has_will: the
+        broker says when we are gone."""
+        super().__init__(address, client_id, _LIMITS, credentials=login, tls=tls)
+        self._filters = [topics.of("+", last) for last in ("data", "state", "available")]
+        self._filters += [f"{discovery}/device/+/config"] if discovery else []
+        self._user = f"user {login[0]!r}" if login else "who gives no --user"
+        self._asked: dict[int, str] = {}
+        self._arrived: list[Arrived] = []
+        if has_will:
+            self._client.will_set(topics.ours, OFFLINE, qos=1, retain=True)
+        self.is_fresh = False
+
+    def want(self, name: str) -> None:
+        """Before the first take(): one more filter."""
+        self._filters.append(name)
+
+    def take(self, wait_s: float) -> list[Arrived]:
+        """What has arrived, after at most `wait_s`, or one connection attempt."""
+        self._arrived = []
+        self._serve(wait_s)
+        return self._arrived
+
+    @property
+    def has_learned(self) -> bool:
+        """What the broker remembers has had the time to come."""
+        waited_s = time.monotonic() - self._connected_at
+        return self.connected and not self._asked and waited_s >= LEARN_S
+
+    @property
+    def can_write(self) -> bool:
+        """Nothing waits for the socket: a broker that does not read makes nothing pile up here."""
+        return self.connected and not self._client.want_write()
+
+    def publish(self, messages: list[tuple[str, bytes]]) -> None:
+        """QoS 0, retained."""
+        self._client.publish_all([(topic.encode(), payload) for topic, payload in messages])
+
+    def _subscribe(self, client: mqtt.Client) -> None:
+        self.is_fresh = True
+        for name in self._filters:
+            self._asked[client.subscribe(name, qos=0)[1]] = name
+
+    def _on_subscribe(self, _client, _userdata, mid, reasons, _properties) -> None:
+        name = self._asked.pop(mid, "?")
+        if any(reason.is_failure for reason in reasons):
+            self._say(
+                f"refused to let us subscribe to {name}: {self._user} may not read it. Use "
+                "credentials of `outpost broker add DIR --republisher NAME`, or grant it"
+            )
+
+    def _read(self) -> None:
+        until = time.monotonic() + _LIMITS.seconds
+        while len(self._arrived) < _LIMITS.messages and time.monotonic() < until:
+            publishes = self._client.read_publishes()
+            if publishes is None:
+                return
+            for kind, topic, _, payload in publishes:
+                name = topic.decode("utf-8", "replace")
+                self._arrived.append((name, payload, bool(kind & RETAIN)))
+
+    def _on_message(self, _client, _userdata, message: mqtt.MQTTMessage) -> None:
+        self._arrived.append((message.topic, message.payload, message.retain))  # QoS 2: unasked for
+
+    def _say(self, text: str) -> None:
+        print(f"republish: broker {self._address[0]}:{self._address[1]}: {text}", file=sys.stderr,
+              flush=True)  # fmt: skip

@@ -1,0 +1,171 @@
+"""Which values of a board are current: the newest of each sensor, and none that is old.
+
+A board that was cut off sends what it has stored, oldest first. A consumer without a history would
+take each of those values for new, so none of them is current:
+
+- The time of a reading is compared with its arrival. FRESH_S apart, either way: not current. Within
+  it: current, if it is later than the one before.
+- Without a clock only the time since the board's start is known. As long as messages catch up (each
+  comes sooner after the one before than it was measured after it), they are a backlog. The newest
+  is current when none has caught up any more for SETTLE_S.
+
+Bounded: MOST_BOARDS, MOST_SENSORS of each. Pure: the time is an argument, in seconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from outpost_tools.common.message import Message
+
+FRESH_S = 120.0
+SETTLE_S = 5.0
+JITTER_S = 2.0
+MOST_BOARDS = 10_000
+MOST_SENSORS = 64
+REPORT_S = "report_s"  # of the board: seconds between its connections, or its measurements
+EXPIRE_S = 3600  # of a board that has not said how often it reports
+_LEAST_EXPIRE_S = 60
+_MISSED = 3  # so many reports may be missing, before its values are not current any more
+
+
+class Value(NamedTuple):
+    value: float
+    unit: str | None
+    time_s: float
+
+
+@dataclass(slots=True)
+class Board:
+    """changed: sensors with a new value since it was last taken. sensors: all that it ever had, and
+    their units. state: what it, or its will, says; "": nothing. components: of its discovery, as
+    the broker remembers them."""
+
+    name: str
+    values: dict[str, Value] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
+    sensors: dict[str, str | None] = field(default_factory=dict)
+    components: dict[str, dict[str, Any]] = field(default_factory=dict)
+    state: str = ""
+    expire_s: int = EXPIRE_S
+    is_current: bool = False
+    expires_at: float = float("inf")
+    is_description_new: bool = False
+    # Without a clock: the board's start, by the messages' arrival; and the message that waits.
+    line: _Line | None = None
+
+
+@dataclass(slots=True)
+class _Line:
+    """Of one boot. offset_s: arrival less time since the start, of the newest; the least means the
+    least delay."""
+
+    boot: int
+    offset_s: float
+    uptime_s: float
+    due_at: float
+    waiting: Message | None
+    is_settled: bool = False
+
+
+class Newest:
+    """The boards by name. take() each message, tick() now and then."""
+
+    def __init__(self) -> None:
+        self.boards: dict[str, Board] = {}
+        self.old = 0  # messages that were not current
+
+    def board(self, name: str) -> Board | None:
+        """None: there are too many."""
+        found = self.boards.get(name)
+        if found is None and len(self.boards) < MOST_BOARDS:
+            found = self.boards[name] = Board(name)
+        return found
+
+    def forget(self, name: str) -> None:
+        self.boards.pop(name, None)
+
+    def take(self, message: Message, now: float) -> None:
+        board = self.board(message.device)
+        if board is None or not message.readings:
+            return
+        if any(reading.time_s is None for reading in message.readings):
+            self._take_clockless(board, message, now)
+            return
+        board.line = None
+        newest_s = max(reading.time_s or 0.0 for reading in message.readings)
+        if abs(now - newest_s) > FRESH_S:
+            self.old += 1
+            return
+        self._accept(board, message, now)
+
+    def tick(self, now: float) -> None:
+        """Values expire; what waited is current."""
+        for board in self.boards.values():
+            line = board.line
+            if line is not None and line.waiting is not None and now >= line.due_at:
+                waiting, line.waiting, line.is_settled = line.waiting, None, True
+                self._accept(board, waiting, now)
+            if now >= board.expires_at:
+                board.is_current, board.expires_at = False, float("inf")
+
+    def know(self, name: str, now: float, *, is_current: bool) -> None:
+        """What the broker remembers of a board: it was current, or not."""
+        board = self.board(name)
+        if board is not None and not board.values:
+            board.is_current = is_current
+            board.expires_at = now + board.expire_s if is_current else float("inf")
+
+    def heard_state(self, name: str, state: str) -> None:
+        board = self.board(name)
+        if board is not None and board.state != state:
+            board.is_description_new = board.is_description_new or not board.state
+            board.state = state
+
+    def _take_clockless(self, board: Board, message: Message, now: float) -> None:
+        uptime_s = (message.uptime_s or 0.0) + max(one.shift_s for one in message.readings)
+        offset_s, line = now - uptime_s, board.line
+        if line is not None and (message.boot, uptime_s) <= (line.boot, line.uptime_s):
+            self.old += 1  # a repetition
+            return
+        if line is None or message.boot != line.boot or offset_s < line.offset_s - JITTER_S:
+            board.line = _Line(message.boot, offset_s, uptime_s, now + SETTLE_S, message)
+            return
+        if offset_s - line.offset_s > FRESH_S:
+            self.old += 1
+            return
+        line.offset_s, line.uptime_s = offset_s, uptime_s
+        if line.is_settled:
+            self._accept(board, message, now)
+        else:
+            line.waiting = message
+
+    def _accept(self, board: Board, message: Message, now: float) -> None:
+        for reading in message.readings:
+            time_s = now if reading.time_s is None else reading.time_s
+            known = board.values.get(reading.name)
+            if known is not None and time_s <= known.time_s:
+                continue
+            if known is None and len(board.values) >= MOST_SENSORS:
+                continue
+            board.values[reading.name] = Value(reading.value, reading.unit, time_s)
+            board.changed.add(reading.name)
+            if board.sensors.get(reading.name, "?") != reading.unit:
+                board.sensors[reading.name] = reading.unit
+                board.is_description_new = True
+        self._expect(board, now)
+
+    def _expect(self, board: Board, now: float) -> None:
+        """The next one, within three times what the board says, or an hour."""
+        told = board.values.get(REPORT_S)
+        if told is not None:
+            expire_s = max(_LEAST_EXPIRE_S, _MISSED * int(told.value) + _LEAST_EXPIRE_S)
+            if expire_s != board.expire_s:
+                board.expire_s, board.is_description_new = expire_s, True
+        board.is_current, board.expires_at = True, now + board.expire_s
+
+
+def changed_boards(newest: Newest) -> Iterator[Board]:
+    return (board for board in newest.boards.values() if board.changed or board.is_description_new)

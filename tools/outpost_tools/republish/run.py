@@ -1,0 +1,206 @@
+"""The republisher's loop: take what arrived, note what is current, publish what changed.
+
+It keeps nothing on disk. What must survive it (which sensors a board ever had, whether its values
+were current) is in the broker's retained messages, and is read back at each connection.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+
+from outpost_tools.common import message
+from outpost_tools.common.errors import ToolError
+from outpost_tools.republish import discovery
+from outpost_tools.republish.link import Arrived, Link
+from outpost_tools.republish.newest import Board, Newest
+from outpost_tools.republish.topics import OFFLINE, ONLINE, Topics
+
+INTERVAL_S = 1.0  # between two publications of a board
+_WAIT_S = 0.2
+_AT_ONCE = 200  # boards, before the socket is served again
+_BYE_S = 2.0
+
+Out = tuple[str, bytes]
+
+
+class Republisher:
+    """Runs until stop(). ha_prefix: of Home Assistant's discovery; None: without. now: seconds
+    since 1970."""
+
+    def __init__(
+        self,
+        link: Link,
+        topics: Topics,
+        ha_prefix: str | None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._link, self._topics, self._ha_prefix, self._now = link, topics, ha_prefix, now
+        self.newest = Newest()
+        self._stopping = threading.Event()
+        self._told: dict[str, bool] = {}  # what was published of a board's being current
+        self._published_at: dict[str, float] = {}
+
+    @property
+    def is_ready(self) -> bool:
+        """It hears the boards, and has learned what the broker remembers."""
+        return self._link.has_learned and not self._link.is_fresh
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def run(self) -> int:
+        while not self._stopping.is_set():
+            self.step(_WAIT_S)
+        if self._link.connected:
+            self._link.publish([(self._topics.ours, OFFLINE)])
+            until = time.monotonic() + _BYE_S
+            while not self._link.can_write and self._link.connected and time.monotonic() < until:
+                self._link.take(_WAIT_S)
+        self._link.close()
+        return 0
+
+    def step(self, wait_s: float) -> None:
+        arrived = self._link.take(wait_s)
+        now = self._now()
+        for one in arrived:
+            self._hear(one, now)
+        self.newest.tick(now)
+        if not self._link.can_write:
+            return
+        if self._link.is_fresh:
+            self._link.is_fresh = False
+            self._say_again()
+        for out in self._due(time.monotonic()):
+            self._link.publish(out)
+            if not self._link.can_write:
+                return
+
+    # --- What arrives ---
+
+    def _hear(self, arrived: Arrived, now: float) -> None:
+        topic, payload, is_retained = arrived
+        if self._ha_prefix is not None and topic.startswith(self._ha_prefix + "/"):
+            if is_retained:
+                self._remember(payload)
+            return
+        found = self._topics.split(topic)
+        if found is None:
+            return
+        device, what = found
+        if what == "data" and not is_retained:
+            self._hear_message(topic, payload, now)
+        elif what == "state" and message.device_in(topic.encode()):
+            self.newest.heard_state(device, payload.decode("utf-8", "replace")[:16])
+        elif what == "available":
+            self._hear_available(device, payload, now, is_retained)
+
+    def _hear_message(self, topic: str, payload: bytes, now: float) -> None:
+        try:
+            self.newest.take(message.decode(topic, payload, received_ms=int(now * 1000)), now)
+        except message.Malformed:
+            pass  # the collector keeps it, and quarantine says why
+
+    def _hear_available(self, device: str, payload: bytes, now: float, is_retained: bool) -> None:
+        """Our own, of an earlier life; empty when `--retire` took the board away."""
+        if not payload and not is_retained:
+            self.newest.forget(device)
+            self._told.pop(device, None)
+        elif is_retained and payload in (ONLINE, OFFLINE):
+            self._told.setdefault(device, payload == ONLINE)
+            self.newest.know(device, now, is_current=payload == ONLINE)
+
+    def _remember(self, payload: bytes) -> None:
+        found = discovery.remembered(payload, self._topics)
+        if found is None:
+            return
+        device, components, expire_s = found
+        board = self.newest.board(device)
+        if board is not None:
+            board.components = components | board.components
+            board.expire_s = expire_s or board.expire_s
+
+    # --- What is said ---
+
+    def _say_again(self) -> None:
+        """A broker may have lost what it remembered."""
+        self._link.publish([(self._topics.ours, ONLINE)])
+        self._told.clear()
+        for board in self.newest.boards.values():
+            board.changed |= set(board.values)
+            board.is_description_new = bool(board.sensors)
+
+    def _due(self, clock: float) -> list[list[Out]]:
+        found: list[list[Out]] = []
+        for board in self.newest.boards.values():
+            if len(found) >= _AT_ONCE:
+                break
+            if clock - self._published_at.get(board.name, -INTERVAL_S) < INTERVAL_S:
+                continue
+            out = self._description(board) + self._values(board) + self._availability(board)
+            if out:
+                self._published_at[board.name] = clock
+                found.append(out)
+        return found
+
+    def _description(self, board: Board) -> list[Out]:
+        if self._ha_prefix is None or not board.is_description_new or not self._link.has_learned:
+            return []
+        board.is_description_new = False
+        topic = discovery.config_topic(self._ha_prefix, board.name)
+        return [(topic, discovery.payload(board, self._topics))]
+
+    def _values(self, board: Board) -> list[Out]:
+        """The values before the word that they are current: none of before is shown for new."""
+        if not board.changed:
+            return []
+        out = [
+            (self._topics.value(board.name, name), f"{board.values[name].value:.10g}".encode())
+            for name in sorted(board.changed)
+        ]
+        board.changed.clear()
+        return [*out, (self._topics.latest(board.name), _pack(board))]
+
+    def _availability(self, board: Board) -> list[Out]:
+        if self._told.get(board.name) is board.is_current or (
+            board.name not in self._told and not board.values
+        ):
+            return []
+        self._told[board.name] = board.is_current
+        word = ONLINE if board.is_current else OFFLINE
+        return [(self._topics.available(board.name), word)]
+
+
+def _pack(board: Board) -> bytes:
+    """A resolved SenML pack (RFC 8428, section 4.6): whole names, times since 1970."""
+    records = [
+        {"n": f"{board.name}/{name}", **({"u": one.unit} if one.unit else {}), "v": one.value,
+         "t": round(one.time_s, 3)}
+        for name, one in sorted(board.values.items())
+    ]  # fmt: skip
+    return json.dumps(records, ensure_ascii=False).encode()
+
+
+def retire(link: Link, topics: Topics, ha_prefix: str | None, device: str, limit_s: float) -> int:
+    """Empty retained messages in the place of all that consumers know of a board; how many.
+
+    Raises ToolError when the broker does not answer.
+    """
+    link.want(f"{topics.latest(device)}/+")
+    names: set[str] = set()
+    until = time.monotonic() + limit_s
+    while not link.has_learned:
+        if time.monotonic() > until:
+            raise ToolError("the broker does not answer; nothing was changed")
+        names |= {topic for topic, payload, _ in link.take(_WAIT_S)
+                  if payload and topic.startswith(topics.latest(device) + "/")}  # fmt: skip
+    out = [*sorted(names), topics.latest(device), topics.state(device), topics.available(device)]
+    if ha_prefix is not None:
+        out.insert(0, discovery.config_topic(ha_prefix, device))
+    link.publish([(topic, b"") for topic in out])
+    while not link.can_write and time.monotonic() < until:
+        link.take(_WAIT_S)
+    link.close()
+    return len(names)

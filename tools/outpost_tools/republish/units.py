@@ -1,0 +1,74 @@
+"""SenML's units (RFC 8428, RFC 8798) as Home Assistant names them, with the device class and the
+state class that go with them.
+
+Home Assistant refuses a device class with a unit that is not of its list, so a unit that is not
+here is shown as it is, without a class. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MEASUREMENT = "measurement"
+INCREASING = "total_increasing"  # a counter that may begin again at 0
+
+
+class Kind(NamedTuple):
+    """unit, device_class, state_class: as in Home Assistant's configuration of a sensor; None: the
+    option is left out."""
+
+    unit: str | None
+    device_class: str | None
+    state_class: str | None
+
+
+def _measured(unit: str | None, device_class: str | None) -> Kind:
+    return Kind(unit, device_class, MEASUREMENT)
+
+
+KINDS = {
+    "Cel": _measured("°C", "temperature"),
+    "K": _measured("K", "temperature"),
+    "%RH": _measured("%", "humidity"),
+    "%EL": _measured("%", "battery"),
+    "Pa": _measured("Pa", "pressure"),
+    "hPa": _measured("hPa", "pressure"),
+    "V": _measured("V", "voltage"),
+    "mV": _measured("mV", "voltage"),
+    "A": _measured("A", "current"),
+    "mA": _measured("mA", "current"),
+    "W": _measured("W", "power"),
+    "kW": _measured("kW", "power"),
+    "VA": _measured("VA", "apparent_power"),
+    "var": _measured("var", "reactive_power"),
+    "Wh": Kind("Wh", "energy", INCREASING),
+    "kWh": Kind("kWh", "energy", INCREASING),
+    "Hz": _measured("Hz", "frequency"),
+    "MHz": _measured("MHz", "frequency"),
+    "lx": _measured("lx", "illuminance"),
+    "W/m2": _measured("W/m²", "irradiance"),
+    "m": _measured("m", "distance"),
+    "mm": _measured("mm", "distance"),
+    "cm": _measured("cm", "distance"),
+    "km": _measured("km", "distance"),
+    "m/s": _measured("m/s", "speed"),
+    "km/h": _measured("km/h", "speed"),
+    "kg": _measured("kg", "weight"),
+    "g": _measured("g", "weight"),
+    "dBm": _measured("dBm", "signal_strength"),
+    "s": _measured("s", "duration"),
+    "ms": _measured("ms", "duration"),
+    "min": _measured("min", "duration"),
+    "h": _measured("h", "duration"),
+    "B": _measured("B", "data_size"),
+    "KiB": _measured("KiB", "data_size"),
+    "pH": _measured(None, "ph"),
+    "%": _measured("%", None),
+    "deg": _measured("°", None),
+    "count": Kind(None, None, INCREASING),
+}
+
+
+def of(unit: str | None) -> Kind:
+    """For a unit that is not listed: itself, and no device class."""
+    return KINDS.get(unit or "") or _measured(unit or None, None)
