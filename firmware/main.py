@@ -107,7 +107,8 @@ def open_outbox(settings):
 def about(settings, notices):
     """What tells of the board itself, without what its sensors tell already."""
     names = [sensor.name for sensor in board.sensors]
-    of_board = [reading for reading in board.about if reading.name not in names]
+    of_board = getattr(board, "about", ())  # a board.py of somebody's own may be older
+    of_board = [reading for reading in of_board if reading.name not in names]
     report_s = -(-settings["interval_ms"] * settings["connect_every"] // 1000)
     return About(notices.outbox, notices, __version__, report_s, of_board)
 

@@ -5,7 +5,8 @@ most, and none where `health.py` or `sensor_notices.py` has one.
     report_s     seconds between two times that it reports: the interval; in deep sleep, between
                  connections. Message 2
     reset_cause  machine.reset_cause(): 1 power, 2 reset pin, 3 watchdog, 5 software. Message 3, and
-                 the first message after each start that did not end a deep sleep (4)
+                 the first message after each start that did not end a deep sleep (4), but
+                 for the two above
     signal       of the Wi-Fi, dBm. Messages 5, 21, 37 and 53
 
 The board's own (`board.about`) are left out where the settings have them among the sensors, which
@@ -53,7 +54,7 @@ class About:
             self._reset_seq = -2  # it was stored
         if not seq & _REST or self._health.reported_seq == seq:
             return None
-        if self._reset_seq != -2:
+        if self._reset_seq != -2 and seq & _REST >= _PLACES[_RESET]:
             self._reset_seq = seq
             return self._told(_RESET)
         return self._due(seq & _REST)

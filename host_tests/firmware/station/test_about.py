@@ -63,15 +63,18 @@ class TestAbout(unittest.TestCase):
         self.assertEqual(rig.told(70), sorted(first + again + signals))
 
     def test_a_reset_is_told_by_the_first_message_that_may_have_it(self):
-        self.assertEqual(
-            Rig(3).told(4),
-            [(1, b"reset_cause", 3), (2, b"report_s", 600), (3, b"reset_cause", 3)],
-        )
+        rig = Rig(3)
+        for _ in range(30):
+            rig.store()
+        self.assertEqual(rig.told(4), [(30, b"reset_cause", 3)])
+        first = [(1, b"firmware", 10203), (2, b"report_s", 600), (3, b"reset_cause", 3)]
+        self.assertEqual(Rig(3).told(5), first)
 
     def test_a_reset_is_told_again_when_its_message_was_refused(self):
         rig = Rig(3)
-        rig.store()
-        self.assertEqual(rig.told(2, stored=False), [(1, b"reset_cause", 3)] * 2)
+        for _ in range(4):
+            rig.store()
+        self.assertEqual(rig.told(2, stored=False), [(4, b"reset_cause", 3)] * 2)
 
     def test_a_reset_waits_where_health_has_a_reading(self):
         rig = Rig(3)

@@ -24,6 +24,31 @@ def test_every_unit_is_one_that_its_class_has(unit):
     ha_rules.check(*described(x=unit))
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("device",), {}),
+        (("origin",), {}),
+        (("state",), "x"),
+        (("availability_mode",), "every"),
+        (("components", "x", "unit_of_measurement"), "°F/h"),
+        (("components", "x", "expire_after"), 0),
+        (("components", "x", "platform"), "number"),
+        (("components", "x", "state_topic"), "outpost/+/x"),
+        (("components", "x", "colour"), "red"),
+    ],
+)
+def test_the_rules_can_refuse(path, value):
+    topic, payload = described(x="Cel")
+    given = json.loads(payload)
+    place = given
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises((AssertionError, KeyError)):
+        ha_rules.check(topic, json.dumps(given).encode())
+
+
 def test_a_board_with_its_sensors():
     found = ha_rules.check(*described(state="online", temperature="Cel", aside=None))
     temperature = found["components"]["temperature"]

@@ -12,6 +12,7 @@ import ha_rules
 from collector_process import Process, wait_until
 from made_broker import MadeBroker
 from outpost_tools import cli
+from outpost_tools.common import children
 from outpost_tools.common.interpreters import find_mosquitto
 from outpost_tools.republish import discovery, link, run
 from outpost_tools.republish.newest import FRESH_S
@@ -184,6 +185,55 @@ def test_it_is_killed_and_knows_what_the_broker_remembers(made):
         world.until(lambda: topic in watcher.last and watcher.is_available("garden"))
         components = json.loads(watcher.last[topic])["components"]
         assert set(components) == {"temperature", "aside", "humidity"}
+
+
+def test_a_broker_that_is_killed_and_comes_back_is_told_everything_again(tmp_path):
+    """And its retained messages may be gone."""
+    clock = SimpleNamespace(now=1_800_000_000.0)
+    with MadeBroker(tmp_path, "kitchen") as made:
+        made.outpost("add", "--republisher", "republisher")
+        made.outpost("add", "--reader", "home-assistant")
+        with made.peer("home-assistant", "reader") as peer, board(made, "kitchen") as kitchen:
+            world = World(made, Watcher(peer), opened(made, clock))
+            kitchen.publish("outpost/kitchen/data", message("kitchen", 1, clock.now, 21.5))
+            world.until(lambda: world.watcher.is_available("kitchen"))
+        children.kill(made._process)
+        for path in (made.folder / "server" / "state").glob("*.db"):
+            path.unlink()
+        made.start()
+        with made.peer("home-assistant", "reader") as peer:
+            again = World(made, Watcher(peer), world.republisher)
+            again.until(lambda: again.watcher.is_available("kitchen"))
+            assert again.watcher.last[TOPICS.value("kitchen", "temperature")] == "21.5"
+            with board(made, "kitchen") as kitchen:
+                kitchen.publish("outpost/kitchen/data", message("kitchen", 2, clock.now + 1, 22.5))
+                again.until(lambda: again.watcher.values("kitchen")[-1:] == [22.5])
+
+
+def test_what_nobody_has_the_name_of_is_left_alone(made):
+    clock = SimpleNamespace(now=1_800_000_000.0)
+    republisher = opened(made, clock)
+    for topic in ("outpost/a b/available", "outpost//state", "outpost/x/y/state", "other/b/state"):
+        republisher._hear((topic, b"online", True), clock.now)
+    for payload in (b"", b"{", b"[]", b"\xff" * 100, message("garden", 1, 5.0)):
+        republisher._hear(("outpost/kitchen/data", payload, False), clock.now)
+    assert republisher.newest.boards == {}
+
+
+def test_a_broker_that_does_not_read_makes_nothing_pile_up(made, monkeypatch):
+    clock = SimpleNamespace(now=1_800_000_000.0)
+    republisher, sent = opened(made, clock), []
+    monkeypatch.setattr(type(republisher._link), "can_write", False)
+    monkeypatch.setattr(republisher._link, "take", lambda wait_s: [])
+    monkeypatch.setattr(republisher._link, "publish", sent.append)
+    for seq in range(1000):
+        data = message("kitchen", seq, clock.now + seq / 100)
+        republisher._hear(("outpost/kitchen/data", data, False), clock.now + 10)
+        republisher.step(0)
+    monkeypatch.setattr(type(republisher._link), "can_write", True)
+    republisher.step(0)
+    (out,) = sent
+    assert (TOPICS.value("kitchen", "temperature"), b"999") in out, "the newest, once"
 
 
 def test_a_board_that_is_retired_is_forgotten(made, capsys):

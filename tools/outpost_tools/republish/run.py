@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from outpost_tools.common import message
+from outpost_tools.common import labels, message
 from outpost_tools.common.errors import ToolError
 from outpost_tools.republish import discovery
 from outpost_tools.republish.link import Arrived, Link
@@ -87,12 +87,12 @@ class Republisher:
                 self._remember(payload)
             return
         found = self._topics.split(topic)
-        if found is None:
+        if found is None or not labels.is_device(found[0]):
             return
         device, what = found
         if what == "data" and not is_retained:
             self._hear_message(topic, payload, now)
-        elif what == "state" and message.device_in(topic.encode()):
+        elif what == "state":
             self.newest.heard_state(device, payload.decode("utf-8", "replace")[:16])
         elif what == "available":
             self._hear_available(device, payload, now, is_retained)
