@@ -31,6 +31,7 @@ SUBCOMMANDS = {  # in the order of the list: name and module
     "devices": "device.arguments.devices",
     "simulate": "simulate.arguments",
     "collect": "collect.arguments",
+    "live": "live.arguments",
     "export": "export.arguments",
     "pipeline": "pipeline.arguments",
     "report": "report.arguments",

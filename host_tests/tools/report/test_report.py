@@ -19,8 +19,9 @@ try:
     import pyarrow as pa
 
     import report_fleet
+    from outpost_tools.common import attention, words
     from outpost_tools.pipeline import health, schemas, tables
-    from outpost_tools.report import attention, data, fleet, pack, page, words
+    from outpost_tools.report import data, fleet, pack, page
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -257,7 +258,7 @@ def test_what_needs_attention(row, expected):
     )
     found = {
         row["device"]: [finding.key for finding in findings]
-        for row, findings in attention.findings(report)
+        for row, findings in data.findings(report)
     }
     assert found["b"] == expected and found["newest"] == ["fine"]
 
@@ -274,7 +275,7 @@ def test_a_board_that_seldom_sends_is_not_silent():
         pd.DataFrame(),
         intervals_s={"b": 3600.0},
     )
-    assert {findings[0].key for _, findings in attention.findings(report)} == {"fine"}
+    assert {findings[0].key for _, findings in data.findings(report)} == {"fine"}
 
 
 def test_damage_in_the_log_needs_attention_though_every_device_is_fine():

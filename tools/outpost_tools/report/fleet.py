@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pandas as pd
 
-from outpost_tools.report.attention import KINDS, Finding
+from outpost_tools.common.attention import KINDS, Finding
+from outpost_tools.common.words import LETTERS, OTHER, count, duration, escape, moment
 from outpost_tools.report.data import Binned, Outage, Report
-from outpost_tools.report.words import LETTERS, OTHER, count, duration, escape, moment
 
 Found = list[tuple[dict, list[Finding]]]
 ROWS_AT_FIRST = 50  # as in report.js
