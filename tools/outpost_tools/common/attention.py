@@ -38,7 +38,7 @@ KINDS = {
             "lost",
             "✕",
             "lost messages",
-            "The board no longer holds them: they will not come. The gaps below name the numbers. "
+            "The board no longer holds them: they will not come. The report lists the gaps. "
             "A full outbox with a policy that drops messages does it, and flash that fails: "
             "<code>outpost outbox health --live PORT</code> tells which.",
         ),

@@ -15,7 +15,7 @@ from outpost_tools.live.history import Bin, Span
 
 _WIDE, _HIGH = 100, 24  # of a sparkline
 _CHART_WIDE, _CHART_HIGH = 1000, 200
-_UNITS = {"Cel": "°C", "%RH": "% RH", "%EL": "%", "/": "", "Ohm": "Ω", "degL": "°"}
+_UNITS = {"Cel": "°C", "%RH": "%", "%EL": "%", "/": "", "Ohm": "Ω", "degL": "°"}
 _GAP_BINS = 3  # a longer silence breaks the line
 
 

@@ -112,7 +112,7 @@ class Changes:
             for board in fleet.changed_boards(since, name):
                 boards.append([board.number, board.last_seen_ms, board.backlog])
                 if board.facts_version > since:
-                    cards[board.number] = page.card(board)
+                    cards[board.number] = page.card(board, is_alone=name is not None)
                 else:
                     found = fleet.changed_sensors(board, since)
                     sensors += [_news_of(sensor, since) for sensor in found]

@@ -185,7 +185,7 @@ function putCard(id, html) {
   }
   adopt(card);
   writeTimes(card);
-  if (hadFocus) card.querySelector("a").focus();
+  if (hadFocus) card.querySelector("a")?.focus();
 }
 
 function putHead(html) {

@@ -125,8 +125,9 @@ def _of_log(fleet: Fleet) -> str:
     return "".join(f'<p class="note">{one}</p>' for one in said)
 
 
-def card(board: Board) -> str:
-    """An article. data-s: a sensor's number, for live.js."""
+def card(board: Board, *, is_alone: bool = False) -> str:
+    """An article. is_alone: on the board's own page, which has its name already. data-s: a sensor's
+    number, for live.js."""
     name = escape(board.name)
     sensors = sorted(board.sensors.values(), key=lambda one: natural(one.name))
     rows = "".join(_row(sensor) for sensor in sensors)
@@ -140,13 +141,19 @@ def card(board: Board) -> str:
     needs = "yes" if worst.needs_attention else "no"
     return (
         f'<article class="card" id="b{board.number}" data-needs="{needs}" data-name="{name}" '
-        f'aria-labelledby="n{board.number}"><h3 id="n{board.number}">{_link(board.name)}</h3>'
+        f'aria-labelledby="n{board.number}">{_heading(board, is_alone)}'
         f"{states(board)}{facts(board)}"
         f'<table class="values"><caption class="unseen">Newest values of {name}</caption>'
         '<thead class="unseen"><tr><th scope="col">sensor</th><th scope="col">value</th>'
         '<th scope="col">lately</th><th scope="col">age</th></tr></thead>'
         f"<tbody>{rows}</tbody></table>{more}</article>"
     )
+
+
+def _heading(board: Board, is_alone: bool) -> str:
+    if is_alone:
+        return f'<h2 id="n{board.number}">Now</h2>'
+    return f'<h3 id="n{board.number}">{_link(board.name)}</h3>'
 
 
 def states(board: Board) -> str:
