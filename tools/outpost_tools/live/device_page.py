@@ -21,7 +21,8 @@ def render(fleet: Fleet, board: Board, span: str, cursor: str) -> str:
     body = (
         f'<header><p class="back"><a href="/">All boards</a></p><h1>{name}</h1>'
         '<p id="link" class="link" role="status">values as of the loading of this page</p>'
-        f'</header><main id="main">{_todo(board)}<div id="cards">{page.card(board, is_alone=True)}</div>'
+        f'</header><main id="main">{_todo(board)}'
+        f'<div id="cards">{page.card(board, is_alone=True)}</div>'
         f'{_spans(board, span)}<div id="charts">{all_charts(fleet, board, span)}</div>'
         f"{page.footer()}</main>"
     )
