@@ -124,9 +124,10 @@ kills: setup  ## collector, group and broker killed at KILLS=n random moments ea
 	@OUTPOST_COLLECT_KILLS=$(or $(KILLS),60) OUTPOST_COLLECT_MESSAGES=$(or $(MESSAGES),100000) \
 		$(BIN)/python -m pytest -s -q -n 0 host_tests/tools/collect/test_collect_kills.py
 
-kills-run: setup  ## `outpost run` killed with all it runs, KILLS=n times (20): nothing lost?
+kills-run: setup  ## `outpost run` killed KILLS=n times (20), its disk full, its clock set: lost?
 	@OUTPOST_HOME_KILLS=$(or $(KILLS),20) $(BIN)/python -m pytest -n 0 -q \
 		host_tests/tools/home/test_home.py -k killed
+	@$(BIN)/python host_tests/bench/home_bad_days.py
 
 bad-days: setup  ## the collector on full, slow, read-only disks, jumping clocks, hostile load
 	@$(BIN)/python host_tests/bench/collector_bad_days.py

@@ -105,6 +105,7 @@ class Board:
         self._made, self._count, self._every_s = made, count, every_s
         self.confirmed = -1
         self.measured = 0
+        self._kept = {}
         self._ending = threading.Event()
         client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=made.client_id)
         client.username_pw_set(*made.login)
@@ -152,7 +153,8 @@ class Board:
                     sent_through = seq
 
     def _publish(self, seq):
-        first = {"bn": f"{self._made.user}/", "sid": STREAM, "seq": seq, "boot": 1, "ver": 1}
-        first |= {"held": min(self.confirmed + 1, seq), "bt": time.time(), "n": "count", "v": seq}
-        topic = f"outpost/{self._made.user}/data"
-        self._client.publish(topic, json.dumps([first]).encode(), qos=1)
+        if seq not in self._kept:  # as in flash: sent again it says the same, its time too
+            first = {"bn": f"{self._made.user}/", "sid": STREAM, "seq": seq, "boot": 1, "ver": 1}
+            first |= {"held": min(self.confirmed + 1, seq), "n": "count", "v": seq}
+            self._kept[seq] = json.dumps([first | {"bt": time.time()}]).encode()
+        self._client.publish(f"outpost/{self._made.user}/data", self._kept[seq], qos=1)

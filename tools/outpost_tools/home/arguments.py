@@ -33,8 +33,8 @@ examples:
                                                   the live page for the house
   outpost run home --broker 127.0.0.1:1883        with a broker that is there already
   outpost run home --credentials fleet            with one of `outpost broker init`
-  outpost run home --broker broker.example:8883 -- --ca-file ca.pem --user collector \\
-                   --password-file word.txt       what follows "--" goes to `outpost collect`
+  outpost run home --broker broker.example:8883 --collect=--ca-file=ca.pem \\
+                   --collect=--user=collector --collect=--password-file=word.txt
 
 then, for each board:
   outpost broker add home/broker kitchen
@@ -66,7 +66,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="of the collector, on this machine: /metrics and /healthz; default 9100",
     )
     add_page(parser)
-    parser.add_argument("collect", nargs="*", metavar="-- ARGUMENT", help="of `outpost collect`")
+    parser.add_argument(
+        "--collect",
+        action="append",
+        default=[],
+        metavar="=ARGUMENT",
+        help="of `outpost collect`: --collect=--ca-file=ca.pem; may be repeated",
+    )
 
 
 def _add_broker(group: argparse._ArgumentGroup) -> None:
