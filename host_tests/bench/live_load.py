@@ -116,10 +116,12 @@ def measured(boards: int, seconds: float) -> int:
         stack.callback(fleet.over.set)
         server.wait_for('data-name="probe"')
         browser = _browser(stack, folder, server)
-        time.sleep(5)  # the page is made, and at its pace
         watches = _watches(server, browser)
         before, begin = fleet.messages, time.monotonic()
-        time.sleep(seconds)
+        while time.monotonic() - begin < seconds:
+            time.sleep(2)
+            if browser is not None:
+                browser.ask("0")  # takes in what the page's network does, too
         rate = (fleet.messages - before) * VALUES / (time.monotonic() - begin)
         print(f"{boards} boards, {rate:,.0f} values/s, {seconds:.0f} s")
         for name, watch in watches.items():
@@ -138,7 +140,8 @@ def _browser(stack: ExitStack, folder: Path, server: Server) -> browser_rig.Brow
     browser = stack.enter_context(browser_rig.Browser(command, folder / "chromium"))
     browser.load(server.url, 1280, 900)
     browser.wait_for("document.getElementById('link').dataset.state === 'here'")
-    browser.ask("document.querySelector('[data-name=probe]').scrollIntoView()")
+    time.sleep(5)  # the history is read, and the cards are in their order
+    browser.ask("document.querySelector('[data-name=probe]').scrollIntoView({block: 'center'})")
     browser.ask(_WATCH)
     return browser
 

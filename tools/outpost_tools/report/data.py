@@ -156,7 +156,8 @@ def _messages(timed: pa.Table) -> pa.Table:
     """One row per message: device, time, delay in ms until its first arrival."""
     first = timed.filter(pc.equal(timed["record"], 0))
     delay_us = pc.subtract(first["received"].cast(pa.int64()), first["time"].cast(pa.int64()))
-    delay = pc.divide(delay_us.cast(pa.float64()), 1000.0)
+    # negative: the board's clock is ahead; it took some time all the same
+    delay = pc.max_element_wise(pc.divide(delay_us.cast(pa.float64()), 1000.0), 0.0)
     return pa.table({"device": first["device"], "time": first["time"], "delay": delay})
 
 
@@ -189,6 +190,7 @@ def _devices(devices: pd.DataFrame, latency: pd.DataFrame) -> pd.DataFrame:
     """One row per device, with every column that the page asks for."""
     known = [name for name in _DELAYS if name in latency]
     devices = devices.merge(latency[["device", *known]], on="device", how="left")
+    devices[known] = devices[known].clip(lower=0)  # a clock that is ahead
     for name in _DEVICE_COUNTS:
         devices[name] = devices[name].fillna(0).astype("int64") if name in devices else 0
     for name in _VALUES:

@@ -70,7 +70,7 @@ def section(report: Report, found: Found) -> str:
     head = "".join(_head(*one) for one in _HEADS)
     strip = (
         f" Each strip is the whole time in steps of {duration(report.binned.width_s * 1000)}: "
-        "light is silence."
+        "empty is silence."
         if runs
         else ""
     )
@@ -213,7 +213,7 @@ def _picture(report: Report, found: Found, runs: dict) -> str:
         else ""
     )
     note = (
-        f"{count(len(holed), 'device')} with silence, a line each, in the order of the list: light "
+        f"{count(len(holed), 'device')} with silence, a line each, in the order of the list: empty "
         f"is silence{rest}."
     )
     return (
