@@ -526,3 +526,21 @@ def test_the_command_writes_the_page(tables_dir, tmp_path):
 )
 def test_durations_are_in_the_unit_a_person_would_use(milliseconds, text):
     assert words.duration(milliseconds) == text
+
+
+def test_a_clock_that_is_ahead_makes_no_delivery_in_less_than_no_time():
+    moment = pd.Timestamp("2026-11-22T10:00:00Z")
+    times = [moment, moment + pd.Timedelta(seconds=5)]
+    rows = pa.table(
+        {
+            "device": ["a", "b"],
+            "record": [0, 0],
+            "time": pa.array(times, pa.timestamp("us", "UTC")),
+            "received": pa.array([moment + pd.Timedelta("2s")] * 2, pa.timestamp("us", "UTC")),
+        }
+    )
+    assert data._messages(rows)["delay"].to_pylist() == [2000.0, 0.0]
+    known = {name: [-3000.0] for name in data._DELAYS}
+    latency = pd.DataFrame({"device": ["b"], **known})
+    made = data._devices(pd.DataFrame({"device": ["b"]}), latency)
+    assert made["p50_ms"].tolist() == [0.0] and made["max_ms"].tolist() == [0.0]
