@@ -60,6 +60,7 @@ class Server:
         self.url = f"http://127.0.0.1:{self.port}"
         self.output = folder / "live.txt"
         self._password = password
+        self.context = None  # of HTTPS
         self._command = [
             *(sys.executable, "-m", "outpost_tools.cli", "live", "--log", str(log)),
             *("--listen", f"127.0.0.1:{self.port}", *options),
@@ -91,7 +92,7 @@ class Server:
         """(status, text, headers)"""
         request = urllib.request.Request(self.url + path, headers=self.headers() | headers)
         try:
-            with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+            with urllib.request.urlopen(request, timeout=WAIT_S, context=self.context) as answer:
                 return answer.status, answer.read().decode(), answer.headers
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode(), error.headers

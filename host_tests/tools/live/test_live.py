@@ -2,6 +2,7 @@
 """The live page over a real log, without a browser: values, events, escapes, who may look."""
 
 import os
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -11,6 +12,7 @@ import pytest
 
 from live_server import Events, Server, Writer, cursor_of, payload
 from outpost_tools import cli
+from outpost_tools.broker import certificates
 from outpost_tools.common import command_line
 from outpost_tools.common.errors import ToolError
 
@@ -177,6 +179,26 @@ def test_with_a_password_it_listens_and_warns_of_plain_text(tmp_path, capsys):
     chosen = page_options("--listen", "0.0.0.0:8180", "--password-file", str(file))
     assert command_line.page_password(chosen) == "correct horse"
     assert "--cert and --key" in capsys.readouterr().err
+
+
+def test_https_and_what_is_wrong_with_a_certificate(tmp_path):
+    authority = certificates.authority()
+    made = certificates.server(authority, ["127.0.0.1"])
+    pair = tmp_path / "live.pem", tmp_path / "live.key"
+    for path, text in zip(pair, (made.certificate, made.key), strict=True):
+        path.write_text(text)
+    Writer(tmp_path / "log").store("kitchen", ("temperature", "Cel", 21.5))
+    words = ("--cert", str(pair[0]), "--key", str(pair[1]))
+    server = Server(tmp_path / "log", tmp_path, *words)
+    server.url = server.url.replace("http:", "https:")
+    server.context = ssl.create_default_context(cadata=authority.certificate)
+    with server:
+        server.wait_for("kitchen")
+    listen = f"127.0.0.1:{server.port}"
+    for bad in (tmp_path / "none.pem", pair[1]):
+        args = page_options("--cert", str(bad), "--key", str(pair[1]), "--listen", listen)
+        with pytest.raises(ToolError, match="--cert"):
+            args.func(args)
 
 
 def test_with_a_password_nothing_is_read_without_it(tmp_path):

@@ -14,6 +14,8 @@ from outpost_tools.live.events import Changes
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.follow import Follower
 
+_MOST_CONNECTIONS = 400  # who has no password may hold some, not all memory
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -41,6 +43,9 @@ def serve(log: Path, address: Address, login: Login | None, *, history_bytes: in
     config = uvicorn.Config(
         application(fleet, follower, changes, login),
         lifespan="on",
+        loop="asyncio",
+        ws="none",
+        limit_concurrency=_MOST_CONNECTIONS,
         log_level="error",
         access_log=False,
         server_header=False,
