@@ -152,6 +152,19 @@ def test_a_page_of_another_name_that_points_here_reads_nothing(live):
         assert server.get("/metrics", Host=host)[0] == 200
 
 
+def test_the_report_is_shown_as_a_page_of_a_stranger(tmp_path):
+    file = tmp_path / "report.html"
+    Writer(tmp_path / "log").store("kitchen", ("temperature", "Cel", 21.5))
+    with Server(tmp_path / "log", tmp_path, "--report", str(file)) as server:
+        assert server.get("/report")[0] == 404 and "/report" not in server.wait_for("kitchen")
+        file.write_text("<h1>tables</h1><script>1</script>")
+        status, text, headers = server.get("/report")
+        assert status == 200 and text == file.read_text()
+        [policy] = headers.get_all("Content-Security-Policy")
+        assert policy.startswith("sandbox allow-scripts;") and "allow-same-origin" not in policy
+        assert 'href="/report"' in server.text()
+
+
 def test_nothing_can_be_changed(live):
     server, _ = live
     for method in ("POST", "PUT", "DELETE"):

@@ -55,7 +55,7 @@ def plan(wish: Wish) -> Plan:
     made.told.append(
         f"collector stores in {wish.state.log}; metrics: http://127.0.0.1:{wish.metrics_port}/"
     )
-    made.commands["page"] = [*OUTPOST, "live", *log, *wish.page]
+    made.commands["page"] = [*OUTPOST, "live", *log, "--report", str(wish.state.report), *wish.page]
     made.told.append(f"page     {wish.page_url}")
     _tables(wish, made)
     _export(wish, made)

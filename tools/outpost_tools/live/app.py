@@ -1,6 +1,7 @@
 """The addresses of the live page. Read-only: GET and HEAD alone.
 
-    /  /board/NAME?span=day|week|month  /board/NAME/charts  /events  /metrics  /healthz  /static/*
+    /  /board/NAME?span=day|week|month  /board/NAME/charts  /events  /metrics  /report  /healthz
+    /static/*
 
 Nothing of others is ever script: scripts and styles come from /static alone, and the browser knows
 it. Without a password only who asks for this machine by its own name is answered: a page of
@@ -16,11 +17,18 @@ import hmac
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    PlainTextResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -42,6 +50,11 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+# The report has its script and its data inside. An origin of its own: it reaches nothing of ours.
+_OF_REPORT = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'; img-src data: blob:; frame-ancestors 'none'"
+)
 _STATIC = {
     "live.css": "text/css; charset=utf-8",
     "live.js": "text/javascript; charset=utf-8",
@@ -56,9 +69,15 @@ class Login:
     password: str
 
 
-def application(fleet: Fleet, follower: Follower, changes: Changes, login: Login | None) -> ASGIApp:
-    """login: None on loopback."""
-    pages = _Pages(fleet, follower, changes)
+def application(
+    fleet: Fleet,
+    follower: Follower,
+    changes: Changes,
+    login: Login | None,
+    report: Path | None = None,
+) -> ASGIApp:
+    """login: None on loopback. report: the file of `outpost report`, which may come later."""
+    pages = _Pages(fleet, follower, changes, report)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette):
@@ -74,6 +93,7 @@ def application(fleet: Fleet, follower: Follower, changes: Changes, login: Login
         Route("/board/{name}/charts", pages.charts),
         Route("/events", pages.events),
         Route("/metrics", pages.metrics),
+        Route("/report", pages.report),
         Route("/healthz", pages.health),
         Route("/static/{name}", _static),
     ]
@@ -81,15 +101,20 @@ def application(fleet: Fleet, follower: Follower, changes: Changes, login: Login
 
 
 class _Pages:
-    def __init__(self, fleet: Fleet, follower: Follower, changes: Changes) -> None:
+    def __init__(
+        self, fleet: Fleet, follower: Follower, changes: Changes, report: Path | None
+    ) -> None:
         self._fleet, self._follower, self._changes = fleet, follower, changes
+        self._report = report
         self._registry = CollectorRegistry()
         self._registry.register(Readings(fleet))
 
     # not `async`: made in a thread, so that a large page does not hold up the events
     def overview(self, _request: Request) -> Response:
         with self._fleet.lock:
-            return HTMLResponse(page.overview(self._fleet, self._changes.cursor()))
+            has_report = self._report is not None and self._report.is_file()
+            cursor = self._changes.cursor()
+            return HTMLResponse(page.overview(self._fleet, cursor, has_report=has_report))
 
     def board(self, request: Request) -> Response:
         fleet = self._fleet
@@ -114,6 +139,13 @@ class _Pages:
         board = request.query_params.get("board") or None
         stream = self._changes.stream(cursor, board)
         return StreamingResponse(stream, media_type="text/event-stream")
+
+    def report(self, _request: Request) -> Response:
+        if self._report is None or not self._report.is_file():
+            return PlainTextResponse("no report was made yet\n", 404)
+        return FileResponse(
+            self._report, media_type="text/html", headers={"Content-Security-Policy": _OF_REPORT}
+        )
 
     def metrics(self, _request: Request) -> Response:
         return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
@@ -151,9 +183,9 @@ class _Guard:
 
         async def with_headers(message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] += [
-                    (name.lower().encode(), value.encode()) for name, value in _HEADERS.items()
-                ]
+                known = {name for name, _ in message["headers"]}
+                ours = [(n.lower().encode(), value.encode()) for n, value in _HEADERS.items()]
+                message["headers"] += [one for one in ours if one[0] not in known]
             await send(message)
 
         refusal = await self._refusal(request)

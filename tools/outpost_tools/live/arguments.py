@@ -42,6 +42,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="N",
         help="of the log, read at the start for the charts, the newest first; default 64",
     )
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE", help="of `outpost report`: the page links to it"
+    )
     add_page(parser)
 
 
@@ -53,7 +56,9 @@ def run(args: argparse.Namespace) -> int:
 
     where = Address(*args.listen, certificate=args.cert, key=args.key)
     login = Login(args.user, password) if password else None
-    serve(args.log, where, login, history_bytes=args.history_mib << 20, say=_say)
+    serve(
+        args.log, where, login, history_bytes=args.history_mib << 20, report=args.report, say=_say
+    )
     return 0
 
 

@@ -38,7 +38,7 @@ def document(title: str, body: str, fleet: Fleet, cursor: str, board: str = "") 
     )
 
 
-def overview(fleet: Fleet, cursor: str) -> str:
+def overview(fleet: Fleet, cursor: str, *, has_report: bool = False) -> str:
     boards = fleet.in_order()
     cards = "".join(card(board) for board in boards)
     tools = _tools(len(boards)) if len(boards) > 1 else ""
@@ -47,14 +47,15 @@ def overview(fleet: Fleet, cursor: str) -> str:
         "values as of the loading of this page</p></header>"
         f'<main id="main"><div id="head">{head(fleet)}</div>{tools}'
         f'<h2 class="unseen">Boards</h2><div id="cards" class="cards">{cards}</div>'
-        f"{footer()}</main>"
+        f"{footer(has_report=has_report)}</main>"
     )
     return document("Outpost, live", body, fleet, cursor)
 
 
-def footer() -> str:
+def footer(*, has_report: bool = False) -> str:
+    report = '<p><a href="/report">The report of the tables</a></p>' if has_report else ""
     return (
-        '<footer><p>Read-only. The collectors\' log is what is shown; <a href="/metrics">'
+        f'<footer>{report}<p>Read-only. The collectors\' log is what is shown; <a href="/metrics">'
         "/metrics</a> has the newest values for Prometheus. Times are those of the readings, in "
         "your time zone.</p></footer>"
     )

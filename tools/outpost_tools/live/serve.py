@@ -33,7 +33,15 @@ class Address:
         return f"{scheme}://{host}:{self.port}/"
 
 
-def serve(log: Path, address: Address, login: Login | None, *, history_bytes: int, say) -> None:
+def serve(
+    log: Path,
+    address: Address,
+    login: Login | None,
+    *,
+    history_bytes: int,
+    report: Path | None,
+    say,
+) -> None:
     """say: called with the page's address once it answers. Raises ToolError."""
     fleet = Fleet()
     follower = Follower(log, fleet, history_bytes=history_bytes)
@@ -41,7 +49,7 @@ def serve(log: Path, address: Address, login: Login | None, *, history_bytes: in
     follower.on_change = changes.changed
     listener = _listener(address)
     config = uvicorn.Config(
-        application(fleet, follower, changes, login),
+        application(fleet, follower, changes, login, report),
         lifespan="on",
         loop="asyncio",
         ws="none",
