@@ -9,9 +9,9 @@ DEMOS ?= amqtt nats nats3
 # More files at a time than a small machine has cores: most of them wait for servers and boards.
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth \
+.PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-live \
 	bench-pipeline bench-rounds bench-start brokers build clean cluster-test demo demo-seeds \
-	format fuzz help kills lint lock mutants power-loss prove rp2 run setup size \
+	format fuzz help kills kills-run lint lock mutants power-loss prove rp2 run setup size \
 	size-diff soak soak-collector test test-cpython test-long test-micropython \
 	types venv virtual-days
 
@@ -102,6 +102,10 @@ bench-start: setup  ## the pipeline's first result of a small log: where the sta
 bench-export: setup  ## `outpost export`: seconds and memory by messages; MESSAGES="n n"
 	@$(BIN)/python host_tests/bench/export_rates.py $(if $(MESSAGES),--messages $(MESSAGES))
 
+bench-live: setup  ## the live page under load: CPU, memory, MQTT to screen; BOARDS=n SECONDS=n
+	@$(BIN)/python host_tests/bench/live_load.py --boards $(or $(BOARDS),400) \
+		--seconds $(or $(SECONDS),60)
+
 bench-growth: setup  ## silver beside Spark on JSON lines and pandas, as rows grow; ROWS="n n"
 	@$(BIN)/python host_tests/bench/pipeline_growth.py $(if $(ROWS),--rows $(ROWS))
 
@@ -119,6 +123,11 @@ bench-collector: setup  ## the collector: messages/s alone and shared; what a ki
 kills: setup  ## collector, group and broker killed at KILLS=n random moments each (60): exact?
 	@OUTPOST_COLLECT_KILLS=$(or $(KILLS),60) OUTPOST_COLLECT_MESSAGES=$(or $(MESSAGES),100000) \
 		$(BIN)/python -m pytest -s -q -n 0 host_tests/tools/collect/test_collect_kills.py
+
+kills-run: setup  ## `outpost run` killed KILLS=n times (20), its disk full, its clock set: lost?
+	@OUTPOST_HOME_KILLS=$(or $(KILLS),20) $(BIN)/python -m pytest -n 0 -q \
+		host_tests/tools/home/test_home.py -k killed
+	@$(BIN)/python host_tests/bench/home_bad_days.py
 
 bad-days: setup  ## the collector on full, slow, read-only disks, jumping clocks, hostile load
 	@$(BIN)/python host_tests/bench/collector_bad_days.py

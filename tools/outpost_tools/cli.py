@@ -23,6 +23,7 @@ from outpost_tools.common.source_tree import place
 from outpost_tools.common.visible import guarded, visible_lines
 
 SUBCOMMANDS = {  # in the order of the list: name and module
+    "run": "home.arguments",
     "broker": "broker.arguments",
     "flash": "device.arguments.flash",
     "provision": "device.arguments.provision",
@@ -32,6 +33,7 @@ SUBCOMMANDS = {  # in the order of the list: name and module
     "simulate": "simulate.arguments",
     "collect": "collect.arguments",
     "republish": "republish.arguments",
+    "live": "live.arguments",
     "export": "export.arguments",
     "pipeline": "pipeline.arguments",
     "report": "report.arguments",

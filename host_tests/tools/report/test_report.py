@@ -19,8 +19,9 @@ try:
     import pyarrow as pa
 
     import report_fleet
+    from outpost_tools.common import attention, words
     from outpost_tools.pipeline import health, schemas, tables
-    from outpost_tools.report import attention, data, fleet, pack, page, words
+    from outpost_tools.report import data, fleet, pack, page
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -258,7 +259,7 @@ def test_what_needs_attention(row, expected):
     )
     found = {
         row["device"]: [finding.key for finding in findings]
-        for row, findings in attention.findings(report)
+        for row, findings in data.findings(report)
     }
     assert found["b"] == expected and found["newest"] == ["fine"]
 
@@ -275,7 +276,7 @@ def test_a_board_that_seldom_sends_is_not_silent():
         pd.DataFrame(),
         intervals_s={"b": 3600.0},
     )
-    assert {findings[0].key for _, findings in attention.findings(report)} == {"fine"}
+    assert {findings[0].key for _, findings in data.findings(report)} == {"fine"}
 
 
 def test_damage_in_the_log_needs_attention_though_every_device_is_fine():
@@ -526,3 +527,21 @@ def test_the_command_writes_the_page(tables_dir, tmp_path):
 )
 def test_durations_are_in_the_unit_a_person_would_use(milliseconds, text):
     assert words.duration(milliseconds) == text
+
+
+def test_a_clock_that_is_ahead_makes_no_delivery_in_less_than_no_time():
+    moment = pd.Timestamp("2026-11-22T10:00:00Z")
+    times = [moment, moment + pd.Timedelta(seconds=5)]
+    rows = pa.table(
+        {
+            "device": ["a", "b"],
+            "record": [0, 0],
+            "time": pa.array(times, pa.timestamp("us", "UTC")),
+            "received": pa.array([moment + pd.Timedelta("2s")] * 2, pa.timestamp("us", "UTC")),
+        }
+    )
+    assert data._messages(rows)["delay"].to_pylist() == [2000.0, 0.0]
+    known = {name: [-3000.0] for name in data._DELAYS}
+    latency = pd.DataFrame({"device": ["b"], **known})
+    made = data._devices(pd.DataFrame({"device": ["b"]}), latency)
+    assert made["p50_ms"].tolist() == [0.0] and made["max_ms"].tolist() == [0.0]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 try:
-    import report_browser
+    import browser_rig
     import report_fleet
 except ImportError as problem:
     if os.environ.get("CI") == "true":
@@ -21,7 +21,7 @@ except ImportError as problem:
 
 from outpost_tools import cli
 
-if report_browser.find() is None:
+if browser_rig.find() is None:
     pytest.skip(
         "optional: chromium, by apt-get install chromium, or its path in CHROMIUM",
         allow_module_level=True,
@@ -43,8 +43,8 @@ LINES = "[...document.querySelectorAll('#latency .scatterlayer .js-line')]"
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    with report_browser.Browser(
-        report_browser.find(), tmp_path_factory.mktemp("browser") / "chromium"
+    with browser_rig.Browser(
+        browser_rig.find(), tmp_path_factory.mktemp("browser") / "chromium"
     ) as browser:
         yield browser
 
@@ -142,7 +142,8 @@ def test_without_colour_nothing_is_lost(browser, pages):
     chips = browser.ask(
         "[...document.querySelectorAll('.chip')].map(chip => [chip.className, chip.textContent])"
     )
-    assert len({text[0] for _, text in chips}) == len({name for name, _ in chips}) == 12
+    names = {name for name, _ in chips}
+    assert len({text[0] for _, text in chips}) == len(names) >= 12
     browser.call("Emulation.setEmulatedVisionDeficiency", type="none")
 
 

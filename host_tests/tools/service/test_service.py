@@ -63,6 +63,21 @@ def test_the_container_runs_the_same_command(made):
     assert [line for line in lines if line.startswith("USER")] == ["USER 10001:10001"]
 
 
+def test_one_service_runs_all_that_a_home_needs(tmp_path):
+    out = tmp_path / "units"
+    words = ["service", "--out", str(out), "--home", "--command", str(OUTPOST)]
+    more = ["--host", "192.168.1.10", "--collect=--ca-file=a b.pem"]
+    assert cli.main([*words, "--", *more]) == 0
+    [command] = commands(out / "outpost-home.service")
+    parsed = cli.build_parser("run").parse_args(command[1:])
+    assert parsed.state == Path("/var/lib/outpost") and parsed.host == ["192.168.1.10"]
+    assert parsed.collect == ["--ca-file=a b.pem"]
+    lines = (out / "Containerfile").read_text().splitlines()
+    [inside] = [json.loads(line[4:]) for line in lines if line.startswith("CMD ")]
+    assert inside == command[1:] and "USER 10001:10001" in lines
+    assert any("install" in line and "mosquitto" in line for line in lines)
+
+
 @pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="optional: systemd-analyze, of systemd"
 )
@@ -93,6 +108,8 @@ def test_a_command_in_a_home_directory_can_be_read_in_the_unit():
         (["--broker", "b:1", "--command", "/nowhere/outpost"], "--command"),
         (["--broker", "b:1", "--", "--no-such"], "--no-such"),
         (["--broker", "b:1", "--minutes", "0"], "--minutes"),
+        (["--home", "--", "--no-such"], "--no-such"),
+        (["--home", "--broker", "b:1"], "--broker"),
     ],
 )
 def test_wrong_arguments_are_told_now(tmp_path, capsys, words, reason):

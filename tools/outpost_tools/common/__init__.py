@@ -16,6 +16,8 @@ children.py         child processes that do not outlive us, signals, free ports
 interpreters.py     MicroPython and mosquitto on this machine
 java.py             which Java runs Spark
 notices.py          what is waited for: said once, repeats folded
+attention.py        which board needs a look, and what to do about it
+words.py            numbers and times as a person reads them
 needs.py            other people's packages: what is missing, and the line that installs it
 source_tree.py      where firmware, boards and pages are
 """

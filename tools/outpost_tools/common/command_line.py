@@ -23,6 +23,7 @@ from pathlib import Path
 from outpost_tools.common import exposure
 from outpost_tools.common.errors import ToolError
 
+PAGE_PORT = 8180  # of the live page
 Run = Callable[[argparse.Namespace], int]
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}\Z")
 
@@ -90,6 +91,24 @@ def add_login(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def add_page(parser: argparse.ArgumentParser) -> None:
+    """Where the page is, and who may see it."""
+    group = parser.add_argument_group("the page")
+    group.add_argument(
+        "--listen",
+        type=address,
+        default=("127.0.0.1", PAGE_PORT),
+        metavar="HOST:PAGE_PORT",
+        help=f"default 127.0.0.1:{PAGE_PORT}; anything but this machine needs --password-file",
+    )
+    group.add_argument("--user", default="outpost", help="with --password-file; default outpost")
+    group.add_argument(
+        "--password-file", metavar="FILE", type=Path, help="its first line is the password"
+    )
+    group.add_argument("--cert", metavar="FILE", type=Path, help="HTTPS, with --key (PEM)")
+    group.add_argument("--key", metavar="FILE", type=Path)
+
+
 # --- Types of arguments: each raises ArgumentTypeError, which argparse turns into exit status 2 ---
 
 
@@ -154,3 +173,19 @@ def first_line(path: Path, option: str) -> str:
         raise ToolError(f"{option} {path} is empty; its first line is the password")
     exposure.tell(exposure.to_readers(path, option))
     return lines[0]
+
+
+def page_password(args: argparse.Namespace) -> str:
+    """The password, "" without one. Raises ToolError."""
+    if (args.cert is None) != (args.key is None):
+        raise ToolError("--cert and --key go together")
+    password = first_line(args.password_file, "--password-file") if args.password_file else ""
+    host, port = args.listen
+    if not password and not exposure.is_loopback(host):
+        raise ToolError(
+            f"--listen {host}:{port}: everybody in the network could read the values: give "
+            "--password-file, or listen on 127.0.0.1"
+        )
+    if password and args.cert is None:
+        exposure.tell(exposure.on_the_way(args.listen, "give --cert and --key for HTTPS"))
+    return password

@@ -4,6 +4,7 @@ says so, and goes on. Knows files and addresses, no network.
 
 from __future__ import annotations
 
+import ipaddress
 import stat
 import sys
 from pathlib import Path
@@ -27,10 +28,18 @@ def to_readers(path: Path, option: str) -> str:
     return f"{option} {path}: others can read it, and it holds a password; chmod 600 {path}"
 
 
+def is_loopback(host: str) -> bool:
+    """Of an address, or `localhost`; another name may be anywhere."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def on_the_way(address: tuple[str, int], remedy: str) -> str:
     """What to say of a password that goes to this address without TLS; "" on loopback."""
     host = address[0]
-    if host in ("localhost", "::1") or host.startswith("127."):
+    if is_loopback(host):
         return ""
     return (
         f"the password goes to {host}:{address[1]} in plain text, for all on the way to read; "

@@ -45,6 +45,11 @@ LIMITS = NUMBERS | {"bv": NUMBERS["v"]}
 VALUES = ("v", "vs", "vb", "vd")  # a record has one of them
 SENML_VERSION = 10  # of RFC 8428
 
+# Readings in which a board reports its own health (`firmware/station/health.py`): what it is at
+# last, and what is counted from each start on.
+HEALTH_STATES = ("left_out", "aside", "pins_lost", "unheard")
+HEALTH_COUNTS = ("not_published", "unreadable", "mended", "torn", "takeovers", "ahead")
+
 # In CBOR, SenML's labels are integers (RFC 8428 section 6); ours are text, as in JSON.
 CBOR = {-1: "bver", -2: "bn", -3: "bt", -4: "bu", -5: "bv", -6: "bs"}
 CBOR |= {0: "n", 1: "u", 2: "v", 3: "vs", 4: "vb", 5: "s", 6: "t", 7: "ut", 8: "vd"}

@@ -166,6 +166,28 @@ def decoded(data: bytes, begin: int, end: int) -> Frame:
     )
 
 
+def following(data: bytes, offset: int) -> list[Frame]:
+    """The frames of a segment that its bytes `data`, from `offset` on, begin with; stops at the
+    first that is none, and at the end frame. For who follows a segment that grows: version 2."""
+    found, at = [], 0
+    while at + _FRAME.size <= len(data):
+        length, check = _FRAME.unpack_from(data, at)
+        end = at + _FRAME.size + length
+        if not _BODY.size <= length <= _MAX_BODY_BYTES or end > len(data):
+            break
+        is_whole = zlib.crc32(data[at + _FRAME.size : end]) ^ (offset + at) & _OFFSET_BITS == check
+        if not is_whole or data[at + 16] & FLAG_END:
+            break
+        found.append(replace(decoded(data, at, end), offset=offset + at, end=offset + end))
+        at = end
+    return found
+
+
+def is_end(data: bytes) -> bool:
+    """Nothing but the end frame, whose check following() has no need of."""
+    return len(data) == _END_BYTES and data[16] & FLAG_END > 0
+
+
 class Contents:
     """The frames in a segment's bytes. `damage` is what was skipped so far; complete, with the
     numbers of messages, when the frames have been read to their end.

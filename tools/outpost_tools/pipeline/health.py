@@ -1,15 +1,16 @@
 """What a board says of its own health, and what the tables make of it.
 
-The names are those of `firmware/station/health.py`. A state is what it was at last; the others are
-counted from each start on, so the last of each boot is added up.
+A state is what it was at last; the others are counted from each start on, so the last of each boot
+is added up.
 """
 
 from __future__ import annotations
 
 import pandas as pd
 
-STATES = ("left_out", "aside", "pins_lost", "unheard")
-COUNTS = ("not_published", "unreadable", "mended", "torn", "takeovers", "ahead")
+from outpost_tools.common.labels import HEALTH_COUNTS as COUNTS
+from outpost_tools.common.labels import HEALTH_STATES as STATES
+
 NAMES = (*STATES, *COUNTS)
 _MOST = (1 << 30) - 1  # the firmware counts in integers of 30 bits
 

@@ -6,7 +6,6 @@ Columns that older or newer tables lack read as 0 or as nothing.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +15,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from outpost_tools.common import attention
 from outpost_tools.common.collector_notes import REASONS, TAKEN_OVER
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.words import natural
 from outpost_tools.pipeline import health
 from outpost_tools.pipeline.quarantine import DAMAGE
 from outpost_tools.pipeline.tables import read_table
@@ -155,7 +156,8 @@ def _messages(timed: pa.Table) -> pa.Table:
     """One row per message: device, time, delay in ms until its first arrival."""
     first = timed.filter(pc.equal(timed["record"], 0))
     delay_us = pc.subtract(first["received"].cast(pa.int64()), first["time"].cast(pa.int64()))
-    delay = pc.divide(delay_us.cast(pa.float64()), 1000.0)
+    # negative: the board's clock is ahead; it took some time all the same
+    delay = pc.max_element_wise(pc.divide(delay_us.cast(pa.float64()), 1000.0), 0.0)
     return pa.table({"device": first["device"], "time": first["time"], "delay": delay})
 
 
@@ -188,6 +190,7 @@ def _devices(devices: pd.DataFrame, latency: pd.DataFrame) -> pd.DataFrame:
     """One row per device, with every column that the page asks for."""
     known = [name for name in _DELAYS if name in latency]
     devices = devices.merge(latency[["device", *known]], on="device", how="left")
+    devices[known] = devices[known].clip(lower=0)  # a clock that is ahead
     for name in _DEVICE_COUNTS:
         devices[name] = devices[name].fillna(0).astype("int64") if name in devices else 0
     for name in _VALUES:
@@ -256,11 +259,6 @@ def bin_width(span_s: float, interval_s: float, bins: int = BINS) -> float:
     silence is seen where the board only waits for its next reading."""
     least = max(span_s / bins, 3 * interval_s)
     return next((width for width in _NICE_S if width >= least), max(least, 1.0))
-
-
-def natural(name: str) -> list:
-    """Sorts board-2 before board-10."""
-    return [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", name)]
 
 
 def places(names: Iterable[str]) -> dict[str, int]:
@@ -340,3 +338,14 @@ def outages(events: list[tuple[pd.Timestamp, str, str | None]]) -> list[Outage]:
         end = next(ends, last) if kind in _ENDS else begin
         found.append(Outage(kind, begin, end, device))
     return found
+
+
+def findings(report: Report) -> list[tuple[dict, list[attention.Finding]]]:
+    """(row of `devices`, what was found: at least `fine`) of each device, the worst first."""
+    newest = report.devices["last_seen"].max()
+    found = []
+    for row in report.devices.to_dict("records"):
+        silent_s = (newest - row["last_seen"]).total_seconds()
+        usual_s = report.intervals_s.get(row["device"], 0.0)
+        found.append((row, attention.of_device(row, silent_s=silent_s, usual_s=usual_s)))
+    return attention.in_order(found)

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pandas as pd
 
-from outpost_tools.report.attention import KINDS, Finding
+from outpost_tools.common.attention import KINDS, Finding
+from outpost_tools.common.words import LETTERS, OTHER, count, duration, escape, moment
 from outpost_tools.report.data import Binned, Outage, Report
-from outpost_tools.report.words import LETTERS, OTHER, count, duration, escape, moment
 
 Found = list[tuple[dict, list[Finding]]]
 ROWS_AT_FIRST = 50  # as in report.js
@@ -71,7 +71,7 @@ def section(report: Report, found: Found) -> str:
     head = "".join(_head(*one) for one in _HEADS)
     strip = (
         f" Each strip is the whole time in steps of {duration(report.binned.width_s * 1000)}: "
-        "light is silence."
+        "empty is silence."
         if runs
         else ""
     )
@@ -214,7 +214,7 @@ def _picture(report: Report, found: Found, runs: dict) -> str:
         else ""
     )
     note = (
-        f"{count(len(holed), 'device')} with silence, a line each, in the order of the list: light "
+        f"{count(len(holed), 'device')} with silence, a line each, in the order of the list: empty "
         f"is silence{rest}."
     )
     return (

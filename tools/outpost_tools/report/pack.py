@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from outpost_tools.common.words import LETTERS, OTHER
 from outpost_tools.report.data import Binned, Outage, Report
-from outpost_tools.report.words import LETTERS, OTHER
 
 _STEPS = 1000  # a chart is about 150 pixels high: a thousandth of its range is not seen
 _GAPS_OF_DEVICE = 20

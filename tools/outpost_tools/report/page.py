@@ -1,4 +1,4 @@
-"""The page: sections of HTML around what attention.py found. Text from messages and files goes
+"""The page: sections of HTML around what needs attention. Text from messages and files goes
 through `escape`.
 
 Complete without its script but for charts, sorting and filtering. No network: style, script, plotly
@@ -13,11 +13,9 @@ from pathlib import Path
 import pandas as pd
 from plotly.offline import get_plotlyjs
 
+from outpost_tools.common import attention
 from outpost_tools.common.errors import ToolError
-from outpost_tools.outbox.wear import ENDURANCE
-from outpost_tools.report import attention, fleet, pack
-from outpost_tools.report.data import Report, places
-from outpost_tools.report.words import (
+from outpost_tools.common.words import (
     LETTERS,
     OTHER,
     count,
@@ -26,6 +24,9 @@ from outpost_tools.report.words import (
     moment,
     printable,
 )
+from outpost_tools.outbox.wear import ENDURANCE
+from outpost_tools.report import fleet, pack
+from outpost_tools.report.data import Report, findings, places
 
 _GAPS_SHOWN = 30
 _WEAR_SHOWN = 12
@@ -45,7 +46,7 @@ def write(path: Path, content: str) -> None:
 
 def render(report: Report, title: str) -> str:
     """The whole page as text."""
-    found = attention.findings(report)
+    found = findings(report)
     sections = [
         f"<h1>{escape(title)}</h1>{_period(report)}",
         _verdict(found, report) + _advice(found, report) + _facts(report),

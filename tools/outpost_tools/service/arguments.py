@@ -10,7 +10,7 @@ from pathlib import Path
 from outpost_tools.common.command_line import add_command, address, positive
 from outpost_tools.common.errors import ToolError
 
-SUMMARY = "write systemd units and a container recipe for collector and pipeline"
+SUMMARY = "write systemd units and a container recipe: `outpost run`, or collector and pipeline"
 _DESCRIPTION = """\
 Write files for a service manager, with the paths of this installation: the collector as a service,
 the pipeline by a timer, both as the user "outpost" on a read-only system, with /var/lib/outpost as
@@ -22,6 +22,9 @@ examples:
   outpost service --out units --credentials /etc/outpost/collector-1.json
                                               a file of `outpost broker`; the user "outpost" must
                                               be able to read it, and in a container it is mounted
+  outpost service --out units --home          one service: `outpost run`
+  outpost service --out units --home -- --host 192.168.1.10
+                                              what follows "--" goes to `outpost run`
   outpost service --out units --broker broker.example:8883 -- --ca-file /etc/outpost/ca.pem \\
                   --user collector --password-file /etc/outpost/password.txt
                                               what follows "--" goes to `outpost collect`
@@ -29,6 +32,7 @@ examples:
 then, as root:
   cp units/outpost.conf /etc/sysusers.d/ && systemd-sysusers
   cp units/*.service units/*.timer /etc/systemd/system/ && systemctl daemon-reload
+  systemctl enable --now outpost-home.service                         with --home; else
   systemctl enable --now outpost-collector.service outpost-pipeline.timer
   systemctl status outpost-collector; curl -s 127.0.0.1:9100/healthz
 
@@ -45,6 +49,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--broker", metavar="HOST:PORT", type=_checked)
     group.add_argument("--credentials", metavar="FILE", type=Path, help="of a collector")
+    group.add_argument(
+        "--home", action="store_true", help="one service with all that `outpost run` runs"
+    )
     parser.add_argument(
         "--command",
         metavar="PATH",
@@ -58,7 +65,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="N",
         help="between two runs of the pipeline; default 5",
     )
-    parser.add_argument("more", nargs="*", metavar="-- ARGUMENT", help="of `outpost collect`")
+    parser.add_argument(
+        "more", nargs="*", metavar="-- ARGUMENT", help="of `outpost collect`, or `run`"
+    )
 
 
 def _checked(text: str) -> str:
@@ -68,23 +77,32 @@ def _checked(text: str) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """0 when the files are written. Raises ToolError."""
-    from outpost_tools.service.container import containerfile
-    from outpost_tools.service.units import Service
+    from outpost_tools.service.container import containerfile, home_containerfile
+    from outpost_tools.service.units import HomeService, Service
 
+    if args.home:
+        home = HomeService(_command(args.command), tuple(args.more))
+        _check(home.command[1:])
+        _write(args.out, home.files() | {"Containerfile": home_containerfile(home)})
+        return 0
     where = ("--broker", args.broker)
     if args.credentials is not None:
         where = ("--credentials", str(args.credentials.absolute()))
     service = Service(_command(args.command), where, tuple(args.more), args.minutes)
     _check(service.collect[1:])
-    files = service.files() | {"Containerfile": containerfile(service)}
-    try:
-        args.out.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            (args.out / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ToolError(f"--out {args.out}: {error}") from None
-    print(f"{args.out}: {', '.join(files)}; outpost service --help says what to do with them")
+    _write(args.out, service.files() | {"Containerfile": containerfile(service)})
     return 0
+
+
+def _write(out: Path, files: dict[str, str]) -> None:
+    """Raises ToolError."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (out / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ToolError(f"--out {out}: {error}") from None
+    print(f"{out}: {', '.join(files)}; outpost service --help says what to do with them")
 
 
 def _command(given: Path | None) -> Path:
@@ -96,7 +114,7 @@ def _command(given: Path | None) -> Path:
 
 
 def _check(words: list[str]) -> None:
-    """A wrong argument is told now, by `outpost collect` itself, and not by the service."""
+    """A wrong argument is told now, by the subcommand itself, and not by the service."""
     from outpost_tools.cli import build_parser
 
-    build_parser("collect").parse_args(words)
+    build_parser(words[0]).parse_args(words)

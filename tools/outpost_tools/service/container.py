@@ -1,10 +1,11 @@
-"""A recipe for a container with the collector: no root inside, a read-only system. Text only."""
+"""A recipe for a container with the collector, or with `outpost run`: no root inside, a read-only
+system. Text only."""
 
 from __future__ import annotations
 
 import json
 
-from outpost_tools.service.units import METRICS_PORT, STATE, Service
+from outpost_tools.service.units import METRICS_PORT, STATE, HomeService, Service
 
 _USER_ID = 10001  # no user of the host
 _CONTAINERFILE = """\
@@ -30,6 +31,35 @@ HEALTHCHECK --interval=30s --start-period=60s CMD ["python3", "-c", \\
 ENTRYPOINT ["outpost"]
 CMD {command}
 """
+
+
+_HOME_HEAD = """\
+# `outpost run` in a container. Put the wheel beside this file, and a password for the page into
+# secrets/page.txt; then:
+#
+#   podman build --build-arg BASE=<an image of Debian 12 or newer with Python> -t outpost-home .
+#   podman run --read-only --tmpfs /tmp --cap-drop=all --security-opt=no-new-privileges \\
+#       --volume outpost-home:{state} --volume ./secrets:/run/secrets:ro \\
+#       --publish 8883:8883 --publish 8180:8180 outpost-home \\
+#       run {state} --host <the address by which boards reach this machine> \\
+#       --listen 0.0.0.0:8180 --password-file /run/secrets/page.txt
+#
+# Without arguments the page is on the container's own loopback. There is no Java in it: no tables.
+"""
+_HOME_BROKER = """\
+RUN apt-get update && apt-get install -y --no-install-recommends mosquitto \\
+    && rm -rf /var/lib/apt/lists/*
+"""
+
+
+def home_containerfile(service: HomeService) -> str:
+    """The text of Containerfile, for `outpost run`."""
+    made = _CONTAINERFILE.format(
+        state=STATE, user=_USER_ID, port=METRICS_PORT, command=json.dumps(service.command[1:])
+    )
+    rest = made[made.index("ARG BASE") :]
+    base, more = rest.split("COPY", 1)
+    return f"{_HOME_HEAD.format(state=STATE)}{base}{_HOME_BROKER}COPY{more}"
 
 
 def containerfile(service: Service) -> str:

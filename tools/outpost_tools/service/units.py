@@ -1,5 +1,5 @@
-"""systemd's units for the collector and the pipeline: an unprivileged user, a read-only system, one
-folder that both may write. Text only."""
+"""systemd's units for the collector and the pipeline, or for `outpost run`, which has both: an
+unprivileged user, a read-only system, one folder that they may write. Text only."""
 
 from __future__ import annotations
 
@@ -88,6 +88,26 @@ OnUnitInactiveSec={minutes}min
 [Install]
 WantedBy=timers.target
 """
+_HOME = """\
+# /etc/systemd/system/outpost-home.service
+[Unit]
+Description=Outpost: broker, collector, live page, tables
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+ExecStart={command}
+# SIGTERM ends all of it in order, the broker last.
+TimeoutStopSec=90
+KillMode=mixed
+Restart=on-failure
+RestartSec=5
+# 2 is a wrong argument: it stays wrong.
+RestartPreventExitStatus=2
+{safe}
+[Install]
+WantedBy=multi-user.target
+"""
 _SYSUSERS = """\
 # /etc/sysusers.d/outpost.conf
 u {user} - "Outpost" {state}
@@ -120,14 +140,39 @@ class Service:
 
     def files(self) -> dict[str, str]:
         """Name -> text."""
-        home = "read-only" if self.outpost.parts[1:2] in (("home",), ("root",)) else "yes"
-        safe = _SAFE.format(user=USER, state=STATE, home=home)
+        safe = _safe(self.outpost)
         return {
             "outpost-collector.service": _COLLECTOR.format(command=_line(self.collect), safe=safe),
             "outpost-pipeline.service": _PIPELINE.format(command=_line(self.pipeline), safe=safe),
             "outpost-pipeline.timer": _TIMER.format(minutes=self.minutes),
             "outpost.conf": _SYSUSERS.format(user=USER, state=STATE),
         }
+
+
+@dataclass(frozen=True)
+class HomeService:
+    """`outpost run` as one service. more: its further arguments."""
+
+    outpost: Path
+    more: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> list[str]:
+        return [str(self.outpost), "run", str(STATE), *self.more]
+
+    def files(self) -> dict[str, str]:
+        """Name -> text."""
+        return {
+            "outpost-home.service": _HOME.format(
+                command=_line(self.command), safe=_safe(self.outpost)
+            ),
+            "outpost.conf": _SYSUSERS.format(user=USER, state=STATE),
+        }
+
+
+def _safe(outpost: Path) -> str:
+    home = "read-only" if outpost.parts[1:2] in (("home",), ("root",)) else "yes"
+    return _SAFE.format(user=USER, state=STATE, home=home)
 
 
 def _line(command: list[str]) -> str:

@@ -123,8 +123,11 @@ class Browser:
                 self.requests.append(details["request"]["url"])
         return message
 
-    def load(self, path: Path, width: int, height: int) -> float:
-        """Milliseconds from navigation to the load event, all scripts of the page run."""
+    def load(self, path: Path | str, width: int, height: int) -> float:
+        """Milliseconds from navigation to the load event, all scripts of the page run.
+
+        path: a file, or an address.
+        """
         phone = width < 600
         self.call(
             "Emulation.setDeviceMetricsOverride",
@@ -135,7 +138,8 @@ class Browser:
         )
         self.call("Emulation.setTouchEmulationEnabled", enabled=phone)
         self.errors, self.requests = [], []
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        address = path if isinstance(path, str) else path.resolve().as_uri()
+        self.call("Page.navigate", url=address)
         while self._receive().get("method") != "Page.loadEventFired":
             pass
         return self.ask("performance.timing.loadEventStart - performance.timing.navigationStart")

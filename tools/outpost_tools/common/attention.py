@@ -1,16 +1,16 @@
-"""Which device needs a look, why, and in which order.
+"""Which device needs a look, why, in which order, and what to do about it: the words of the report
+and of the live page.
 
 Pure; every state has a sign and words of its own, not a colour alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-import pandas as pd
-
-from outpost_tools.report.data import Report, natural
-from outpost_tools.report.words import duration
+from outpost_tools.common.words import duration, natural
 
 SILENT_INTERVALS = 20  # of its own usual ones ...
 SILENT_S = 60.0  # ... but never less
@@ -38,7 +38,7 @@ KINDS = {
             "lost",
             "✕",
             "lost messages",
-            "The board no longer holds them: they will not come. The gaps below name the numbers. "
+            "The board no longer holds them: they will not come. The report lists the gaps. "
             "A full outbox with a policy that drops messages does it, and flash that fails: "
             "<code>outpost outbox health --live PORT</code> tells which.",
         ),
@@ -177,16 +177,15 @@ class Finding:
         return KINDS[self.key]
 
 
-def findings(report: Report) -> list[tuple[dict, list[Finding]]]:
-    """(row of `devices`, what was found: at least `fine`) of each device, the worst first."""
-    newest = report.devices["last_seen"].max()
-    found = [(row, _of_device(row, report, newest)) for row in report.devices.to_dict("records")]
+def in_order(found: list[tuple[dict, list[Finding]]]) -> list[tuple[dict, list[Finding]]]:
+    """(row of a device, what was found: at least `fine`) of each device, the worst first."""
     return sorted(
         found, key=lambda one: (_WEIGHT[one[1][0].key], -one[1][0].size, natural(one[0]["device"]))
     )
 
 
-def _of_device(row: dict, report: Report, newest: pd.Timestamp) -> list[Finding]:
+def of_device(row: Mapping[str, Any], *, silent_s: float, usual_s: float) -> list[Finding]:
+    """silent_s: since the device was seen. usual_s: between two of its messages, 0: not known."""
     found = [
         _finding("lost", row["missing_closed"], "{:,} lost"),
         _conflicts(row),
@@ -197,7 +196,7 @@ def _of_device(row: dict, report: Report, newest: pd.Timestamp) -> list[Finding]
         _finding("aside", row["aside"], "{:,} set aside"),
         # a block whose file is gone is left out as well, and not for wear
         _finding("worn", row["left_out"] - row["pins_lost"], "{:,} flash blocks left out"),
-        _silent(row, report, newest),
+        _silent(silent_s, usual_s),
         _finding("open", row["missing_open"], "{:,} may still come"),
         _finding("behind", row["backlog_last"], "holds {:,}", BEHIND_MESSAGES),
         _finding("restarts", row["boots"] * _restarts_often(row), "{:,} boots"),
@@ -211,21 +210,20 @@ def _finding(key: str, number: int, text: str, least: int = 1) -> Finding | None
     return Finding(key, text.format(number), number) if number >= least else None
 
 
-def _conflicts(row: dict) -> Finding | None:
+def _conflicts(row: Mapping[str, Any]) -> Finding | None:
     if not row["conflicts"]:  # the board itself has seen confirmations of numbers beyond its own
         return _finding("restored", row["ahead"], "went back: {:,} confirmed ahead")
     key, what = ("twins", "two boards") if row["two_boards"] else ("restored", "went back")
     return _finding(key, row["conflicts"], what + ": {:,} in conflict")
 
 
-def _silent(row: dict, report: Report, newest: pd.Timestamp) -> Finding | None:
-    silent_s = (newest - row["last_seen"]).total_seconds()
-    if silent_s <= max(SILENT_S, SILENT_INTERVALS * report.intervals_s.get(row["device"], 0.0)):
+def _silent(silent_s: float, usual_s: float) -> Finding | None:
+    if silent_s <= max(SILENT_S, SILENT_INTERVALS * usual_s):
         return None
     return Finding("silent", f"silent {duration(silent_s * 1000)}", silent_s)
 
 
-def _restarts_often(row: dict) -> bool:
+def _restarts_often(row: Mapping[str, Any]) -> bool:
     days = max((row["last_seen"] - row["first_seen"]).total_seconds() / 86_400, 1e-6)
     return row["boots"] >= BOOTS and row["boots"] / days > BOOTS_A_DAY
 

@@ -1,10 +1,11 @@
-"""Numbers, times and bytes as a person reads them."""
+"""Numbers, times and bytes as a person reads them, for the pages: report and live."""
 
 from __future__ import annotations
 
 import html
-
-import pandas as pd
+import math
+import re
+from datetime import datetime
 
 from outpost_tools.common.visible import visible
 
@@ -15,7 +16,7 @@ OTHER = "•"  # an event of a kind that is not known here; the list at the end 
 
 def duration(milliseconds: float | None) -> str:
     """12 ms, 3.4 s, 5.0 min, 2.1 h, 7.0 days; a dash when it is not known."""
-    if milliseconds is None or pd.isna(milliseconds):
+    if _is_unknown(milliseconds):
         return "-"
     for limit, divisor, unit in (
         (1e3, 1, "ms"),
@@ -29,7 +30,15 @@ def duration(milliseconds: float | None) -> str:
     return f"{milliseconds / 86400e3:.3g} days"
 
 
-def moment(time: pd.Timestamp) -> str:
+def _is_unknown(value: object) -> bool:
+    """None, NaN, or what pandas has for a missing number."""
+    try:
+        return value is None or math.isnan(value)  # pyright: ignore
+    except TypeError:
+        return True
+
+
+def moment(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M:%S}"
 
 
@@ -46,3 +55,8 @@ def printable(payload: bytes) -> str:
 def count(number: int, one: str, many: str | None = None) -> str:
     """1 gap, 2 gaps."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def natural(name: str) -> list:
+    """Sorts board-2 before board-10."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", name)]

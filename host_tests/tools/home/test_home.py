@@ -1,0 +1,164 @@
+# cpython-only: runs a desktop tool as a process, with real mosquitto
+"""`outpost run`: one command to values on the page; killed at seeded random moments nothing is
+lost; what ends is started again; ends in order.
+
+OUTPOST_HOME_KILLS is how often it is killed (`make kills-run`: 20), OUTPOST_HOME_SEED when.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from home_run import Board, Home
+from outpost_tools import cli
+from outpost_tools.common import children
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.interpreters import find_mosquitto
+from outpost_tools.home.jobs import Job, Jobs
+from outpost_tools.home.process import Process, pause_s
+from outpost_tools.home.state import State
+
+KILLS = int(os.environ.get("OUTPOST_HOME_KILLS", "3"))
+SEED = int(os.environ.get("OUTPOST_HOME_SEED", "1"))
+MESSAGES = 150 * KILLS
+
+pytestmark = pytest.mark.skipif(
+    find_mosquitto() is None, reason="missing: mosquitto; run `make setup`"
+)
+
+
+def wait_until(condition, seconds=120.0):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.02)
+
+
+def test_killed_at_random_moments_nothing_is_lost_and_it_goes_on_where_it_was(tmp_path):
+    """The whole group by SIGKILL; then each child of it; then its orderly end."""
+    home, moments = Home(tmp_path), random.Random(SEED)
+    home.start()
+    try:
+        home.wait_for("ready")
+        assert "next: outpost broker add" in home.text()
+        with Board(home.add_board("kitchen"), MESSAGES) as board:
+            for number in range(KILLS):
+                home.wait_for("ready", times=number + 1)
+                began = board.confirmed
+                wait_until(
+                    lambda began=began: board.confirmed > began or board.measured == MESSAGES
+                )
+                time.sleep(moments.random())
+                home.kill()
+                time.sleep(moments.random() / 4)
+                home.start()
+            home.wait_for("ready", times=KILLS + 1)
+            for name in ("mosquitto", "collect", "live"):
+                os.kill(home.child(name), signal.SIGKILL)
+            home.wait_for("ended with signal 9; starts again in 1 s", times=3)
+            board.wait_until_confirmed()
+        wait_until(lambda: f">{MESSAGES - 1}<" in home.page())
+        assert " lost" not in home.page()
+        assert home.terminate() == 0
+        assert home.stored() == set(range(MESSAGES))
+        assert home.text().rstrip().endswith("ended")
+        assert "Traceback" not in home.text()
+    finally:
+        children.kill(home.process)
+
+
+def test_a_second_one_in_the_same_folder_is_refused_and_a_wrong_one_says_what_to_do(tmp_path):
+    state = State(tmp_path / "home")
+    state.take()
+    done = subprocess.run(
+        [sys.executable, "-m", "outpost_tools.cli", "run", str(tmp_path / "home"),
+         "--broker", "127.0.0.1:1"],
+        env=children.tools_environment(), capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2 and "another `outpost run`" in done.stderr
+    for words, said in (
+        (["--broker", "h:1", "--credentials", "x"], "one of them"),
+        (["--broker", "h:1", "--host", "x"], "our own broker"),
+        (["--host", "a b"], "--host 'a b'"),
+        (["--listen", "0.0.0.0:80"], "--password-file"),
+    ):
+        args = cli.build_parser("run").parse_args(["run", str(tmp_path / "other"), *words])
+        with pytest.raises(ToolError, match=said):
+            args.func(args)
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_child_that_dies_is_started_again_at_growing_distances():
+    assert [pause_s(failures) for failures in range(1, 9)] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert pause_s(10_000) == 60
+    said = []
+    child = Process("x", [sys.executable, "-c", "print('why'); raise SystemExit(3)"], said.append)
+    child.start()
+    wait_until(lambda: child.turn() or sum("status 3" in one for one in said) == 2)
+    ends = [one for one in said if "status 3" in one]
+    assert ends == [
+        "x: ended with status 3; starts again in 1 s",
+        "x: ended with status 3; starts again in 2 s",
+    ]
+    assert said.count("x: why") == 2
+    child.stop()
+    missing = Process("y", ["/nowhere/program"], said.append)
+    missing.start()
+    assert "cannot be started: No such file" in said[-1]
+
+
+def test_jobs_run_one_at_a_time_and_tell_a_failure_once(tmp_path):
+    said, runs = [], []
+    good = [[sys.executable, "-c", f"open({str(tmp_path / 'a')!r}, 'a').write('x')"]] * 2
+    bad = [[sys.executable, "-c", "print('no room'); raise SystemExit(1)"], ["never"]]
+
+    def commands_of_bad():
+        runs.append(time.monotonic())
+        return [list(one) for one in bad]
+
+    jobs = Jobs(
+        [
+            Job("good", 1e9, lambda: [list(one) for one in good], first_s=0),
+            Job("bad", 0.01, commands_of_bad, first_s=0),
+            Job("nothing", 1e9, list, first_s=0),
+        ],
+        tmp_path,
+        said.append,
+    )
+    wait_until(lambda: jobs.turn() or len(runs) >= 3)
+    jobs.stop()
+    assert (tmp_path / "a").read_text() == "xx"
+    assert [one for one in said if one.startswith("good: done in ")] and len(said) == 2
+    assert "bad: failed (status 1): no room" in said[1] and "bad.txt" in said[1]
+
+
+def test_a_full_disk_ends_no_job_and_not_the_program(tmp_path):
+    said = []
+    jobs = Jobs([Job("tables", 1e9, lambda: [["true"]], first_s=0)], tmp_path / "gone", said.append)
+    jobs.turn()
+    assert said[0].startswith("tables: ") and "No such file" in said[0]
+    jobs.turn()  # goes on
+
+
+def test_without_java_it_says_so_once_and_runs_the_rest(tmp_path, monkeypatch):
+    from outpost_tools.common import java
+    from outpost_tools.home.plan import Wish, plan
+
+    def absent():
+        raise ToolError("no Java found: run `outpost fetch java`")
+
+    monkeypatch.setattr(java, "environment", absent)
+    state = State(tmp_path / "home")
+    state.take()
+    wish = Wish(state, [], None, ["--broker", "h:1"], [], "http://127.0.0.1:1/", 15, 1)
+    made = plan(wish)
+    assert sum("outpost fetch java" in line for line in made.told) == 1
+    assert [job.name for job in made.jobs] == ["export"]
+    assert list(made.commands) == ["collector", "page"]
+    for command in made.commands.values():  # all of it is a command of ours
+        cli.build_parser(command[3]).parse_args(command[3:])

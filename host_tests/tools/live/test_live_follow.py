@@ -1,0 +1,267 @@
+# cpython-only: reads files as a desktop tool does
+"""What the live page makes of the log: any order, copies, damage, deletion, a new beginning; and
+that nothing that boards send makes it grow without bound.
+"""
+
+import random
+import time
+
+import pytest
+
+from live_server import Writer, payload
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.segment_frames import Frame, encode_frame
+from outpost_tools.common.segments import SegmentWriter, open_segments, sealed_segments
+from outpost_tools.live import board, fleet, history
+from outpost_tools.live.fleet import Fleet
+from outpost_tools.live.follow import Follower
+
+NOW_MS = 1_795_000_000_000
+MIB = 1 << 20
+
+
+def frame(device, seq, records, *, at_s=0.0, **more):
+    time_s = NOW_MS / 1000 + at_s
+    more.setdefault("time_s", time_s)
+    data = payload(device, seq, records, **more)
+    return Frame(int(time_s * 1000), 0, len(data), f"outpost/{device}/data".encode(), data)
+
+
+def a_fleet():
+    return Fleet(clock=lambda: NOW_MS)
+
+
+def followed(log, *, history_mib=64):
+    made = Fleet()
+    follower = Follower(log, made, history_bytes=history_mib * MIB)
+    read_all(follower, made)
+    return follower, made
+
+
+def read_all(follower, made):
+    """Turn until the history is read, and once more."""
+    follower._listed_at = float("-inf") if follower._history is None else follower._listed_at
+    for _ in range(10_000):
+        follower.turn()
+        if made.reading is None:
+            break
+    follower.turn()
+
+
+def newest(made, device, sensor):
+    return made.boards[device].sensors[sensor].newest.value
+
+
+def told(made, device):
+    one = made.boards[device]
+    row = one.row(count_missing=True)
+    days = [
+        [(b.begin_ms, b.least, b.mean, b.greatest, b.count) for b in s.history.bins("day", NOW_MS)]
+        for _, s in sorted(one.sensors.items())
+    ]
+    points = [[(p.time_ms, p.value) for p in s.recent] for _, s in sorted(one.sensors.items())]
+    return row, days, points, one.messages
+
+
+def test_the_order_and_the_copies_of_messages_do_not_matter():
+    rng = random.Random(5)
+    frames = [
+        frame("a", n, [("x", "", n % 7), ("y", "V", n)], at_s=-60 * (200 - n), held=max(n - 3, 0))
+        for n in range(200)
+        if n not in (50, 51, 199)
+    ]
+    straight, mixed = a_fleet(), a_fleet()
+    straight.take(frames)
+    shuffled = frames + rng.sample(frames, 60)
+    rng.shuffle(shuffled)
+    mixed.take(shuffled)
+    assert told(mixed, "a") == told(straight, "a")
+    row = told(mixed, "a")[0]
+    assert (row["missing_closed"], row["missing_open"]) == (2, 0)
+
+
+def test_numbers_the_board_still_holds_are_not_lost_yet():
+    made = a_fleet()
+    made.take([frame("a", n, [("x", "", n)], held=min(n, 4)) for n in (0, 1, 4, 9)])
+    row = made.boards["a"].row(count_missing=True)
+    assert (row["missing_closed"], row["missing_open"], row["backlog_last"]) == (2, 4, 5)
+
+
+def test_a_clock_that_was_set_late_places_what_follows_by_uptime():
+    made = a_fleet()
+    made.take([frame("a", 0, [("x", "", 1)], at_s=-50, up=50.0, time_s=NOW_MS / 1000 - 50)])
+    made.take([frame("a", 1, [("x", "", 2)], at_s=0, up=90.0, time_s=None)])
+    sensor = made.boards["a"].sensors["x"]
+    assert sensor.newest.time_ms == NOW_MS - 10_000 and not sensor.is_arrival
+    made.take([frame("b", 0, [("x", "", 2)], at_s=0, up=90.0, time_s=None)])
+    assert made.boards["b"].sensors["x"].is_arrival
+
+
+def test_health_of_each_boot_adds_up_and_of_a_state_the_newest_counts():
+    made = a_fleet()
+    told_ = [(1, "not_published", 2), (1, "not_published", 5), (2, "not_published", 3),
+             (2, "aside", 4), (2, "aside", 1)]  # fmt: skip
+    made.take(
+        [frame("a", n, [(name, "", v)], boot=boot) for n, (boot, name, v) in enumerate(told_)]
+    )
+    row = made.boards["a"].row(count_missing=True)
+    assert (row["not_published"], row["aside"]) == (8, 1) and made.boards["a"].sensors == {}
+
+
+def test_bins_end_where_a_span_ends():
+    one = history.History()
+    for hours, value in ((0, 1), (23.9, 2), (24.1, 3), (24 * 6.9, 4), (24 * 30.5, 5), (24 * 32, 6)):
+        one.add(NOW_MS - int(hours * 3600_000), value, NOW_MS)
+    one.add(NOW_MS + 3600_000, 7, NOW_MS)  # of the future
+    counts = {span: sum(b.count for b in one.bins(span, NOW_MS)) for span in history.SPANS}
+    assert counts == {"day": 2, "week": 4, "month": 5}
+    assert [b.mean for b in one.bins("day", NOW_MS)] == [2, 1]
+
+
+def test_what_boards_invent_without_end_is_bounded():
+    made = a_fleet()
+    frames = []
+    for n in range(300):  # names, units, streams, boots, gaps, health
+        records = [(f"name-{n}-{k}" + "x" * 200, f"u{n}", n) for k in range(5)] + [("aside", "", n)]
+        frames.append(
+            frame("a", n * 10, records, stream=f"{n % 40:08x}", boot=n, at_s=-n, held=n * 10)
+        )
+    made.take(frames)
+    one = made.boards["a"]
+    assert len(one.sensors) == board.MOST_SENSORS and one.hidden_sensors > 1000
+    assert max(map(len, one.sensors)) <= 64 and len(one._streams) <= 8 and len(one._boots) <= 64
+    gaps = a_fleet()
+    gaps.take([frame("b", n * 2, [("x", "", 1)]) for n in range(2000)])
+    assert len(gaps.boards["b"]._streams["0badcafe"].numbers) <= 501
+    many = a_fleet()
+    many.take([frame(f"b{n}", 0, [("x", "", 1)]) for n in range(fleet.MOST_BOARDS + 5)])
+    assert len(many.boards) == fleet.MOST_BOARDS and len(many.not_shown) == 5
+    noise = [Frame(NOW_MS, 0, 1, b"outpost/a/data", b"[" + b"%d" % n) for n in range(500)]
+    many.take([one for one in noise])
+    assert many.refused.total() == 500 and len(many.refused) <= 21
+
+
+@pytest.fixture
+def writer(tmp_path):
+    return Writer(tmp_path / "log")
+
+
+def test_open_sealed_and_later_segments_are_followed(tmp_path, writer):
+    writer.store("a", ("x", "", 1))
+    follower, made = followed(tmp_path / "log")
+    assert newest(made, "a", "x") == 1
+    for value in range(2, 8):
+        writer.store("a", ("x", "", value))
+        if value % 2:
+            writer.segments.seal()
+        if value % 3 == 0:
+            follower.turn()
+            assert newest(made, "a", "x") == value
+    follower.turn()
+    assert made.boards["a"].messages == 7 and made.damaged_pieces == 0
+
+
+def test_a_torn_write_waits_and_a_restarted_collector_goes_on(tmp_path, writer):
+    writer.store("a", ("x", "", 1))
+    follower, made = followed(tmp_path / "log")
+    [path] = open_segments(tmp_path / "log" / "collector-1")
+    with path.open("ab") as file:
+        file.write(encode_frame(1, b"t", b"payload")[:-3])
+    follower.turn()
+    again = Writer(tmp_path / "log")  # cuts the torn tail, seals
+    again._seqs = writer._seqs
+    again.store("a", ("x", "", 2))
+    follower.turn()
+    assert newest(made, "a", "x") == 2 and made.boards["a"].messages == 2
+    assert made.damaged_pieces == 0 and not made.refused
+
+
+def test_damage_inside_a_segment_costs_what_it_hit_and_is_told(tmp_path, writer):
+    follower, made = followed(tmp_path / "log")
+    for value in range(10):
+        writer.store("a", ("x", "", value))
+    [path] = open_segments(tmp_path / "log" / "collector-1")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    read_all(follower, made)
+    writer.segments.seal()
+    follower.turn()
+    assert made.boards["a"].messages == 9 and newest(made, "a", "x") == 9
+    assert made.damaged_pieces == 1
+
+
+def test_segments_deleted_under_it_and_numbers_that_begin_again(tmp_path, writer):
+    for value in range(4):
+        writer.store("a", ("x", "", value))
+        writer.segments.seal()
+    follower, made = followed(tmp_path / "log")
+    assert made.is_complete
+    folder = tmp_path / "log" / "collector-1"
+    writer.store("a", ("x", "", 4))
+    writer.segments.seal()
+    for path in sealed_segments(folder):  # pruned, the unread one too
+        path.unlink()
+    writer.store("a", ("x", "", 5))
+    read_all(follower, made)
+    assert newest(made, "a", "x") == 5
+    for path in open_segments(folder):
+        path.unlink()
+    fresh = Writer(tmp_path / "log")
+    fresh._seqs = writer._seqs
+    fresh.store("a", ("x", "", 6))
+    read_all(follower, made)
+    assert newest(made, "a", "x") == 6
+
+
+def test_the_newest_segment_is_there_before_the_history(tmp_path, writer):
+    for value in range(60):
+        writer.store("a", ("x", "", value), received_s=time.time() - 6000 + 60 * value)
+        if value % 20 == 19:
+            writer.segments.seal()
+    made = Fleet()
+    follower = Follower(tmp_path / "log", made, history_bytes=MIB)
+    follower._read_history = lambda: None
+    follower.turn()
+    assert newest(made, "a", "x") == 59 and made.boards["a"].messages == 20
+    del follower._read_history
+    read_all(follower, made)
+    assert made.boards["a"].messages == 60 and made.is_complete
+    points = made.boards["a"].sensors["x"].recent
+    assert [point.value for point in points] == list(range(20, 60))
+
+
+def test_a_bounded_history_takes_no_gap_for_a_loss(tmp_path, writer):
+    for value in range(300):
+        writer.store("a", ("x", "", value), received_s=time.time() - 300 + value, held=value)
+        if value % 30 == 29:
+            writer.segments.seal()
+    writer.store("a", ("x", "", 0), seq=5, held=5)  # a copy from before what is read
+    made = Fleet()
+    follower = Follower(tmp_path / "log", made, history_bytes=6_000)
+    read_all(follower, made)
+    one = made.boards["a"]
+    assert not made.is_complete and one.messages < 150
+    assert one.row(count_missing=True)["missing_closed"] == 0
+    writer.store("a", ("x", "", 1), seq=304, held=304)
+    follower.turn()
+    assert one.row(count_missing=True)["missing_closed"] == 4
+
+
+def test_several_collectors_and_what_is_no_log(tmp_path, writer):
+    writer.store("a", ("x", "", 1))
+    follower, made = followed(tmp_path / "log")
+    second = Writer(tmp_path / "log", "collector-2")
+    second.store("b", ("x", "", 2))
+    second.segments.seal()
+    second.store("b", ("x", "", 3))
+    (tmp_path / "log" / "notes.txt").write_text("mine")
+    read_all(follower, made)
+    assert newest(made, "b", "x") == 3
+    with pytest.raises(ToolError, match="folder of one collector"):
+        Follower(tmp_path / "log" / "collector-1", Fleet(), history_bytes=MIB).start()
+    with pytest.raises(ToolError, match="not a directory"):
+        Follower(tmp_path / "log" / "notes.txt", Fleet(), history_bytes=MIB).start()
+    nowhere = Follower(tmp_path / "nowhere", Fleet(), history_bytes=MIB)
+    nowhere.turn()  # it may come later
+    SegmentWriter(tmp_path / "nowhere" / "c")

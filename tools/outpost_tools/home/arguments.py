@@ -1,0 +1,136 @@
+"""`outpost run`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from outpost_tools.common.command_line import (
+    add_command,
+    add_page,
+    address,
+    at_least,
+    between,
+    page_password,
+)
+from outpost_tools.common.errors import ToolError
+
+SUMMARY = "all that a home needs, in one folder: broker, collector, live page, tables"
+_DESCRIPTION = """\
+Run a broker (mosquitto, with TLS and a user for each board), the collector, the live page, and,
+now and then, the tables with their report (where Java is), their compaction, and a CSV file of each
+day. What ends is started again, at growing distances, and told.
+
+All state is in one folder: started again, also after a power cut, it goes on where it was. SIGTERM
+and Ctrl-C end it in order.
+"""
+_EXAMPLES = """\
+examples:
+  outpost run home                                the live page: http://127.0.0.1:8180/
+  outpost run home --host 192.168.1.10            boards reach the broker by this address
+  outpost run home --listen 0.0.0.0:8180 --password-file password.txt
+                                                  the live page for the house
+  outpost run home --broker 127.0.0.1:1883        with a broker that is there already
+  outpost run home --credentials fleet            with one of `outpost broker init`
+  outpost run home --broker broker.example:8883 --collect=--ca-file=ca.pem \\
+                   --collect=--user=collector --collect=--password-file=word.txt
+
+then, for each board:
+  outpost broker add home/broker kitchen
+  outpost provision --board RPI_PICO_W --port /dev/ttyACM0 --credentials home/broker kitchen.toml
+  outpost flash --port /dev/ttyACM0 --settings kitchen.toml
+
+As a service: `outpost service --home`.
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = add_command(
+        subparsers, "run", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
+    )
+    parser.add_argument("state", type=Path, metavar="FOLDER", help="made where it is not there")
+    _add_broker(parser.add_argument_group("the broker (default: one of our own)"))
+    parser.add_argument(
+        "--minutes",
+        type=at_least(0),
+        default=15,
+        metavar="N",
+        help="between two runs of the tables; 0: no tables; default 15",
+    )
+    parser.add_argument(
+        "--metrics-port",
+        type=between(int, 1, 65535),
+        default=9100,
+        metavar="PORT",
+        help="of the collector, on this machine: /metrics and /healthz; default 9100",
+    )
+    add_page(parser)
+    parser.add_argument(
+        "--collect",
+        action="append",
+        default=[],
+        metavar="=ARGUMENT",
+        help="of `outpost collect`: --collect=--ca-file=ca.pem; may be repeated",
+    )
+
+
+def _add_broker(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="by which boards reach ours; may be repeated; default: this machine's address",
+    )
+    group.add_argument(
+        "--port", type=between(int, 1, 65535), metavar="PORT", help="of ours; default 8883"
+    )
+    group.add_argument("--broker", metavar="HOST:PORT", type=_checked, help="another one, as it is")
+    group.add_argument(
+        "--credentials", metavar="PATH", type=Path, help="another one, of `outpost broker init`"
+    )
+
+
+def _checked(text: str) -> str:
+    address(text)
+    return text
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 after SIGTERM or SIGINT. Raises ToolError."""
+    wish_of = _wish(args)
+    from outpost_tools.home.plan import plan
+    from outpost_tools.home.supervisor import Supervisor
+
+    wish_of.state.take()
+    return Supervisor(wish_of, plan(wish_of)).run()
+
+
+def _wish(args: argparse.Namespace):
+    """Raises ToolError."""
+    page_password(args)
+    from outpost_tools.home.plan import Wish
+    from outpost_tools.home.state import State
+
+    if args.broker and args.credentials:
+        raise ToolError("--broker and --credentials: give one of them")
+    if (args.broker or args.credentials) and (args.host or args.port):
+        raise ToolError("--host and --port are of our own broker; leave them out with another one")
+    for host in args.host:
+        if not re.fullmatch(r"[\x21-\x7e]+", host):
+            raise ToolError(f"--host {host!r}: a name or an address is needed")
+    host, port = args.listen
+    page = ["--listen", f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
+    page += ["--user", args.user]
+    for name in ("password_file", "cert", "key"):
+        if value := getattr(args, name):
+            page += [f"--{name.replace('_', '-')}", str(value.absolute())]
+    scheme = "https" if args.cert else "http"
+    broker = ["--broker", args.broker] if args.broker else []
+    if args.credentials:
+        broker = ["--credentials", str(args.credentials.absolute())]
+    return Wish(
+        State(args.state), args.host, args.port, broker, page, f"{scheme}://{host}:{port}/",
+        args.minutes, args.metrics_port, list(args.collect),
+    )  # fmt: skip

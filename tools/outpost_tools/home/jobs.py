@@ -1,0 +1,95 @@
+"""What runs now and then, one at a time, beside the processes that stay: tables, report,
+compaction, export. By a clock that nobody sets: one that is set delays nothing, repeats nothing.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from outpost_tools.common import children
+from outpost_tools.common.words import duration
+from outpost_tools.home.process import spawn
+
+_NICE = ["nice", "-n", "10"]
+
+
+@dataclass
+class Job:
+    """commands: made when it is due; none: nothing to do."""
+
+    name: str
+    every_s: float
+    commands: Callable[[], list[list[str]]]
+    first_s: float = 30.0
+    due_at: float = field(default=0.0, init=False)
+    said: str = field(default="", init=False)
+
+
+class Jobs:
+    """turn() now and then: starts what is due, and says how it ended, the same way once."""
+
+    def __init__(self, jobs: list[Job], logs: Path, say: Callable[[str], None]) -> None:
+        self._jobs, self._logs, self._say = jobs, logs, say
+        for job in jobs:
+            job.due_at = time.monotonic() + job.first_s
+        self._running: Job | None = None
+        self._rest: list[list[str]] = []
+        self._process: subprocess.Popen | None = None
+        self._began_at = 0.0
+
+    def turn(self) -> None:
+        try:
+            if self._running is None:
+                self._begin()
+            elif self._process is not None and self._process.poll() is not None:
+                self._continue(self._process.returncode)
+        except OSError as error:  # a full disk, no process left: the next time, perhaps
+            job, self._running, self._process = self._running, None, None
+            self._say(f"{job.name if job else 'jobs'}: {error}; tried again at its next time")
+
+    def stop(self) -> None:
+        """A job that runs is ended; each one starts again where it was."""
+        children.stop(self._process)
+
+    def _begin(self) -> None:
+        now = time.monotonic()
+        job = next((one for one in self._jobs if one.due_at <= now), None)
+        if job is None:
+            return
+        job.due_at = now + job.every_s
+        self._rest = job.commands()
+        if self._rest:
+            self._running, self._began_at = job, now
+            self._log(job).unlink(missing_ok=True)
+            self._next()
+
+    def _continue(self, status: int) -> None:
+        job = self._running
+        assert job is not None
+        if status == 0 and self._rest:
+            self._next()
+            return
+        took = duration(1000 * (time.monotonic() - self._began_at))
+        log = self._log(job)
+        text, more = f"{job.name}: done", f" in {took}, next in {duration(1e3 * job.every_s)}"
+        if status:
+            text = f"{job.name}: failed (status {status})"
+            more = f": {children.tail(log, 1)}; all that it said is in {log}"
+        if text != job.said:
+            job.said = text
+            self._say(text + more)
+        self._running = self._process = None
+        job.due_at = time.monotonic() + job.every_s  # after its end: never two
+
+    def _next(self) -> None:
+        assert self._running is not None
+        command = self._rest.pop(0)
+        with self._log(self._running).open("ab") as output:
+            self._process = spawn([*_NICE, *command], output)
+
+    def _log(self, job: Job) -> Path:
+        return self._logs / f"{job.name}.txt"

@@ -1,0 +1,146 @@
+"""Which processes and which jobs, as command lines of `outpost`; and what is told about them."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from dataclasses import dataclass, field
+
+from outpost_tools.common import java, needs
+from outpost_tools.common.errors import ToolError
+from outpost_tools.home.jobs import Job
+from outpost_tools.home.own_broker import OwnBroker
+from outpost_tools.home.state import State
+
+OUTPOST = [sys.executable, "-m", "outpost_tools.cli"]
+SEGMENT_S = 60  # a file a minute: the page reads the open one, the tables need not be newer
+_DAY_S = 86_400.0
+_EXPORTED_DAYS = 3  # written again each day: what a board sends late is in it
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the command line asks for. broker: options of `outpost collect`; none: a broker of our
+    own. page: options of `outpost live`. minutes: between two runs of the tables; 0: none."""
+
+    state: State
+    hosts: list[str]
+    port: int | None
+    broker: list[str]
+    page: list[str]
+    page_url: str
+    minutes: float
+    metrics_port: int
+    collect: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Plan:
+    """commands: by the name of the process, in the order of their start. told: lines for people."""
+
+    commands: dict[str, list[str]]
+    jobs: list[Job]
+    told: list[str]
+
+
+def plan(wish: Wish) -> Plan:
+    """Makes the broker's folder. Raises ToolError."""
+    made = Plan({}, [], [f"state    {wish.state.path}"])
+    broker = _broker(wish, made)
+    log = ["--log", str(wish.state.log)]
+    quiet = ["--quiet", "--segment-seconds", str(SEGMENT_S)]
+    metrics = ["--metrics-port", str(wish.metrics_port)]
+    collect = ["collect", *broker, *log, *quiet, *metrics, *wish.collect]
+    made.commands["collector"] = [*OUTPOST, *collect]
+    made.told.append(
+        f"collector stores in {wish.state.log}; metrics: http://127.0.0.1:{wish.metrics_port}/"
+    )
+    made.commands["page"] = [*OUTPOST, "live", *log, "--report", str(wish.state.report), *wish.page]
+    made.told.append(f"page     {wish.page_url}")
+    _tables(wish, made)
+    _export(wish, made)
+    made.told += _next_steps(wish)
+    return made
+
+
+def _broker(wish: Wish, made: Plan) -> list[str]:
+    """The options by which the collector reaches it."""
+    if wish.broker:
+        made.told.append(f"broker   {wish.broker[1]}, not ours")
+        return wish.broker
+    own = OwnBroker(wish.state.broker, wish.hosts, wish.port)
+    made.commands["broker"] = own.command
+    made.told.append(f"broker   {own.address}, with TLS and a user for each board")
+    made.told += [f"note: {one}" for one in own.notes]
+    return ["--credentials", str(wish.state.broker)]
+
+
+def _tables(wish: Wish, made: Plan) -> None:
+    if not wish.minutes:
+        made.told.append("tables   none, as asked for")
+        return
+    try:
+        needs.check("pipeline", "report")
+        java.environment()
+    except ToolError as error:
+        made.told.append(f"tables   none, and no report: {error}")
+        return
+    state = wish.state
+    seen = [""]
+
+    def commands() -> list[list[str]]:
+        newest = state.newest_segment()
+        if newest == seen[0]:
+            return []
+        seen[0] = newest
+        run = ["pipeline", "run", "--log", str(state.log), "--tables", str(state.tables)]
+        report = ["report", "--tables", str(state.tables), "--out", str(state.report)]
+        return [[*OUTPOST, *run], [*OUTPOST, *report]]
+
+    def compact() -> list[list[str]]:
+        words = ["pipeline", "compact", "--tables", str(state.tables)]
+        return [[*OUTPOST, *words]] if state.report.exists() else []
+
+    made.jobs.append(Job("tables", wish.minutes * 60, commands, first_s=2 * SEGMENT_S))
+    made.jobs.append(Job("compaction", _DAY_S, compact, first_s=3600))
+    made.told.append(
+        f"tables   every {wish.minutes:g} min in {state.tables}; report {state.report}"
+    )
+
+
+def _export(wish: Wish, made: Plan) -> None:
+    state = wish.state
+    try:
+        needs.check("export")
+    except ToolError as error:
+        made.told.append(f"export   none: {error}")
+        return
+
+    def commands() -> list[list[str]]:
+        if not state.newest_segment():
+            return []
+        today = datetime.datetime.now(datetime.UTC).date()
+        days = [today - datetime.timedelta(days=ago) for ago in range(1, _EXPORTED_DAYS + 1)]
+        return [[*OUTPOST, *export_words(state, day)] for day in days]
+
+    made.jobs.append(Job("export", _DAY_S, commands, first_s=1800))
+    made.told.append(f"export   each day a file, in {state.export}")
+
+
+def export_words(state: State, day: datetime.date) -> list[str]:
+    until = day + datetime.timedelta(days=1)
+    out = state.export / f"{day}.csv"
+    span = ["--since", f"{day}", "--until", f"{until}"]
+    return ["export", "--log", str(state.log), *span, "--order", "time", "--out", str(out)]
+
+
+def _next_steps(wish: Wish) -> list[str]:
+    if wish.broker:
+        return [f"next: provision boards for this broker; their values appear on {wish.page_url}"]
+    broker = wish.state.broker
+    return [
+        f"next: outpost broker add {broker} kitchen",
+        "      outpost provision --board RPI_PICO_W --port /dev/ttyACM0 --credentials "
+        f"{broker} kitchen.toml",
+        f"      then look at {wish.page_url}",
+    ]

@@ -1,0 +1,116 @@
+"""A child process that is started again when it ends, at growing distances, and told each time.
+
+It dies with us. What it writes goes line by line to `say`, with its name. Start children from the
+main thread: the kernel ends them with the thread that started them.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from outpost_tools.common import children
+
+_FIRST_S, _LAST_S = 1.0, 60.0
+_STEADY_S = 60.0  # who ran that long begins again at the first distance
+_LINE_BYTES = 2000
+_KEPT_LINES = 3
+# mosquitto's lines of each connection: the page tells it better; what it refuses stays
+_ROUTINE = re.compile(
+    r"(\d+: )?(New connection from|New client connected|Client \S+ disconnected\.|"
+    r"Client \S+ closed its connection|Saving in-memory database|mosquitto version)"
+)
+
+
+def pause_s(failures: int) -> float:
+    """Before the next start, after so many ends in a row."""
+    return min(_FIRST_S * 2 ** min(failures - 1, 10), _LAST_S)
+
+
+def spawn(command: list[str], output, cwd: Path | None = None) -> subprocess.Popen:
+    """In a session of its own: Ctrl-C reaches only us, and we end them in order."""
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        cwd=cwd,
+        env=children.tools_environment(PYTHONUNBUFFERED="1"),
+        start_new_session=True,
+        preexec_fn=children.die_with_parent,  # noqa: PLW1509 - it allocates nothing, takes no lock
+    )
+
+
+class Process:
+    """start(), then turn() now and then, then stop()."""
+
+    def __init__(
+        self, name: str, command: list[str], say: Callable[[str], None], *, grace_s: float = 30.0
+    ) -> None:
+        self.name, self._command, self._say, self._grace_s = name, command, say, grace_s
+        self._process: subprocess.Popen | None = None
+        self._reader: threading.Thread | None = None
+        self._last: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._failures = 0
+        self._began_at = self._again_at = 0.0
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        self._began_at = time.monotonic()
+        self._last.clear()
+        try:
+            self._process = spawn(self._command, subprocess.PIPE)
+        except OSError as error:  # out of processes or memory, or the program is gone
+            self._process = None
+            self._tell_end(f"cannot be started: {error.strerror}")
+            return
+        self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
+        self._reader.start()
+
+    def turn(self) -> None:
+        """Start it again when it has ended and its time has come."""
+        if self.is_running:
+            return
+        if self._process is not None:
+            status, self._process = self._process.returncode, None
+            if self._reader is not None:
+                self._reader.join(1.0)
+            self._tell_end(f"ended with {_status(status)}")
+        elif time.monotonic() >= self._again_at:
+            self.start()
+
+    def stop(self) -> None:
+        children.stop(self._process, grace_s=self._grace_s)
+
+    def _tell_end(self, how: str) -> None:
+        is_steady = time.monotonic() - self._began_at >= _STEADY_S
+        self._failures = 1 if is_steady else self._failures + 1
+        wait_s = pause_s(self._failures)
+        self._again_at = time.monotonic() + wait_s
+        self._say(f"{self.name}: {how}; starts again in {wait_s:.0f} s")
+
+    def _read(self, process: subprocess.Popen) -> None:
+        for line in iter(lambda: process.stdout.readline(_LINE_BYTES), b""):
+            text = line.decode("utf-8", "replace").rstrip()
+            if (
+                text and not _ROUTINE.match(text) and text not in self._last
+            ):  # the same again is no news
+                self._last.append(text)
+                self._say(f"{self.name}: {text}")
+        process.stdout.close()
+
+
+def _status(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"status {code}"

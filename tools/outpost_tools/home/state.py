@@ -1,0 +1,48 @@
+"""The folder of `outpost run`: all that it knows is in it, so it starts again where it was.
+
+broker/      of `outpost broker init`, where the broker is ours
+log/         the collector's segments
+tables/      the pipeline's, with report.html beside it
+export/      a CSV file of each day
+logs/        what the last run of each job said
+.lock        held (flock) by the `outpost run` that works here
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from outpost_tools.common.errors import ToolError
+
+
+class State:
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.broker = self.path / "broker"
+        self.log = self.path / "log"
+        self.tables = self.path / "tables"
+        self.report = self.path / "report.html"
+        self.export = self.path / "export"
+        self.logs = self.path / "logs"
+        self._lock: int | None = None
+
+    def take(self) -> None:
+        """Make the folder, and be the only one in it. Raises ToolError."""
+        try:
+            for folder in (self.path, self.log, self.export, self.logs):
+                folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ToolError(
+                f"{self.path}: another `outpost run` works in it; stop that one, or give another "
+                "folder"
+            ) from None
+        except OSError as error:
+            raise ToolError(f"{self.path}: {error.strerror}") from None
+
+    def newest_segment(self) -> str:
+        """What changes when there is something new for the tables; "" before the first segment."""
+        return max((path.name for path in self.log.glob("*/segment-*.seg")), default="")

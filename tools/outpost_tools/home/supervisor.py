@@ -1,0 +1,106 @@
+"""Starts what the plan says, watches it, tells what happens, and ends it in order."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+from outpost_tools.common.notices import Folded
+from outpost_tools.common.visible import visible
+from outpost_tools.home.jobs import Jobs
+from outpost_tools.home.plan import Plan, Wish
+from outpost_tools.home.process import Process
+
+_TURN_S = 0.2
+_LOOK_S = 5.0  # between two questions for the collector's health
+_LOW_BYTES = 200 << 20
+
+
+def say(text: str) -> None:
+    """A line with its time; the tools' own lines have none."""
+    print(f"{time.strftime('%H:%M:%S')} {visible(text)}", file=sys.stderr, flush=True)
+
+
+class Supervisor:
+    """run() until SIGTERM or SIGINT."""
+
+    def __init__(self, wish: Wish, plan: Plan) -> None:
+        self._wish, self._plan = wish, plan
+        self._processes = [Process(name, line, say) for name, line in plan.commands.items()]
+        self._jobs = Jobs(plan.jobs, wish.state.logs, say)
+        self._stopping = threading.Event()
+        self._folded = Folded(say)
+        self._is_well = False
+        self._is_low = False
+        self._looked_at = 0.0
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def run(self) -> int:
+        """0."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stop())
+        for line in self._plan.told:
+            say(line)
+        try:
+            for process in self._processes:
+                process.start()
+            while not self._stopping.wait(_TURN_S):
+                self._turn()
+        finally:
+            self._end()
+        return 0
+
+    def _turn(self) -> None:
+        for process in self._processes:
+            process.turn()
+        self._jobs.turn()
+        if time.monotonic() - self._looked_at >= (_LOOK_S if self._is_well else 1.0):
+            self._look()
+            self._looked_at = time.monotonic()
+
+    def _look(self) -> None:
+        """Tells when all is well, and what is not; the same again ever more rarely."""
+        trouble = self._trouble()
+        if trouble:
+            self._is_well = False
+            self._folded.tell(f"waiting: {trouble}")
+        elif not self._is_well:
+            self._is_well = True
+            say(f"ready{self._folded.over()}: the collector is connected and stores what comes")
+        self._look_at_disk()
+
+    def _trouble(self) -> str:
+        """What the collector says of its health; "" when all is well."""
+        address = f"http://127.0.0.1:{self._wish.metrics_port}/healthz"
+        try:
+            with urllib.request.urlopen(address, timeout=5):
+                return ""
+        except urllib.error.HTTPError as error:
+            return error.read().decode("utf-8", "replace").strip()
+        except OSError:
+            return "the collector does not answer yet"
+
+    def _look_at_disk(self) -> None:
+        free = shutil.disk_usage(self._wish.state.path).free
+        if free < _LOW_BYTES and not self._is_low:
+            say(
+                f"the disk has {free >> 20} MiB left; full, nothing is confirmed and the boards "
+                f"keep their readings. `outpost pipeline prune --log {self._wish.state.log}` "
+                "deletes what is in the tables"
+            )
+        self._is_low = free < _LOW_BYTES
+
+    def _end(self) -> None:
+        """Jobs first, the broker last: the collector gives its last confirmations to it."""
+        say("ending; boards keep what is not confirmed")
+        self._jobs.stop()
+        for process in reversed(self._processes):
+            process.stop()
+        say("ended")

@@ -1,0 +1,217 @@
+"""The addresses of the live page. Read-only: GET and HEAD alone.
+
+    /  /board/NAME?span=day|week|month  /board/NAME/charts  /events  /metrics  /report  /healthz
+    /static/*
+
+Nothing of others is ever script: scripts and styles come from /static alone, and the browser knows
+it. Without a password only who asks for this machine by its own name is answered: a page of
+somebody else's name that points to 127.0.0.1 reads nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hmac
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    PlainTextResponse,
+    Response,
+    StreamingResponse,
+)
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from outpost_tools.live import device_page, page
+from outpost_tools.live.events import MOST_BROWSERS, Changes
+from outpost_tools.live.fleet import Fleet
+from outpost_tools.live.follow import Follower
+from outpost_tools.live.history import SPANS
+from outpost_tools.live.prometheus import Readings
+
+_OWN_NAMES = ("localhost", "127.0.0.1", "[::1]")
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; "
+        "style-src-attr 'unsafe-inline'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+# The report has its script and its data inside. An origin of its own: it reaches nothing of ours.
+_OF_REPORT = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'; img-src data: blob:; frame-ancestors 'none'"
+)
+_STATIC = {
+    "live.css": "text/css; charset=utf-8",
+    "live.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+_WRONG_S = 1.0  # a wrong password waits; one at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    user: str
+    password: str
+
+
+def application(
+    fleet: Fleet,
+    follower: Follower,
+    changes: Changes,
+    login: Login | None,
+    report: Path | None = None,
+) -> ASGIApp:
+    """login: None on loopback. report: the file of `outpost report`, which may come later."""
+    pages = _Pages(fleet, follower, changes, report)
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette):
+        await changes.start()
+        try:
+            yield
+        finally:
+            await changes.stop()
+
+    routes = [
+        Route("/", pages.overview),
+        Route("/board/{name}", pages.board),
+        Route("/board/{name}/charts", pages.charts),
+        Route("/events", pages.events),
+        Route("/metrics", pages.metrics),
+        Route("/report", pages.report),
+        Route("/healthz", pages.health),
+        Route("/static/{name}", _static),
+    ]
+    return _Guard(Starlette(routes=routes, lifespan=lifespan), login)
+
+
+class _Pages:
+    def __init__(
+        self, fleet: Fleet, follower: Follower, changes: Changes, report: Path | None
+    ) -> None:
+        self._fleet, self._follower, self._changes = fleet, follower, changes
+        self._report = report
+        self._registry = CollectorRegistry()
+        self._registry.register(Readings(fleet))
+
+    # not `async`: made in a thread, so that a large page does not hold up the events
+    def overview(self, _request: Request) -> Response:
+        with self._fleet.lock:
+            has_report = self._report is not None and self._report.is_file()
+            cursor = self._changes.cursor()
+            return HTMLResponse(page.overview(self._fleet, cursor, has_report=has_report))
+
+    def board(self, request: Request) -> Response:
+        fleet = self._fleet
+        with fleet.lock:
+            board = fleet.boards.get(request.path_params["name"])
+            if board is None:
+                return PlainTextResponse("no such board has sent anything\n", 404)
+            text = device_page.render(fleet, board, _span(request), self._changes.cursor())
+            return HTMLResponse(text)
+
+    def charts(self, request: Request) -> Response:
+        with self._fleet.lock:
+            board = self._fleet.boards.get(request.path_params["name"])
+            if board is None:
+                return PlainTextResponse("no such board has sent anything\n", 404)
+            return HTMLResponse(device_page.all_charts(self._fleet, board, _span(request)))
+
+    async def events(self, request: Request) -> Response:
+        if self._changes.browsers >= MOST_BROWSERS:
+            return PlainTextResponse(f"{MOST_BROWSERS} browsers already\n", 503)
+        cursor = request.headers.get("last-event-id") or request.query_params.get("since", "")
+        board = request.query_params.get("board") or None
+        stream = self._changes.stream(cursor, board)
+        return StreamingResponse(stream, media_type="text/event-stream")
+
+    def report(self, _request: Request) -> Response:
+        if self._report is None or not self._report.is_file():
+            return PlainTextResponse("no report was made yet\n", 404)
+        return FileResponse(
+            self._report, media_type="text/html", headers={"Content-Security-Policy": _OF_REPORT}
+        )
+
+    def metrics(self, _request: Request) -> Response:
+        return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
+
+    async def health(self, _request: Request) -> Response:
+        reason = self._follower.reason
+        return PlainTextResponse(f"{reason or 'ok'}\n", 503 if reason else 200)
+
+
+def _span(request: Request) -> str:
+    asked = request.query_params.get("span", "day")
+    return asked if asked in SPANS else "day"
+
+
+def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in _STATIC:
+        return PlainTextResponse("not found\n", 404)
+    data = resources.files("outpost_tools.live").joinpath(name).read_bytes()
+    return Response(data, headers={"Content-Type": _STATIC[name]})
+
+
+class _Guard:
+    """Who may ask, and the headers of every answer."""
+
+    def __init__(self, app: ASGIApp, login: Login | None) -> None:
+        self._app, self._login = app, login
+        self._wrong = asyncio.Semaphore(1)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+
+        async def with_headers(message) -> None:
+            if message["type"] == "http.response.start":
+                known = {name for name, _ in message["headers"]}
+                ours = [(n.lower().encode(), value.encode()) for n, value in _HEADERS.items()]
+                message["headers"] += [one for one in ours if one[0] not in known]
+            await send(message)
+
+        refusal = await self._refusal(request)
+        await (refusal or self._app)(scope, receive, with_headers)
+
+    async def _refusal(self, request: Request) -> Response | None:
+        if self._login is None:
+            name = request.headers.get("host", "").rpartition(":")
+            host = name[0] if name[2].isdecimal() and name[0] else request.headers.get("host", "")
+            if host.lower() in _OWN_NAMES:
+                return None
+            return PlainTextResponse("ask for this page by 127.0.0.1 or localhost\n", 421)
+        if _is_right(request.headers.get("authorization", ""), self._login):
+            return None
+        if "authorization" in request.headers:
+            async with self._wrong:
+                await asyncio.sleep(_WRONG_S)
+        realm = {"WWW-Authenticate": 'Basic realm="outpost", charset="UTF-8"'}
+        return PlainTextResponse("user and password, please\n", 401, realm)
+
+
+def _is_right(header: str, login: Login) -> bool:
+    kind, _, text = header.partition(" ")
+    try:
+        given = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    wanted = f"{login.user}:{login.password}".encode()
+    return kind.lower() == "basic" and hmac.compare_digest(given, wanted)

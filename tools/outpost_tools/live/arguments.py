@@ -1,0 +1,68 @@
+"""`outpost live`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from outpost_tools.common.command_line import add_command, add_page, page_password, positive
+
+SUMMARY = "the newest values of all boards on a page that follows, without Spark"
+_DESCRIPTION = """\
+Serve a page with the newest value of every sensor, straight from the collectors' log: sparkline,
+age, battery, signal, backlog, what needs attention and what to do about it; for each board a day, a
+week and a month. New values appear by themselves. The log is only read, and may be written, sealed
+and deleted meanwhile.
+"""
+_EXAMPLES = """\
+examples:
+  outpost live --log log                              http://127.0.0.1:8180/
+  outpost live --log log --listen 0.0.0.0:8180 --password-file password.txt
+                                                      for the house: user "outpost"
+  outpost live --log log --listen 0.0.0.0:8443 --password-file password.txt \\
+               --cert live.pem --key live.key         HTTPS
+  curl -s 127.0.0.1:8180/metrics                      the readings, for Prometheus
+
+Without a password it listens on this machine alone. Nothing can be changed through the page.
+Memory: about 15 KiB for each sensor that was read in the last day, week and month.
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = add_command(
+        subparsers, "live", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
+    )
+    parser.add_argument(
+        "--log", type=Path, required=True, metavar="DIR", help="what `outpost collect` has as --log"
+    )
+    parser.add_argument(
+        "--history-mib",
+        type=positive(int),
+        default=64,
+        metavar="N",
+        help="of the log, read at the start for the charts, the newest first; default 64",
+    )
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE", help="of `outpost report`: the page links to it"
+    )
+    add_page(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 after SIGTERM or SIGINT. Raises ToolError."""
+    password = page_password(args)
+    from outpost_tools.live.app import Login
+    from outpost_tools.live.serve import Address, serve
+
+    where = Address(*args.listen, certificate=args.cert, key=args.key)
+    login = Login(args.user, password) if password else None
+    serve(
+        args.log, where, login, history_bytes=args.history_mib << 20, report=args.report, say=_say
+    )
+    return 0
+
+
+def _say(url: str) -> None:
+    import sys
+
+    print(f"live page: {url} (Ctrl-C ends it)", file=sys.stderr, flush=True)

@@ -1,0 +1,265 @@
+"""One board, as its messages tell: newest values, what is missing, how it is.
+
+Every message may come twice and in any order; what is known in the end is the same. Bounded, by the
+constants below. Pure: no files, no clock, no HTML.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import insort
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from statistics import median
+
+from outpost_tools.common import attention, ranges
+from outpost_tools.common.labels import HEALTH_COUNTS, HEALTH_STATES
+from outpost_tools.common.message import Message
+from outpost_tools.common.senml import Reading
+from outpost_tools.live.history import History
+
+MOST_SENSORS = 64
+RECENT = 40  # readings of a sensor, for its sparkline
+_MOST_STREAMS, _MOST_GAPS, _MOST_BOOTS, _MOST_TIMES = 8, 500, 64, 32
+_MOST_TEXT = 64  # of a name or a unit
+_HEALTH = frozenset((*HEALTH_STATES, *HEALTH_COUNTS))
+_BATTERY = re.compile(r"v?batt?(ery)?(_.*)?$", re.IGNORECASE)
+_SIGNAL = re.compile(r"(signal|rssi|wifi_signal)$", re.IGNORECASE)
+_FIRMWARE = re.compile(r"(firmware|fw)(_version)?$", re.IGNORECASE)
+
+
+@dataclass(order=True, slots=True)
+class Point:
+    """version: of the fleet when it came."""
+
+    time_ms: int
+    value: float
+    version: int = field(compare=False)
+
+
+class Sensor:
+    """The newest reading, the last RECENT ones, and the history. is_arrival: the board's clock was
+    not set, so the time is that of the message's arrival."""
+
+    def __init__(self, number: int, name: str, unit: str) -> None:
+        self.number, self.name, self.unit = number, name, unit
+        self.recent: list[Point] = []
+        self.history = History()
+        self.is_arrival = False
+        self.version = self.reset_version = 0  # when it changed; when older readings came in
+
+    @property
+    def newest(self) -> Point:
+        return self.recent[-1]
+
+    def add(self, point: Point, *, is_arrival: bool, now_ms: int) -> None:
+        self.history.add(point.time_ms, point.value, now_ms)
+        is_newest = not self.recent or point >= self.recent[-1]
+        if is_newest:
+            self.recent.append(point)
+            self.is_arrival = is_arrival
+        elif len(self.recent) < RECENT or point > self.recent[0]:
+            insort(self.recent, point)
+            self.reset_version = point.version
+        else:
+            return
+        del self.recent[:-RECENT]
+        self.version = point.version
+
+
+class _Stream:
+    """Which numbers came. counted_from: below it a gap tells nothing, since not all was read."""
+
+    def __init__(self) -> None:
+        self.numbers: ranges.Ranges = []
+        self.held = 0
+        self.counted_from = 0
+        self.clock: tuple[int, int, int] | None = None  # boot, number, milliseconds to add to `up`
+
+    def take(self, message: Message) -> bool:
+        """False: it came before."""
+        seq = message.seq
+        is_new = ranges.following(seq, [self.numbers]) == seq
+        ranges.cover(self.numbers, seq, seq)
+        if len(self.numbers) > _MOST_GAPS:
+            self.counted_from = max(self.counted_from, self.numbers[1][0])
+            ranges.cover(self.numbers, self.numbers[0][0], self.numbers[1][1])
+        self.held = max(self.held, message.held)
+        return is_new
+
+    def missing(self) -> tuple[int, int]:
+        """(what will never come, what the board may still hold)."""
+        closed = still_open = 0
+        start = max(self.counted_from, self.numbers[0][0]) if self.numbers else 0
+        for first, last in ranges.missing(self.numbers, start):
+            lost = max(min(last + 1, self.held) - first, 0)
+            closed, still_open = closed + lost, still_open + last + 1 - first - lost
+        return closed, still_open
+
+
+class Board:
+    """take() each message; version: when the newest values changed, facts_version: when something
+    else did that its page shows."""
+
+    def __init__(self, name: str, number: int) -> None:
+        self.name, self.number = name, number
+        self.sensors: dict[str, Sensor] = {}
+        self.first_seen_ms = self.last_seen_ms = 0
+        self.backlog = 0
+        self.messages = self.hidden_sensors = 0
+        self.version = self.facts_version = 0
+        self.findings: list[attention.Finding] = []
+        self._newest: tuple[int, str, int] = (-1, "", -1)
+        self._streams: dict[str, _Stream] = {}
+        self._boots: dict[tuple[str, int], None] = {}
+        self._health: dict[str, dict[tuple[str, int], int]] = {}
+        self._times: list[int] = []
+        self._untimed = 0
+
+    def take(
+        self, message: Message, received_ms: int, now_ms: int, version: int, free: Iterable[int]
+    ) -> bool:
+        """free: numbers for sensors that are new. False: the message came before."""
+        stream = self._stream(message.stream)
+        self._see(message, received_ms)
+        if not stream.take(message):
+            return False
+        self.messages += 1
+        self._boots[message.stream, message.boot] = None
+        while len(self._boots) > _MOST_BOOTS:
+            del self._boots[next(iter(self._boots))]
+        offset_ms = _clock(stream, message)
+        for reading in message.readings:
+            self._take(reading, message, received_ms, offset_ms, now_ms, version, free)
+        self.version = version
+        return True
+
+    def _see(self, message: Message, received_ms: int) -> None:
+        self.first_seen_ms = min(self.first_seen_ms or received_ms, received_ms)
+        self.last_seen_ms = max(self.last_seen_ms, received_ms)
+        place = (received_ms, message.stream, message.seq)
+        if place >= self._newest:
+            self._newest, self.backlog = place, message.seq - message.held
+
+    def _stream(self, name: str) -> _Stream:
+        """A new one takes the place of the oldest, where there are too many."""
+        if name not in self._streams:
+            while len(self._streams) >= _MOST_STREAMS:
+                del self._streams[next(iter(self._streams))]
+            self._streams[name] = _Stream()
+        return self._streams[name]
+
+    def _take(self, reading: Reading, message: Message, received_ms: int, offset_ms: int | None,
+              now_ms: int, version: int, free: Iterable[int]) -> None:  # fmt: skip
+        if reading.name in _HEALTH:
+            self._take_health(reading, message)
+            return
+        time_ms, is_arrival = received_ms, False
+        if reading.time_s is not None:
+            time_ms = round(reading.time_s * 1000)
+        elif offset_ms is not None and message.uptime_s is not None:
+            time_ms = round((message.uptime_s + reading.shift_s) * 1000) + offset_ms
+        else:
+            is_arrival = True
+            self._untimed += 1
+        if reading.index == 0:
+            insort(self._times, time_ms)
+            del self._times[:-_MOST_TIMES]
+        sensor = self._sensor(reading, version, free)
+        if sensor is not None:
+            point = Point(time_ms, reading.value, version)
+            sensor.add(point, is_arrival=is_arrival, now_ms=now_ms)
+
+    def _sensor(self, reading: Reading, version: int, free: Iterable[int]) -> Sensor | None:
+        """None when the board has too many."""
+        name, unit = reading.name[:_MOST_TEXT], (reading.unit or "")[:_MOST_TEXT]
+        found = self.sensors.get(name)
+        if found is None:
+            self.facts_version = version
+            number = next(iter(free), None) if len(self.sensors) < MOST_SENSORS else None
+            if number is None:
+                self.hidden_sensors += 1
+                return None
+            found = self.sensors[name] = Sensor(number, name, unit)
+        elif found.unit != unit:
+            found.unit, self.facts_version = unit, version
+        return found
+
+    def _take_health(self, reading: Reading, message: Message) -> None:
+        """Of each boot the greatest, of a state the newest."""
+        told = self._health.setdefault(reading.name, {})
+        value = int(min(max(reading.value, 0), 1 << 30))
+        boot = (message.stream, message.boot)
+        if reading.name in HEALTH_STATES:
+            newest = next(iter(told), None)
+            if newest is None or newest[0] != message.stream or message.seq >= newest[1]:
+                told.clear()
+                told[message.stream, message.seq] = value
+            return
+        told[boot] = max(told.get(boot, 0), value)
+        while len(told) > _MOST_BOOTS:
+            del told[next(iter(told))]
+
+    def count_from_here(self) -> None:
+        """What came before was not read, or not all: gaps in it tell nothing."""
+        for stream in self._streams.values():
+            if stream.numbers:
+                stream.counted_from = stream.numbers[-1][1]
+
+    # --- What it says ---
+
+    def first(self, pattern: re.Pattern) -> Sensor | None:
+        return next((one for name, one in self.sensors.items() if pattern.match(name)), None)
+
+    @property
+    def battery(self) -> Sensor | None:
+        return self.first(_BATTERY)
+
+    @property
+    def signal(self) -> Sensor | None:
+        return self.first(_SIGNAL)
+
+    @property
+    def firmware(self) -> Sensor | None:
+        return self.first(_FIRMWARE)
+
+    @property
+    def usual_s(self) -> float:
+        """Between two of its messages; 0: not known."""
+        steps = [b - a for a, b in zip(self._times, self._times[1:], strict=False) if b > a]
+        return median(steps) / 1000 if steps else 0.0
+
+    def row(self, *, count_missing: bool) -> dict:
+        """What attention.of_device() asks for. Messages with contents that conflict are not looked
+        for here: the pipeline finds them."""
+        missing = [one.missing() for one in self._streams.values()] if count_missing else []
+        health = {name: sum(self._health.get(name, {}).values()) for name in _HEALTH}
+        return {
+            **health,
+            "device": self.name,
+            "missing_closed": sum(closed for closed, _ in missing),
+            "missing_open": sum(still_open for _, still_open in missing),
+            "conflicts": 0,
+            "two_boards": False,
+            "backlog_last": self.backlog,
+            "boots": len(self._boots),
+            "first_seen": _moment(self.first_seen_ms),
+            "last_seen": _moment(self.last_seen_ms),
+            "readings_without_time": self._untimed,
+        }
+
+
+def _clock(stream: _Stream, message: Message) -> int | None:
+    """Milliseconds to add to an uptime of the message's boot; None when they are not known."""
+    first = message.readings[0]
+    up = message.uptime_s
+    if up is not None and first.time_s is not None:
+        offset_ms = round((first.time_s - first.shift_s - up) * 1000)
+        stream.clock = (message.boot, message.seq, offset_ms)
+    known = stream.clock
+    return known[2] if known is not None and known[0] == message.boot else None
+
+
+def _moment(time_ms: int) -> datetime:
+    return datetime.fromtimestamp(time_ms / 1000, UTC)

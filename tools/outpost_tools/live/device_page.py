@@ -1,0 +1,105 @@
+"""One board's page: its state and what to do, and each sensor over a day, a week or a month, as a
+chart and as a table.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from outpost_tools.common.words import count, escape, natural
+from outpost_tools.live import charts, page
+from outpost_tools.live.board import Board, Sensor
+from outpost_tools.live.fleet import Fleet
+from outpost_tools.live.history import SPANS, Bin
+
+_ROWS = 48  # of a table at most: bins are taken together
+
+
+def render(fleet: Fleet, board: Board, span: str, cursor: str) -> str:
+    name = escape(board.name)
+    body = (
+        f'<header><p class="back"><a href="/">All boards</a></p><h1>{name}</h1>'
+        '<p id="link" class="link" role="status">values as of the loading of this page</p>'
+        f'</header><main id="main">{_todo(board)}'
+        f'<div id="cards">{page.card(board, is_alone=True)}</div>'
+        f'{_spans(board, span)}<div id="charts">{all_charts(fleet, board, span)}</div>'
+        f"{page.footer()}</main>"
+    )
+    return page.document(f"{board.name} – Outpost", body, fleet, cursor, board.name)
+
+
+def _todo(board: Board) -> str:
+    found = [one for one in board.findings if one.kind.needs_attention]
+    rows = "".join(
+        f"<dt>{one.kind.sign} {escape(one.text)}</dt><dd>{one.kind.todo}</dd>" for one in found
+    )
+    return (
+        f'<section class="todo" aria-label="what to do"><dl>{rows}</dl></section>' if rows else ""
+    )
+
+
+def _spans(board: Board, chosen: str) -> str:
+    at = quote(board.name, safe="")
+    links = "".join(
+        f'<a href="/board/{at}?span={name}"{_current(name == chosen)}>{span.title}</a>'
+        for name, span in SPANS.items()
+    )
+    return f'<h2>History</h2><nav class="spans" aria-label="span of time">{links}</nav>'
+
+
+def _current(is_it: bool) -> str:
+    return ' aria-current="page"' if is_it else ""
+
+
+def all_charts(fleet: Fleet, board: Board, span: str) -> str:
+    now_ms = fleet.clock()
+    sensors = sorted(board.sensors.values(), key=lambda one: natural(one.name))
+    return "".join(_figure(sensor, span, now_ms) for sensor in sensors) + _reach(fleet)
+
+
+def _figure(sensor: Sensor, name: str, now_ms: int) -> str:
+    span, bins = SPANS[name], sensor.history.bins(name, now_ms)
+    unit = escape(charts.unit_of(sensor))
+    title = f"{escape(sensor.name)}{f' <small>{unit}</small>' if unit else ''}"
+    if not bins:
+        text = f"No reading in the last {span.title}."
+        return f'<figure class="chart"><figcaption>{title}</figcaption><p>{text}</p></figure>'
+    return (
+        f'<figure class="chart"><figcaption>{title}</figcaption>'
+        f"{charts.chart(sensor, bins, span, now_ms)}{_table(sensor, bins)}</figure>"
+    )
+
+
+def _table(sensor: Sensor, bins: list[Bin]) -> str:
+    step = -(-len(bins) // _ROWS)
+    groups = [bins[at : at + step] for at in range(0, len(bins), step)]
+    rows = "".join(_table_row(group) for group in reversed(groups))
+    return (
+        f"<details><summary>{escape(sensor.name)} as a table</summary><table><thead><tr>"
+        '<th scope="col">from</th><th scope="col">least</th><th scope="col">mean</th>'
+        f'<th scope="col">greatest</th><th scope="col">readings</th></tr></thead><tbody>{rows}'
+        "</tbody></table></details>"
+    )
+
+
+def _table_row(group: list[Bin]) -> str:
+    readings = sum(one.count for one in group)
+    mean = sum(one.mean * one.count for one in group) / readings
+    least = min(one.least for one in group)
+    most = max(one.greatest for one in group)
+    begin_ms = group[0].begin_ms
+    moment = datetime.fromtimestamp(begin_ms / 1000, UTC)
+    cells = (f"{least:.5g}", f"{mean:.5g}", f"{most:.5g}", f"{readings:,}")
+    return (
+        f'<tr><th scope="row"><time data-ms="{begin_ms}" data-as="moment">'
+        f"{moment:%Y-%m-%d %H:%M} UTC</time></th>{''.join(f'<td>{c}</td>' for c in cells)}</tr>"
+    )
+
+
+def _reach(fleet: Fleet) -> str:
+    if fleet.reading is not None:
+        return '<p class="note">The history is still being read.</p>'
+    if not fleet.is_complete:
+        return '<p class="note">The log\'s older part is deleted, or was not read.</p>'
+    return f'<p class="note">All of the log was read: {count(fleet.frames, "message")}.</p>'

@@ -1,0 +1,167 @@
+"""What is known of all boards, and what changed since when. One thread takes frames in, others read
+under `lock`. Bounded: MOST_BOARDS, MOST_SENSORS.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from outpost_tools.common import attention, collector_notes, message
+from outpost_tools.common.segment_frames import Frame
+from outpost_tools.common.words import natural
+from outpost_tools.live.board import Board, Sensor
+
+MOST_BOARDS, MOST_SENSORS = 2000, 20_000
+_PORTION = 100
+_MOST_REASONS = 20
+_LOOK_S = 2.0  # between two looks at who is silent
+_OTHER_REASONS = "other reasons"
+
+
+def clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Fleet:
+    """version grows with every change. is_complete: the log was read from its first message on, so
+    a missing number is a lost message. reading: share of the history that was read, None when that
+    has ended. is_collected: does a collector write? None: cannot be known."""
+
+    def __init__(self, clock: Callable[[], int] = clock_ms) -> None:
+        self.clock = clock
+        self.lock = threading.RLock()
+        self.version = 1
+        self.verdict_version = 1
+        self.boards: dict[str, Board] = {}
+        self.refused: Counter[str] = Counter()
+        self.damaged_pieces = self.takeovers = 0
+        self.not_shown: set[str] = set()  # boards beyond the bound, some of them
+        self.is_complete = False
+        self.reading: float | None = 0.0
+        self.history_from_ms: int | None = None
+        self.is_collected: bool | None = None
+        self.frames = 0
+        self._numbers = iter(range(MOST_SENSORS))
+        self._board_numbers = itertools.count()
+        self._looked_at = float("-inf")
+        self._told: tuple = ()
+
+    # --- What comes in ---
+
+    def take(self, frames: Sequence[Frame]) -> None:
+        """In small portions: who reads meanwhile need not wait for all."""
+        for begin in range(0, len(frames), _PORTION):
+            with self.lock:
+                self.version += 1
+                for frame in frames[begin : begin + _PORTION]:
+                    self._take(frame)
+
+    def _take(self, frame: Frame) -> None:
+        self.frames += 1
+        topic = frame.topic.decode("utf-8", "replace")
+        if note := collector_notes.reason_of(topic, frame.payload):
+            self.takeovers += note == collector_notes.REASONS[collector_notes.TAKEN_OVER]
+            return
+        try:
+            found = message.decode(
+                topic, frame.payload, retained=frame.retained,
+                original_length=frame.original_length, received_ms=frame.received_ms,
+            )  # fmt: skip
+        except message.Malformed as error:
+            self._refuse(str(error))
+            return
+        board = self._board(found.device)
+        if board is not None:
+            numbers = self._numbers
+            board.take(found, frame.received_ms, self.clock(), self.version, numbers)
+
+    def _refuse(self, reason: str) -> None:
+        is_known = reason in self.refused or len(self.refused) < _MOST_REASONS
+        self.refused[reason if is_known else _OTHER_REASONS] += 1
+
+    def _board(self, name: str) -> Board | None:
+        found = self.boards.get(name)
+        if found is None and len(self.boards) >= MOST_BOARDS:
+            if len(self.not_shown) < MOST_BOARDS:
+                self.not_shown.add(name)
+            return None
+        if found is None:
+            found = self.boards[name] = Board(name, next(self._board_numbers))
+            found.facts_version = self.version
+        return found
+
+    def damaged(self, pieces: int) -> None:
+        with self.lock:
+            self.damaged_pieces += pieces
+
+    def history_read(self, share: float | None, *, is_complete: bool = False) -> None:
+        """share: None at the end."""
+        with self.lock:
+            self.reading = share
+            if share is None:
+                self.is_complete = is_complete
+                if not is_complete:
+                    for board in self.boards.values():
+                        board.count_from_here()
+                self._looked_at = float("-inf")
+
+    def look(self, *, at_once: bool = False) -> None:
+        """Who needs attention; now and then, because silence is no message."""
+        now = time.monotonic()
+        if not at_once and now - self._looked_at < _LOOK_S:
+            return
+        with self.lock:
+            self._looked_at = now
+            self.version += 1
+            changed = [board for board in self.boards.values() if self._is_news(board)]
+            for board in changed:
+                board.facts_version = self.version
+            told = self._tells()
+            if told != self._told:
+                self._told, self.verdict_version = told, self.version
+            elif not changed:
+                self.version -= 1
+
+    def _is_news(self, board: Board) -> bool:
+        # duration words of a silent board change every look; that it is silent is the news
+        before = [(one.key, one.key == "silent" or one.text) for one in board.findings]
+        silent_s = max(self.clock() - board.last_seen_ms, 0) / 1000
+        row = board.row(count_missing=self.reading is None)
+        board.findings = attention.of_device(row, silent_s=silent_s, usual_s=board.usual_s)
+        return before != [(one.key, one.key == "silent" or one.text) for one in board.findings]
+
+    def _tells(self) -> tuple:
+        """All that the page's head says."""
+        found = tuple((b.name, *(f.key for f in b.findings)) for b in self.boards.values())
+        of_log = (self.damaged_pieces, self.takeovers, len(self.not_shown), self.is_collected)
+        reading = None if self.reading is None else round(self.reading, 1)
+        return found, of_log, self.refused.total(), reading
+
+    # --- What is asked ---
+
+    def found(self) -> list[tuple[dict, list[attention.Finding]]]:
+        """As attention.verdict() and advice() take it, the worst first."""
+        rows = [({"device": board.name}, board.findings) for board in self.boards.values()]
+        return attention.in_order([one for one in rows if one[1]])
+
+    def in_order(self) -> list[Board]:
+        """Boards that need attention first, then by name."""
+        found = self.found()
+        first = [row["device"] for row, one in found if one[0].kind.needs_attention]
+        rest = sorted(self.boards.keys() - set(first), key=natural)
+        return [self.boards[name] for name in (*first, *rest)]
+
+    def changed_boards(self, since: int, name: str | None) -> Iterator[Board]:
+        """name: of the one that is asked about; None: all."""
+        boards = self.boards.values() if name is None else [self.boards.get(name)]
+        for board in boards:
+            if board is not None and max(board.version, board.facts_version) > since:
+                yield board
+
+    @staticmethod
+    def changed_sensors(board: Board, since: int) -> Iterator[Sensor]:
+        return (one for one in board.sensors.values() if one.version > since)

@@ -1,0 +1,99 @@
+"""What a sensor said in the last day, week and month: least, mean and greatest in bins of time.
+
+Bounded: at most 15 KiB a sensor, allocated span by span when a reading falls into it. The order in
+which readings come does not matter. Pure.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """`bins` of `width_s`."""
+
+    title: str
+    width_s: int
+    bins: int
+
+    @property
+    def seconds(self) -> int:
+        return self.width_s * self.bins
+
+
+SPANS = {
+    "day": Span("24 hours", 300, 288),
+    "week": Span("7 days", 3600, 168),
+    "month": Span("31 days", 4 * 3600, 186),
+}
+LONGEST_S = max(span.seconds for span in SPANS.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """begin_ms: since 1970."""
+
+    begin_ms: int
+    least: float
+    mean: float
+    greatest: float
+    count: int
+
+
+class _Ring:
+    """Bin number `index` lies at index % bins, until one that is `bins` later takes its place."""
+
+    def __init__(self, bins: int) -> None:
+        self._index = array("q", [-1]) * bins
+        self._least = array("f", [0.0]) * bins
+        self._greatest = array("f", [0.0]) * bins
+        self._sum = array("d", [0.0]) * bins
+        self._count = array("L", [0]) * bins
+
+    def add(self, index: int, value: float) -> None:
+        at = index % len(self._index)
+        if self._index[at] > index:
+            return
+        if self._index[at] < index:
+            self._index[at], self._count[at], self._sum[at] = index, 0, 0.0
+            self._least[at] = self._greatest[at] = value
+        self._least[at] = min(self._least[at], value)
+        self._greatest[at] = max(self._greatest[at], value)
+        self._sum[at] += value
+        self._count[at] += 1
+
+    def bins(self, first: int, last: int, width_s: int) -> Iterator[Bin]:
+        for index in range(first, last + 1):
+            at = index % len(self._index)
+            if self._index[at] == index:
+                mean = self._sum[at] / self._count[at]
+                least, greatest = min(self._least[at], mean), max(self._greatest[at], mean)
+                yield Bin(index * width_s * 1000, least, mean, greatest, self._count[at])
+
+
+class History:
+    """add() in any order, then bins()."""
+
+    def __init__(self) -> None:
+        self._rings: dict[str, _Ring] = {}
+
+    def add(self, time_ms: int, value: float, now_ms: int) -> None:
+        """Nothing when it is older than a span, or of the future."""
+        age_s = (now_ms - time_ms) / 1000
+        for name, span in SPANS.items():
+            if -span.width_s <= age_s < span.seconds:
+                ring = self._rings.get(name)
+                if ring is None:
+                    ring = self._rings[name] = _Ring(span.bins)
+                ring.add(time_ms // (span.width_s * 1000), value)
+
+    def bins(self, name: str, now_ms: int) -> list[Bin]:
+        """Those of the span that have a reading, the oldest first."""
+        span = SPANS[name]
+        if name not in self._rings:
+            return []
+        last = now_ms // (span.width_s * 1000)
+        return list(self._rings[name].bins(last - span.bins + 1, last, span.width_s))

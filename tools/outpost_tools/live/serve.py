@@ -1,0 +1,91 @@
+"""Listens, until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from outpost_tools.common.errors import ToolError
+from outpost_tools.live.app import Login, application
+from outpost_tools.live.events import Changes
+from outpost_tools.live.fleet import Fleet
+from outpost_tools.live.follow import Follower
+
+_MOST_CONNECTIONS = 400  # who has no password may hold some, not all memory
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """certificate and key: of HTTPS; None: HTTP."""
+
+    host: str
+    port: int
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def url(self) -> str:
+        scheme = "https" if self.certificate else "http"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{host}:{self.port}/"
+
+
+def serve(
+    log: Path,
+    address: Address,
+    login: Login | None,
+    *,
+    history_bytes: int,
+    report: Path | None,
+    say,
+) -> None:
+    """say: called with the page's address once it answers. Raises ToolError."""
+    fleet = Fleet()
+    follower = Follower(log, fleet, history_bytes=history_bytes)
+    changes = Changes(fleet)
+    follower.on_change = changes.changed
+    listener = _listener(address)
+    config = uvicorn.Config(
+        application(fleet, follower, changes, login, report),
+        lifespan="on",
+        loop="asyncio",
+        ws="none",
+        limit_concurrency=_MOST_CONNECTIONS,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=2,  # browsers that listen for events would stay for ever
+        ssl_certfile=address.certificate,
+        ssl_keyfile=address.key,
+    )
+    try:
+        config.load()
+    except OSError as error:  # ssl.SSLError is one
+        raise ToolError(f"--cert {address.certificate}, --key {address.key}: {error}") from None
+    follower.start()
+    try:
+        say(address.url)
+        uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        follower.stop()
+        listener.close()
+
+
+def _listener(address: Address) -> socket.socket:
+    """Raises ToolError."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((address.host, address.port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        where = f"{address.host}:{address.port}"
+        raise ToolError(
+            f"--listen {where}: {error.strerror}; another program may use it: give another port"
+        ) from None
+    return listener
