@@ -40,7 +40,7 @@ class Rp2Board(WifiBoard):
 
     def __init__(self, machine, network, time, rp2, watchdog):
         WifiBoard.__init__(self, machine, network, time)
-        self._rp2, self._watchdog = rp2, watchdog
+        self._rp2, self._watchdog, self._note_at = rp2, watchdog, watchdog + _NOTE
         self._woke_day, self._woke_ms = _NEVER, 0  # when the sleep before this start ended
 
     def open(self, settings):
@@ -64,11 +64,12 @@ class Rp2Board(WifiBoard):
         return self._kept(8, 0xF, index)
 
     def sensor_note(self, number=None):
-        """Scratch register 3."""
+        """Scratch register 3. Its address is above 2^30: made once, so that this takes no heap."""
         words = self._machine.mem32
         if number is not None:
-            words[self._watchdog + _NOTE] = _NOTE_MARK | number
-        word = words[self._watchdog + _NOTE]
+            words[self._note_at] = _NOTE_MARK | number
+            return number
+        word = words[self._note_at]
         return word & 0xFF if word & ~0xFF == _NOTE_MARK else 0
 
     def _open_outbox(self, settings):

@@ -3,9 +3,9 @@
     NAME.fault     what is wrong with sensor NAME: an index into `guard.FAULTS`; 0: it is well
     NAME.faults    readings of it that failed since the start
 
-A fault that comes, changes or ends is in the next message that is stored. In 64 messages each
-sensor of a driver file has a place where it is told in any case, and each sensor that ever failed
-another one for the count. When no sensor has a reading, a fault is told in each message: a board
+A fault that comes, changes or ends is in the next message that is stored. Each sensor has a place
+in 64 messages: there one of a driver file is told in any case, and in every second 64 the count of
+one that ever failed. When no sensor has a reading, a fault is told in each message: a board
 whose only sensor came loose does not fall silent.
 
 A sensor without a reading is left out of the message. Names say whose reading one is, not places:
@@ -19,29 +19,25 @@ and Health by their fields. Allocation: construction only.
 from micropython import const
 
 _REST = const(63)  # as in flash_wear.py
-_FIRST_STATE = const(1)  # first place of the states, and of the counts
-_FIRST_COUNT = const(33)
+_SECOND = const(64)  # this bit of a number: the second 64
+# of each sensor; none is one of health.py or flash_wear.py
+_PLACES_OF_SENSORS = b"\x07\x09\x0b\x0d\x0f\x11\x13\x17\x19\x1b\x1d\x1f\x21\x23\x27\x29"
 
 
 class SensorNotices:
-    """A sensor with changing names, as Station wants it."""
+    """A sensor with changing names, as Station wants it. reported_seq: number of the last message
+    in which it has a reading, its own or health's."""
 
     unit, exponent = b"", 0
 
     def __init__(self, outbox, guards, health):
         self.name = b""
         self.outbox, self._guards, self._health = outbox, guards, health
-        self.reported_seq = -1  # the message of the last reading of this one or of Health's
         # What the last message reports: once a later one is due, it was stored.
         self._seq, self._guard, self._value, self._is_count = -1, None, 0, False
+        self.reported_seq = -1
 
     def read(self):
-        value = self._read()
-        if value is not None:
-            self.reported_seq = self.outbox.next_seq
-        return value
-
-    def _read(self):
         seq = self.outbox.next_seq
         if self._seq >= 0 and self._seq != seq:
             if self._is_count:
@@ -52,17 +48,19 @@ class SensorNotices:
         place = seq & _REST
         if not place:  # flash_wear.py's
             return None
-        if place & 1 and self._find(place):
+        if place & 1 and self._find(seq):
             return self._report(seq)
         # in messages of even numbers first: its own places are even, and a sensor whose fault
         # comes and goes in each message would leave it none
         value = self._health.read()
         self.name = self._health.name
-        if value is None and (self._find(place) or self._is_silent(seq)):
+        if value is None and (self._find(seq) or self._is_silent(seq)):
             return self._report(seq)
+        if value is not None:
+            self.reported_seq = seq
         return value
 
-    def _find(self, place):
+    def _find(self, seq):
         """Whether there is something to tell: then _guard and _is_count say what. A place of 64
         goes before a change, which can wait for the next message."""
         index = len(self._guards)
@@ -70,15 +68,16 @@ class SensorNotices:
         while index:
             index -= 1
             guard = self._guards[index]
-            if place == _FIRST_COUNT + 2 * index and guard.faults:
+            is_place = seq & _REST == _PLACES_OF_SENSORS[index & 15]
+            if is_place and seq & _SECOND and guard.faults:
                 self._guard, self._is_count = guard, True
                 return True
-            if guard.fault != guard.told or self._is_due(guard, place - 2 * index):
+            if guard.fault != guard.told or (is_place and self._is_due(guard)):
                 self._guard, self._is_count, found = guard, False, True
         return found
 
-    def _is_due(self, guard, place):
-        return place == _FIRST_STATE and (guard.fault or not guard.may_fail_silently())
+    def _is_due(self, guard):
+        return guard.fault or not guard.may_fail_silently()
 
     def _is_silent(self, seq):
         """Whether no sensor has a reading, and one of them a fault: _guard is one of those."""
@@ -94,7 +93,7 @@ class SensorNotices:
 
     def _report(self, seq):
         guard = self._guard
-        self._seq = seq
+        self._seq = self.reported_seq = seq
         self.name = guard.faults_name if self._is_count else guard.fault_name
         self._value = guard.faults if self._is_count else guard.fault
         return self._value

@@ -2,9 +2,12 @@
 keys that are wrong, a board over the fakes that sends the values of three of them.
 """
 
+import gc
 import os
 import sys
 import unittest
+
+import micropython
 
 from fake_bus import Installed, Wiring, bme280
 from fake_flash import flash_in_ram
@@ -151,6 +154,44 @@ class TestFiles(unittest.TestCase):
             fault_of(driver="digital", pin=99),
             ("not usable", "key 'pin' must be 0 to 48, not 99"),
         )
+
+
+class TestHeap(unittest.TestCase):
+    def test_a_boards_readings_take_none_the_note_for_the_watchdog_included(self):
+        if sys.implementation.name != "micropython":
+            raise unittest.SkipTest("the heap exists only in MicroPython")
+        wiring = Wiring()
+        wiring.millivolts[26] = 1900
+        sensors = [{"driver": "battery", "pin": 26}, {"driver": "digital", "pin": 7}, "reset_cause"]
+        for name in PORTS:
+            board = Bench(name, flash_in_ram(8, 256)).open(check(dict(GIVEN, sensors=sensors)))
+            with Installed(wiring):
+                feed, note = board.feed_watchdog, board.sensor_note
+                channels = guarded(board.sensors, board.ticks_ms, feed, note)[1]
+                readings(channels, 2)
+                gc.collect()
+                before, net = micropython.mem_total(), gc.mem_alloc()
+                readings(channels, 100)
+                net = gc.mem_alloc() - net
+                gross = micropython.mem_total() - before
+                own = fake_of_the_note(board) * 2 * 2 * 100  # before and after, two drivers
+            self.assertEqual((gross - own, net if not own else 0), (0, 0), name)
+
+
+def fake_of_the_note(board):
+    """What the fake of ESP32's RTC memory takes for one."""
+    before = micropython.mem_total()
+    board.sensor_note(0)
+    return micropython.mem_total() - before if hasattr(board, "_kept") else 0
+
+
+def readings(channels, count):
+    while count:
+        count -= 1
+        index = len(channels)
+        while index:
+            index -= 1
+            channels[index].read()
 
 
 class TestSettle(unittest.TestCase):

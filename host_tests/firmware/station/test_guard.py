@@ -292,13 +292,13 @@ class TestPlaces(unittest.TestCase):
         desk = Desk(world)
         told = [(number, desk.measure()) for number in range(128)]
         self.assertEqual(
-            [number for number, one in told if "attic.fault" in one], [3, 67], "its place"
+            [number for number, one in told if "attic.fault" in one], [9, 73], "its place"
         )
         world.value = OSError(5)
         desk.measure()
         world.value = 215
         world.now_ms += 5000
-        found = [desk.measure() for _ in range(64)]
+        found = [desk.measure() for _ in range(128)]
         self.assertEqual([one["attic.faults"] for one in found if "attic.faults" in one], [1])
 
     def test_a_fault_that_comes_and_goes_leaves_the_health_of_the_board_its_place(self):
@@ -307,11 +307,11 @@ class TestPlaces(unittest.TestCase):
         desk.measure()
         told = {}
         desk.outbox.mended = 7
-        for number in range(70):
+        for number in range(130):
             world.value = "bad" if number & 1 else 215
             told.update(desk.measure(10_000))
         self.assertEqual((told["mended"], told["left_out"], told["pins_lost"]), (7, 0, 0))
-        self.assertEqual((desk.guard.faults, told["attic.faults"] > 10), (35, True))
+        self.assertEqual((desk.guard.faults, told["attic.faults"] > 10), (65, True))
 
     def test_no_message_is_longer_than_with_a_health_counter(self):
         for seq in range(1, 64):

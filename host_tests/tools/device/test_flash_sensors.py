@@ -156,6 +156,14 @@ def test_what_does_not_fit_a_driver_is_refused_on_the_desktop(tmp_path, sensor, 
     assert "x.toml: key 'sensors'" in str(caught.value) and says in str(caught.value)
 
 
+def test_two_sensors_with_one_reading_are_refused(tmp_path):
+    attic = {"driver": "sht3x", "name": "attic", "scl": 5, "sda": 4}
+    other = {"driver": "digital", "name": "attic_humidity", "pin": 7}
+    with pytest.raises(ToolError, match="two sensors with a reading 'attic_humidity'"):
+        check(tmp_path, [attic, other])
+    assert check(tmp_path, [attic, other | {"name": "door"}]).drivers.keys() == {"sht3x", "digital"}
+
+
 def test_a_file_of_ones_own_comes_before_ours(tmp_path):
     assert not sensor_drivers.find("adc", tmp_path).is_own
     (tmp_path / "sensors").mkdir()

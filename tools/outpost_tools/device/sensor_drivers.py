@@ -85,6 +85,23 @@ def checked(given: dict[str, Any], folder: Path | None) -> Driver:
     return driver
 
 
+def double_name(sensors: Any, folder: Path | None) -> str:
+    """A reading that two sensors have, as a fault; "" where there is none."""
+    drivers = on_board(sensors, folder)
+    seen: set[str] = set()
+    for given in sensors or ():
+        names = [given]
+        if isinstance(given, dict) and given["driver"] in drivers:
+            name = given.get("name", given["driver"])
+            suffixes = [one[0] for one in drivers[given["driver"]].readings]
+            names = [f"{name}_{suffix}" if suffix else name for suffix in suffixes]
+        for name in map(str, names):
+            if name in seen:
+                return f"has two sensors with a reading {name!r}; give one another 'name'"
+            seen.add(name)
+    return ""
+
+
 def needed(driver: Driver) -> list[str]:
     """The keys without a default."""
     return [key for key, rule in driver.keys.items() if _has_no_default(rule)]

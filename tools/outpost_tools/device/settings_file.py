@@ -214,6 +214,7 @@ def _faults(full: dict[str, Any], kind: Kind | None, folder: Path) -> list[tuple
     found.append(("alpn", _alpn_fault(full["alpn"])))
     if full["sensors"] is not None:
         found += [("sensors", _sensor_fault(sensor, kind, folder)) for sensor in full["sensors"]]
+        found.append(("sensors", sensor_drivers.double_name(full["sensors"], folder)))
     if kind.has_wifi:
         found += wifi_settings.faults(full)
     return found
