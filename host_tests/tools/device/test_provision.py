@@ -536,7 +536,8 @@ def test_a_sensor_with_a_driver_is_asked_for_its_pins(folder, monkeypatch, capsy
     monkeypatch.chdir(folder)
     sensors = ["temperature, attic=bme280 address=0x77, digital pin=7", "five", "5", "4"]
     again = "temperature, attic=bme280 address=0x77, digital pin=7"
-    answers = [*ANSWERS[:9], *sensors[:1], sensors[1], sensors[3], again, *sensors[2:], "20", "collector"]
+    answers = [*ANSWERS[:9], *sensors[:1], sensors[1], sensors[3], again, *sensors[2:]]
+    answers += ["20", "collector"]
     found, err = kept(capsys, monkeypatch, answers, [SECRET, "pass" + SECRET])
     assert found["sensors"] == [
         "temperature",
