@@ -63,12 +63,12 @@ _RECORD_OVERHEAD = 16  # bytes of a record beside topic and payload: OUTBOX_FORM
 board = Board()
 
 
-def load_settings():
+def load_settings(path="settings.json"):
     """The settings. Their module, 9 KB of heap, is unloaded again. Raises ValueError."""
     from station.settings import load
 
     try:
-        return load("settings.json")
+        return load(path)
     finally:
         unload("station.settings")
 
@@ -86,7 +86,16 @@ def open_outbox():
     return outbox
 
 
-def build(settings):
+def open_commands(settings):
+    """What takes commands, where the settings want that."""
+    if not settings["commands"]:
+        return None
+    from station.commands import Commands
+
+    return Commands(board, (settings["topic_prefix"] + "/" + settings["device_id"]).encode())
+
+
+def build(settings, commands=None):
     """Everything put together, on an open board: the station that measures, with its client."""
     now_ms = board.ticks_ms()
     base = settings["topic_prefix"] + "/" + settings["device_id"]
@@ -96,6 +105,10 @@ def build(settings):
         "password": settings["password"].encode() or None,
         "in_flight_bytes": board.in_flight_bytes,
     }
+    kind, make = Session, Station
+    if commands:
+        kind, make, more = commands.parts()
+        options.update(more)
     link, outbox = board.link, open_outbox()
     client_id = settings["device_id"].encode()
     if settings["mode"] == "collector":
@@ -107,7 +120,7 @@ def build(settings):
         topic, timeout_ms = (base + "/durable").encode(), settings["confirm_timeout_ms"]
         session = Confirmed(outbox, client_id, topic, timeout_ms, **options)
     else:
-        session = Session(outbox, client_id, **options)
+        session = kind(outbox, client_id, **options)
     client = Client(link, session, board.random_bits)
     clock = Clock(now_ms)
     board.set_clock(clock, now_ms)
@@ -115,8 +128,12 @@ def build(settings):
     pack = Pack(settings["device_id"].encode(), outbox.record_bytes - _RECORD_OVERHEAD - len(topic))
     health = Health(outbox, board.pins_lost)
     sensors = board.sensors + flash_wear.sensors(outbox) + [health]
-    station = Station(client, pack, clock, sensors, topic, settings["interval_ms"], now_ms)
+    if commands:
+        sensors.append(commands)
+    station = make(client, pack, clock, sensors, topic, settings["interval_ms"], now_ms)
     health.station = station
+    if commands:
+        commands.attach(station, settings)
     return station
 
 
@@ -143,13 +160,19 @@ def run(station):
 def main():
     """Settings at fault: one line that names the key. Other faults: the board keeps the reason."""
     board.begin()
+    commands = None
     try:
         settings = load_settings()
+        commands = open_commands(settings)
+        if commands:
+            settings = commands.choose(settings, load_settings)
         board.open(settings)
-        station = build(settings)
+        station = build(settings, commands)
         forget_built_in(found)
     except ValueError as error:
         print(error, file=sys.stderr)
+        if commands and commands.take_back(error):
+            return board.restart()
         return board.give_up()
     if settings["deep_sleep"]:
         from station.deep_sleep import wake

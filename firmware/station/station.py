@@ -29,6 +29,8 @@ class Station:
     read() returns an integer, or None when there is no reading now.
     """
 
+    commands: "Anything" = None  # a Commands, in its subclass there
+
     def __init__(self, client, pack, clock, sensors, topic, interval_ms, now_ms):
         self.client, self.pack, self.clock, self.sensors = client, pack, clock, sensors
         self.topic = topic
