@@ -19,7 +19,7 @@ from outpost_tools.broker.folder import Folder, check_name
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
 
-ROLES = ("board", "collector", "monitor")
+ROLES = ("board", "collector", "monitor", "operator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ def add(folder: Folder, role: str, name: str, *, new_password: bool = False) -> 
     """What was done, for people. Repeated, it makes the broker what the folder says."""
     check_name(name)
     about = folder.about()
+    folder.make()  # it may be older than a role
     with folder.locked():
         _check_free(folder, role, name)
         is_new = new_password or not folder.has(role, name)
@@ -93,8 +94,10 @@ class _Running:
 
     def add(self, made: Credentials) -> None:
         client = rights.client(made.role, made.user)
-        if made.role == "board":
-            role = rights.board(made.user, made.topic_prefix)
+        if made.role in ("board", "operator"):  # a folder may be older than operators
+            prefix = made.topic_prefix
+            is_board = made.role == "board"
+            role = rights.board(made.user, prefix) if is_board else rights.operator(prefix)
             has_role = self._control.has("Role", role["rolename"])
             self._control.do("modifyRole" if has_role else "createRole", **role)
         has_client = self._control.has("Client", made.user)

@@ -5,8 +5,8 @@ that a board on the collectors' shared subscription takes its share of the fleet
 from them. The plugin answers 0x80. Whatever no role allows is denied, delivery too.
 
 A board's and a monitor's user is bound to one client identifier, so neither can take another's
-session. Collectors and the administrator are not bound: they open second connections beside their
-own, and could do worse things than that with the rights they need.
+session. Collectors, operators and the administrator are not bound: they open second connections
+beside their own, and could do worse things than that with the rights they need.
 """
 
 from __future__ import annotations
@@ -41,14 +41,26 @@ def _acls(*allowed: tuple[str, str]) -> list[dict[str, Any]]:
 
 
 def board(name: str, prefix: str) -> dict[str, Any]:
-    """Sends its own messages, reads its own confirmations, nothing else."""
-    durable = f"{prefix}/{name}/durable"
-    allowed = ((SEND, f"{prefix}/{name}/data"), (SUBSCRIBE, durable), (RECEIVE, durable))
+    """Sends its own messages, reads its own confirmations and commands, nothing else."""
+    sent = ((SEND, f"{prefix}/{name}/{ending}") for ending in ("data", "answer"))
+    read = (
+        (kind, f"{prefix}/{name}/{ending}")
+        for ending in ("durable", "command")
+        for kind in (SUBSCRIBE, RECEIVE)
+    )
+    allowed = (*sent, *read)
     return {"rolename": board_role(name), "acls": _acls(*allowed)}
 
 
+def operator(prefix: str) -> dict[str, Any]:
+    """Sends commands to any board, reads their answers."""
+    answers = (f"{prefix}/+/data", f"{prefix}/+/answer")
+    read = ((kind, topic) for topic in answers for kind in (SUBSCRIBE, RECEIVE))
+    return {"rolename": "operator", "acls": _acls((SEND, f"{prefix}/+/command"), *read)}
+
+
 def common(prefix: str, share: str) -> list[dict[str, Any]]:
-    """The roles that are there once: collector, monitor, admin."""
+    """The roles that are there once: collector, monitor, operator, admin."""
     data, durable = f"{prefix}/+/data", f"{prefix}/+/durable"
     between = f"{prefix}/collectors/#"
     collector = _acls(
@@ -67,6 +79,7 @@ def common(prefix: str, share: str) -> list[dict[str, Any]]:
     return [
         {"rolename": "collector", "acls": collector},
         {"rolename": "monitor", "acls": _acls(*read)},
+        operator(prefix),
         {"rolename": "admin", "acls": _acls(*control)},
     ]
 

@@ -29,6 +29,8 @@ def add(document: Document, role: str, name: str, password: str, prefix: str) ->
     remove(document, name)
     if role == "board":
         document["roles"].append(rights.board(name, prefix))
+    if role == "operator" and not any(one["rolename"] == role for one in document["roles"]):
+        document["roles"].append(rights.operator(prefix))  # the folder is older than operators
     document["clients"].append(rights.client(role, name) | rights.hashed(password))
 
 

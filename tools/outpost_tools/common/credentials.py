@@ -18,7 +18,10 @@ from typing import Any
 from outpost_tools.common import exposure
 from outpost_tools.common.errors import ToolError
 
-ROLES = {"admin": "", "collector": "collectors", "monitor": "monitors", "board": "boards"}
+ROLES = {
+    "admin": "", "collector": "collectors", "monitor": "monitors", "operator": "operators",
+    "board": "boards",
+}  # fmt: skip
 _VERSION = 1
 _MARK = "outpost_credentials"
 

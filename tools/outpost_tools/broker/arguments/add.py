@@ -20,6 +20,7 @@ examples:
   outpost broker add fleet kitchen --new-password     the old one no longer holds
   outpost broker add fleet --collector collector-2    another collector of the group
   outpost broker add fleet --monitor wall             reads messages, writes nothing
+  outpost broker add fleet --operator desk            may send commands: `outpost send`
 """
 
 

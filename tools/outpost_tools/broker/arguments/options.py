@@ -13,14 +13,15 @@ def add_folder(parser: argparse.ArgumentParser) -> None:
 
 
 def add_member(parser: argparse.ArgumentParser) -> None:
-    """NAME of a board, or --collector NAME, or --monitor NAME."""
+    """NAME of a board, or --collector NAME, --monitor NAME, --operator NAME."""
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("board", metavar="BOARD", nargs="?", help="a board's device_id")
     group.add_argument("--collector", metavar="NAME", help="a collector's --id")
     group.add_argument("--monitor", metavar="NAME", help="who reads, and writes nothing")
+    group.add_argument("--operator", metavar="NAME", help="who may send commands: `outpost send`")
 
 
 def member(args: argparse.Namespace) -> tuple[str, str]:
     """Role and name."""
-    found = {role: getattr(args, role) for role in ("board", "collector", "monitor")}
+    found = {role: getattr(args, role) for role in ("board", "collector", "monitor", "operator")}
     return next((role, name) for role, name in found.items() if name is not None)
