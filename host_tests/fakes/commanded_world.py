@@ -32,6 +32,19 @@ class Server:
     def __init__(self):
         self.offers, self.messages, self.told = [], [], []
         self.has_session = False
+        self.kill_in = 0  # writes of a client; then it is killed, and back at once
+        self.kills = 0
+        self.on_kill = None
+
+    def killed(self):
+        """Counts a write. True: now; on_kill says what is lost."""
+        self.kill_in -= 1
+        if self.kill_in:
+            return False
+        self.kills += 1
+        if self.on_kill:
+            self.on_kill(self)
+        return True
 
     def send(self, command, **flags):
         data = command if isinstance(command, bytes) else json.dumps(command).encode()
@@ -45,9 +58,13 @@ class Stream:
         self._server, self._up, self._down = server, b"", b""
         self._flying = {}  # packet identifier: offer
         self._next_id = 1
-        self._is_open = False
+        self._is_open = self._is_dead = False
 
     def write(self, buf, offset, length):
+        if not self._is_dead and self._server.killed():
+            self._is_dead = True
+        if self._is_dead:
+            raise OSError(104)
         self._up += bytes(buf[offset : offset + length])
         while (found := decode(self._up)) is not None:
             kind, fields, self._up = found
@@ -86,7 +103,8 @@ class Stream:
 
     def _on_puback(self, fields):
         offer = self._flying.pop(fields["packet_id"])
-        self._server.offers.remove(offer)
+        if offer in self._server.offers:  # else it was lost in a kill
+            self._server.offers.remove(offer)
 
     def _on_pingreq(self, fields):
         self._down += encode("PINGRESP")
