@@ -12,8 +12,8 @@ Its answer is a message of the board's stream like any other, on `<prefix>/<devi
 `command`, 0 done, 1 refused, 2 taken back, with the labels cmd (the id), what and why. A command
 that is sent again is not done again: what became of it goes to `<prefix>/<device>/answer`, QoS 0.
 
-Must not know a socket or a port. Allocation: taking a command, at most 16 KB for a moment; none
-while nothing comes.
+Must not know a socket or a port. Allocation: taking a command, at most 24,000 bytes for a
+moment (test_heap_commands.py); none while nothing comes.
 """
 
 import json
