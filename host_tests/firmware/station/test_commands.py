@@ -77,7 +77,7 @@ def test_an_answer_is_a_message_that_tables_take(tmp_path):
         payload = json.dumps(records).encode()
         message = decode("outpost/board-1/data", payload)
         assert message.readings and not message.left_out
-        assert key_of("outpost/board-1/data", payload).seq == records[0]["seq"]
+        assert key_of(b"outpost/board-1/data", payload).seq == records[0]["seq"]
 
 
 def test_settings_that_connect_are_kept_and_run_from_then_on(tmp_path):
