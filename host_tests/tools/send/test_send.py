@@ -8,10 +8,12 @@ import re
 
 import pytest
 
+from collector_process import Process
 from made_broker import MadeBroker
 from outpost_tools import cli
 from outpost_tools.common import credentials
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.message import decode
 from outpost_tools.send import delivery, wording
 from outpost_tools.simulate.fleet import Fleet
 from outpost_tools.simulate.journal import read_journal
@@ -103,6 +105,24 @@ def test_power_cuts_and_a_killed_broker_do_nothing_twice(broker, tmp_path, capsy
     finally:  # what a thread started ends with it
         broker.stop()
         broker.start()
+
+
+def test_in_collector_mode_each_answer_is_on_the_collectors_disk_once(broker, tmp_path):
+    def play(fleet):
+        for words in (["report"], ["restart"], ["set", "interval_ms=300"], ["report"]):
+            assert send(broker, "board-1", *words) == 0
+
+    with Process(tmp_path, broker.port, name="collector-1", credentials=broker.folder) as collector:
+        with_board(broker, tmp_path / "fleet", play, mode="collector")
+        frames = collector.frames()
+    answers = {}
+    for frame in frames:
+        topic = frame.topic if isinstance(frame.topic, str) else frame.topic.decode()
+        message = decode(topic, frame.payload)
+        for reading in message.readings:
+            if reading.name == "command":
+                answers[message.stream, message.seq] = reading.value
+    assert list(answers.values()) == [0, 0, 0, 0]
 
 
 def test_a_board_that_is_away_gets_it_later_and_the_answer_can_be_asked_for(broker, capsys):
