@@ -10,8 +10,9 @@ DEMOS ?= amqtt nats nats3
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-live \
-	bench-pipeline bench-rounds bench-start brokers build clean cluster-test demo demo-seeds \
-	format fuzz help kills kills-run lint lock mutants power-loss prove rp2 run setup size \
+	bench-pipeline bench-rounds bench-start brokers build clean cluster-test commands demo \
+	demo-seeds format fuzz help kills kills-run lint lock mutants power-loss prove rp2 run setup \
+	size \
 	size-diff soak soak-collector test test-cpython test-long test-micropython \
 	types venv virtual-days
 
@@ -50,6 +51,9 @@ test-micropython: setup  ## the firmware under MicroPython: 64-bit, and what shi
 test-long: setup  ## what `make test` leaves out for its time; CI runs it: a quarter of an hour
 	@$(BIN)/python -m pytest $(PARALLEL) -m long
 	@$(BIN)/python host_tests/run_micropython.py --long
+
+commands: setup  ## 1,000 commands over power cuts and killed brokers, in virtual time
+	@$(BIN)/python host_tests/fuzz/hunt_commands.py
 
 power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations
 	@$(BIN)/python host_tests/fuzz/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))

@@ -67,12 +67,12 @@ _RECORD_OVERHEAD = 16  # bytes of a record beside topic and payload: OUTBOX_FORM
 board = Board()
 
 
-def load_settings():
+def load_settings(path="settings.json"):
     """The settings. Their module, 9 KB of heap, is unloaded again. Raises ValueError."""
     from station.settings import load
 
     try:
-        return load("settings.json")
+        return load(path)
     finally:
         unload("station.settings")
 
@@ -113,8 +113,18 @@ def about(settings, notices):
     return About(notices.outbox, notices, __version__, report_s, of_board)
 
 
-def new_session(settings, base, outbox):
-    """The one that the mode asks for. base: of the topics."""
+def open_commands(settings):
+    """What takes commands, where the settings want that."""
+    if not settings["commands"]:
+        return None
+    from station.commands import Commands
+
+    return Commands(board, (settings["topic_prefix"] + "/" + settings["device_id"]).encode())
+
+
+def new_session(settings, base, outbox, kind, more):
+    """The one that the mode asks for. base: of the topics. kind: where there is no collector. more:
+    options."""
     options = {
         "keep_alive_s": settings["keep_alive_s"],
         "user": settings["user"].encode() or None,
@@ -123,6 +133,7 @@ def new_session(settings, base, outbox):
     }
     if settings["say_state"] and not settings["deep_sleep"]:  # which would end in a will each time
         options["will"] = (base + "/state").encode(), b"offline", 1, True
+    options.update(more)
     client_id = settings["device_id"].encode()
     if settings["mode"] == "collector":
         if settings["confirmation"] == "queued":
@@ -132,15 +143,16 @@ def new_session(settings, base, outbox):
 
         topic, timeout_ms = (base + "/durable").encode(), settings["confirm_timeout_ms"]
         return Confirmed(outbox, client_id, topic, timeout_ms, **options)
-    return Session(outbox, client_id, **options)
+    return kind(outbox, client_id, **options)
 
 
-def build(settings):
+def build(settings, commands=None):
     """Everything put together, on an open board: the station that measures, with its client."""
     now_ms = board.ticks_ms()
     base = settings["topic_prefix"] + "/" + settings["device_id"]
     link, outbox = board.link, open_outbox(settings)
-    client = Client(link, new_session(settings, base, outbox), board.random_bits)
+    kind, make, more = commands.parts() if commands else (Session, Station, {})
+    client = Client(link, new_session(settings, base, outbox, kind, more), board.random_bits)
     clock = Clock(now_ms)
     board.set_clock(clock, now_ms)
     topic = (base + "/data").encode()
@@ -150,7 +162,9 @@ def build(settings):
     guards, sensors = guarded(board.sensors, board.ticks_ms, feed, note)
     notices = SensorNotices(outbox, guards, health)
     sensors += flash_wear.sensors(outbox) + [notices, about(settings, notices)]
-    station = Station(client, pack, clock, sensors, topic, settings["interval_ms"], now_ms)
+    if commands:
+        sensors.append(commands)
+    station = make(client, pack, clock, sensors, topic, settings["interval_ms"], now_ms)
     health.station = station
     if settings["mode"] == "collector":
         from station.unheard import Unheard
@@ -161,6 +175,8 @@ def build(settings):
 
         word = b"asleep" if settings["deep_sleep"] else b"online"
         station.state = State(client, (base + "/state").encode(), word)
+    if commands:
+        commands.attach(station, settings)
     return station
 
 
@@ -191,13 +207,19 @@ def run(station):
 def main():
     """Settings at fault: one line that names the key. Other faults: the board keeps the reason."""
     board.begin()
+    commands = None
     try:
         settings = load_settings()
+        commands = open_commands(settings)
+        if commands:
+            settings = commands.choose(settings, load_settings)
         board.open(settings)
-        station = build(settings)
+        station = build(settings, commands)
         forget_built_in(found)
     except ValueError as error:
         print(error, file=sys.stderr)
+        if commands and commands.take_back(error):
+            return board.restart()
         return board.give_up()
     if settings["deep_sleep"]:
         from station.deep_sleep import wake

@@ -120,6 +120,12 @@ class Board:
             host_clock.sleep_ms(ms)
         sys.exit(ASLEEP_STATUS)
 
+    def restart(self):
+        """As the end of a sleep."""
+        if self._journal_file:
+            self._journal(b"sleep 0\n")
+        sys.exit(ASLEEP_STATUS)
+
     # --- Time ---
 
     def _time_is_set(self):

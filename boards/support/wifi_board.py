@@ -124,6 +124,11 @@ class WifiBoard:
         if self._wifi:
             self._joined_last(self._wifi.at)
 
+    def restart(self):
+        """On purpose: no crash."""
+        self._starts(0)
+        self._machine.reset()
+
     def idle(self, client):
         if self._pins and elapsed_ms(self.ticks_ms(), self._checked_ms) >= self._check_each_ms:
             self._check_pin(self._pins, client)

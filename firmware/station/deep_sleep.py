@@ -32,7 +32,7 @@ def wake(station, board, settings):
 
     client.session.outbox.erase_ahead = _not_now
     board.started(client)
-    is_due = board.stopping() or client.session.outbox.next_seq % settings["connect_every"] == 0
+    is_due = _is_due(station, board, settings["connect_every"])
     if is_due:
         # first, so that this reading has its time, and TLS can judge dates
         until(lambda: station.clock.is_set)
@@ -42,10 +42,24 @@ def wake(station, board, settings):
         until(client.is_drained)
         if station.status == _FULL:
             _measure(station, board)  # what was refused: there is room now, or there is not
+        _listen(station, board, until)
     client.close()  # programs only if no record has the latest acknowledgements
     board.stopped(client)
     if not board.stopping() or not client.is_drained():
         board.sleep(_rest_ms(station.clock, board.ticks_ms(), settings["interval_ms"]))
+
+
+def _is_due(station, board, connect_every):
+    """Does this wake connect? On trial are settings that must prove that they can."""
+    if board.stopping() or (station.commands and station.commands.is_trial):
+        return True
+    return station.client.session.outbox.next_seq % connect_every == 0
+
+
+def _listen(station, board, until):
+    """To the commands that the server has kept, where some are taken."""
+    if station.commands and not board.stopping():
+        station.commands.listen(until)
 
 
 def _not_now():

@@ -25,6 +25,7 @@ _KEYS = {
     "deep_sleep": (bool, False, 0, 0),  # between measurements
     "connect_every": (int, 1, 1, 10_000),  # measurements, with deep_sleep
     "wake_limit_ms": (int, 30_000, 1000, 3_600_000),  # longest wake
+    "commands": (bool, False, 0, 0),  # take them over MQTT: station/COMMANDS.md
     "sensors": (list, None, 1, 16),
     "outbox_blocks": (int, 64, 2, 4096),
     # a full outbox: refuse new messages, drop the oldest, or keep the newest (mode "broker" alone)

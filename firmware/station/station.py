@@ -32,6 +32,7 @@ class Station:
     """
 
     state: "Anything" = None
+    commands: "Anything" = None  # a Commands, in its subclass there
 
     def __init__(self, client, pack, clock, sensors, topic, interval_ms, now_ms):
         self.client, self.pack, self.clock, self.sensors = client, pack, clock, sensors

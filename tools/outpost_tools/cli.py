@@ -30,6 +30,7 @@ SUBCOMMANDS = {  # in the order of the list: name and module
     "selftest": "device.arguments.selftest",
     "monitor": "device.arguments.monitor",
     "devices": "device.arguments.devices",
+    "send": "send.arguments",
     "simulate": "simulate.arguments",
     "collect": "collect.arguments",
     "republish": "republish.arguments",

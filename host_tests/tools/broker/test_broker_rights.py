@@ -3,6 +3,7 @@
 its own is refused, and those who belong work."""
 
 import contextlib
+import json
 import socket
 from dataclasses import replace
 from types import SimpleNamespace
@@ -65,6 +66,9 @@ def all_until_marker(collector, topic="outpost/nobody/durable"):
         "outpost/cellar/durable",
         "outpost/+/durable",
         "outpost/rogue/data",
+        "outpost/cellar/command",
+        "outpost/+/command",
+        "outpost/rogue/answer",
         "$share/{group}/outpost/+/data",
         "$share/{group}/outpost/rogue/durable",
         "$share/mine/outpost/+/data",
@@ -90,6 +94,9 @@ def test_a_board_may_subscribe_to_its_own_confirmations(rogue):
         "outpost/cellar/data",
         "outpost/cellar/durable",
         "outpost/rogue/durable",
+        "outpost/cellar/command",
+        "outpost/rogue/command",
+        "outpost/cellar/answer",
         "outpost/collectors/fleet/collector-1",
         "outpost/collectors/.segments/collector-1",
         "$CONTROL/dynamic-security/v1",
@@ -101,6 +108,46 @@ def test_a_board_may_not_publish_on_what_is_not_its_own(broker, collector, topic
         code = rogue.publish(topic, b"evil", retain=True)
         assert code == (0x87 if version == mqtt.MQTTv5 else 0)
     assert all_until_marker(collector) == []
+
+
+def test_an_operator_commands_a_board_and_nothing_else(broker, collector):
+    """Its commands reach the one board; a monitor's and a collector's reach none."""
+    broker.outpost("add", "--operator", "desk")
+    with broker.peer("cellar") as board, broker.peer("rogue") as other:
+        assert board.subscribe("outpost/cellar/command") == 1
+        assert other.subscribe("outpost/rogue/command") == 1
+        for name, role in (("monitor-1", "monitor"), ("collector-1", "collector")):
+            with broker.peer(name, role, client_id=name) as peer:
+                peer.publish("outpost/cellar/command", b"evil")
+        for topic in ("outpost/cellar/data", "outpost/cellar/durable"):
+            with broker.peer("desk", "operator") as desk:
+                desk.publish(topic, b"evil")
+        with broker.peer("desk", "operator") as desk:
+            for name in ("outpost/+/data", "outpost/cellar/answer"):
+                assert desk.subscribe(name) == 1
+            for name in ("outpost/+/command", "outpost/+/durable", "outpost/#"):
+                assert desk.subscribe(name) == REFUSED
+            desk.publish("outpost/cellar/command", b"report")
+            board.until(lambda: board.received, "the command")
+            board.publish("outpost/cellar/answer", b"done")
+            desk.until(lambda: desk.received, "the answer")
+            assert desk.received == [("outpost/cellar/answer", b"done")]
+        assert board.received == [("outpost/cellar/command", b"report")] and not other.received
+    assert all_until_marker(collector) == []
+
+
+def test_an_older_folder_learns_what_an_operator_is(tmp_path):
+    """Its broker's file knows neither the role nor its folder."""
+    with MadeBroker(tmp_path, "cellar") as made:
+        made.stop()
+        document = json.loads((made.folder / "server" / "dynamic-security.json").read_text())
+        document["roles"] = [one for one in document["roles"] if one["rolename"] != "operator"]
+        (made.folder / "server" / "dynamic-security.json").write_text(json.dumps(document))
+        (made.folder / "operators").rmdir()
+        made.start()
+        assert made.outpost("add", "--operator", "desk") == 0
+        with made.peer("desk", "operator") as desk:
+            assert desk.subscribe("outpost/+/answer") == 1
 
 
 def test_a_boards_own_messages_arrive(rogue, collector):

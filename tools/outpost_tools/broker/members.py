@@ -20,7 +20,7 @@ from outpost_tools.broker.folder import Folder, check_name
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
 
-ROLES = ("board", "collector", "monitor", "republisher", "reader")
+ROLES = ("board", "collector", "monitor", "operator", "republisher", "reader")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ def add(folder: Folder, role: str, name: str, *, new_password: bool = False) -> 
     """What was done, for people. Repeated, it makes the broker what the folder says."""
     check_name(name)
     about = folder.about()
+    folder.make()  # it may be older than a role
     with folder.locked():
         _check_free(folder, role, name)
         is_new = new_password or not folder.has(role, name)
@@ -83,7 +84,9 @@ def _own_roles(made: Credentials) -> list[dict[str, Any]]:
     """Those that are not there since the beginning."""
     if made.role == "board":
         return [rights.board(made.user, made.topic_prefix)]
-    return [one for one in rights.consumers(made.topic_prefix) if one["rolename"] == made.role]
+    return [
+        one for one in rights.roles_on_demand(made.topic_prefix) if one["rolename"] == made.role
+    ]
 
 
 # --- The two ways to the plugin ---

@@ -5,8 +5,8 @@ that a board on the collectors' shared subscription takes its share of the fleet
 from them. The plugin answers 0x80. Whatever no role allows is denied, delivery too.
 
 A board's and a monitor's user is bound to one client identifier, so neither can take another's
-session. Collectors and the administrator are not bound: they open second connections beside their
-own, and could do worse things than that with the rights they need.
+session. Collectors, operators and the administrator are not bound: they open second connections
+beside their own, and could do worse things than that with the rights they need.
 """
 
 from __future__ import annotations
@@ -42,15 +42,27 @@ def _acls(*allowed: tuple[str, str]) -> list[dict[str, Any]]:
 
 
 def board(name: str, prefix: str) -> dict[str, Any]:
-    """Sends its own messages and its own state, reads its own confirmations, nothing else."""
-    durable = f"{prefix}/{name}/durable"
-    sent = tuple((SEND, f"{prefix}/{name}/{last}") for last in ("data", "state"))
-    allowed = (*sent, (SUBSCRIBE, durable), (RECEIVE, durable))
+    """Sends its own messages, answers and state, reads its own confirmations and commands, nothing
+    else."""
+    sent = ((SEND, f"{prefix}/{name}/{ending}") for ending in ("data", "state", "answer"))
+    read = (
+        (kind, f"{prefix}/{name}/{ending}")
+        for ending in ("durable", "command")
+        for kind in (SUBSCRIBE, RECEIVE)
+    )
+    allowed = (*sent, *read)
     return {"rolename": board_role(name), "acls": _acls(*allowed)}
 
 
+def operator(prefix: str) -> dict[str, Any]:
+    """Sends commands to any board, reads their answers."""
+    answers = (f"{prefix}/+/data", f"{prefix}/+/answer")
+    read = ((kind, topic) for topic in answers for kind in (SUBSCRIBE, RECEIVE))
+    return {"rolename": "operator", "acls": _acls((SEND, f"{prefix}/+/command"), *read)}
+
+
 def common(prefix: str, share: str) -> list[dict[str, Any]]:
-    """The roles that are there once: collector, monitor, admin."""
+    """The roles that are there once and from the start: collector, monitor, admin."""
     data, durable = f"{prefix}/+/data", f"{prefix}/+/durable"
     between = f"{prefix}/collectors/#"
     collector = _acls(
@@ -73,9 +85,9 @@ def common(prefix: str, share: str) -> list[dict[str, Any]]:
     ]
 
 
-def consumers(prefix: str) -> list[dict[str, Any]]:
-    """The roles of `outpost republish` and of those who read what it publishes, Home Assistant
-    first. Made when the first of them is added: a broker of an earlier version has none."""
+def roles_on_demand(prefix: str) -> list[dict[str, Any]]:
+    """The roles of operators, of `outpost republish` and of those who read what it publishes. Made
+    when the first of them is added: a broker of an earlier version has none."""
     latest, each = f"{prefix}/+/latest", f"{prefix}/+/latest/+"
     state, available = f"{prefix}/+/state", f"{prefix}/+/available"
     config, ours = f"{DISCOVERY}/device/+/config", f"{prefix}/collectors/.latest"
@@ -91,6 +103,7 @@ def consumers(prefix: str) -> list[dict[str, Any]]:
         *((kind, topic) for kind in (SUBSCRIBE, RECEIVE) for topic in read),
     )
     return [
+        operator(prefix),
         {"rolename": "republisher", "acls": republisher},
         {"rolename": "reader", "acls": reader},
     ]

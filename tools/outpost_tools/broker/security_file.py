@@ -29,7 +29,7 @@ def add(document: Document, role: str, name: str, password: str, prefix: str) ->
     remove(document, name)
     if role == "board":
         document["roles"].append(rights.board(name, prefix))
-    for one in rights.consumers(prefix):
+    for one in rights.roles_on_demand(prefix):
         if one["rolename"] == role:
             others = [known for known in document["roles"] if known["rolename"] != role]
             document["roles"] = [*others, one]

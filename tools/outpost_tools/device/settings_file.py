@@ -64,6 +64,8 @@ interval_ms = 60000              # a measurement every minute
 # say_state = true               # online, offline, asleep on outpost/kitchen/state, retained
 # confirmation = "retained"      # "queued": for brokers that refuse RETAIN; the collector's too
 
+# commands = true                # take commands: `outpost send`; firmware/station/COMMANDS.md
+
 # On a battery: asleep between measurements, which go to flash. What a wake costs: boards/README.md.
 # deep_sleep = true
 # connect_every = 20             # one in this many measurements connects and delivers all

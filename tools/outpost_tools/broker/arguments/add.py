@@ -22,6 +22,7 @@ examples:
   outpost broker add fleet --monitor wall             reads messages, writes nothing
   outpost broker add fleet --republisher republisher  for `outpost republish`
   outpost broker add fleet --reader home-assistant    reads what that publishes
+  outpost broker add fleet --operator desk            may send commands: `outpost send`
 """
 
 

@@ -22,10 +22,12 @@ def add_member(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--reader", metavar="NAME", help="reads what that publishes: Home Assistant, Telegraf, ..."
     )
+    group.add_argument("--operator", metavar="NAME", help="who may send commands: `outpost send`")
 
 
 def member(args: argparse.Namespace) -> tuple[str, str]:
     """Role and name."""
     members = ("board", "collector", "monitor", "republisher", "reader")
     found = {role: getattr(args, role) for role in members}
+    found = {role: getattr(args, role) for role in ("board", "collector", "monitor", "operator")}
     return next((role, name) for role, name in found.items() if name is not None)

@@ -1,0 +1,110 @@
+"""What a board remembers of its commands over a reset: one small file, replaced as a whole.
+
+    crc:8 hex digits   of all that follows
+    [at, doing, pending]   JSON, one line
+    ring               64 entries of 8 bytes: the commands taken last
+
+An entry is the CRC-30 of a command's id, and that of its bytes with the result in the two upper
+bits. `doing`: a command that ends after a reset, [kind, id, ...], see `commands.py`. `pending`: an
+answer and the number that it has in the outbox, which says after a cut whether it is stored.
+
+Replaced by rename, which littlefs does whole or not at all: a power cut leaves the note before or
+the note after. A file that does not fit its CRC counts as none. Allocation: bounded by the file.
+"""
+
+import json
+import os
+import struct
+
+from micropython import const
+
+from outpost.checksum import crc30
+
+_ENTRIES = const(64)
+_RING_ENTRY_BYTES = const(8)
+_CRC_BYTES = const(8)
+_KEY_BITS = const(30)
+_KEY_MASK = const(0x3FFFFFFF)
+NOTE_PATH = "commands.bin"
+SETTINGS_PATH = "settings.json"
+TRIAL_PATH = "trial.json"
+_UNKNOWN = const(-1)
+_OTHER = const(-2)
+
+
+def crc_of(data):
+    return crc30(0, data, 0, len(data))
+
+
+def read(path):
+    """The file's bytes; None where there is none."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def replace(path, data):
+    """The file holds data, or what it held before. Raises OSError."""
+    with open(path + ".new", "wb") as file:
+        file.write(data)
+    os.rename(path + ".new", path)
+
+
+class Note:
+    """doing, pending: lists, or None. ring: see above; `at` is the entry that goes next."""
+
+    def __init__(self, path):
+        self._path = path
+        self.ring = bytearray(_ENTRIES * _RING_ENTRY_BYTES)
+        self.load()
+
+    def load(self):
+        """What is on flash."""
+        self.at, self.doing, self.pending = 0, None, None
+        self.ring[:] = bytes(len(self.ring))
+        data = read(self._path) or b""
+        head = data[_CRC_BYTES : -len(self.ring) - 1]
+        try:
+            if int(data[:_CRC_BYTES].decode(), 16) == crc_of(data[_CRC_BYTES:]):
+                self.at, self.doing, self.pending = json.loads(head)
+                self.ring[:] = data[-len(self.ring) :]
+        except (ValueError, TypeError):  # none, or damaged
+            pass
+
+    def save(self):
+        """Raises OSError, and the flash has what it had."""
+        head = json.dumps([self.at, self.doing, self.pending]).encode()
+        body = head + b"\n" + self.ring
+        replace(self._path, b"%08x" % crc_of(body) + body)
+
+    def find(self, command_id, content):
+        """Result of this command; -1: not known; -2: the id is another command's."""
+        found = _UNKNOWN
+        for at in range(0, len(self.ring), _RING_ENTRY_BYTES):
+            key, word = struct.unpack_from("<II", self.ring, at)
+            if key == self._key(command_id):
+                if word & _KEY_MASK == content:
+                    return word >> _KEY_BITS
+                found = _OTHER
+        return found
+
+    def add(self, command_id, content, result):
+        at = self.at * _RING_ENTRY_BYTES
+        word = content | result << _KEY_BITS
+        struct.pack_into("<II", self.ring, at, self._key(command_id), word)
+        self.at = (self.at + 1) % _ENTRIES
+
+    def set_result(self, command_id, result):
+        """Of the entry that was added last with this id."""
+        for back in range(1, _ENTRIES + 1):
+            at = (self.at - back) % _ENTRIES * _RING_ENTRY_BYTES
+            key, word = struct.unpack_from("<II", self.ring, at)
+            if key == self._key(command_id):
+                word = word & _KEY_MASK | result << _KEY_BITS
+                struct.pack_into("<I", self.ring, at + 4, word)
+                return
+
+    def _key(self, command_id):
+        return crc_of(command_id.encode()) or 1  # 0 is an entry that was never used

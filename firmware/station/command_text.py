@@ -1,0 +1,70 @@
+"""What a command says, and whether it is well-formed. Pure; `commands.py` has the forms.
+
+Allocation: as JSON does; bounded by the command's length.
+"""
+
+import json
+
+from micropython import const
+
+_MOST_ID = const(24)
+_MOST_MINUTES = const(1440)
+_MOST_WITHIN_S = const(3600)
+_ID_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+KNOWN = {
+    "restart": (),
+    "report": (),
+    "set": ("settings", "within_s"),
+    "stay_awake": ("minutes",),
+}
+
+
+def parse(data):
+    """(command, "" or what is wrong with it); None instead of a command without a usable id."""
+    try:
+        command = json.loads(data.decode())
+    except (ValueError, RecursionError):
+        return None, "not JSON"
+    # MicroPython's json takes the first half of a text for the whole
+    if not isinstance(command, dict) or data.strip()[-1:] != b"}":
+        return None, "not one JSON object"
+    command_id = command.get("id")
+    if not isinstance(command_id, str) or not 1 <= len(command_id) <= _MOST_ID:
+        return None, "no id"
+    for character in command_id:
+        if character not in _ID_CHARACTERS:
+            return None, "no id"
+    return command, _fault(command)
+
+
+def _fault(command):
+    what = command.get("do")
+    if not isinstance(what, str) or what not in KNOWN:
+        return "unknown command; known: " + ", ".join(sorted(KNOWN))
+    for key in command:
+        if key not in ("id", "do", "until") and key not in KNOWN[what]:
+            return "unknown key '" + key + "'"
+    if "until" in command and not _is_number(command["until"], 0, 1 << 40):
+        return "until must be seconds since 1970"
+    return _argument_fault(what, command)
+
+
+def _argument_fault(what, command):
+    if what == "set":
+        settings = command.get("settings")
+        if not isinstance(settings, dict) or not settings:
+            return "settings must be an object with a key at least"
+        if not _is_number(command.get("within_s", 1), 1, _MOST_WITHIN_S):
+            return "within_s must be 1 to 3600"
+    if what == "stay_awake" and not _is_number(command.get("minutes"), 0, _MOST_MINUTES):
+        return "minutes must be 0 to 1440"
+    return ""
+
+
+def _is_number(value, least, most):
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def plain(text):
+    """What may stand between quotes in JSON as it is."""
+    return "".join([one if " " <= one <= "~" and one not in '"\\' else "'" for one in text])

@@ -1,0 +1,393 @@
+"""Commands over MQTT, each done once and answered once, over power cuts too. Loaded only when
+`commands` is set. The page, with the argument for each cut: COMMANDS.md beside this file.
+
+A command is a QoS 1 message on `<prefix>/<device>/command`:
+
+    {"id":"k3v9q2","do":"restart"}
+    {"id":"k3v9q3","do":"report","until":1763694000}
+    {"id":"k3v9q4","do":"set","settings":{"interval_ms":5000},"within_s":300}
+    {"id":"k3v9q5","do":"stay_awake","minutes":10}
+
+Its answer is a message of the board's stream like any other, on `<prefix>/<device>/data`: a reading
+`command`, 0 done, 1 refused, 2 taken back, with the labels cmd (the id), what and why. A command
+that is sent again is not done again: what became of it goes to `<prefix>/<device>/answer`, QoS 0.
+
+Must not know a socket or a port. Allocation: taking a command, at most 24,000 bytes for a
+moment (test_heap_commands.py); none while nothing comes.
+"""
+
+import json
+
+from micropython import const
+
+from outpost.memory import unload
+from outpost.session import elapsed_ms
+from station.command_note import NOTE_PATH, SETTINGS_PATH, TRIAL_PATH, Note, crc_of, read, replace
+from station.command_text import KNOWN, parse, plain
+
+_OK = const(0)
+_BUSY = const(-3)
+_DONE = const(0)
+_REFUSED_COMMAND = const(1)
+_TAKEN_BACK = const(2)
+_IN_PROGRESS = const(3)
+_OWES = const(1)  # work: an answer is to be stored, and takes the next number;
+_TRIAL = const(2)  # settings are on trial;
+_RESTART = const(4)  # a reset is due;
+_REPEAT = const(8)  # a result is to be told again
+_COMMAND_BYTES = const(512)  # of a command
+_MOST_WHY = const(100)
+_RESTART_MS = const(500)  # for the acknowledgement to go out
+_QUIET_MS = const(500)  # nothing came for so long: the server has no more commands
+_RETRY_MS = const(1000)
+_MINUTE_MS = const(60_000)
+_WITHIN_S = const(300)
+_GRANTED = const(2)
+# They name the board and its flash, or would lock out whoever sent them.
+_FIXED = ("device_id", "topic_prefix", "outbox_blocks", "commands")
+
+
+class NotNow(Exception):
+    """The command stays with the server, and comes again with the next connection."""
+
+
+class Commands:
+    """In its order: choose() before the board is opened, attach(), then step() when `work` is not
+    0, and listen() before a sleep. Also a sensor: `commands_ignored`, when that has changed."""
+
+    name, unit, exponent = b"commands_ignored", b"", 0
+    station: "Anything" = None
+    _client: "Anything" = None
+    _entry: "Anything" = None  # of the subscription, in session.filters
+
+    def __init__(self, board, base):
+        self._board = board
+        self.note = Note(NOTE_PATH)
+        self.topic, self._answer_topic = base + b"/command", base + b"/answer"
+        self.work = 0
+        # Messages that are no command: no JSON, no id, retained. Those that are too long are in
+        # session.skipped.
+        self.ignored = self._told = 0
+        self._since_ms = 0  # of a reset that is due, a trial, a try to store the answer
+        self._limit_ms = 0  # of the trial
+        self._heard_ms = 0
+        self._awake_ms = self._awake_since_ms = 0
+        self._again = None  # the payload that tells a result again
+
+    def read(self):
+        if self.ignored == self._told:
+            return None
+        self._told = self.ignored
+        return self.ignored
+
+    # --- Start ---
+
+    def choose(self, settings, load):
+        """The settings to start with: on trial, or those that passed it. load: callable, path."""
+        doing = self.note.doing
+        if not doing or doing[0] not in ("adopt", "trial"):
+            return settings
+        from station import trial
+
+        try:
+            return trial.choose(self.note, settings, load)
+        finally:
+            unload("station.trial")
+
+    def parts(self):
+        """(class of a session without a collector, class of the station, more options of any
+        session): room for the longest command; what cannot be taken now stays with the server."""
+        from outpost.subscribing import SubscribingSession
+        from station.commanded_station import CommandedStation
+
+        rx_bytes = len(self.topic) + 4 + _COMMAND_BYTES
+        return SubscribingSession, CommandedStation, {"rx_bytes": rx_bytes, "unacknowledged": 16}
+
+    def take_back(self, error):
+        """True when the settings are on trial: the next start has the old ones."""
+        return self._fail("they do not start: " + str(error)) if self._is_trial() else False
+
+    def attach(self, station, settings):
+        """Subscribe, and finish what a reset or a power cut interrupted. Raises ValueError."""
+        outbox = station.client.session.outbox
+        if outbox.renumbers:
+            raise ValueError("settings: key 'commands' needs another 'when_full'")
+        self.station, self._client, self._settings = station, station.client, settings
+        station.commands = self
+        session = self._client.session
+        session.on_message = self._on_message
+        session.subscribe(self.topic, 1)
+        self._entry = session.filters[-1]
+        self._since_ms = self._heard_ms = self._board.ticks_ms()
+        self._recover(outbox)
+
+    def _recover(self, outbox):
+        pending, doing = self.note.pending, self.note.doing
+        if pending:
+            if pending[5] != outbox.stream.decode():  # formatted since: numbers of another stream
+                self._answer(*pending[:5])
+            elif outbox.next_seq == pending[6]:
+                self.work |= _OWES
+                self.settle()
+            else:
+                self.note.pending = None
+        elif self._is_trial():
+            self._limit_ms = doing[3] * 1000
+            self.work |= _TRIAL
+        elif doing:
+            is_failed = doing[0] == "failed"
+            what = "restart" if doing[0] == "restart" else "set"
+            why = doing[2] if is_failed else ""
+            self._answer(doing[1], what, _TAKEN_BACK if is_failed else _DONE, why)
+
+    def _is_trial(self):
+        return bool(self.note.doing) and self.note.doing[0] == "trial"
+
+    # --- Taking a command ---
+
+    def _on_message(self, session):
+        """Its return acknowledges the command: all that must survive is on flash then."""
+        if not session.is_on(self.topic):
+            return
+        self._heard_ms = self._board.ticks_ms()
+        if session.first & 1:  # kept by the server, it comes with each SUBSCRIBE
+            self.ignored += 1
+            return
+        if self.work & (_RESTART | _OWES):
+            raise NotNow
+        at = session.payload_at
+        data = bytes(session.buffer[at : at + session.payload_length])
+        try:
+            self._take(data, session.first & 8)
+        except Exception:
+            self.note.load()  # RAM says what flash says
+            if self.note.pending or self.note.doing:
+                self._restart_soon()  # the start finishes it
+            raise
+
+    def _take(self, data, is_repeat):
+        if self.work & _TRIAL:
+            self._adopt()  # what arrives here has passed the trial
+        command, fault = parse(data)
+        if command is None:
+            self.ignored += 1
+            return
+        command_id, content = command["id"], crc_of(data)
+        result = self.note.find(command_id, content)
+        if result >= 0:
+            if not is_repeat:  # the sender's, not the server's
+                self._tell_again(command_id, result)
+            return
+        self.note.add(command_id, content, _IN_PROGRESS)
+        self.note.pending = None
+        what = command.get("do")
+        what = what if isinstance(what, str) and what in KNOWN else ""
+        if result < -1:
+            fault = "this id was another command's"
+        elif not fault:
+            fault = self._too_late(command) or getattr(self, "_" + what)(command_id, command)
+        if fault:
+            self._answer(command_id, what, _REFUSED_COMMAND, fault)
+
+    def _too_late(self, command):
+        clock = self.station.clock
+        clock.now(self._board.ticks_ms())
+        if "until" not in command or not clock.is_set:
+            return ""
+        is_late = clock.day * 86400 + clock.ms // 1000 > command["until"]
+        return "too late: its time has passed" if is_late else ""
+
+    # Each returns "" or why it is refused.
+
+    def _report(self, command_id, command):
+        self._answer(command_id, "report", _DONE)
+
+    def _restart(self, command_id, command):
+        """Whatever ends this life is the restart, and the next start answers."""
+        self.note.doing = ["restart", command_id]
+        self.note.save()
+        self._restart_soon()
+
+    def _stay_awake(self, command_id, command):
+        if not self._settings["deep_sleep"]:
+            return "this board does not sleep"
+        self._answer(command_id, "stay_awake", _DONE, "", command["minutes"])
+
+    def _set(self, command_id, command):
+        old = read(SETTINGS_PATH) or b""
+        given, wanted = json.loads(old), command["settings"]
+        for key, value in wanted.items():
+            if key in _FIXED:
+                return "key '" + key + "' is set by cable alone"
+            if value is None:
+                given.pop(key, None)
+            else:
+                given[key] = value
+        fault = self._settings_fault(given)
+        if fault:
+            return fault
+        replace(TRIAL_PATH, json.dumps(given).encode())
+        if list(wanted) == ["interval_ms"] and wanted["interval_ms"] is not None:
+            self.note.doing = ["adopt", command_id, crc_of(old)]
+            self._set_interval(given["interval_ms"])
+            return self._adopt()
+        within_s = command.get("within_s", _WITHIN_S)
+        self.note.doing = ["trial", command_id, crc_of(old), within_s, 0]
+        self.note.save()
+        self._restart_soon()
+
+    def _settings_fault(self, given):
+        from station.settings import check
+
+        try:
+            check(given)
+        except ValueError as error:
+            return str(error)
+        finally:
+            unload("station.settings")
+        return ""
+
+    def _set_interval(self, interval_ms):
+        self.station.interval_ms = self._settings["interval_ms"] = interval_ms
+
+    # --- Answers ---
+
+    def _answer(self, command_id, what, result, why="", minutes=0):
+        """The note says which number the answer will have, so that a start can tell whether it was
+        stored."""
+        outbox = self._client.session.outbox
+        self.note.doing = None
+        self.note.pending = [
+            command_id, what, result, plain(why)[:_MOST_WHY], minutes,
+            outbox.stream.decode(), outbox.next_seq,
+        ]  # fmt: skip
+        self.note.set_result(command_id, result)
+        self.note.save()
+        self.work |= _OWES
+        self.settle()
+
+    def settle(self):
+        """Store the answer. False: it still waits for room."""
+        pending, station = self.note.pending, self.station
+        if pending[1] == "stay_awake" and not pending[2]:
+            self._awake_ms = pending[4] * _MINUTE_MS
+            self._awake_since_ms = self._board.ticks_ms()
+        outbox, values = self._client.session.outbox, None
+        if pending[1] == "report" and not pending[2]:
+            values = [sensor.read() for sensor in station.sensors]
+        length = self._encode(pending, values)
+        held = outbox.oldest_seq
+        outbox.reserve(len(station.topic) + length)
+        if outbox.oldest_seq != held:  # making room dropped old messages: say so in this one
+            length = self._encode(pending, values)
+        station.status = station.client.publish(station.topic, station.pack.buffer, length)
+        if station.status != _OK:
+            return False
+        station.published += 1
+        self.note.pending = None
+        self.work &= ~_OWES
+        self._board.published(station)
+        return True
+
+    def _encode(self, pending, values):
+        station = self.station
+        pack = station.pack
+        station.clock.now(self._board.ticks_ms())
+        pack.begin(self._client.session.outbox, station.clock)
+        head = ',"n":"command","v":%d,"cmd":"%s","what":"%s"' % (pending[2], pending[0], pending[1])
+        room = len(pack.buffer) - pack.length - len(head) - len(',"why":""}]')
+        pack.put_record(
+            head + (',"why":"' + pending[3][: max(room, 0)] + '"' if pending[3] else "")
+        )
+        for sensor, value in zip(station.sensors, values or ()):
+            if value is not None:
+                pack.add(sensor.name, sensor.unit, value, sensor.exponent)
+        return pack.end()
+
+    def _tell_again(self, command_id, result):
+        """Through no outbox: the answer itself is stored once. One at a time waits."""
+        self._again = ('{"cmd":"%s","v":%d,"again":1}' % (command_id, result)).encode()
+        self.work |= _REPEAT
+
+    # --- The loop ---
+
+    def step(self, now_ms):
+        """What `work` says. Ends in board.restart() when a reset is due."""
+        if self.work & _OWES and elapsed_ms(now_ms, self._since_ms) >= _RETRY_MS:
+            self._since_ms = now_ms
+            self.settle()
+        if self.work & _REPEAT:
+            again = self._again or b""
+            if self._client.publish(self._answer_topic, again, len(again), 0) != _BUSY:
+                self.work &= ~_REPEAT
+        if self.work & _TRIAL:
+            if self.is_granted():
+                self._adopt()
+            elif elapsed_ms(now_ms, self._since_ms) >= self._limit_ms:
+                self._fail("no connection within %d s" % (self._limit_ms // 1000))
+                self._restart_soon(_RESTART_MS)
+        if self.work & _RESTART and elapsed_ms(now_ms, self._since_ms) >= _RESTART_MS:
+            self._client.close()
+            self._board.restart()
+
+    def is_granted(self):
+        """The server takes this board, and lets it hear commands."""
+        return self._client.is_connected() and 0 <= self._entry[2] <= _GRANTED
+
+    def _restart_soon(self, earlier_ms=0):
+        self._since_ms = self._board.ticks_ms() - earlier_ms
+        self.work |= _RESTART
+
+    def _adopt(self):
+        """The settings that were tried, or need no trial, take the place of the old ones."""
+        from station import trial
+
+        trial.adopt(self.note)
+        unload("station.trial")
+        self.work &= ~_TRIAL
+        self._answer(self.note.doing[1], "set", _DONE)
+
+    def _fail(self, why):
+        from station import trial
+
+        trial.fail(self.note, why)
+        unload("station.trial")
+        self.work &= ~_TRIAL
+        return True
+
+    # --- Sleep ---
+
+    @property
+    def is_trial(self):
+        return bool(self.work & _TRIAL)
+
+    def listen(self, until):
+        """Before a sleep, on a connection: take what the server has kept, and stay awake as long as
+        was asked for. until: callable, goes on within the wake's time until a callable is true."""
+        until(self._has_heard)
+        while self.work & (_TRIAL | _RESTART) or self._is_awake():
+            self._turn()
+        until(self._client.is_drained)
+
+    def _has_heard(self):
+        now_ms = self._board.ticks_ms()
+        if self.work:
+            self.step(now_ms)
+        if not self._client.is_connected() or self._entry[2] < 0:
+            self._heard_ms = now_ms
+        return elapsed_ms(now_ms, self._heard_ms) >= _QUIET_MS
+
+    def _is_awake(self):
+        waited_ms = elapsed_ms(self._board.ticks_ms(), self._awake_since_ms)
+        return waited_ms < self._awake_ms and not self._board.stopping()
+
+    def _turn(self):
+        """As the loop of a board that does not sleep."""
+        station, board = self.station, self._board
+        board.feed_watchdog()
+        now_ms = board.ticks_ms()
+        board.keep_time(station.clock, now_ms)
+        if station.step(now_ms):
+            board.published(station)
+        if not self._client.poll(now_ms):
+            board.idle(self._client)

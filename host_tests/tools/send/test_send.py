@@ -1,0 +1,184 @@
+# cpython-only: mosquitto with users and rights, and boards as processes of MicroPython
+"""`outpost send` to simulated boards over TLS: each command is done once and answered once, to a
+board that is awake and one that sleeps, over power cuts and a broker that is killed."""
+
+import asyncio
+import json
+import re
+
+import pytest
+
+from collector_process import Process
+from made_broker import MadeBroker
+from outpost_tools import cli
+from outpost_tools.common import credentials
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.message import decode
+from outpost_tools.send import delivery, wording
+from outpost_tools.simulate.fleet import Fleet
+from outpost_tools.simulate.journal import read_journal
+from real_broker import micropython
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    with MadeBroker(tmp_path_factory.mktemp("made"), "board-1", "cellar") as made:
+        assert made.outpost("add", "--operator", "desk") == 0
+        yield made
+
+
+def send(broker, *words, timeout_s=100):
+    return cli.main(
+        ["send", "--credentials", str(broker.folder), "--timeout", str(timeout_s), *words]
+    )
+
+
+def with_board(broker, folder, play, *, cuts=0, seconds=10.0, **settings):
+    """play(fleet) in a thread, while board-1 runs."""
+    micropython("i386")
+
+    async def run():
+        fleet = Fleet(
+            folder, count=1, broker=("127.0.0.1", broker.port), seconds=seconds, interval_ms=200,
+            cuts=cuts, settings={"mode": "broker", "commands": True, **settings},
+            credentials={"board-1": credentials.find(broker.folder, "board", "board-1")},
+        )  # fmt: skip
+        async with fleet:
+            while not fleet.published and not fleet.failures:
+                await asyncio.sleep(0.05)
+            await asyncio.to_thread(play, fleet)
+            assert not fleet.failures, fleet.failures
+
+    asyncio.run(run())
+
+
+def answered(fleet):
+    """{id: results} of what the board's journal says that it stored."""
+    found = {}
+    for entry in read_journal(fleet.boards[0].directory / "journal.txt"):
+        head = json.loads(entry.payload)[0] if entry.kind == "ok" else {}
+        if "cmd" in head:
+            found.setdefault(head["cmd"], []).append(head["v"])
+    return found
+
+
+@pytest.mark.parametrize("is_asleep", [False, True])
+def test_each_command_is_answered(broker, tmp_path, capsys, is_asleep):
+    def play(fleet):
+        settings = fleet.boards[0].directory / "settings.json"
+        assert send(broker, "board-1", "report") == 0
+        assert re.match(r"board-1: done load=", capsys.readouterr().out)
+        assert send(broker, "board-1", "set", "interval_ms=150") == 0
+        assert json.loads(settings.read_text())["interval_ms"] == 150
+        boots = fleet.boards[0].boots
+        assert send(broker, "board-1", "restart") == 0
+        assert fleet.boards[0].boots > boots
+        assert send(broker, "--within", "2s", "board-1", "set", "broker_port=1") == 1
+        assert "taken back: no connection within 2 s" in capsys.readouterr().out
+        assert json.loads(settings.read_text())["broker_port"] != 1
+        assert send(broker, "board-1", "set", "keep_alive_s=7") == 0
+        assert json.loads(settings.read_text())["keep_alive_s"] == 7
+        assert send(broker, "board-1", "stay-awake", "0s") == (0 if is_asleep else 1)
+        assert all(len(one) == 1 for one in answered(fleet).values())
+
+    with_board(broker, tmp_path / "fleet", play, deep_sleep=is_asleep)
+
+
+def test_power_cuts_and_a_killed_broker_do_nothing_twice(broker, tmp_path, capsys):
+    def play(fleet):
+        for number in range(12):
+            words = ("restart",) if number % 3 == 2 else ("report",)
+            assert send(broker, "--id", f"n-{number}", "board-1", *words) == 0
+            if number == 5:
+                broker.stop()
+                broker.start()
+        assert send(broker, "--id", "n-0", "board-1", "report") == 0
+        assert "answered before" in capsys.readouterr().out
+        found = answered(fleet)
+        # a cut may come between an answer that is on flash, and its line in the journal
+        assert all(one == [0] for one in found.values())
+        assert len(found) >= 12 - fleet.power_cuts
+        assert fleet.boards[0].boots >= 4
+
+    try:
+        with_board(broker, tmp_path / "fleet", play, cuts=3)
+    finally:  # what a thread started ends with it
+        broker.stop()
+        broker.start()
+
+
+def test_in_collector_mode_each_answer_is_on_the_collectors_disk_once(broker, tmp_path):
+    def play(fleet):
+        for words in (["report"], ["restart"], ["set", "interval_ms=300"], ["report"]):
+            assert send(broker, "board-1", *words) == 0
+
+    with Process(tmp_path, broker.port, name="collector-1", credentials=broker.folder) as collector:
+        with_board(broker, tmp_path / "fleet", play, mode="collector")
+        frames = collector.frames()
+    answers = {}
+    for frame in frames:
+        topic = frame.topic if isinstance(frame.topic, str) else frame.topic.decode()
+        message = decode(topic, frame.payload)
+        for reading in message.readings:
+            if reading.name == "command":
+                answers[message.stream, message.seq] = reading.value
+    assert list(answers.values()) == [0, 0, 0, 0]
+
+
+def test_a_board_that_is_away_gets_it_later_and_the_answer_can_be_asked_for(broker, capsys):
+    """cellar has a session, and does not come in this test."""
+    with broker.peer("cellar", clean=False) as peer:
+        assert peer.subscribe("outpost/cellar/command") == 1
+    assert send(broker, "cellar", "report", timeout_s=0.5) == 3
+    said = capsys.readouterr().err
+    assert "no answer yet; the broker keeps the command" in said and "--id " in said
+    assert send(broker, "--no-wait", "cellar", "report") == 0
+    with broker.peer("cellar", clean=False) as peer:
+        peer.until(lambda: len(peer.received) == 2, "the commands")
+    broker.peer("cellar").client.disconnect()
+
+
+def test_who_may_not_send_is_told(broker, capsys):
+    with pytest.raises(ToolError, match="an operator's rights"):
+        found = credentials.find(broker.folder, "board", "cellar")
+        access = delivery.Access(found.address, found.topic_prefix, found.login, found.tls())
+        one = delivery.Delivery(access, {"board-1": ("a", b"{}")})
+        one._client._client_id = b"cellar"
+        one.run(20, is_waiting=True, tell=print)
+    assert cli.main(["send", "--broker", "127.0.0.1:1", "board-1", "report"]) == 2
+    assert "nothing was sent" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["dance"], "known: report, restart"),
+        (["report", "now"], "is no command"),
+        (["set"], "is no command"),
+        (["set", "interval_ms"], "give KEY=VALUE"),
+        (["set", "interval_ms=soon"], "key 'interval_ms' must be a whole number"),
+        (["set", "colour=red"], "unknown key 'colour'"),
+        (["set", "password=" + "x" * 129], "must be of length 0 to 128"),
+        (["set", "password=@/nowhere"], "no first line"),
+        (["stay-awake", "long"], "give a time as 90s"),
+    ],
+)
+def test_a_command_that_is_none_is_not_sent(words, said):
+    with pytest.raises(ToolError, match=said):
+        wording.command(words, "a")
+
+
+def test_words_become_a_command():
+    assert json.loads(wording.command(["stay-awake", "90s"], "a", until_s=5)) == {
+        "id": "a", "do": "stay_awake", "minutes": 2, "until": 5,
+    }  # fmt: skip
+    settings = json.loads(wording.command(["set", "user=12", "tls=true", "alpn="], "a"))["settings"]
+    assert settings == {"user": "12", "tls": True, "alpn": None}
+    with pytest.raises(ToolError, match="a board takes 512"):
+        wording.command(["set", *(f"{key}={'x' * 128}" for key in (
+            "password", "ca_file", "client_cert_file", "client_key_file"))], "a")  # fmt: skip
+
+
+def test_what_is_no_answer_is_passed_over():
+    for payload in (b"", b"[]", b"\xff", b'[{"n":"load","v":1}]', b'{"cmd":1,"v":0}', b"[" * 9999):
+        assert delivery.answer_in(payload) is None

@@ -1,0 +1,6 @@
+"""Commands to boards, over the broker; what a board does with one: firmware/station/COMMANDS.md.
+
+arguments.py   `outpost send`
+wording.py     words of the command line into a command; pure
+delivery.py    sends commands, waits for their answers
+"""

@@ -1,0 +1,174 @@
+"""`outpost send`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from outpost_tools.common.command_line import add_command, add_login, address, positive
+from outpost_tools.common.errors import ToolError
+
+SUMMARY = "send a command to boards: report, restart, set, stay-awake"
+_DESCRIPTION = """\
+Send a command to a board, or to several, and wait for the answer. The boards must have the setting
+"commands": true, and have been connected with it once. A board that is away or asleep finds the
+command at its next connection; each command is done once and answered once, also over power cuts.
+
+  report               measure now; prints the readings
+  restart              reset; the answer comes from the next start
+  set KEY=VALUE ...    settings, checked as by `outpost provision`; KEY= is the default, KEY=@FILE
+                       takes a file's first line (a password). Apart from interval_ms alone they are
+                       on trial: taken back when the board cannot connect with them
+  stay-awake TIME      a board that sleeps stays awake, as 10m; 0s ends it
+
+Exit status: 0 done; 1 refused, or taken back; 2 not sent; 3 no answer yet: the command stays queued
+at the broker, and the line that is printed asks for its answer later, without doing it twice.
+"""
+_EXAMPLES = """\
+examples:
+  outpost send --credentials fleet kitchen report
+  outpost send --credentials fleet kitchen set interval_ms=5000
+  outpost send --credentials fleet kitchen,cellar set wifi_password=@new.txt --within 2m
+  outpost send --credentials fleet --all restart --until 1h    not by boards that come later
+  outpost send --credentials fleet cellar stay-awake 10m --timeout 3600
+  outpost send --broker 127.0.0.1:1883 board-1 report          a broker without users
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = add_command(
+        subparsers, "send", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
+    )
+    parser.add_argument(
+        "words",
+        metavar="BOARDS COMMAND",
+        nargs="+",
+        help="names with commas between them (not with --all), then the command",
+    )
+    parser.add_argument("--all", action="store_true", help="every board of the credentials' folder")
+    _add_broker(parser)
+    parser.add_argument("--no-wait", action="store_true", help="end when the broker has it")
+    parser.add_argument(
+        "--timeout",
+        type=positive(float),
+        default=60.0,
+        metavar="S",
+        help="seconds to wait for answers; default 60",
+    )
+    parser.add_argument(
+        "--until", metavar="TIME", help="refused later than this: 1h from now, or seconds of 1970"
+    )
+    parser.add_argument(
+        "--within", metavar="TIME", help="of `set`: how long to try to connect; default 5m"
+    )
+    parser.add_argument("--id", metavar="ID", help="of a command that was sent: asks again")
+
+
+def _add_broker(parser: argparse.ArgumentParser) -> None:
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--broker", metavar="HOST:PORT", type=address)
+    where.add_argument(
+        "--credentials",
+        metavar="PATH",
+        type=Path,
+        help="the folder of `outpost broker init`, or an operator's file of it",
+    )
+    login = parser.add_argument_group("with --broker")
+    add_login(login)
+    login.add_argument("--prefix", default="outpost", help="of the topics; default outpost")
+
+
+def run(args: argparse.Namespace) -> int:
+    """See _DESCRIPTION. Raises ToolError."""
+    import sys
+
+    from outpost_tools.common.visible import visible_lines
+    from outpost_tools.send.delivery import Delivery
+
+    boards, words = _boards(args)
+    access, commands = _access(args), _commands(args, boards, words)
+    delivery = Delivery(access, commands)
+    results = []
+
+    def tell(name, answer) -> None:
+        results.append(answer.result)
+        print(visible_lines(f"{name}: {answer}"), flush=True)
+
+    delivery.run(args.timeout, is_waiting=not args.no_wait, tell=tell)
+    for name in boards:
+        if name not in delivery.answers and not (args.no_wait and name in delivery.sent):
+            print(f"outpost: {name}: {_state(args, delivery, commands, name)}", file=sys.stderr)
+    if len(delivery.sent | set(delivery.answers)) < len(boards):
+        return 2
+    if any(results):
+        return 1
+    return 0 if args.no_wait or len(results) == len(boards) else 3
+
+
+def _boards(args: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """Their names, and the words of the command."""
+    from outpost_tools.common import labels
+
+    if args.all:
+        if not args.credentials or not args.credentials.is_dir():
+            raise ToolError("--all needs --credentials with the folder of `outpost broker init`")
+        names = sorted(one.stem for one in (args.credentials / "boards").glob("*.json"))
+        words = args.words
+    else:
+        names, words = list(dict.fromkeys(args.words[0].split(","))), args.words[1:]
+    if not names:
+        raise ToolError("--all: there are no boards; `outpost broker add` makes one")
+    if not words:
+        raise ToolError("a board and a command are needed, as `outpost send ... kitchen report`")
+    for name in names:
+        if not labels.is_device(name):
+            raise ToolError(f"{name!r} is no board's name: A-Z a-z 0-9 _ . -, at most 32")
+    return names, words
+
+
+def _commands(args: argparse.Namespace, boards: list[str], words: list[str]):
+    import time
+
+    from outpost_tools.send import wording
+
+    until_s = None if args.until is None else wording.until_of(args.until, time.time())
+    within_s = None if args.within is None else wording.seconds_of(args.within, "--within")
+    if args.id and len(boards) > 1:
+        raise ToolError("--id is one board's command; name that board alone")
+    found = {}
+    for name in boards:
+        one = args.id or wording.new_id()
+        found[name] = one, wording.command(words, one, until_s=until_s, within_s=within_s)
+    return found
+
+
+def _access(args: argparse.Namespace):
+    from outpost_tools.common import credentials, exposure
+    from outpost_tools.common.command_line import first_line
+    from outpost_tools.common.mqtt_connection import tls_context
+    from outpost_tools.send.delivery import Access
+
+    if args.credentials:
+        found = credentials.find(args.credentials, "operator")
+        return Access(found.address, found.topic_prefix, found.login, found.tls())
+    tls = tls_context(args.ca_file, None, None) if args.tls or args.ca_file else None
+    login = None
+    if args.user is not None:
+        file = args.password_file
+        login = args.user, None if file is None else first_line(file, "--password-file")
+        if login[1] is not None and tls is None:
+            exposure.tell(exposure.on_the_way(args.broker, "use --ca-file or --tls"))
+    return Access(args.broker, args.prefix, login, tls)
+
+
+def _state(args: argparse.Namespace, delivery, commands, name: str) -> str:
+    if name not in delivery.sent:
+        return "not sent: the broker did not take it"
+    command_id, payload = commands[name]
+    import json
+
+    more = f" --until {json.loads(payload)['until']}" if args.until else ""
+    return (
+        f"no answer yet; the broker keeps the command. To ask again: the same with --id "
+        f"{command_id}{more}"
+    )

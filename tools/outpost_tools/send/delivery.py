@@ -1,0 +1,183 @@
+"""Sends commands and waits for their answers, over broker restarts too.
+
+Answers are subscribed to before a command goes out. After a lost connection what is unanswered is
+sent again with the same id: a board that knows it does nothing, and tells its result.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import paho.mqtt.client as mqtt
+
+from outpost_tools.common.errors import ToolError
+
+RESULTS = {0: "done", 1: "refused", 2: "taken back", 3: "in progress"}
+_IN_PROGRESS = 3
+_CONNECT_S = 20.0
+_REFUSED_CODE = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """login: user and password."""
+
+    address: tuple[str, int]
+    prefix: str = "outpost"
+    login: tuple[str, str | None] | None = None
+    tls: ssl.SSLContext | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """result: key of RESULTS. readings: of a report. is_repeat: the command was known already."""
+
+    result: int
+    what: str = ""
+    why: str = ""
+    readings: tuple[tuple[str, Any], ...] = ()
+    is_repeat: bool = False
+
+    def __str__(self) -> str:
+        text = RESULTS.get(self.result, f"result {self.result}")
+        if self.why:
+            text += f": {self.why}"
+        if self.is_repeat:
+            text += " (it was answered before)"
+        return text + "".join(f" {name}={value:g}" for name, value in self.readings)
+
+
+def answer_in(payload: bytes) -> tuple[str, Answer] | None:
+    """(id, answer) of a message of a board; None where it is none."""
+    try:
+        found = json.loads(payload)
+        head = found[0] if isinstance(found, list) else found
+        command_id, result = head["cmd"], head["v"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    if not isinstance(command_id, str) or not isinstance(result, int):
+        return None
+    readings = [
+        (one["n"], one["v"])
+        for one in (found[1:] if isinstance(found, list) else [])
+        if isinstance(one, dict) and isinstance(one.get("v"), int | float) and "n" in one
+    ]
+    what, why = str(head.get("what", "")), str(head.get("why", ""))
+    return command_id, Answer(result, what, why, tuple(readings), "again" in head)
+
+
+class Delivery:
+    """One connection. `sent`: boards whose command the broker has; `answers`: by board."""
+
+    def __init__(self, access: Access, commands: dict[str, tuple[str, bytes]]) -> None:
+        """commands: board -> (id, payload)."""
+        self.sent: set[str] = set()
+        self.answers: dict[str, Answer] = {}
+        self._commands, self._access = commands, access
+        self._fault = ""
+        self._ready = False
+        self._published: dict[int, str] = {}
+        self._changed = threading.Condition()
+        self._client = mqtt.Client(
+            mqtt.CallbackAPIVersion.VERSION2, client_id=f"send-{secrets.token_hex(6)}"
+        )
+        if access.login:
+            self._client.username_pw_set(*access.login)
+        if access.tls:
+            self._client.tls_set_context(access.tls)
+        self._client.reconnect_delay_set(1, 5)
+        self._client.on_connect = self._on_connect
+        self._client.on_subscribe = self._on_subscribe
+        self._client.on_publish = self._on_publish
+        self._client.on_message = self._on_message
+
+    def run(self, timeout_s: float, *, is_waiting: bool, tell: Callable[[str, Answer], None]):
+        """Ends when all are answered (or only sent, without is_waiting), or with the time. Raises
+        ToolError when the broker refuses."""
+        host, port = self._access.address
+        try:
+            self._client.connect(host, port, keepalive=30)
+        except OSError as error:
+            raise ToolError(f"broker {host}:{port}: {error}; nothing was sent") from None
+        self._client.loop_start()
+        try:
+            self._wait(time.monotonic() + timeout_s, is_waiting, tell)
+        finally:
+            self._client.disconnect()
+            self._client.loop_stop()
+
+    def _wait(self, until: float, is_waiting: bool, tell: Callable[[str, Answer], None]) -> None:
+        told: set[str] = set()
+        connect_until = time.monotonic() + _CONNECT_S
+        while True:
+            with self._changed:
+                if self._fault:
+                    raise ToolError(self._fault)
+                done = self.answers if is_waiting else self.sent
+                new = {name: one for name, one in self.answers.items() if name not in told}
+                now = time.monotonic()
+                is_late = now >= (until if self._ready else max(until, connect_until))
+                if not new and (len(done) == len(self._commands) or is_late):
+                    return
+                if not new:
+                    self._changed.wait(0.2)
+            for name, one in new.items():
+                tell(name, one)
+                told.add(name)
+
+    # --- paho's thread ---
+
+    def _on_connect(self, client, _data, _flags, code, _properties) -> None:
+        if code.is_failure:
+            self._fail(f"the broker refuses this user: {code}; nothing was sent")
+            return
+        prefix = self._access.prefix
+        topics = [
+            (f"{prefix}/{name}/{ending}", 1)
+            for name in self._commands
+            for ending in ("data", "answer")
+        ]
+        client.subscribe(topics)
+
+    def _on_subscribe(self, client, _data, _mid, codes, _properties) -> None:
+        if any(code.value >= _REFUSED_CODE for code in codes):
+            self._fail(
+                "the broker does not let this user read answers; give it an operator's rights: "
+                "`outpost broker add DIR --operator NAME`"
+            )
+            return
+        with self._changed:
+            self._ready = True
+            left = [name for name in self._commands if name not in self.answers]
+        for name in left:
+            topic = f"{self._access.prefix}/{name}/command"
+            with self._changed:
+                self._published[client.publish(topic, self._commands[name][1], 1).mid] = name
+
+    def _on_publish(self, _client, _data, mid, _code, _properties) -> None:
+        with self._changed:
+            if (name := self._published.get(mid)) is not None:
+                self.sent.add(name)
+                self._changed.notify()
+
+    def _on_message(self, _client, _data, message) -> None:
+        found = None if message.retain else answer_in(message.payload)
+        name = message.topic.split("/")[-2]
+        if found is None or name not in self._commands or found[0] != self._commands[name][0]:
+            return
+        if found[1].result != _IN_PROGRESS:
+            with self._changed:
+                self.answers.setdefault(name, found[1])
+                self._changed.notify()
+
+    def _fail(self, text: str) -> None:
+        with self._changed:
+            self._fault = text
+            self._changed.notify()

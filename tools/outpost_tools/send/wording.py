@@ -1,0 +1,101 @@
+"""Words of the command line into a command, as JSON. Pure, but for secrets read from files."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from pathlib import Path
+from typing import Any
+
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.firmware import settings_module
+
+MOST_BYTES = 512  # firmware/station/commands.py
+_ID_BYTES = 9
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_FIRST_ABSOLUTE_S = 1_000_000_000
+_FORMS = "report, restart, set KEY=VALUE ..., stay-awake TIME"
+
+
+def new_id() -> str:
+    return secrets.token_urlsafe(_ID_BYTES)
+
+
+def seconds_of(text: str, what: str) -> int:
+    """`90s`, `10m`, `1h`, `2d`. Raises ToolError."""
+    found = re.fullmatch(r"(\d{1,9})([smhd])", text)
+    if not found:
+        raise ToolError(f"{what} {text!r}: give a time as 90s, 10m, 1h or 2d")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def until_of(text: str, now_s: float) -> int:
+    """Seconds since 1970: given so, or a time from now on. Raises ToolError."""
+    if text.isdecimal() and int(text) >= _FIRST_ABSOLUTE_S:
+        return int(text)
+    return int(now_s) + seconds_of(text, "--until")
+
+
+def command(
+    words: list[str], command_id: str, *, until_s: int | None = None, within_s: int | None = None
+) -> bytes:
+    """The payload. Raises ToolError."""
+    made: dict[str, Any] = {"id": command_id, **_action(words)}
+    if within_s is not None:
+        if made["do"] != "set":
+            raise ToolError("--within is for `set`")
+        made["within_s"] = within_s
+    if until_s is not None:
+        made["until"] = until_s
+    payload = json.dumps(made, separators=(",", ":")).encode()
+    if len(payload) > MOST_BYTES:
+        raise ToolError(
+            f"the command has {len(payload)} bytes, and a board takes {MOST_BYTES}; set fewer keys "
+            "at a time"
+        )
+    return payload
+
+
+def _action(words: list[str]) -> dict[str, Any]:
+    name, rest = words[0], words[1:]
+    if name in ("report", "restart") and not rest:
+        return {"do": name}
+    if name == "set" and rest:
+        return {"do": "set", "settings": dict(map(_setting, rest))}
+    if name in ("stay-awake", "stay_awake") and len(rest) == 1:
+        return {"do": "stay_awake", "minutes": -(-seconds_of(rest[0], name) // 60)}
+    raise ToolError(f"`{' '.join(words)}` is no command; known: {_FORMS}")
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """KEY=VALUE, KEY=@FILE (its first line), KEY= for the default."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ToolError(f"set {text!r}: give KEY=VALUE, as interval_ms=5000; KEY= is the default")
+    rules = settings_module()._KEYS
+    if key not in rules:
+        raise ToolError(f"set: unknown key {key!r}; known: {', '.join(sorted(rules))}")
+    if not value:
+        return key, None
+    if value.startswith("@"):
+        value = _first_line(Path(value[1:]), key)
+    is_text = rules[key][0] is str or isinstance(rules[key][0], tuple)
+    found = value if is_text else _json(value)
+    if fault := settings_module()._fault(found, rules[key]):
+        raise ToolError(f"set: key {key!r} {fault}")
+    return key, found
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _first_line(path: Path, key: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()[0]
+    except (OSError, UnicodeDecodeError, IndexError):
+        raise ToolError(f"set: key {key!r}: no first line in {path}") from None
