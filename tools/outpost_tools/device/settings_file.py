@@ -52,6 +52,7 @@ interval_ms = 60000              # a measurement every minute
 # topic_prefix = "outpost"       # messages go to outpost/kitchen/data
 # outbox_blocks = 64             # of 4,096 bytes each; what the first flash pins stays
 # mode = "collector"             # "broker": any MQTT broker alone, without `outpost collect`
+# level = 4                      # MQTT 3.1.1; 5: MQTT 5.0, 3: MQTT 3.1
 # confirmation = "retained"      # "queued": for brokers that refuse RETAIN; the collector's too
 
 # On a battery: asleep between measurements, which go to flash. What a wake costs: boards/README.md.
