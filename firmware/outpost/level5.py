@@ -22,7 +22,7 @@ from micropython import const
 from outpost import packets
 from outpost.level5_refusals import Refusals
 from outpost.memory import copy, put_publish, unload
-from outpost.properties import TABLE, check, number, number_end, value_end
+from outpost.properties import TABLE, check, number, number_end, room, value_end
 
 _OK = const(0)
 _TOO_BIG = const(-2)
@@ -41,6 +41,7 @@ _IN_CONNACK = const(16)
 _IN_ACK = const(32)
 _IN_DISCONNECT = const(64)
 _PROPERTIES_AT = const(4)  # in _extra: room for the identifier and two bytes of length before it
+_ALIAS_BYTES = const(3)
 _NO_LIMIT = const(0xFFFFFFF)
 _UNMATCHED = const(0x10)
 _FIRSTS = b"\x20\x40\x50\x62\x70\x90\xb0\xd0\xe0\xf0"  # of packets that are known, but PUBLISH
@@ -79,11 +80,30 @@ class Level5(Refusals):
     on_refused = None
 
     def __init__(self, outbox, client_id, *words, **options):
-        from outpost.level5_setup import set_up, take_options
+        from outpost.level5_setup import connect, constant, start_of, take_options, widen
 
         own = take_options(self, options)
         self._base.__init__(self, outbox, client_id or b"-", *words, **options)
-        set_up(self, client_id, own)
+        widen(self)
+        Refusals.__init__(self, own["keep_unmatched"])
+        self.server, self.assigned_id = {}, b""
+        self._constant = constant(own)
+        self._aliases = [bytes(topic) for topic in own["aliases"]]
+        self._scratches = [bytearray(len(topic)) for topic in self._aliases]
+        self._alias_most = self._known = 0  # the server's; bit n: it knows alias n
+        most = len(self._constant) + (_ALIAS_BYTES if self._aliases else 0)
+        self._extra = bytearray(_PROPERTIES_AT + most)  # what PUBLISH has before its payload
+        self._extra_at = self._extra_end = self._topic_bytes = self._source_at = 0
+        self._source = b""
+        # of a PUBLISH, beside topic and payload, in its remaining length
+        self._overhead = 4 + most + (1 if most < 128 else 2)
+        self.out = self.tx = bytearray(outbox.record_bytes + self._overhead + 5)
+        self._most_bytes, self._barred = _NO_LIMIT, 0  # QoS and RETAIN bits not taken
+        self._store, self._append = outbox.append, self._append_within
+        self._most_window, self._keep_alive_s = self.window, self.keep_alive_s
+        self._is_always_clean = own["is_clean"]
+        self.connect_packet = connect(self, client_id, own)
+        self._flags_at = start_of(self.connect_packet) + 7
         unload("outpost.level5_setup")
 
     # --- Connection ---
@@ -146,7 +166,7 @@ class Level5(Refusals):
         self.window = min(self._most_window, get(0x21, _IDS))
         if self.suspects:
             self.suspects.set_window(self.window)
-        self._most_bytes = _room(get(0x27, _NO_LIMIT)) - self._overhead
+        self._most_bytes = room(get(0x27, _NO_LIMIT)) - self._overhead
         self._barred = (6, 4, 0)[get(0x24, 2)] | (not get(0x25, 1))
         self.keep_alive_s = get(0x13, self._keep_alive_s)
         self._alias_most = min(get(0x22, 0), len(self._aliases))
@@ -181,7 +201,7 @@ class Level5(Refusals):
     def _publish_now(self, topic, payload, length):
         if self.state != _CONNECTED:
             return _OFFLINE
-        if self.out_end or (self.in_flight and not self.in_flight.has_room(len(topic) + length)):
+        if self.out_end or (self.in_flight and not self.in_flight.hasroom(len(topic) + length)):
             return _BUSY
         if len(topic) + length > min(self.outbox.record_bytes, self._most_bytes):
             return _TOO_BIG
@@ -374,12 +394,3 @@ class Level5(Refusals):
         if self._is_said and not self.out_end:
             return _PROTOCOL_ERROR
         return self._base._overdue(self)
-
-
-def _room(size):
-    """The longest remaining length of a packet of `size` bytes."""
-    most, header = 127, 2
-    while size - header > most:
-        most = most << 7 | 127
-        header += 1
-    return size - header

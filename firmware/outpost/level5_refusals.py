@@ -18,6 +18,15 @@ _FOR_GOOD = b"\x83\x87\x90\x95\x99\x9a\x9b"  # of one message
 class Refusals:
     """See Level5."""
 
+    def __init__(self, keeps_unmatched):
+        self.reason = 0
+        # Counters: messages that the server refused; that nobody had subscribed to.
+        self.denied = self.unmatched = 0
+        self._keeps_unmatched = keeps_unmatched
+        self._denied = 0  # bit seq & 15 of a message in flight: that exchange has failed
+        self._pause_ms = -1  # ticks since which nothing is sent,
+        self._pause_s = self._pause_acked = 0  # for this long; `acknowledged` then
+
     def _pauses(self):
         if elapsed_ms(self.now_ms, self._pause_ms) < self._pause_s * 1000:
             return True

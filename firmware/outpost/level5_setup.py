@@ -35,7 +35,6 @@ _LEAST_BUFFER = 128  # bytes: CONNACK has properties
 _MOST_ALIASES = 16
 _MOST_CONSTANT = 400  # bytes
 _MORE_FIELDS = 22
-_ALIAS_BYTES = 3
 _FIXED_BYTES = 6  # of the note of exactly_once.py
 _WILL = 4
 _CLEAN = 2
@@ -54,45 +53,15 @@ def take_options(session, options):
     return own
 
 
-def set_up(session, client_id, own):
-    """The fields of a Level5, whose base is constructed."""
-    _widen(session)
-    outbox = session.outbox
-    session.server, session.assigned_id = {}, b""
-    session.reason = 0
-    # Counters: messages that the server refused; that nobody had subscribed to.
-    session.denied = session.unmatched = 0
-    session._constant = encoded(own["publish_properties"], properties.IN_PUBLISH)
-    aliases = [bytes(topic) for topic in own["aliases"]]
-    if len(aliases) > _MOST_ALIASES or len(session._constant) > _MOST_CONSTANT:
+def constant(own):
+    """The properties of every PUBLISH, as bytes. ValueError: there are too many, or aliases."""
+    found = encoded(own["publish_properties"], properties.IN_PUBLISH)
+    if len(own["aliases"]) > _MOST_ALIASES or len(found) > _MOST_CONSTANT:
         raise ValueError("session: aliases are 16 at most, publish_properties 400 bytes")
-    session._aliases, session._scratches = aliases, [bytearray(len(topic)) for topic in aliases]
-    session._alias_most = session._known = 0  # the server's; bit n: it knows alias n
-    most = len(session._constant) + (_ALIAS_BYTES if aliases else 0)
-    session._extra = bytearray(properties_start() + most)
-    session._extra_at = session._extra_end = session._topic_bytes = session._source_at = 0
-    session._source = b""
-    # of a PUBLISH, beside topic and payload, in its remaining length
-    session._overhead = 4 + most + (1 if most < 128 else 2)
-    session.out = session.tx = bytearray(outbox.record_bytes + session._overhead + 5)
-    session._most_bytes, session._barred = 0xFFFFFFF, 0  # QoS and RETAIN bits not taken
-    session._store, session._append = outbox.append, session._append_within
-    session._most_window, session._keep_alive_s = session.window, session.keep_alive_s
-    session._denied = 0  # bit seq & 15 of a message in flight: that exchange has failed
-    session._pause_ms = -1  # ticks since which nothing is sent,
-    session._pause_s = session._pause_acked = 0  # for this long; `acknowledged` then
-    session._keeps_unmatched = own["keep_unmatched"]
-    session._is_always_clean = own["is_clean"]
-    session.connect_packet = _connect(session, client_id, own)
-    session._flags_at = _start(session.connect_packet) + 7
+    return found
 
 
-def properties_start():
-    """Bytes before the properties in _extra: identifier and length."""
-    return 4
-
-
-def _widen(one):
+def widen(one):
     """Grow the table of a session's fields, as `connect_packet.widen` does."""
     names = [name for name in builtins.__dict__ if name[0] != "_"][:_MORE_FIELDS]
     for name in names:
@@ -106,10 +75,10 @@ def _is_new(outbox):
     return not outbox.renumbers and not outbox.next_seq
 
 
-def _connect(session, client_id, own):
+def connect(session, client_id, own):
     """CONNECT (3.1), from that of 3.1.1."""
     packet = session.connect_packet
-    at = _start(packet)
+    at = start_of(packet)
     flags = packet[at + 7]
     expiry_s = 0 if own["is_clean"] else own["session_expiry_s"]
     pairs = [(0x11, expiry_s), (_PROBLEMS, 0)]
@@ -141,7 +110,7 @@ def _connect(session, client_id, own):
 
 def with_id(packet, client_id):
     """CONNECT with another client id."""
-    at = _start(packet)
+    at = start_of(packet)
     place = at + 10
     place = properties.number_end(packet, place, len(packet)) + properties.number(packet, place)
     end = place + 2 + (packet[place] << 8 | packet[place + 1])
@@ -150,7 +119,7 @@ def with_id(packet, client_id):
     return bytearray(b"\x10" + length_of(body) + body)
 
 
-def _start(packet):
+def start_of(packet):
     """Offset after the fixed header."""
     return properties.number_end(packet, 1, len(packet))
 
@@ -208,21 +177,22 @@ def _text(number, text, is_checked):
 
 
 def with_properties(session, first):
-    """SUBSCRIBE or UNSUBSCRIBE of what the session has requested (3.8, 3.10)."""
+    """What is requested of what the session wants to, and its SUBSCRIBE or UNSUBSCRIBE (3.8,
+    3.10)."""
     from outpost.subscribing import encode_filters
 
     identifiers = session._identifiers or {}
-    identifier = 0
-    for entry in session._requested:
+    requested, identifier = session._requested, 0
+    for entry in requested:
         identifier = identifiers.get(entry[0], 0) if first == 0x82 else 0
         if identifier:
-            session._requested = [entry]  # the others go next
+            requested = [entry]  # the others go next
             break
-    packet = encode_filters(session._request_id, session._requested)
-    at = _start(packet)
+    packet = encode_filters(session._request_id, requested)
+    at = start_of(packet)
     more = b"\x0b" + _variable(identifier) if identifier else b""
     body = packet[at : at + 2] + length_of(more) + more + packet[at + 2 :]
-    return bytes((first,)) + length_of(body) + body
+    return requested, bytes((first,)) + length_of(body) + body
 
 
 def disconnect(reason=0, session_expiry_s=None):

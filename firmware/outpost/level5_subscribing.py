@@ -86,7 +86,7 @@ class SubscribingLevel5(Level5):
             from outpost.level5_setup import with_properties
             from outpost.memory import unload
 
-            data = with_properties(self, data[0])
+            self._requested, data = with_properties(self, data[0])
             length = len(data)
             unload("outpost.level5_setup")
         Level5._start(self, data, length)

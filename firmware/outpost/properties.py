@@ -153,3 +153,12 @@ def number(buf, at):
         shift += 7
         at += 1
     return value | buf[at] << shift
+
+
+def room(size):
+    """The longest remaining length of a packet of `size` bytes."""
+    most, header = 127, 2
+    while size - header > most:
+        most = most << 7 | 127
+        header += 1
+    return size - header

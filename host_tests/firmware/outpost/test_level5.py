@@ -5,8 +5,9 @@ import unittest
 from bench_client import TOPIC, split
 from bench_level5 import Bench5, connected, sent
 from outpost import status
-from outpost.level5 import _room, over
+from outpost.level5 import over
 from outpost.level5_setup import disconnect
+from outpost.properties import room
 from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
 from packets5 import ack, connack, frame, publish_parts
@@ -84,9 +85,9 @@ class TestConnect(unittest.TestCase):
 class TestLimits(unittest.TestCase):
     def test_room_of_a_packet(self):
         for size in list(range(5, 400)) + list(range(16_380, 16_400)):
-            room = _room(size)
-            self.assertTrue(1 + width(room) + room <= size)
-            self.assertTrue(1 + width(room + 1) + room + 1 > size)
+            most = room(size)
+            self.assertTrue(1 + width(most) + most <= size)
+            self.assertTrue(1 + width(most + 1) + most + 1 > size)
 
     def test_receive_maximum_is_the_window(self):
         bench = connected(b"\x21\x00\x02")
