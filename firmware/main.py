@@ -122,6 +122,11 @@ def open_commands(settings):
     return Commands(board, (settings["topic_prefix"] + "/" + settings["device_id"]).encode())
 
 
+def same(kind):
+    """Stands in for level5.over(): the session's class as it is."""
+    return kind
+
+
 def new_session(settings, base, outbox, kind, more):
     """The one that the mode asks for. base: of the topics. kind: where there is no collector. more:
     options."""
@@ -134,6 +139,13 @@ def new_session(settings, base, outbox, kind, more):
     if settings["say_state"] and not settings["deep_sleep"]:  # which would end in a will each time
         options["will"] = (base + "/state").encode(), b"offline", 1, True
     options.update(more)
+    options["level"] = settings["level"]
+    if settings["level"] == 5:
+        from outpost.level5 import over as at_level
+
+        options["aliases"] = ((base + "/data").encode(),)
+    else:
+        at_level = same
     client_id = settings["device_id"].encode()
     if settings["mode"] == "collector":
         if settings["confirmation"] == "queued":
@@ -142,8 +154,8 @@ def new_session(settings, base, outbox, kind, more):
             from outpost.durable import DurableSession as Confirmed
 
         topic, timeout_ms = (base + "/durable").encode(), settings["confirm_timeout_ms"]
-        return Confirmed(outbox, client_id, topic, timeout_ms, **options)
-    return kind(outbox, client_id, **options)
+        return at_level(Confirmed)(outbox, client_id, topic, timeout_ms, **options)
+    return at_level(kind)(outbox, client_id, **options)
 
 
 def build(settings, commands=None):

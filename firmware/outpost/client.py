@@ -218,7 +218,7 @@ class Client:
             self._short += has_progress  # networks do that too
         elif session.state == _CONNECTED:
             self._short += _COUNT_OF_IDLE
-        if self._short >= _ENOUGH:
+        if self._short >= _ENOUGH or error == _TAKEN_OVER:
             self.takeovers += 1
             error = _TAKEN_OVER
         elif has_progress or error == _OK or error == _TOO_MANY:  # the last: there is room again

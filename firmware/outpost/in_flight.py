@@ -53,6 +53,11 @@ class InFlight:
         """A packet was started."""
         self.unproven_cost += cost_of(length)
 
+    def add_more(self, length):
+        """The packet started last, which must be acknowledged, is this much longer."""
+        self.unproven_cost += length
+        self._proof_end = self.unproven_cost
+
     def await_proof(self):
         """The packet started last is one that the server must acknowledge."""
         self._proof_end = self.unproven_cost

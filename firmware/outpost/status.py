@@ -27,6 +27,8 @@ BLANK = const(-10)  # mount: the region is erased; format() makes it an outbox
 FOREIGN = const(-11)
 NEWER = const(-12)  # mount: written by a newer format version; update the firmware
 GEOMETRY = const(-13)  # mount: formatted with another `align`; mount it with that one
+# publish: MQTT 5, the server takes no RETAIN (session.server[0x25] is 0)
+BAD_RETAIN = const(-14)
 # last_error: the server sent what MQTT does not allow; the connection was closed
 PROTOCOL_ERROR = const(-20)
 REFUSED = const(-21)  # last_error: CONNACK refused; return_code says why (1..5)
@@ -45,6 +47,10 @@ TAKEN_OVER = const(-26)
 # session.suspects.status: the server ends each connection on the oldest message, as on the four set
 # aside before, with none acknowledged in between: no more are until it takes one
 BLOCKED = const(-27)
+# last_error: MQTT 5, the server sent DISCONNECT; session.reason says why
+SERVER_LEFT = const(-28)
+# last_error: MQTT 5, as above: use another server, session.server.get(0x1C) if it names one
+MOVED = const(-29)
 # last_error: the server's certificate is not signed by ca_file, or not for server_name
 TLS_UNTRUSTED = const(-30)
 # last_error: the server's certificate has expired or is not valid yet, or the clock is wrong

@@ -121,6 +121,19 @@ class Suspects:
         """The next message of the shelf is due now."""
         self._minutes = 0
 
+    def set_window(self, window):
+        """The session's window, while nothing is suspected."""
+        self._full = window
+
+    def denies(self, packet_id):
+        """The server said (MQTT 5.0) that it does not take the message of the shelf that went out
+        again. False: it was not for that one."""
+        if self._state < _AGAIN or packet_id != self._packet_id:
+            return False
+        self._state = _CALM
+        self._postpone()
+        return True
+
     # --- Events of the session ---
 
     def on_connected(self):

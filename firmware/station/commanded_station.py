@@ -19,6 +19,8 @@ class CommandedStation(Station):
 
     def publish_rest(self):
         """Nothing takes the number that an answer is to have."""
+        if self._done == len(self.sensors):
+            return False
         if self.commands.work & _OWES and not self.commands.settle():
             self._done = len(self.sensors)  # this measurement finds no room
             self.status = _FULL

@@ -15,6 +15,7 @@ _KEYS = {
     "password": (str, "", 0, 128),
     "topic_prefix": (str, "outpost", 1, 64),
     "keep_alive_s": (int, 60, 0, 65535),
+    "level": ((3, 4, 5), 4, 0, 0),  # of MQTT: 3.1, 3.1.1 or 5.0
     "mode": (("collector", "broker"), "collector", 0, 0),
     # how it comes: a retained message, or QoS 1 from the queue of the board's session
     "confirmation": (("retained", "queued"), "retained", 0, 0),

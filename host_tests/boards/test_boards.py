@@ -57,6 +57,16 @@ class TestBoards(unittest.TestCase):
                 found = (in_flight.most if in_flight else 0, desk.board.in_flight_bytes)
                 self.assertEqual(found, (expected, expected), name)
 
+    def test_each_level_of_mqtt_in_both_modes(self):
+        for level, mode in ((3, "broker"), (5, "broker"), (5, "collector")):
+            name = sorted([one for one in PORTS if PORTS[one] is not RP2])[0]
+            desk = bench(name)
+            with Filesystem(name, desk.flash):
+                session = desk.build(settings(mode=mode, level=level)).client.session
+            packet = session.connect_packet
+            self.assertEqual(packet[packet.find(b"MQ") + (6 if level == 3 else 4)], level)
+            self.assertEqual(hasattr(session, "server"), level == 5)
+
     def test_every_board_boots_main_and_publishes_a_reading(self):
         for name in PORTS:
             if PORTS[name] is RP2 and not IS_MICROPYTHON:

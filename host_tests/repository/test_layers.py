@@ -44,9 +44,16 @@ ALLOWED = {
     "outpost.client": {"session"},
     "outpost.connect_packet": {"memory", "topics"},
     "outpost.durable": {"session", "subscribing"},
+    "outpost.properties": {"reader"},
     "outpost.queued": {"durable", "session"},
     "outpost.exactly_once": {"packets", "session", "subscribing"},
     "outpost.in_flight": set(),
+    "outpost.level5": {
+        "level5_refusals", "level5_setup", "level5_subscribing", "memory", "packets", "properties",
+    },
+    "outpost.level5_refusals": {"session_base"},
+    "outpost.level5_setup": {"properties", "subscribing", "topics"},
+    "outpost.level5_subscribing": {"level5", "level5_setup", "memory", "properties"},
     "outpost.memory": {"native", "portable"},
     "outpost.native": set(),
     "outpost.native_checksum": set(),
@@ -120,7 +127,8 @@ ALLOWED = {
 SANS_IO = (
     "outpost.packets", "outpost.connect_packet", "outpost.reader", "outpost.in_flight",
     "outpost.session", "outpost.subscribing", "outpost.durable", "outpost.exactly_once",
-    "outpost.streaming", "outpost.ram_outbox", "station.telemetry", "station.clock",
+    "outpost.streaming", "outpost.ram_outbox", "outpost.level5", "outpost.level5_refusals",
+    "outpost.level5_subscribing", "outpost.properties", "station.telemetry", "station.clock",
 )  # fmt: skip
 
 
@@ -237,6 +245,13 @@ MIP = {  # package: the modules that a program imports of it; None: all there ar
     FIRMWARE / "client.json": ("outpost.client", "outpost.ram_outbox", "outpost.status"),
     FIRMWARE / "client_outbox.json": (
         "outpost.client",
+        "outpost.outbox",
+        "outpost.ram_outbox",
+        "outpost.status",
+    ),
+    FIRMWARE / "level5.json": (
+        "outpost.client",
+        "outpost.level5",
         "outpost.outbox",
         "outpost.ram_outbox",
         "outpost.status",

@@ -64,7 +64,13 @@ def build(orders):
     outbox = NotedOutbox(board.device)
     if outbox.mount():
         outbox.format(board.random_hex())
-    session = ExactlyOnceSession(outbox, settings["device_id"].encode(), **options)
+    kind = ExactlyOnceSession
+    if options.get("level") == 5:
+        from outpost.level5 import over
+
+        options["aliases"] = [topic.encode() for topic in options.get("aliases", ())]
+        kind = over(kind)
+    session = kind(outbox, settings["device_id"].encode(), **options)
     session.on_message = keep
     return Client(board.link, session)
 
@@ -163,6 +169,23 @@ def idle(client, ms):
     say(connected=client.is_connected(), connects=client.session.connects, failures=client.failures)
 
 
+def told(client):
+    """What a broker of MQTT 5.0 said in CONNACK."""
+    session = client.session
+    say(
+        packet_size=session.server.get(0x27, 0),
+        aliases=session._alias_most, failures=client.failures,
+    )  # fmt: skip
+
+
+def refused(client, topic, length):
+    """The status of a message of that length, and a moment to see that nothing happens."""
+    status = client.publish(topic.encode(), bytes(length), length)
+    start = board.ticks_ms()
+    until(client, lambda: elapsed_ms(board.ticks_ms(), start) > 200)
+    say(status=status)
+
+
 def close(client):
     client.close()
     say(closed=True)
@@ -215,6 +238,7 @@ def reconnect(client, times):
 STEPS = {
     "connect": connect, "fail": fail, "subscribe": subscribe, "publish": publish, "take": take,
     "flood": flood, "idle": idle, "close": close, "heap": heap, "reconnect": reconnect,
+    "told": told, "refused": refused,
 }  # fmt: skip
 
 

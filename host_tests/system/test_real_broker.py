@@ -71,8 +71,8 @@ def settings(port: int) -> dict:
 # --- Protocol levels, names and passwords ---
 
 
-@pytest.mark.parametrize("level", [3, 4])
-def test_both_protocol_levels_connect_and_deliver(architecture, broker, name, tmp_path, level):
+@pytest.mark.parametrize("level", [3, 4, 5])
+def test_each_protocol_level_connects_and_delivers(architecture, broker, name, tmp_path, level):
     with Observer(broker.port, f"{name}-o", (name, 2)) as observer:
         steps = [["connect"], ["publish", name, 10, 1], ["publish", name, 10, 2], ["close"]]
         run(architecture, tmp_path / name, settings(broker.port), steps, level=level)

@@ -21,6 +21,7 @@ WORDS_OF_A_TRY = 3
 MODULES = (
     "outpost.in_flight outpost.aio outpost.checksum "
     "outpost.client outpost.durable outpost.exactly_once outpost.memory outpost.outbox "
+    "outpost.level5_subscribing "
     "outpost.packets outpost.policies outpost.portable outpost.ram_outbox outpost.reader "
     "outpost.ram_shelf outpost.sectors outpost.session outpost.state_note "
     "outpost.portable_series outpost.series outpost.series_outbox "
@@ -40,6 +41,8 @@ MAY = {  # set-up, and what a page says allocates
     "subscribing.py encode_filters", "subscribing.py subscribe",  # SUBSCRIBE does
     "subscribing.py _start_request", "session_base.py _load_suspects",
     "series.py _check", "series.py _header_of",  # set-up
+    "level5.py _learn", "level5.py over",  # once a connection; set-up
+    "level5_subscribing.py subscribe", "level5_subscribing.py _on_connected",  # SUBSCRIBE
     "ram_shelf.py put", "suspects.py refuse",  # a message that is set aside
     "tls_link.py client_context", "tls_link.py read", "wifi_board.py _pinned_blocks",  # set-up
     "wifi_board.py _open_link", "wifi_board.py _open_wifi", "wifi_board.py _networks",  # set-up

@@ -32,6 +32,8 @@ class TestSettings(unittest.TestCase):
             ({"broker_port": 0}, "broker_port"),
             ({"broker_port": True}, "broker_port"),
             ({"mode": "fast"}, "mode"),
+            ({"level": 6}, "level"),
+            ({"level": "5"}, "level"),
             ({"interval_ms": 0}, "interval_ms"),
             ({"device_id": ""}, "device_id"),
             ({"device_id": "a b"}, "device_id"),

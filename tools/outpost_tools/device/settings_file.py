@@ -62,6 +62,7 @@ interval_ms = 60000              # a measurement every minute
 # outbox_blocks = 64             # of 4,096 bytes each; what the first flash pins stays
 # when_full = "refuse"           # new messages; "drop_oldest"; mode "broker": "newest_per_topic"
 # say_state = true               # online, offline, asleep on outpost/kitchen/state, retained
+# level = 4                      # MQTT 3.1.1; 5: MQTT 5.0, 3: MQTT 3.1
 # confirmation = "retained"      # "queued": for brokers that refuse RETAIN; the collector's too
 
 # commands = true                # take commands: `outpost send`; firmware/station/COMMANDS.md

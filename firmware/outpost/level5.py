@@ -1,0 +1,396 @@
+"""MQTT 5.0 for any session: `over(Session)(outbox, b"board-1", session_expiry_s=86_400)`.
+
+A mixin in front of the session's class: it turns each packet that came into what MQTT 3.1.1 would
+have brought, and gives each PUBLISH its properties, so the classes of 3.1.1 stay as they are and
+boards that speak it do not pay. What subscribing needs besides is in `level5_subscribing.py`, what
+is needed once in `level5_setup.py`.
+
+What the server refuses, and what becomes of it:
+    at publish(), by CONNACK's limits   a status; stored before: set aside, never sent
+    PUBACK or PUBREC, for good          set aside (`suspects.py`)
+    any other failure                   sent again, as a new exchange, after 1 s doubled up to 64
+    0x10, nobody has subscribed         acknowledged; kept and sent again with keep_unmatched
+    DISCONNECT                          a status; `reason` and `server` say more
+
+Must not know a stream or a clock. Allocation: construction, CONNACK, DISCONNECT; a message that is
+set aside.
+"""
+# pyright: reportAttributeAccessIssue=false
+
+from micropython import const
+
+from outpost import packets
+from outpost.level5_refusals import Refusals
+from outpost.memory import copy, put_publish, unload
+from outpost.properties import TABLE, check, number, number_end, room, value_end
+
+_OK = const(0)
+_TOO_BIG = const(-2)
+_BUSY = const(-3)
+_OFFLINE = const(-4)
+_BAD_QOS = const(-8)
+_BAD_RETAIN = const(-14)
+_PROTOCOL_ERROR = const(-20)
+_LINK_LOST = const(-23)
+_TAKEN_OVER = const(-26)
+_SERVER_LEFT = const(-28)
+_MOVED = const(-29)
+_CONNECTED = const(2)
+_IDS = const(65535)
+_IN_CONNACK = const(16)
+_IN_ACK = const(32)
+_IN_DISCONNECT = const(64)
+_PROPERTIES_AT = const(4)  # in _extra: room for the identifier and two bytes of length before it
+_ALIAS_BYTES = const(3)
+_NO_LIMIT = const(0xFFFFFFF)
+_UNMATCHED = const(0x10)
+_FIRSTS = b"\x20\x40\x50\x62\x70\x90\xb0\xd0\xe0\xf0"  # of packets that are known, but PUBLISH
+# Reason codes:
+_OF_PUBACK = b"\x00\x10\x80\x83\x87\x90\x91\x97\x99"
+_OF_PUBREL = b"\x00\x92"
+_FOR_GOOD = b"\x83\x87\x90\x95\x99\x9a\x9b"  # of one message
+_COME_LATER = b"\x88\x89\x8b\x8e\x97\x9c\x9d\x9f"  # of DISCONNECT: the next attempts wait longer
+
+
+def over(base):
+    """The class of a session like `base` that speaks MQTT 5.0."""
+    bases = Level5, base
+    if hasattr(base, "subscribe"):
+        from outpost.level5_subscribing import SubscribingLevel5
+
+        bases = SubscribingLevel5, base
+    return type("Session5", bases, {"_base": base})
+
+
+class Level5(Refusals):
+    """Options beside those of the session: see `level5_setup.py`.
+
+    server: properties of the last CONNACK or DISCONNECT, by number: integers, or bytes. reason: the
+    last reason code that was not 0. farewell: the DISCONNECT that close() sends; `disconnect()` in
+    `level5_setup.py` makes others. on_refused: called with the number of a message and the reason
+    code that refused it.
+    """
+
+    # Rarely anything else, and so no fields:
+    _fault = 0  # reason code of the DISCONNECT that ends this connection
+    _is_said = False  # it was started
+    _why = 0  # reason code of the fault that a hook reports as PROTOCOL_ERROR
+    _left = 0  # reason code of the server's DISCONNECT
+    farewell = b"\xe0\x00"
+    on_refused = None
+
+    def __init__(self, outbox, client_id, *words, **options):
+        from outpost.level5_setup import connect, constant, start_of, take_options, widen
+
+        own = take_options(self, options)
+        self._base.__init__(self, outbox, client_id or b"-", *words, **options)
+        widen(self)
+        Refusals.__init__(self, own["keep_unmatched"])
+        self.server, self.assigned_id = {}, b""
+        self._constant = constant(own)
+        self._aliases = [bytes(topic) for topic in own["aliases"]]
+        self._scratches = [bytearray(len(topic)) for topic in self._aliases]
+        self._alias_most = self._known = 0  # the server's; bit n: it knows alias n
+        most = len(self._constant) + (_ALIAS_BYTES if self._aliases else 0)
+        self._extra = bytearray(_PROPERTIES_AT + most)  # what PUBLISH has before its payload
+        self._extra_at = self._extra_end = self._topic_bytes = self._source_at = 0
+        self._source = b""
+        # of a PUBLISH, beside topic and payload, in its remaining length
+        self._overhead = 4 + most + (1 if most < 128 else 2)
+        self.out = self.tx = bytearray(outbox.record_bytes + self._overhead + 5)
+        self._most_bytes, self._barred = _NO_LIMIT, 0  # QoS and RETAIN bits not taken
+        self._store, self._append = outbox.append, self._append_within
+        self._most_window, self._keep_alive_s = self.window, self.keep_alive_s
+        self._is_always_clean = own["is_clean"]
+        self.connect_packet = connect(self, client_id, own)
+        self._flags_at = start_of(self.connect_packet) + 7
+        unload("outpost.level5_setup")
+
+    # --- Connection ---
+
+    def open(self):
+        self._fault = self._left = 0
+        self._is_said = False
+        self._base.open(self)
+
+    def has_progress(self):
+        """Not when the server asks to come later: the next attempt then waits longer."""
+        return not (self._left and self._left in _COME_LATER) and self._base.has_progress(self)
+
+    def lost(self, error):
+        """Where DISCONNECT names a message's fault, `suspects.py` finds out which one it is."""
+        if error == _SERVER_LEFT and self._left in _FOR_GOOD:
+            error = _LINK_LOST
+        self._base.lost(self, error)
+
+    def leave(self):
+        if self.state != _CONNECTED or self.out_end:
+            return False
+        self._start(self.farewell, len(self.farewell))
+        return True
+
+    def _on_connack(self):
+        """3.2. A server of MQTT 3.1.1 answers as it always did, and refuses."""
+        if self.length == 2 and self.buffer[1]:
+            return self._base._on_connack(self)
+        code = self.buffer[1]
+        if self.length > len(self.buffer) or 0 < code < 0x80:
+            return _PROTOCOL_ERROR
+        if check(self.buffer, 2, self.length, _IN_CONNACK) != self.length:
+            return _PROTOCOL_ERROR
+        self._learn(2)
+        self.length = 2
+        if code:
+            self.reason = code
+        else:
+            self._obey(self.server.get)
+        return self._base._on_connack(self)
+
+    def _learn(self, at):
+        """The properties at buffer[at:], which check() has passed, into `server`."""
+        buffer, known = self.buffer, {}
+        end = number_end(buffer, at, self.length) + number(buffer, at)
+        at = number_end(buffer, at, self.length)
+        while at < end:
+            kind = TABLE[2 * buffer[at]] & 7
+            stop = value_end(buffer, at + 1, end, TABLE[2 * buffer[at]])
+            if kind < 4:
+                known[buffer[at]] = int.from_bytes(buffer[at + 1 : stop], "big")
+            elif kind < 7:
+                known[buffer[at]] = bytes(buffer[at + 3 : stop])
+            at = stop
+        self.server = known
+
+    def _obey(self, get):
+        """The limits of CONNACK; `get` is that of `server`."""
+        self.window = min(self._most_window, get(0x21, _IDS))
+        if self.suspects:
+            self.suspects.set_window(self.window)
+        self._most_bytes = room(get(0x27, _NO_LIMIT)) - self._overhead
+        self._barred = (6, 4, 0)[get(0x24, 2)] | (not get(0x25, 1))
+        self.keep_alive_s = get(0x13, self._keep_alive_s)
+        self._alias_most = min(get(0x22, 0), len(self._aliases))
+        self._known = self._denied = 0
+        if 0x12 in self.server:
+            self._take_id(self.server[0x12])
+        if not self._is_always_clean:
+            self.connect_packet[self._flags_at] &= ~2
+
+    def _take_id(self, client_id):
+        """The server's choice of a client id is this session's from now on."""
+        from outpost.level5_setup import with_id
+
+        self.connect_packet = with_id(self.connect_packet, client_id)
+        self._flags_at = number_end(self.connect_packet, 1, 5) + 7
+        self.assigned_id = client_id
+        unload("outpost.level5_setup")
+
+    # --- Publish ---
+
+    def _append_within(self, topic, payload, length, flags):
+        """Stands in for the outbox's append(): what the server does not take is not stored."""
+        if self._barred:
+            if flags >> 3 & 6 & self._barred:
+                return _BAD_QOS
+            if flags >> 6 & self._barred:
+                return _BAD_RETAIN
+        if len(topic) + length > self._most_bytes:
+            return _TOO_BIG
+        return self._store(topic, payload, length, flags)
+
+    def _publish_now(self, topic, payload, length):
+        if self.state != _CONNECTED:
+            return _OFFLINE
+        if self.out_end or (self.in_flight and not self.in_flight.hasroom(len(topic) + length)):
+            return _BUSY
+        if len(topic) + length > min(self.outbox.record_bytes, self._most_bytes):
+            return _TOO_BIG
+        if self._retain and self._barred & 1:
+            return _BAD_RETAIN
+        self._source = topic
+        self._source_at = 0
+        self._compose(len(topic))
+        topic = self._put_head(0x31 if self._retain else 0x30, length)
+        length = copy(self.tx, topic, payload, 0, length)
+        self._base._start(self, self.tx, length)
+        return _OK
+
+    def _start_message(self):
+        """The base composes PUBLISH as for 3.1.1, and so has its flags and identifier."""
+        if self._fault or (self._pause_ms >= 0 and self._pauses()):
+            return False
+        if not self._base._start_message(self):
+            return False
+        if self.out is self.tx and self.tx[0] >> 4 == 3:
+            outbox = self.outbox
+            length = outbox.topic_length + outbox.payload_length
+            if self.tx[0] & self._barred or length > self._most_bytes:
+                return self._withdraw(length > self._most_bytes)
+            self.out_end = self._finish()
+            if self.in_flight:
+                self.in_flight.add_more(self._extra_end)
+        return True
+
+    def _start(self, data, length):
+        """A message of the shelf goes out by this way."""
+        if data is self.tx and data[0] >> 4 == 3:
+            length = self._finish()
+        self._base._start(self, data, length)
+
+    def _finish(self):
+        """The outbox's loaded message, of which `tx` has the PUBLISH of 3.1.1. Its length now."""
+        outbox = self.outbox
+        at = 2
+        while self.tx[at - 1] > 127:
+            at += 1
+        at += 2 + outbox.topic_length
+        at = self.tx[at] << 8 | self.tx[at + 1]  # the identifier
+        self._source = outbox.buffer
+        self._source_at = outbox.topic_at
+        self._compose(outbox.topic_length)
+        packets.put_u16(self._extra, self._extra_at, at)
+        at = self._put_head(self.tx[0], outbox.payload_length)
+        self._source_at += outbox.topic_length
+        return copy(self.tx, at, self._source, self._source_at, outbox.payload_length)
+
+    def _put_head(self, first, count):
+        """PUBLISH up to its payload of `count` bytes. Returns the offset after it."""
+        at = self._extra_at if first & 6 else self._extra_at + 2  # QoS 0 has no identifier
+        count += self._extra_end - at
+        count = put_publish(
+            self.tx, first, self._source, self._source_at, self._topic_bytes, count
+        )  # fmt: skip
+        return copy(self.tx, count, self._extra, at, self._extra_end - at)
+
+    def _compose(self, length):
+        """The properties of PUBLISH in _extra, and how much of the topic goes with them: _source
+        has it at _source_at, `length` bytes."""
+        extra, at = self._extra, _PROPERTIES_AT
+        self._topic_bytes = length
+        length = self._alias_of(length) if self._alias_most else 0
+        if length:
+            extra[at] = 0x23
+            at = packets.put_u16(extra, at + 1, length)
+            if self._known >> length & 1:
+                self._topic_bytes = 0
+            self._known |= 1 << length
+        at = copy(extra, at, self._constant, 0, len(self._constant))
+        self._extra_end = at
+        at -= _PROPERTIES_AT
+        extra[3] = at if at < 128 else at >> 7
+        extra[2] = at & 127 | 128  # or, of a length of one byte, the identifier's last
+        self._extra_at = 1 if at < 128 else 0
+
+    def _alias_of(self, length):
+        """Its number, 1 to _alias_most; 0: the topic has none."""
+        place = 0
+        while place < self._alias_most:
+            scratch = self._scratches[place]
+            if len(scratch) == length:
+                copy(scratch, 0, self._source, self._source_at, length)
+                if scratch == self._aliases[place]:
+                    return place + 1
+            place += 1
+        return 0
+
+    def _withdraw(self, is_long):
+        """The message that was composed is none that this server takes: it was stored before that
+        was known. False: nothing goes out."""
+        self.out_end = 0
+        self.sent -= 1
+        self.next_send -= 1
+        code = 0x95 if is_long else 0x9A if self.tx[0] & 1 & self._barred else 0x9B
+        self._refuse(self.next_send, code)
+        return False
+
+    # --- Packets ---
+
+    def _on_tick(self):
+        if self._fault:
+            return self._say_fault()
+        if self._denied:
+            self._resend_denied()
+        return self._base._on_tick(self)
+
+    def _on_packet(self, first):
+        status = _PROTOCOL_ERROR
+        self._why = 0
+        if first == 0xE0:
+            status = self._on_disconnect()
+        elif 0x40 <= first < 0x80:
+            status = self._on_ack(first)
+        elif first != 0xF0:  # AUTH was not asked for
+            status = self._base._on_packet(self, first)
+        if status == _PROTOCOL_ERROR:
+            return self._fail(self._why or (0x82 if first in _FIRSTS else 0x81))
+        return status
+
+    def _on_ack(self, first):
+        """PUBACK, PUBREC, PUBREL and PUBCOMP with a reason code (3.4 to 3.7), or without one."""
+        code = self.buffer[2] if self.length > 2 else 0
+        if not self._is_code(first, code):
+            self._why = 0x81
+            return _PROTOCOL_ERROR
+        if 3 < self.length <= len(self.buffer) and not self._is_sound(3, _IN_ACK):
+            return _PROTOCOL_ERROR
+        self.length = 2
+        if not code:
+            return self._on_success(first)
+        self.reason = code
+        is_kept = code == _UNMATCHED and first == 0x40 and self._keeps_unmatched
+        self.unmatched += code == _UNMATCHED
+        if first < 0x60 and (code > 0x7F or is_kept):
+            self._on_denied(first, packets.get_u16(self.buffer, 0), code)
+            return _OK
+        return self._on_success(first)
+
+    def _is_code(self, first, code):
+        """This packet may have this reason code."""
+        if self.length < 2 or first not in _FIRSTS:
+            return False
+        return code in (_OF_PUBACK if first < 0x60 else _OF_PUBREL)
+
+    def _on_success(self, first):
+        if first == 0x40:
+            return self._on_puback(packets.get_u16(self.buffer, 0))
+        return self._base._on_packet(self, first)
+
+    def _is_sound(self, at, where):
+        """The properties at buffer[at] are what the rest of the packet consists of."""
+        at = check(self.buffer, at, self.length, where)
+        self._why = -at if at < 0 else 0x81
+        return at == self.length
+
+    def _on_disconnect(self):
+        """3.14."""
+        length = self.length
+        if 1 < length <= len(self.buffer):
+            if not self._is_sound(1, _IN_DISCONNECT):
+                return _PROTOCOL_ERROR
+            self._learn(1)
+        code = self.buffer[0] if length else 0
+        self._left = self.reason = code
+        if code == 0x8E:
+            return _TAKEN_OVER
+        return _MOVED if code == 0x9C or code == 0x9D else _SERVER_LEFT
+
+    # --- A fault of the server's ---
+
+    def _fail(self, code):
+        """DISCONNECT with this reason code goes out, nothing that comes is taken any more, and the
+        connection ends with PROTOCOL_ERROR (4.13)."""
+        self.reason = self._fault = code
+        self._answer = -1  # receive() stops
+        self.owes = True
+        return _OK
+
+    def _say_fault(self):
+        if not self._is_said and not self.out_end:
+            self._is_said = True
+            self._base._start(self, bytes((0xE0, 1, self._fault)), 3)
+        return self.out_end > 0
+
+    def _overdue(self):
+        if self._is_said and not self.out_end:
+            return _PROTOCOL_ERROR
+        return self._base._overdue(self)

@@ -1,0 +1,83 @@
+"""What becomes of a message that a server of MQTT 5.0 refuses, by the reason code of its answer:
+set aside, or sent again after a pause. A part of `level5.py`.
+
+Must not know a packet. Allocation: a message that is set aside.
+"""
+# pyright: reportAttributeAccessIssue=false
+
+from micropython import const
+
+from outpost.session_base import elapsed_ms
+
+_OK = const(0)
+_IDS = const(65535)
+_LONGEST_PAUSE_S = const(64)
+_FOR_GOOD = b"\x83\x87\x90\x95\x99\x9a\x9b"  # of one message
+
+
+class Refusals:
+    """See Level5."""
+
+    def __init__(self, keeps_unmatched):
+        self.reason = 0
+        # Counters: messages that the server refused; that nobody had subscribed to.
+        self.denied = self.unmatched = 0
+        self._keeps_unmatched = keeps_unmatched
+        self._denied = 0  # bit seq & 15 of a message in flight: that exchange has failed
+        self._pause_ms = -1  # ticks since which nothing is sent,
+        self._pause_s = self._pause_acked = 0  # for this long; `acknowledged` then
+
+    def _pauses(self):
+        if elapsed_ms(self.now_ms, self._pause_ms) < self._pause_s * 1000:
+            return True
+        self._pause_ms = -1
+        return False
+
+    def _pause(self):
+        """Send nothing for a while: 1 s, doubled while nothing is acknowledged in between."""
+        if self._pause_ms < 0 or not self._pause_s:
+            is_again = self.acknowledged == self._pause_acked and self._pause_s
+            self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S) if is_again else 1
+            self._pause_acked = self.acknowledged
+            self._pause_ms = self.now_ms
+
+    def _refuse(self, seq, code):
+        """Message seq will never be taken, or not now."""
+        self.reason = code
+        self.denied += 1
+        is_aside = code in _FOR_GOOD and self._load_suspects()
+        if not is_aside or self.suspects.refuse(seq) != _OK:
+            self._denied |= 1 << (seq & 15)
+            self._pause()
+        if self.on_refused:
+            self.on_refused(seq, code)
+
+    def _on_denied(self, first, packet_id, code):
+        """PUBACK or PUBREC with a reason code of failure: that exchange is over."""
+        place = self._place_of(packet_id)
+        seq = self.base + place
+        if place >= 0 and (getattr(self, "_two", 0) >> (seq & 15) & 1) == (first == 0x50):
+            self._refuse(seq, code)
+        elif not (self.suspects and self.suspects.denies(packet_id)):
+            self.ignored += 1
+
+    def _place_of(self, packet_id):
+        """In the window, of the message in flight with this identifier; -1: none has it."""
+        place = (packet_id - 1 - self.base) % _IDS
+        end = self.next_send - self.base
+        if self.out_end and self.out is self.tx and self.tx[0] & 0x36 > 0x30:
+            end -= 1  # the last PUBLISH is half written
+        return place if place < end and not self._acked >> place & 1 else -1
+
+    def _resend_denied(self):
+        """Once all in flight have their answer, those that failed begin a new exchange."""
+        seq = self.base
+        while seq < self.next_send:
+            if not (self._denied >> (seq & 15) | self._acked >> seq - self.base) & 1:
+                return
+            seq += 1
+        self._denied = 0
+        self._exchanged = max(self._exchanged, seq)
+        if self.high <= seq:
+            self.high = self.base
+        self.next_send = self.base

@@ -1,0 +1,203 @@
+"""Checks the options of MQTT 5.0 and composes the bytes that stay the same, once; the module is
+then unloaded.
+
+Options of `level5.over(Session)`, beside the session's; properties are pairs of number and value,
+as in ((0x26, (b"site", b"north")), (0x03, b"application/json")):
+    session_expiry_s     0 to 0xFFFFFFFF (never, the default): how long after the connection's end
+                         the server keeps the session. With `clean` it is 0
+    receive_maximum      1 to 65,535: messages of QoS 1 and 2 that the server may have on their way;
+                         default 65,535, and of exactly-once sessions the room of their note, 32
+    maximum_packet_size  bytes, 16 to 0xFFFFFFF: longer ones do not come. Default: none, and of
+                         sessions that do not subscribe, what their buffer holds
+    aliases              topics (bytes), up to 16, that go out as numbers once the server knows them
+    connect_properties   of CONNECT, those above excepted
+    will_properties      of the will
+    publish_properties   of each PUBLISH, up to 400 bytes
+    keep_unmatched       True: a message that nobody has subscribed to is kept, and sent again later
+ValueError names what is wrong.
+
+Must not know a session's state. Allocation: what it returns, and as much again.
+"""
+# pyright: reportAttributeAccessIssue=false
+
+import builtins
+
+from outpost import properties
+from outpost.properties import OFTEN, PAIR, POSITIVE, TABLE, TEXT, VARIABLE
+from outpost.topics import is_text
+
+_DEFAULTS = {
+    "session_expiry_s": 0xFFFFFFFF, "receive_maximum": 0, "maximum_packet_size": 0, "aliases": (),
+    "connect_properties": (), "will_properties": (), "publish_properties": (),
+    "keep_unmatched": False,
+}  # fmt: skip
+_LEAST_BUFFER = 128  # bytes: CONNACK has properties
+_MOST_ALIASES = 16
+_MOST_CONSTANT = 400  # bytes
+_MORE_FIELDS = 22
+_FIXED_BYTES = 6  # of the note of exactly_once.py
+_WILL = 4
+_CLEAN = 2
+_PROBLEMS = 0x17  # 0: reason strings and user properties come with few packets only
+
+
+def take_options(session, options):
+    """The options above, out of `options`. ValueError: level is not 5."""
+    own = {name: options.pop(name, value) for name, value in _DEFAULTS.items()}
+    if options.pop("level", 5) != 5:
+        raise ValueError("session: level must be 5, or take the class without level5.over()")
+    if not hasattr(session, "subscribe"):
+        options["rx_bytes"] = max(options.get("rx_bytes", 0), _LEAST_BUFFER)
+        own["maximum_packet_size"] = own["maximum_packet_size"] or options["rx_bytes"] + 2
+    own["is_clean"] = bool(options.get("clean"))
+    return own
+
+
+def constant(own):
+    """The properties of every PUBLISH, as bytes. ValueError: there are too many, or aliases."""
+    found = encoded(own["publish_properties"], properties.IN_PUBLISH)
+    if len(own["aliases"]) > _MOST_ALIASES or len(found) > _MOST_CONSTANT:
+        raise ValueError("session: aliases are 16 at most, publish_properties 400 bytes")
+    return found
+
+
+def widen(one):
+    """Grow the table of a session's fields, as `connect_packet.widen` does."""
+    names = [name for name in builtins.__dict__ if name[0] != "_"][:_MORE_FIELDS]
+    for name in names:
+        setattr(one, name, None)
+    for name in names:
+        delattr(one, name)
+
+
+def _is_new(outbox):
+    """No message was ever stored in it, so the server's session is not this board's."""
+    return not outbox.renumbers and not outbox.next_seq
+
+
+def connect(session, client_id, own):
+    """CONNECT (3.1), from that of 3.1.1."""
+    packet = session.connect_packet
+    at = start_of(packet)
+    flags = packet[at + 7]
+    expiry_s = 0 if own["is_clean"] else own["session_expiry_s"]
+    pairs = [(0x11, expiry_s), (_PROBLEMS, 0)]
+    receive = own["receive_maximum"]
+    if not receive and hasattr(session, "_note"):
+        receive = (len(session._note) - _FIXED_BYTES) // 2
+    if receive:
+        pairs.append((0x21, receive))
+    if own["maximum_packet_size"]:
+        pairs.append((0x27, own["maximum_packet_size"]))
+    body = packet[at : at + 6] + b"\x05"
+    body += bytes((flags | _CLEAN if _is_new(session.outbox) else flags,))
+    body += packet[at + 8 : at + 10]
+    if _PROBLEMS in dict(own["connect_properties"]):
+        pairs.remove((_PROBLEMS, 0))
+    connect = encoded(pairs + list(own["connect_properties"]), properties.IN_CONNECT)
+    body += length_of(connect) + connect
+    rest = packet[at + 10 :]
+    end = 2 + (rest[0] << 8 | rest[1])
+    body += bytes((len(client_id) >> 8, len(client_id) & 255)) + client_id
+    if flags & _WILL:
+        will = encoded(own["will_properties"], properties.IN_WILL)
+        body += length_of(will) + will
+    elif own["will_properties"]:
+        raise ValueError("session: will_properties without a will")
+    body += rest[end:]
+    return bytearray(b"\x10" + length_of(body) + body)
+
+
+def with_id(packet, client_id):
+    """CONNECT with another client id."""
+    at = start_of(packet)
+    place = at + 10
+    place = properties.number_end(packet, place, len(packet)) + properties.number(packet, place)
+    end = place + 2 + (packet[place] << 8 | packet[place + 1])
+    body = bytes(packet[at:place]) + bytes((len(client_id) >> 8, len(client_id) & 255))
+    body += client_id + bytes(packet[end:])
+    return bytearray(b"\x10" + length_of(body) + body)
+
+
+def start_of(packet):
+    """Offset after the fixed header."""
+    return properties.number_end(packet, 1, len(packet))
+
+
+def length_of(data):
+    """A variable byte integer (1.5.5)."""
+    length, found = len(data), b""
+    while length > 127:
+        found += bytes((length & 127 | 128,))
+        length >>= 7
+    return found + bytes((length,))
+
+
+def encoded(pairs, where):
+    """The bytes of properties, without their length. ValueError names the first that is wrong."""
+    body, seen = b"", []
+    for number, value in pairs:
+        kind = TABLE[2 * number] if 0 < number < 0x2B else 0
+        if not kind or not TABLE[2 * number + 1] & where or (number in (0x0B, 0x23) and where == 4):
+            raise ValueError("session: property 0x%02x is unknown, or not of this packet" % number)
+        if number in seen and not kind & OFTEN:
+            raise ValueError("session: property 0x%02x stands there twice" % number)
+        seen.append(number)
+        body += bytes((number,)) + _value(number, kind, value)
+    return body
+
+
+def _value(number, kind, value):
+    kind, is_positive = kind & 7, kind & POSITIVE
+    if kind <= VARIABLE:
+        most = (0, 1, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFF)[kind]
+        if not (1 if is_positive else 0) <= value <= most:
+            raise ValueError("session: property 0x%02x cannot be %s" % (number, value))
+        if kind == VARIABLE:
+            return _variable(value)
+        return value.to_bytes(1 << kind - 1, "big")
+    if kind == PAIR:
+        return _text(number, value[0], True) + _text(number, value[1], True)
+    return _text(number, value, kind == TEXT)
+
+
+def _variable(value):
+    found = b""
+    while value > 127:
+        found += bytes((value & 127 | 128,))
+        value >>= 7
+    return found + bytes((value,))
+
+
+def _text(number, text, is_checked):
+    text = bytes(text)
+    if len(text) > 0xFFFF or (is_checked and not is_text(text)):
+        raise ValueError("session: property 0x%02x is not UTF-8 without NUL, or too long" % number)
+    return bytes((len(text) >> 8, len(text) & 255)) + text
+
+
+def with_properties(session, first):
+    """What is requested of what the session wants to, and its SUBSCRIBE or UNSUBSCRIBE (3.8,
+    3.10)."""
+    from outpost.subscribing import encode_filters
+
+    identifiers = session._identifiers or {}
+    requested, identifier = session._requested, 0
+    for entry in requested:
+        identifier = identifiers.get(entry[0], 0) if first == 0x82 else 0
+        if identifier:
+            requested = [entry]  # the others go next
+            break
+    packet = encode_filters(session._request_id, requested)
+    at = start_of(packet)
+    more = b"\x0b" + _variable(identifier) if identifier else b""
+    body = packet[at : at + 2] + length_of(more) + more + packet[at + 2 :]
+    return requested, bytes((first,)) + length_of(body) + body
+
+
+def disconnect(reason=0, session_expiry_s=None):
+    """A DISCONNECT for `session.farewell` (3.14): 0x04 has the server publish the will, and
+    session_expiry_s=0 ends the session."""
+    more = b"" if session_expiry_s is None else b"\x11" + session_expiry_s.to_bytes(4, "big")
+    body = bytes((reason,)) + length_of(more) + more
+    return b"\xe0" + length_of(body) + body

@@ -1,0 +1,183 @@
+"""What MQTT 5.0 needs where messages come in; `level5.over()` takes it for sessions that subscribe.
+
+In the handler, `property_at(number)` tells where in `buffer` a property of the message begins: 0x01
+payload format, 0x02 expiry, 0x03 content type, 0x08 response topic, 0x09 correlation data, 0x0B
+subscription identifier, 0x26 user property. Must not know a stream or a clock. Allocation: as
+`subscribing.py`.
+"""
+# pyright: reportAttributeAccessIssue=false
+
+from micropython import const
+
+from outpost.level5 import Level5
+from outpost.memory import copy
+from outpost.properties import TABLE, check, find, number, number_end, value_end
+
+_OK = const(0)
+_BAD_TOPIC = const(-6)
+_PROTOCOL_ERROR = const(-20)
+_IN_PUBLISH = const(4)
+_IN_ACK = const(32)
+_GIVEN_UP = const(255)
+_REFUSED_CODE = const(128)
+_NOT_AVAILABLE = const(0xA2)
+_ALIAS_INVALID = const(0x94)
+_OF_SUBACK = b"\x00\x01\x02\x80\x83\x87\x8f\x91\x97\x9e\xa1\xa2"
+_OF_UNSUBACK = b"\x00\x11\x80\x83\x87\x8f\x91"
+
+
+class SubscribingLevel5(Level5):
+    """In `filters`, the second number has the options of SUBSCRIBE besides the QoS, the third is
+    the reason code of SUBACK: 0x80 and above, refused."""
+
+    properties_at = 0  # of the PUBLISH in `buffer`: their first byte, and the offset after them
+    properties_end = 0
+    _identifiers = None  # a dictionary: subscription identifiers by their filters
+
+    def subscribe(self, topic_filter, qos=0, no_local=False, as_published=False, retained=0,
+                  identifier=0):  # fmt: skip
+        """As before; and with the options of 5.0 (3.8.3.1). no_local: none of this client's own
+        messages. as_published: RETAIN stays as the publisher set it. retained: retained messages
+        come 0: always, 1: if the subscription is new, 2: never. identifier: 1 to 268,435,455, told
+        with each message (0x0B). BAD_TOPIC also where the server has said that it takes no such
+        filter."""
+        if qos >= 0 and self._is_unavailable(topic_filter, identifier):
+            return _BAD_TOPIC
+        status = self._base.subscribe(self, topic_filter, qos)
+        if status == _OK and qos >= 0:
+            for entry in self.filters:
+                if entry[0] == topic_filter:
+                    entry[1] = qos | no_local << 2 | as_published << 3 | retained << 4
+            if identifier:
+                self._identifiers = self._identifiers or {}
+                self._identifiers[topic_filter] = identifier
+            elif self._identifiers:
+                self._identifiers.pop(topic_filter, None)
+        return status
+
+    def _is_unavailable(self, topic_filter, identifier):
+        """By the last CONNACK."""
+        get = self.server.get
+        is_wild = b"+" in topic_filter or b"#" in topic_filter
+        is_shared = topic_filter[:7] == b"$share/"
+        return (
+            (is_wild and not get(0x28, 1))
+            or (is_shared and not get(0x2A, 1))
+            or (identifier and not get(0x29, 1))
+        )
+
+    def _on_connected(self):
+        """Filters that this server does not take are refused here, as by SUBACK."""
+        for entry in self.filters:
+            if entry[2] != _GIVEN_UP:
+                entry[2] = min(entry[2], _REFUSED_CODE)  # the base knows no other
+        self._base._on_connected(self)
+        identifiers = self._identifiers or {}
+        for entry in self.filters:
+            is_new = entry[1] >= 0 and entry[2] < 0
+            if is_new and self._is_unavailable(entry[0], identifiers.get(entry[0], 0)):
+                self.refused += 1
+                entry[2] = _NOT_AVAILABLE
+
+    def _start(self, data, length):
+        """SUBSCRIBE and UNSUBSCRIBE have properties behind their identifier; one subscription
+        identifier stands for all filters of a packet, so a filter that has one goes alone."""
+        if data[0] & 0xDF == 0x82:
+            from outpost.level5_setup import with_properties
+            from outpost.memory import unload
+
+            self._requested, data = with_properties(self, data[0])
+            length = len(data)
+            unload("outpost.level5_setup")
+        Level5._start(self, data, length)
+
+    def _on_packet(self, first):
+        """SUBACK, UNSUBACK: their properties go, and the codes move to where 3.1.1 has them."""
+        if first == 0x90 or first == 0xB0:
+            self._why = 0
+            at = -1
+            if 3 <= self.length <= len(self.buffer):
+                at = check(self.buffer, 2, self.length, _IN_ACK)
+            if at < 0:
+                return self._fail(0x81 if at == -1 else -at)
+            copy(self.buffer, 2, self.buffer, at, self.length - at)
+            self.length += 2 - at
+        return Level5._on_packet(self, first)
+
+    def _has_codes(self, count):
+        return self.first == 0x90 and self._are_codes(count, _OF_SUBACK)
+
+    def _has_none(self):
+        return self.first == 0xB0 and self._are_codes(len(self._requested), _OF_UNSUBACK)
+
+    def _are_codes(self, count, known):
+        if self.length != 2 + count:
+            return False
+        for place in range(2, self.length):
+            if self.buffer[place] not in known:
+                self._why = 0x81
+                return False
+        return True
+
+    def _on_code(self, entry, at):
+        code = self.buffer[at]
+        if code > 0x7F:
+            self.reason = code
+            if entry[1] < 0:  # the server keeps it
+                entry[2] = code
+                return
+        self._base._on_code(self, entry, at)
+        self.refused += code > 0x80
+
+    # --- Messages ---
+
+    def _parse(self, id_bytes):
+        """As the base's; the payload begins after the properties."""
+        packet_id = self._base._parse(self, id_bytes)
+        at, room = self.payload_at, len(self.buffer)
+        if packet_id < 0 or at > room:
+            return packet_id
+        if self.length > room:
+            return packet_id if self._pass_properties(at, room) else -1
+        self.properties_at = at
+        at = check(self.buffer, at, self.length, _IN_PUBLISH)
+        return packet_id if self._take_properties(at) else -1
+
+    def _pass_properties(self, at, room):
+        """Of a message that the buffer does not hold; perhaps not the properties either."""
+        end = number_end(self.buffer, at, room)
+        if end < 0 and at + 4 <= room:
+            self._why = 0x81
+            return False
+        end = end + number(self.buffer, at) if end > 0 else room + 1
+        if end > self.length:
+            self._why = 0x81
+            return False
+        if end > room:  # the piece that is kept ends in them
+            self.payload_at = end
+            self.payload_length = self.length - end
+            return True
+        self.properties_at = at
+        return self._take_properties(check(self.buffer, at, end, _IN_PUBLISH))
+
+    def _take_properties(self, end):
+        if end < 0:
+            self._why = -end
+            return False
+        self.properties_end = self.payload_at = end
+        self.payload_length = self.length - end
+        if self.property_at(0x23) >= 0:
+            self._why = _ALIAS_INVALID  # this client has not offered any
+            return False
+        return True
+
+    def property_at(self, wanted, after=0):
+        """Offset in `buffer` of the value of this property of the message; -1: it has none. after:
+        for one that may be there more than once, the offset of the value before."""
+        at = self.properties_at
+        at = number_end(self.buffer, at, self.length)
+        while True:
+            at = find(self.buffer, at, self.properties_end, wanted)
+            if at < 0 or at > after:
+                return at
+            at = value_end(self.buffer, at, self.properties_end, TABLE[2 * wanted])

@@ -1,0 +1,62 @@
+# cpython-only: starts a broker
+"""MQTT 5.0 against a real mosquitto: its limits, its sessions over a board's reset, an alias."""
+
+import uuid
+
+import pytest
+
+from outpost_tools.common.broker import Broker
+from real_broker import Observer, need_mosquitto, run
+
+LIMITS = "max_packet_size 200\n"
+ARCHITECTURE = "i386"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    """mosquitto tells its longest packet and its aliases in CONNACK, and no receive maximum."""
+    need_mosquitto()
+    with Broker("mosquitto", tmp_path_factory.mktemp("limits"), more_listeners=LIMITS) as broker:
+        yield broker
+
+
+@pytest.fixture
+def name():
+    return f"board-{uuid.uuid4().hex[:12]}"
+
+
+def said(broker, folder, steps, **client):
+    return run(ARCHITECTURE, folder, {"broker_port": broker.port}, steps, level=5, **client)
+
+
+def test_limits_are_obeyed_and_all_arrives(broker, name, tmp_path):
+    with Observer(broker.port, f"{name}-o", (name, 2)) as observer:
+        steps = [["connect"], ["publish", name, 40, 1], ["publish", name, 40, 2], ["told"]]
+        lines = said(broker, tmp_path / name, [*steps, ["close"]], aliases=[name])
+        observer.wait(80)
+    told = next(line for line in lines if "packet_size" in line)
+    assert (told["packet_size"], told["failures"]) == (200, 0)
+    assert told["aliases"] == 1
+    assert observer.numbers() == [*range(40), *range(40)]
+
+
+def test_too_long_for_the_broker_is_refused_at_publish(broker, name, tmp_path):
+    lines = said(broker, tmp_path / name, [["connect"], ["refused", name, 200], ["told"]])
+    assert lines[1]["status"] == -2
+    assert lines[2]["failures"] == 0
+
+
+@pytest.mark.parametrize(("expiry_s", "is_present"), [(3600, True), (0, False)])
+def test_session_over_a_reset(broker, name, tmp_path, expiry_s, is_present):
+    """With an expiry the subscription, and what came meanwhile, are there after the reset."""
+    folder = tmp_path / name
+    steps = [["connect"], ["subscribe", [[f"{name}/in", 1]]], ["publish", name, 1, 1]]
+    first = said(broker, folder, steps, session_expiry_s=expiry_s)
+    assert first[0]["session_present"] is False
+    with Observer(broker.port, f"{name}-o", (name, 1)) as observer:
+        observer.publish(f"{name}/in", ["a"], 1)
+    steps = [["connect"], *([["take", 1]] if is_present else [])]
+    lines = said(broker, folder, steps, session_expiry_s=expiry_s)
+    assert lines[0]["session_present"] is is_present
+    if is_present:
+        assert [payload for _, payload, _, _ in lines[1]["messages"]] == ["a"]
