@@ -6,7 +6,7 @@ radio; imports nothing, so the desktop checks a settings file with the same line
 
 _KEYS = ("ssid", "password", "bssid", "address", "gateway", "name_server")
 _SSID_BYTES = 32
-_MOST = 8
+_MOST_NETWORKS = 8
 
 
 def networks(listed):
@@ -21,9 +21,12 @@ def networks(listed):
             found.append(_network(listed[i]))
         except ValueError as error:
             raise ValueError("key 'wifi_networks', entry " + str(i + 1) + ": " + str(error.args[0]))
-    if not 0 < len(found) <= _MOST:
+    if not 0 < len(found) <= _MOST_NETWORKS:
         raise ValueError(
-            "key 'wifi_networks' must have 1 to " + str(_MOST) + " entries, not " + str(len(found))
+            "key 'wifi_networks' must have 1 to "
+            + str(_MOST_NETWORKS)
+            + " entries, not "
+            + str(len(found))
         )
     return found
 

@@ -19,7 +19,7 @@ from micropython import const
 _REST = const(63)  # as in flash_wear.py
 _PLACES = b"\x01\x02\x03\x05"
 _SIGNAL, _SIGNAL_REST = const(3), const(15)
-_RESET = const(2)
+_RESET_CAUSE = const(2)
 _DEEP_SLEEP = const(4)
 
 
@@ -43,8 +43,8 @@ class About:
         self._firmware, self._report_s = number_of(version), report_s
         self._readings = [None] * len(_PLACES)
         for reading in of_board:
-            self._readings[_RESET if reading.name == b"reset_cause" else _SIGNAL] = reading
-        reset = self._readings[_RESET]
+            self._readings[_RESET_CAUSE if reading.name == b"reset_cause" else _SIGNAL] = reading
+        reset = self._readings[_RESET_CAUSE]
         # the message that tells the last reset; -1: still to be told, -2: told, or nothing to tell
         self._reset_seq = -1 if reset and reset.read() != _DEEP_SLEEP else -2
 
@@ -54,9 +54,9 @@ class About:
             self._reset_seq = -2  # it was stored
         if not seq & _REST or self._health.reported_seq == seq:
             return None
-        if self._reset_seq != -2 and seq & _REST >= _PLACES[_RESET]:
+        if self._reset_seq != -2 and seq & _REST >= _PLACES[_RESET_CAUSE]:
             self._reset_seq = seq
-            return self._told(_RESET)
+            return self._told(_RESET_CAUSE)
         return self._due(seq & _REST)
 
     def _due(self, place):
