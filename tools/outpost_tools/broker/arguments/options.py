@@ -27,7 +27,6 @@ def add_member(parser: argparse.ArgumentParser) -> None:
 
 def member(args: argparse.Namespace) -> tuple[str, str]:
     """Role and name."""
-    members = ("board", "collector", "monitor", "republisher", "reader")
+    members = ("board", "collector", "monitor", "republisher", "reader", "operator")
     found = {role: getattr(args, role) for role in members}
-    found = {role: getattr(args, role) for role in ("board", "collector", "monitor", "operator")}
     return next((role, name) for role, name in found.items() if name is not None)
