@@ -5,6 +5,7 @@ and leaves nothing behind."""
 import gc
 import json
 import os
+import sys
 import unittest
 
 import micropython
