@@ -25,7 +25,7 @@ COMMANDS = (
     {"do": "dance"},
     {"do": "set", "settings": {"interval_ms": 86_000_000}},
 )
-# asked of the heap for one command, most of it garbage at once; a word has twice the bytes on 64-bit
+# asked of the heap for one command, most of it garbage at once; words of 64 bits take twice as much
 MOST_BYTES = 24_000 << (sys.maxsize > 1 << 32)
 SETTINGS = {"device_id": "board-1", "broker_host": "broker", "interval_ms": 86_400_000}
 
