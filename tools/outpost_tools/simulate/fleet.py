@@ -29,7 +29,7 @@ from outpost_tools.simulate.proxy import Proxy
 DEFAULT_INTERVAL_MS = 50
 DEFAULT_CUTS = 4
 # Short where the defaults for real boards are long, so that half a minute shows what happens.
-_FAST = {"say_state": True, "keep_alive_s": 4, "confirm_timeout_ms": 2000}
+_FAST = {"keep_alive_s": 4, "confirm_timeout_ms": 2000}
 
 
 @dataclass
@@ -78,7 +78,10 @@ class Fleet:
         self._stop_file = self.directory / "stop"
         self._tasks: list[asyncio.Task] = []
         self._credentials = credentials or {}
-        self._settings = {**_FAST, "interval_ms": interval_ms, **(settings or {})}
+        given = settings or {}
+        # as provision sets it: "queued" is for brokers that refuse RETAIN
+        says = {"say_state": given.get("confirmation") != "queued"}
+        self._settings = {**_FAST, **says, "interval_ms": interval_ms, **given}
         plan = {"cuts": cuts, "seconds": seconds, "interval_ms": interval_ms}
         self.boards = [
             self._board(f"board-{n}", Proxy(*broker), Orders(f"{seed}/board-{n}", **plan))
