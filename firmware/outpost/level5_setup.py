@@ -125,12 +125,7 @@ def start_of(packet):
 
 
 def length_of(data):
-    """A variable byte integer (1.5.5)."""
-    length, found = len(data), b""
-    while length > 127:
-        found += bytes((length & 127 | 128,))
-        length >>= 7
-    return found + bytes((length,))
+    return _variable(len(data))
 
 
 def encoded(pairs, where):
@@ -162,6 +157,7 @@ def _value(number, kind, value):
 
 
 def _variable(value):
+    """A variable byte integer (1.5.5)."""
     found = b""
     while value > 127:
         found += bytes((value & 127 | 128,))

@@ -49,8 +49,8 @@ _CUT = const(0xFFFFFFF)  # beyond the end of any packet
 
 
 def check(buf, at, end, where):
-    """See above. -0x81: unknown, misplaced, cut off, or no UTF-8; -0x82: doubled, or a value that
-    the property must not have."""
+    """See above. -0x81: unknown, misplaced (2.2.2.2), cut off, or no UTF-8; -0x82: doubled, or a
+    value that the property must not have."""
     stop = number_end(buf, at, end)
     if stop < 0:
         return stop

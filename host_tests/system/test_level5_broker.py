@@ -1,10 +1,13 @@
 # cpython-only: starts a broker
-"""MQTT 5.0 against a real mosquitto: its limits, its sessions over a board's reset, an alias."""
+"""MQTT 5.0 against a real mosquitto: its limits, its sessions over a board's reset, an alias; boards
+and a collector over power cuts.
+"""
 
 import uuid
 
 import pytest
 
+from exact_fleet import Run, assert_exact
 from outpost_tools.common.broker import Broker
 from real_broker import Observer, need_mosquitto, run
 
@@ -60,3 +63,24 @@ def test_session_over_a_reset(broker, name, tmp_path, expiry_s, is_present):
     assert lines[0]["session_present"] is is_present
     if is_present:
         assert [payload for _, payload, _, _ in lines[1]["messages"]] == ["a"]
+
+
+@pytest.mark.parametrize("confirmation", ["retained", "queued"])
+def test_boards_are_exact_over_power_cuts_and_a_killed_collector(tmp_path, confirmation):
+    need_mosquitto()
+
+    def kill_collector(run):
+        run.collectors[0].kill()
+        run.collectors[0].start()
+
+    with Broker("mosquitto", tmp_path / "broker") as broker:
+        run = Run(
+            tmp_path,
+            broker.port,
+            settings={"level": 5, "confirmation": confirmation},
+            options=("--confirmation", confirmation),
+            cuts=3,
+        )
+        account = run.play((0.8, kill_collector), (2.0, kill_collector))
+    assert account["power_cuts"] > 1
+    assert_exact(account)

@@ -1,8 +1,8 @@
 """`outpost live`: the newest values on a page, straight from the collectors' log; no Spark, nothing
 but plain Python, and no build step for the browser's script.
 
-    collectors' log → follow.py → fleet.py (history.py) → page.py, device_page.py → app.py → browser
-                                                        → events.py (new values), prometheus.py
+    segments → follow.py → fleet.py (history.py) → page.py, device_page.py → app.py → browser
+                                                 → events.py (new values), prometheus.py
 
 arguments.py    the subcommand
 follow.py       reads the log: the newest segment first, older ones after it, then what is written
