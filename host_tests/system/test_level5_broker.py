@@ -1,6 +1,6 @@
 # cpython-only: starts a broker
-"""MQTT 5.0 against a real mosquitto: its limits, its sessions over a board's reset, an alias; boards
-and a collector over power cuts.
+"""MQTT 5.0 against a real mosquitto: its limits, its sessions over a board's reset, an alias; over
+power cuts, boards and a collector.
 """
 
 import uuid
