@@ -159,7 +159,7 @@ def test_who_may_not_send_is_told(broker, capsys):
         (["set", "interval_ms=soon"], "key 'interval_ms' must be a whole number"),
         (["set", "colour=red"], "unknown key 'colour'"),
         (["set", "password=" + "x" * 129], "must be of length 0 to 128"),
-        (["set", "password=@/nowhere"], "no first line"),
+        (["set", "password=@/nowhere"], "set password from /nowhere: "),
         (["stay-awake", "long"], "give a time as 90s"),
     ],
 )
