@@ -182,3 +182,5 @@ def test_words_become_a_command():
 def test_what_is_no_answer_is_passed_over():
     for payload in (b"", b"[]", b"\xff", b'[{"n":"load","v":1}]', b'{"cmd":1,"v":0}', b"[" * 9999):
         assert delivery.answer_in(payload) is None
+    endless = b'[{"cmd":"a","v":0},{"n":"x","v":1' + b"0" * 400 + b'},{"n":"y","v":1e999}]'
+    assert str(delivery.answer_in(endless)[1]) == "done"
