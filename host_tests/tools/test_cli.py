@@ -2,6 +2,7 @@
 """`outpost` names its subcommands, loads the chosen one alone, makes errors exit statuses."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -168,3 +169,23 @@ def test_every_subcommand_is_there_and_explains_itself(name, capsys):
     shown = capsys.readouterr().out
     assert f"outpost {name}" in shown
     assert shown.count("\n\n") >= 2, "usage, what it does, options"
+
+
+@pytest.mark.parametrize(
+    ("words", "module", "name"),
+    [
+        (["collect", "--log", "log"], "collect.access", "of"),
+        (["republish"], "republish.arguments", "_link"),
+        (["send", "kitchen", "report"], "send.arguments", "_access"),
+        (["mq", "bridge", "--lines", "x", "--queue", "Q"], "mq.serve", "_source"),
+    ],
+)
+def test_a_password_that_goes_in_plain_text_is_warned_of(words, module, name, tmp_path, capsys):
+    secret = tmp_path / "password.txt"
+    secret.touch(0o600)
+    secret.write_text("word\n")
+    log_in = ["--broker", "broker.example:1883", "--user", "u", "--password-file", str(secret)]
+    for more, warned in (([], True), (["--tls"], False)):
+        args = cli.build_parser(words[0]).parse_args([*words, *log_in, *more])
+        getattr(importlib.import_module(f"outpost_tools.{module}"), name)(args)
+        assert ("broker.example:1883 in plain text" in capsys.readouterr().err) is warned

@@ -8,8 +8,10 @@ OUTPOST_HOME_KILLS is how often it is killed (`make kills-run`: 20), OUTPOST_HOM
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -20,8 +22,10 @@ from outpost_tools.common import children
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.interpreters import find_mosquitto
 from outpost_tools.home.jobs import Job, Jobs
+from outpost_tools.home.plan import Plan, Wish, plan
 from outpost_tools.home.process import Process, pause_s
 from outpost_tools.home.state import State
+from outpost_tools.home.supervisor import Supervisor
 
 KILLS = int(os.environ.get("OUTPOST_HOME_KILLS", "3"))
 SEED = int(os.environ.get("OUTPOST_HOME_SEED", "1"))
@@ -147,7 +151,6 @@ def test_a_full_disk_ends_no_job_and_not_the_program(tmp_path):
 
 def test_without_java_it_says_so_once_and_runs_the_rest(tmp_path, monkeypatch):
     from outpost_tools.common import java
-    from outpost_tools.home.plan import Wish, plan
 
     def absent():
         raise ToolError("no Java found: run `outpost fetch java`")
@@ -162,3 +165,28 @@ def test_without_java_it_says_so_once_and_runs_the_rest(tmp_path, monkeypatch):
     assert list(made.commands) == ["collector", "page"]
     for command in made.commands.values():  # all of it is a command of ours
         cli.build_parser(command[3]).parse_args(command[3:])
+
+
+@pytest.mark.parametrize(
+    ("answer", "trouble"),
+    [
+        (b"HTTP/1.0 200 OK\r\n\r\nok\n", ""),
+        (b"HTTP/1.0 503 Busy\r\n\r\nthe disk is full\n", "the disk is full"),
+        (b"SSH-2.0-somebody else\r\n", "the collector does not answer yet"),
+    ],
+)
+def test_the_collectors_health_is_asked_for_directly(answer, trouble, tmp_path, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def reply():
+            with listener.accept()[0] as one:
+                one.recv(4096)
+                one.sendall(answer)
+
+        replying = threading.Thread(target=reply, daemon=True)
+        replying.start()
+        state, port = State(tmp_path), listener.getsockname()[1]
+        wish = Wish(state, [], None, ["--broker", "h:1"], [], "http://127.0.0.1:1/", 0, port)
+        assert Supervisor(wish, Plan({}, [], []))._trouble() == trouble
+        replying.join(120)

@@ -5,6 +5,7 @@ that nothing that boards send makes it grow without bound.
 
 import random
 import time
+import tracemalloc
 
 import pytest
 
@@ -116,6 +117,20 @@ def test_bins_end_where_a_span_ends():
     counts = {span: sum(b.count for b in one.bins(span, NOW_MS)) for span in history.SPANS}
     assert counts == {"day": 2, "week": 4, "month": 5}
     assert [b.mean for b in one.bins("day", NOW_MS)] == [2, 1]
+
+
+def test_a_sensor_takes_as_much_memory_as_the_help_says():
+    tracemalloc.start()
+    try:
+        one = board.Sensor(0, "x", "")
+        for span in history.SPANS.values():
+            for ago_s in range(0, span.seconds, span.width_s):
+                point = board.Point(NOW_MS - 1000 * ago_s, ago_s + 0.5, 1)
+                one.add(point, is_arrival=False, now_ms=NOW_MS)
+        used = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert len(one.recent) == board.RECENT and used < 24 * 1024
 
 
 def test_what_boards_invent_without_end_is_bounded():
@@ -246,6 +261,18 @@ def test_a_bounded_history_takes_no_gap_for_a_loss(tmp_path, writer):
     writer.store("a", ("x", "", 1), seq=304, held=304)
     follower.turn()
     assert one.row(count_missing=True)["missing_closed"] == 4
+
+
+def test_what_of_the_history_cannot_be_read_costs_only_itself(tmp_path, writer):
+    for value in range(4):
+        writer.store("a", ("x", "", value))
+        writer.segments.seal()
+    unreadable = sealed_segments(tmp_path / "log" / "collector-1")[1]
+    unreadable.unlink()
+    unreadable.mkdir()
+    _, made = followed(tmp_path / "log")
+    assert made.boards["a"].messages == 3 and not made.is_complete
+    assert made.boards["a"].row(count_missing=True)["missing_closed"] == 0
 
 
 def test_several_collectors_and_what_is_no_log(tmp_path, writer):

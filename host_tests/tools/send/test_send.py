@@ -159,7 +159,7 @@ def test_who_may_not_send_is_told(broker, capsys):
         (["set", "interval_ms=soon"], "key 'interval_ms' must be a whole number"),
         (["set", "colour=red"], "unknown key 'colour'"),
         (["set", "password=" + "x" * 129], "must be of length 0 to 128"),
-        (["set", "password=@/nowhere"], "no first line"),
+        (["set", "password=@/nowhere"], "set password from /nowhere: "),
         (["stay-awake", "long"], "give a time as 90s"),
     ],
 )
@@ -182,3 +182,5 @@ def test_words_become_a_command():
 def test_what_is_no_answer_is_passed_over():
     for payload in (b"", b"[]", b"\xff", b'[{"n":"load","v":1}]', b'{"cmd":1,"v":0}', b"[" * 9999):
         assert delivery.answer_in(payload) is None
+    endless = b'[{"cmd":"a","v":0},{"n":"x","v":1' + b"0" * 400 + b'},{"n":"y","v":1e999}]'
+    assert str(delivery.answer_in(endless)[1]) == "done"

@@ -3,7 +3,7 @@
     broker.json            where the broker is; the group of the collectors' shared subscription
     ca.pem, ca.key         the authority; the key signs the broker's next certificate, nothing else
     admin.json             credentials of `outpost broker add` and `revoke`
-    boards/, collectors/, monitors/, republishers/, readers/
+    boards/, collectors/, monitors/, operators/, republishers/, readers/
                            a credentials file each (common/credentials.py)
     server/                all that mosquitto reads and writes; it alone goes to another machine
 
@@ -142,8 +142,6 @@ class Folder:
 
     def save(self, made: Credentials) -> Path:
         path = credentials.place(self.path, made.role, made.user)
-        with _told(path):  # a folder of an earlier version has no place for each role
-            path.parent.mkdir(mode=0o700, exist_ok=True)
         self.write(str(path.relative_to(self.path)), made.text())
         return path
 

@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from outpost_tools.broker import rights, security_file
 from outpost_tools.broker.control import Control, NotRunning
 from outpost_tools.broker.folder import Folder, check_name
+from outpost_tools.common import credentials
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
 
-ROLES = ("board", "collector", "monitor", "operator", "republisher", "reader")
+ROLES = tuple(role for role in credentials.ROLES if role != "admin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +80,6 @@ def _check_free(folder: Folder, role: str, name: str) -> None:
             raise ToolError(f"{name!r} is the name of a {other} already; choose another name")
 
 
-def _own_roles(made: Credentials) -> list[dict[str, Any]]:
-    """Those that are not there since the beginning."""
-    if made.role == "board":
-        return [rights.board(made.user, made.topic_prefix)]
-    return [
-        one for one in rights.roles_on_demand(made.topic_prefix) if one["rolename"] == made.role
-    ]
-
-
 # --- The two ways to the plugin ---
 
 
@@ -104,7 +95,7 @@ class _Running:
 
     def add(self, made: Credentials) -> None:
         client = rights.client(made.role, made.user)
-        for role in _own_roles(made):
+        for role in rights.made_with(made.role, made.user, made.topic_prefix):
             has_role = self._control.has("Role", role["rolename"])
             self._control.do("modifyRole" if has_role else "createRole", **role)
         has_client = self._control.has("Client", made.user)

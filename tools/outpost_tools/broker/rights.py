@@ -109,6 +109,13 @@ def roles_on_demand(prefix: str) -> list[dict[str, Any]]:
     ]
 
 
+def made_with(role: str, name: str, prefix: str) -> list[dict[str, Any]]:
+    """The roles that a member needs and that are not there from the start."""
+    if role == "board":
+        return [board(name, prefix)]
+    return [one for one in roles_on_demand(prefix) if one["rolename"] == role]
+
+
 def client(role: str, name: str) -> dict[str, Any]:
     """Without a password."""
     bound = {"clientid": name} if role in ("board", "monitor") else {}

@@ -27,12 +27,10 @@ def new(prefix: str, share: str) -> Document:
 def add(document: Document, role: str, name: str, password: str, prefix: str) -> None:
     """In place of what is there under this name."""
     remove(document, name)
-    if role == "board":
-        document["roles"].append(rights.board(name, prefix))
-    for one in rights.roles_on_demand(prefix):
-        if one["rolename"] == role:
-            others = [known for known in document["roles"] if known["rolename"] != role]
-            document["roles"] = [*others, one]
+    made = rights.made_with(role, name, prefix)
+    names = {one["rolename"] for one in made}
+    others = [one for one in document["roles"] if one["rolename"] not in names]
+    document["roles"] = [*others, *made]
     document["clients"].append(rights.client(role, name) | rights.hashed(password))
 
 

@@ -7,8 +7,8 @@ import argparse
 import ssl
 from dataclasses import dataclass
 
-from outpost_tools.common import credentials, exposure
-from outpost_tools.common.command_line import first_line
+from outpost_tools.common import credentials
+from outpost_tools.common.command_line import login
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.mqtt_connection import tls_context
 
@@ -47,11 +47,5 @@ def _of_options(args: argparse.Namespace) -> Access:
     tls = tls_context(args.ca_file, args.cert, args.key) if args.tls or args.ca_file else None
     if tls is not None and args.alpn:
         tls.set_alpn_protocols([args.alpn])
-    login = None
-    if args.user is not None:
-        file = args.password_file
-        login = args.user, None if file is None else first_line(file, "--password-file")
-    if login is not None and login[1] is not None and tls is None:
-        exposure.tell(exposure.on_the_way(args.broker, "use --ca-file, --tls or --credentials"))
     collector, prefix = args.id or DEFAULT_ID, args.prefix or DEFAULT_PREFIX
-    return Access(args.broker, collector, prefix, args.share, login, tls)
+    return Access(args.broker, collector, prefix, args.share, login(args), tls)

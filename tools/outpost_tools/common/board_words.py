@@ -3,10 +3,9 @@ about.py), as the report and Home Assistant know them apart from what its sensor
 
 from __future__ import annotations
 
-COUNTERS = (
-    "left_out", "aside", "pins_lost", "unheard", "not_published", "unreadable", "mended", "torn",
-    "takeovers", "ahead",
-)  # fmt: skip
+from outpost_tools.common.labels import HEALTH_COUNTS, HEALTH_STATES
+
+COUNTERS = (*HEALTH_STATES, *HEALTH_COUNTS)
 WEAR = ("erases", "outbox_blocks")
 ABOUT = ("firmware", "report_s", "reset_cause", "signal")
 DIAGNOSTIC = frozenset((*COUNTERS, *WEAR, *ABOUT))

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 _PR_SET_PDEATHSIG = 1
 # Looked up here: between fork and exec is no place to import or to load a library.
@@ -40,16 +41,27 @@ def start(
 ) -> subprocess.Popen:
     """Start a child whose output is appended to the file `log`."""
     with log.open("ab") as output:
-        return subprocess.Popen(
-            arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            cwd=cwd,
-            env=env,
-            start_new_session=True,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - it allocates nothing and takes no lock
-        )
+        return spawn(arguments, output, cwd=cwd, env=env)
+
+
+def spawn(
+    arguments: list[str],
+    output: IO[bytes] | int,
+    *,
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+) -> subprocess.Popen:
+    """Start a child. output: a file, or subprocess.PIPE."""
+    return subprocess.Popen(
+        arguments,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        cwd=cwd,
+        env=env,
+        start_new_session=True,
+        preexec_fn=die_with_parent,  # noqa: PLW1509 - it allocates nothing and takes no lock
+    )
 
 
 def stop(process: subprocess.Popen | None, *, grace_s: float = 10.0) -> int | None:

@@ -98,7 +98,7 @@ def add_page(parser: argparse.ArgumentParser) -> None:
         "--listen",
         type=address,
         default=("127.0.0.1", PAGE_PORT),
-        metavar="HOST:PAGE_PORT",
+        metavar="HOST:PORT",
         help=f"default 127.0.0.1:{PAGE_PORT}; anything but this machine needs --password-file",
     )
     group.add_argument("--user", default="outpost", help="with --password-file; default outpost")
@@ -173,6 +173,21 @@ def first_line(path: Path, option: str) -> str:
         raise ToolError(f"{option} {path} is empty; its first line is the password")
     exposure.tell(exposure.to_readers(path, option))
     return lines[0]
+
+
+def login(args: argparse.Namespace) -> tuple[str, str | None] | None:
+    """User and password of add_login() for `--broker`; None: nobody in particular. Raises
+    ToolError."""
+    if args.user is None:
+        if args.password_file is not None:
+            raise ToolError("--password-file needs --user")
+        return None
+    if args.password_file is None:
+        return args.user, None
+    password = first_line(args.password_file, "--password-file")
+    if not (args.tls or args.ca_file):
+        exposure.tell(exposure.on_the_way(args.broker, "use --ca-file or --tls"))
+    return args.user, password
 
 
 def page_password(args: argparse.Namespace) -> str:

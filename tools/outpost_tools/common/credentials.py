@@ -19,8 +19,8 @@ from outpost_tools.common import exposure
 from outpost_tools.common.errors import ToolError
 
 ROLES = {
-    "admin": "", "collector": "collectors", "monitor": "monitors", "operator": "operators",
-    "board": "boards", "republisher": "republishers", "reader": "readers",
+    "admin": "", "board": "boards", "collector": "collectors", "monitor": "monitors",
+    "operator": "operators", "republisher": "republishers", "reader": "readers",
 }  # fmt: skip
 _VERSION = 1
 _MARK = "outpost_credentials"

@@ -28,6 +28,8 @@ from outpost_tools.device.kinds import Kind
 from outpost_tools.device.progress import Progress, Silent
 from outpost_tools.device.settings_file import Settings
 
+_MOST_RECORD = 20_000  # characters of a record, or of settings
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -220,9 +222,6 @@ def _carry_out(job: Job, board: Board, todo: plan.Plan) -> None:
             show(gone, total)
 
         install.carry_out(board, todo, add)
-
-
-_MOST_RECORD = 20_000  # characters
 
 
 # --- The board's self-test ---

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from outpost_tools.broker import making
 from outpost_tools.broker.folder import Folder
-from outpost_tools.common import interpreters
+from outpost_tools.common import exposure, interpreters
 from outpost_tools.common.errors import ToolError
 
 # An address of the documentation range: to connect a UDP socket sends nothing, and tells which
@@ -41,7 +41,7 @@ class OwnBroker:
 
 
 def _wish(hosts: list[str], port: int | None) -> making.Wish:
-    is_here = all(_is_loopback(host) for host in hosts)
+    is_here = all(exposure.is_loopback(host) for host in hosts)
     return making.Wish(tuple(hosts), port, "127.0.0.1" if is_here else None, user=_user())
 
 
@@ -73,7 +73,7 @@ def own_address() -> str | None:
 
 def _notes(hosts: list[str]) -> list[str]:
     own = own_address()
-    if own is None or own in hosts or not _is_address(hosts[0]) or _is_loopback(hosts[0]):
+    if own is None or own in hosts or not _is_address(hosts[0]) or exposure.is_loopback(hosts[0]):
         return []
     return [
         f"this machine's address is {own} now, and boards were given {hosts[0]}: let the router "
@@ -87,7 +87,3 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_loopback(host: str) -> bool:
-    return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
+from typing import IO
 
 from outpost_tools.common import children
 
@@ -32,18 +32,9 @@ def pause_s(failures: int) -> float:
     return min(_FIRST_S * 2 ** min(failures - 1, 10), _LAST_S)
 
 
-def spawn(command: list[str], output, cwd: Path | None = None) -> subprocess.Popen:
-    """In a session of its own: Ctrl-C reaches only us, and we end them in order."""
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        cwd=cwd,
-        env=children.tools_environment(PYTHONUNBUFFERED="1"),
-        start_new_session=True,
-        preexec_fn=children.die_with_parent,  # noqa: PLW1509 - it allocates nothing, takes no lock
-    )
+def spawn(command: list[str], output: IO[bytes] | int) -> subprocess.Popen:
+    """A subcommand of ours, or mosquitto; its lines come as they are written."""
+    return children.spawn(command, output, env=children.tools_environment(PYTHONUNBUFFERED="1"))
 
 
 class Process:
@@ -104,9 +95,8 @@ class Process:
     def _read(self, process: subprocess.Popen) -> None:
         for line in iter(lambda: process.stdout.readline(_LINE_BYTES), b""):
             text = line.decode("utf-8", "replace").rstrip()
-            if (
-                text and not _ROUTINE.match(text) and text not in self._last
-            ):  # the same again is no news
+            # the same again is no news
+            if text and not _ROUTINE.match(text) and text not in self._last:
                 self._last.append(text)
                 self._say(f"{self.name}: {text}")
         process.stdout.close()

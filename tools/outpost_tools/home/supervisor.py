@@ -9,6 +9,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from http.client import HTTPException
 
 from outpost_tools.common.notices import Folded
 from outpost_tools.common.visible import visible
@@ -19,6 +20,8 @@ from outpost_tools.home.process import Process
 _TURN_S = 0.2
 _LOOK_S = 5.0  # between two questions for the collector's health
 _LOW_BYTES = 200 << 20
+# The environment may name a proxy, which does not lead to our own loopback.
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def say(text: str) -> None:
@@ -80,11 +83,11 @@ class Supervisor:
         """What the collector says of its health; "" when all is well."""
         address = f"http://127.0.0.1:{self._wish.metrics_port}/healthz"
         try:
-            with urllib.request.urlopen(address, timeout=5):
+            with _DIRECT.open(address, timeout=5):
                 return ""
         except urllib.error.HTTPError as error:
             return error.read().decode("utf-8", "replace").strip()
-        except OSError:
+        except (OSError, HTTPException):  # the latter: somebody else listens there
             return "the collector does not answer yet"
 
     def _look_at_disk(self) -> None:

@@ -24,7 +24,7 @@ examples:
   curl -s 127.0.0.1:8180/metrics                      the readings, for Prometheus
 
 Without a password it listens on this machine alone. Nothing can be changed through the page.
-Memory: about 15 KiB for each sensor that was read in the last day, week and month.
+Memory: about 22 KiB for each sensor that was read in the last day, week and month.
 """
 
 

@@ -42,7 +42,6 @@ class Fleet:
         self.not_shown: set[str] = set()  # boards beyond the bound, some of them
         self.is_complete = False
         self.reading: float | None = 0.0
-        self.history_from_ms: int | None = None
         self.is_collected: bool | None = None
         self.frames = 0
         self._numbers = iter(range(MOST_SENSORS))

@@ -104,7 +104,10 @@ class Backlog:
         done = 0
         oldest_ms = fleet.clock() - LONGEST_S * 1000
         for index, path in enumerate(self.paths):
-            data = _bytes_of(path, 0, whole=True)
+            try:
+                data = _bytes_of(path, 0, whole=True)
+            except OSError:  # damage of the disk there: the others are read
+                data = None
             if data is None:
                 self.is_complete = False
                 continue

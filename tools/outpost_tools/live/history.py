@@ -1,6 +1,6 @@
 """What a sensor said in the last day, week and month: least, mean and greatest in bins of time.
 
-Bounded: at most 15 KiB a sensor, allocated span by span when a reading falls into it. The order in
+Bounded: about 16 KiB a sensor, allocated span by span when a reading falls into it. The order in
 which readings come does not matter. Pure.
 """
 
@@ -47,11 +47,11 @@ class _Ring:
     """Bin number `index` lies at index % bins, until one that is `bins` later takes its place."""
 
     def __init__(self, bins: int) -> None:
-        self._index = array("q", [-1]) * bins
+        self._index = array("i", [-1]) * bins
         self._least = array("f", [0.0]) * bins
         self._greatest = array("f", [0.0]) * bins
         self._sum = array("d", [0.0]) * bins
-        self._count = array("L", [0]) * bins
+        self._count = array("I", [0]) * bins
 
     def add(self, index: int, value: float) -> None:
         at = index % len(self._index)

@@ -6,8 +6,8 @@ import argparse
 import signal
 from pathlib import Path
 
-from outpost_tools.common import credentials, exposure, mqtt_connection
-from outpost_tools.common.command_line import first_line
+from outpost_tools.common import credentials, mqtt_connection
+from outpost_tools.common.command_line import first_line, login
 from outpost_tools.mq import live, sources
 from outpost_tools.mq.bridge import Bridge, Source
 from outpost_tools.mq.descriptor import Descriptor
@@ -75,16 +75,9 @@ def _source(args: argparse.Namespace) -> Source:
         args.id or "outpost-mq",
         args.filter or ["outpost/#"],
         version=version,
-        credentials=_login(args),
+        credentials=login(args),
         tls=mqtt_connection.tls_context(args.ca_file) if args.tls or args.ca_file else None,
     )
-
-
-def _login(args: argparse.Namespace) -> tuple[str, str | None] | None:
-    password = _password(args.password_file, "--password-file")
-    if password is not None and not (args.tls or args.ca_file):
-        exposure.tell(exposure.on_the_way(args.broker, "use --tls or --ca-file"))
-    return (args.user, password) if args.user is not None else None
 
 
 def _sink(args: argparse.Namespace) -> Sink:
@@ -92,10 +85,7 @@ def _sink(args: argparse.Namespace) -> Sink:
         return JsonLines(args.lines)
     if args.files is not None:
         return Files(args.files)
-    password = _password(args.mq_password_file, "--mq-password-file")
+    file = args.mq_password_file
+    password = None if file is None else first_line(file, "--mq-password-file")
     connection = live.Connection(args.put, args.channel, args.connection, args.mq_user, password)
     return live.QueueManager(connection)
-
-
-def _password(file: Path | None, option: str) -> str | None:
-    return None if file is None else first_line(file, option)

@@ -6,7 +6,7 @@ import argparse
 import signal
 from pathlib import Path
 
-from outpost_tools.common.command_line import add_command, add_login, address, first_line, positive
+from outpost_tools.common.command_line import add_command, add_login, address, login, positive
 from outpost_tools.common.errors import ToolError
 
 SUMMARY = "the newest value of every sensor on a plain topic; Home Assistant finds the boards"
@@ -102,11 +102,7 @@ def _link(args: argparse.Namespace):
         topics = Topics(found.topic_prefix)
         where = (found.address, found.client_id + suffix, topics, args.home_assistant)
         return Link(*where, login=found.login, tls=found.tls(), has_will=has_will), topics
-    login = None
-    if args.user is not None:
-        file = args.password_file
-        login = args.user, None if file is None else first_line(file, "--password-file")
     tls = tls_context(args.ca_file) if args.tls or args.ca_file else None
     topics = Topics(args.prefix)
     where = (args.broker, args.id + suffix, topics, args.home_assistant)
-    return Link(*where, login=login, tls=tls, has_will=has_will), topics
+    return Link(*where, login=login(args), tls=tls, has_will=has_will), topics

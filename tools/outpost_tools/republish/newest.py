@@ -14,7 +14,6 @@ Bounded: MOST_BOARDS, MOST_SENSORS of each. Pure: the time is an argument, in se
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -165,7 +164,3 @@ class Newest:
             if expire_s != board.expire_s:
                 board.expire_s, board.is_description_new = expire_s, True
         board.is_current, board.expires_at = True, now + board.expire_s
-
-
-def changed_boards(newest: Newest) -> Iterator[Board]:
-    return (board for board in newest.boards.values() if board.changed or board.is_description_new)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from outpost_tools.common.command_line import add_command, add_login, address, positive
+from outpost_tools.common.command_line import add_command, add_login, address, login, positive
 from outpost_tools.common.errors import ToolError
 
 SUMMARY = "send a command to boards: report, restart, set, stay-awake"
@@ -73,9 +73,9 @@ def _add_broker(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="the folder of `outpost broker init`, or an operator's file of it",
     )
-    login = parser.add_argument_group("with --broker")
-    add_login(login)
-    login.add_argument("--prefix", default="outpost", help="of the topics; default outpost")
+    group = parser.add_argument_group("with --broker")
+    add_login(group)
+    group.add_argument("--prefix", default="outpost", help="of the topics; default outpost")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -143,22 +143,15 @@ def _commands(args: argparse.Namespace, boards: list[str], words: list[str]):
 
 
 def _access(args: argparse.Namespace):
-    from outpost_tools.common import credentials, exposure
-    from outpost_tools.common.command_line import first_line
+    from outpost_tools.common import credentials
     from outpost_tools.common.mqtt_connection import tls_context
     from outpost_tools.send.delivery import Access
 
     if args.credentials:
         found = credentials.find(args.credentials, "operator")
         return Access(found.address, found.topic_prefix, found.login, found.tls())
-    tls = tls_context(args.ca_file, None, None) if args.tls or args.ca_file else None
-    login = None
-    if args.user is not None:
-        file = args.password_file
-        login = args.user, None if file is None else first_line(file, "--password-file")
-        if login[1] is not None and tls is None:
-            exposure.tell(exposure.on_the_way(args.broker, "use --ca-file or --tls"))
-    return Access(args.broker, args.prefix, login, tls)
+    tls = tls_context(args.ca_file) if args.tls or args.ca_file else None
+    return Access(args.broker, args.prefix, login(args), tls)
 
 
 def _state(args: argparse.Namespace, delivery, commands, name: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import ssl
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -67,10 +68,15 @@ def answer_in(payload: bytes) -> tuple[str, Answer] | None:
     readings = [
         (one["n"], one["v"])
         for one in (found[1:] if isinstance(found, list) else [])
-        if isinstance(one, dict) and isinstance(one.get("v"), int | float) and "n" in one
+        if isinstance(one, dict) and "n" in one and _is_number(one.get("v"))
     ]
     what, why = str(head.get("what", "")), str(head.get("why", ""))
     return command_id, Answer(result, what, why, tuple(readings), "again" in head)
+
+
+def _is_number(value: Any) -> bool:
+    """That a float can hold."""
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
 
 class Delivery:

@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+from outpost_tools.common.command_line import first_line
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import settings_module
 
@@ -79,7 +80,7 @@ def _setting(text: str) -> tuple[str, Any]:
     if not value:
         return key, None
     if value.startswith("@"):
-        value = _first_line(Path(value[1:]), key)
+        value = first_line(Path(value[1:]), f"set {key} from")
     is_text = rules[key][0] is str or isinstance(rules[key][0], tuple)
     found = value if is_text else _json(value)
     if fault := settings_module()._fault(found, rules[key]):
@@ -92,10 +93,3 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _first_line(path: Path, key: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8").splitlines()[0]
-    except (OSError, UnicodeDecodeError, IndexError):
-        raise ToolError(f"set: key {key!r}: no first line in {path}") from None

@@ -8,7 +8,7 @@ import json
 from outpost_tools.service.units import METRICS_PORT, STATE, HomeService, Service
 
 _USER_ID = 10001  # no user of the host
-_CONTAINERFILE = """\
+_COLLECTOR_HEAD = """\
 # The collector in a container. Put the wheel beside this file, then:
 #
 #   podman build --build-arg BASE=<an image with Python 3.11 or newer> -t outpost-collector .
@@ -16,9 +16,11 @@ _CONTAINERFILE = """\
 #       --volume outpost-log:{state} outpost-collector
 #
 # BASE is yours to choose, by its digest: what is pulled by a name alone may change.
-ARG BASE
+"""
+_CONTAINERFILE = """\
+{head}ARG BASE
 FROM ${{BASE}}
-COPY outpost_mqtt-*.whl /tmp/
+{packages}COPY outpost_mqtt-*.whl /tmp/
 RUN pip install --no-cache-dir /tmp/outpost_mqtt-*.whl && rm /tmp/outpost_mqtt-*.whl \\
     && mkdir -p {state} && chown {user}:{user} {state}
 USER {user}:{user}
@@ -31,8 +33,6 @@ HEALTHCHECK --interval=30s --start-period=60s CMD ["python3", "-c", \\
 ENTRYPOINT ["outpost"]
 CMD {command}
 """
-
-
 _HOME_HEAD = """\
 # `outpost run` in a container. Put the wheel beside this file, and a password for the page into
 # secrets/page.txt; then:
@@ -54,16 +54,16 @@ RUN apt-get update && apt-get install -y --no-install-recommends mosquitto \\
 
 def home_containerfile(service: HomeService) -> str:
     """The text of Containerfile, for `outpost run`."""
-    made = _CONTAINERFILE.format(
-        state=STATE, user=_USER_ID, port=METRICS_PORT, command=json.dumps(service.command[1:])
-    )
-    rest = made[made.index("ARG BASE") :]
-    base, more = rest.split("COPY", 1)
-    return f"{_HOME_HEAD.format(state=STATE)}{base}{_HOME_BROKER}COPY{more}"
+    return _containerfile(_HOME_HEAD, _HOME_BROKER, service.command[1:])
 
 
 def containerfile(service: Service) -> str:
     """The text of Containerfile."""
+    return _containerfile(_COLLECTOR_HEAD, "", service.collect[1:])
+
+
+def _containerfile(head: str, packages: str, command: list[str]) -> str:
     return _CONTAINERFILE.format(
-        state=STATE, user=_USER_ID, port=METRICS_PORT, command=json.dumps(service.collect[1:])
-    )
+        head=head.format(state=STATE), packages=packages, state=STATE, user=_USER_ID,
+        port=METRICS_PORT, command=json.dumps(command),
+    )  # fmt: skip

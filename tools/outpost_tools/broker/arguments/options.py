@@ -27,6 +27,7 @@ def add_member(parser: argparse.ArgumentParser) -> None:
 
 def member(args: argparse.Namespace) -> tuple[str, str]:
     """Role and name."""
-    members = ("board", "collector", "monitor", "republisher", "reader", "operator")
-    found = {role: getattr(args, role) for role in members}
+    from outpost_tools.broker.members import ROLES
+
+    found = {role: getattr(args, role) for role in ROLES}
     return next((role, name) for role, name in found.items() if name is not None)
