@@ -64,29 +64,29 @@ def copy(target, source):
 
 class FakeWiredPin:
     IN, PULL_UP, PULL_DOWN, IRQ_FALLING, IRQ_RISING = 0, 1, 2, 4, 8
-    wiring = None
+    _wiring = None
 
     def __init__(self, number, mode=-1, pull=-1):
         self._number, self._pull = number, pull
 
     def value(self):
         idle = 1 if self._pull == self.PULL_UP else 0
-        return self.wiring.levels.get(self._number, idle)
+        return self._wiring.levels.get(self._number, idle)
 
     def irq(self, handler, trigger):
-        self.wiring.handlers[self._number] = handler
+        self._wiring.handlers[self._number] = handler
 
 
 class FakeWiredAdc:
     """RP2's: 3.3 V are 65,535."""
 
-    wiring = None
+    _wiring = None
 
     def __init__(self, pin):
         self._pin = pin
 
     def read_u16(self):
-        return self.wiring.millivolts.get(self._pin._number, 0) * 65_535 // 3300
+        return self._wiring.millivolts.get(self._pin._number, 0) * 65_535 // 3300
 
 
 class FakeWiredMachine:
@@ -95,7 +95,7 @@ class FakeWiredMachine:
     def __init__(self, wiring):
         self._wiring = wiring
         self.Pin, self.ADC = FakeWiredPin, FakeWiredAdc
-        FakeWiredPin.wiring = FakeWiredAdc.wiring = wiring
+        FakeWiredPin._wiring = FakeWiredAdc._wiring = wiring
 
     def I2C(self, number, scl, sda, freq):  # noqa: N802 - the port's name
         self._wiring.buses += 1
