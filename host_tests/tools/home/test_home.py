@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+from collector_process import wait_until
 from home_run import Board, Home
 from outpost_tools import cli
 from outpost_tools.common import children
@@ -30,13 +31,6 @@ MESSAGES = 150 * KILLS
 pytestmark = pytest.mark.skipif(
     find_mosquitto() is None, reason="missing: mosquitto; run `make setup`"
 )
-
-
-def wait_until(condition, seconds=120.0):
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "waited in vain"
-        time.sleep(0.02)
 
 
 def test_killed_at_random_moments_nothing_is_lost_and_it_goes_on_where_it_was(tmp_path):
@@ -63,7 +57,8 @@ def test_killed_at_random_moments_nothing_is_lost_and_it_goes_on_where_it_was(tm
             home.wait_for("ended with signal 9; starts again in 1 s", times=3)
             board.wait_until_confirmed()
         wait_until(lambda: f">{MESSAGES - 1}<" in home.page())
-        assert " lost" not in home.page()
+        page = home.page()
+        assert f">{MESSAGES - 1}<" in page and " lost" not in page
         assert home.terminate() == 0
         assert home.stored() == set(range(MESSAGES))
         assert home.text().rstrip().endswith("ended")
