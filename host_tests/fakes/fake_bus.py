@@ -11,10 +11,12 @@ import sys
 class Wiring:
     """What is connected. chips: {address: chip}; levels, millivolts: {pin: value}.
 
-    handlers: {pin: what its driver wants to be called at an edge}; buses: how many were made.
+    handlers: {pin: what its driver wants to be called at an edge}; buses: how many were made. adc:
+    the class of the port, RP2's when none is given.
     """
 
-    def __init__(self):
+    def __init__(self, adc=None):
+        self.adc = adc or FakeWiredAdc
         self.chips, self.levels, self.millivolts, self.handlers = {}, {}, {}, {}
         self.buses = 0
         self.now_ms = 0
@@ -89,12 +91,25 @@ class FakeWiredAdc:
         return self._wiring.millivolts.get(self._pin._number, 0) * 65_535 // 3300
 
 
+class FakeWiredAdcEsp32(FakeWiredAdc):
+    """ESP32's, whose range ends at 0.95 V until it is asked for more."""
+
+    ATTN_11DB = 3
+    _most_mv = 950
+
+    def atten(self, value):
+        self._most_mv = 3100 if value == self.ATTN_11DB else 950
+
+    def read_uv(self):
+        return min(self._wiring.millivolts.get(self._pin._number, 0), self._most_mv) * 1000
+
+
 class FakeWiredMachine:
     """`machine` as a driver imports it."""
 
     def __init__(self, wiring):
         self._wiring = wiring
-        self.Pin, self.ADC = FakeWiredPin, FakeWiredAdc
+        self.Pin, self.ADC = FakeWiredPin, wiring.adc
         FakeWiredPin._wiring = FakeWiredAdc._wiring = wiring
 
     def I2C(self, number, scl, sda, freq):  # noqa: N802 - the port's name

@@ -43,9 +43,10 @@ def fakes(kind: str) -> dict[str, object]:
     return found | {"esp32": modules["esp32"], "esp32.Partition": modules["esp32"].Partition}
 
 
-def wired() -> list[tuple[str, object]]:
-    """Those of fake_bus.py, which are the same on each port."""
-    wiring = fake_bus.Wiring()
+def wired(kind: str) -> list[tuple[str, object]]:
+    """Those of fake_bus.py."""
+    is_rp2 = PORTS[kind] is fake_network.RP2
+    wiring = fake_bus.Wiring(None if is_rp2 else fake_bus.FakeWiredAdcEsp32)
     machine = fake_bus.FakeWiredMachine(wiring)
     pin = machine.Pin(26)
     return [
@@ -90,7 +91,7 @@ def test_a_fake_has_the_names_of_the_port_and_no_others(kind):
     }
     assert {title: names for title, names in more.items() if names} == {}
     assert public_names(datagram_socket()) <= names_of(port, "socket.socket")
-    for title, fake in wired():
+    for title, fake in wired(kind):
         assert public_names(fake) and public_names(fake) <= names_of(port, title), title
 
 
