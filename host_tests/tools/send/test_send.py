@@ -1,6 +1,6 @@
 # cpython-only: mosquitto with users and rights, and boards as processes of MicroPython
 """`outpost send` to simulated boards over TLS: each command is done once and answered once, to a
-board that is awake and one that sleeps, over power cuts and a broker that is killed."""
+board that is awake and one that sleeps, over power cuts and a broker that is restarted."""
 
 import asyncio
 import json
@@ -84,7 +84,7 @@ def test_each_command_is_answered(broker, tmp_path, capsys, is_asleep):
     with_board(broker, tmp_path / "fleet", play, deep_sleep=is_asleep)
 
 
-def test_power_cuts_and_a_killed_broker_do_nothing_twice(broker, tmp_path, capsys):
+def test_power_cuts_and_a_restarted_broker_do_nothing_twice(broker, tmp_path, capsys):
     def play(fleet):
         for number in range(12):
             words = ("restart",) if number % 3 == 2 else ("report",)
