@@ -34,6 +34,7 @@ import collector_load as load  # noqa: E402
 from collector_process import Process  # noqa: E402
 from live_server import Server, payload  # noqa: E402
 from outpost_tools.common.broker import Broker  # noqa: E402
+from process_tree import own_cpu_s, pss_bytes  # noqa: E402
 
 VALUES = 10
 _WATCH = """
@@ -95,14 +96,11 @@ class Watch:
         self._before = self._cpu_s()
 
     def _cpu_s(self) -> float:
-        times = [process.cpu_times() for process in self._processes if process.is_running()]
-        return sum(one.user + one.system for one in times)
+        return sum(map(own_cpu_s, filter(psutil.Process.is_running, self._processes)))
 
     def told(self) -> str:
         share = (self._cpu_s() - self._before) / (time.monotonic() - self._began)
-        kept = [process for process in self._processes if process.is_running()]
-        pss = sum(process.memory_full_info().pss for process in kept)
-        return f"{share:6.0%} of a core, {pss / 2**20:5.0f} MiB"
+        return f"{share:6.0%} of a core, {pss_bytes(self._processes) / 2**20:5.0f} MiB"
 
 
 def measured(boards: int, seconds: float) -> int:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from zeroconf import IPVersion, ServiceInfo, Zeroconf
 
+from collector_process import wait_until
 from support.dns import Ask, Dns
 
 
@@ -69,9 +70,10 @@ def resolved(host):
 
 
 def test_a_name_of_the_network_is_found_without_a_name_server(responder):
+    """However late the responder's thread may be: the question is asked anew."""
     for name, address in responder.items():
-        assert resolved(name) == address
-        assert resolved(name + ".") == address
+        wait_until(lambda name=name, address=address: resolved(name) == address)
+        wait_until(lambda name=name, address=address: resolved(name + ".") == address)
 
 
 def test_a_name_that_nobody_has_ends_as_a_failure(responder):

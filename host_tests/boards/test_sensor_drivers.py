@@ -8,7 +8,17 @@ import unittest
 
 import micropython
 
-from fake_bus import HUMIDITY, RAW, WORDS, Bosch, Commanded, Installed, Wiring, bme280
+from fake_bus import (
+    HUMIDITY,
+    RAW,
+    WORDS,
+    Bosch,
+    Commanded,
+    FakeWiredAdcEsp32,
+    Installed,
+    Wiring,
+    bme280,
+)
 from support.sensor_bus import crc8
 
 BUS = {"scl": 5, "sda": 4}
@@ -234,6 +244,14 @@ class TestPins(unittest.TestCase):
                 sensor = desk.sensor(driver="adc", pin=26, **given)
                 self.assertEqual(sensor.open().read(), expected)
             self.assertEqual(sensor.readings, [("", "bar", -2)])
+
+    def test_adc_of_esp32_is_read_over_the_whole_range_of_the_pin(self):
+        wiring = Wiring(FakeWiredAdcEsp32)
+        with Installed(wiring) as desk:
+            driver = desk.sensor(driver="adc", pin=34).open()
+            for millivolts in (0, 949, 2500):
+                wiring.millivolts[34] = millivolts
+                self.assertEqual(driver.read(), millivolts)
 
     def test_a_battery_in_volts_and_percent(self):
         wiring = Wiring()

@@ -13,10 +13,9 @@ import types
 from fake_flash import PowerCut, flash_in_ram
 from paths import REPOSITORY
 from scripted_server import decode, encode
-from station import command_note
+from station.command_note import NOTE_PATH, Note
 
 BASE = "outpost/board-1"
-QUIET_MS = 1500  # nothing happens any more: the life ends
 _DAY, _MS = 20_500, 1000
 NOW_S = _DAY * 86_400 + 1
 
@@ -135,7 +134,11 @@ class Sensor:
 
 class World:
     """folder: the board's files. A power cut: file_cut, before the n-th change of a file, or
-    flash_cut = (operation, mode); 0: none."""
+    flash.cut_at and flash.cut_mode; 0: none. power_ms: of a life, then the power goes. quiet_ms:
+    nothing happens for so long, and the life ends by itself."""
+
+    quiet_ms, ends_by_itself = 1500, True
+    power_ms = 1 << 40
 
     def __init__(self, folder, **settings):
         self.folder, self.server = folder, Server()
@@ -144,7 +147,7 @@ class World:
         self.file_operations = self.file_cut = 0
         self.is_reachable = True
         self.has_clock = True
-        self.ends = []
+        self.ends, self.left_doing = [], []  # of each life; Note.doing at that moment
         given = {
             "device_id": "board-1", "broker_host": "good", "mode": "broker", "outbox_blocks": 8,
             "interval_ms": 60_000, "commands": True, **settings,
@@ -167,7 +170,7 @@ class World:
 
     def live(self):
         """One life. How it ended: "reset", "asleep", "cut", or what main() said."""
-        saved = os.rename, os.remove, command_note.os.rename
+        saved = os.rename, os.remove
         before = os.getcwd()
         os.chdir(self.folder)
         os.rename, os.remove = self._changing(os.rename), self._changing(os.remove)
@@ -180,9 +183,10 @@ class World:
             end = str(reset)
             self.resets += end == "reset"
         finally:
-            os.rename, os.remove, _ = saved
+            os.rename, os.remove = saved
             os.chdir(before)
         self.ends.append(end)
+        self.left_doing.append(Note(str(self.folder / NOTE_PATH)).doing)
         self.starts += 1
         self.now_ms += 1000
         return end
@@ -210,6 +214,21 @@ class World:
             sys.modules.pop("board")
 
     # --- What came of it ---
+
+    def interrupted(self):
+        """{(what, id): lives that ended in the middle of it}. AssertionError for a reset that no
+        command asked for, or one that was done although the command had had its own: the first end
+        of a life is the reset, or a cut in its place, and what follows can only be cuts."""
+        found = {}
+        for end, doing in zip(self.ends, self.left_doing, strict=True):
+            if doing:
+                found.setdefault(tuple(doing[:2]), []).append(end)
+            else:
+                assert end != "reset", "a reset that no command asked for"
+        for (what, name), ends in found.items():
+            first = ("cut",) if what == "adopt" else ("cut", "reset")
+            assert ends[0] in first and set(ends[1:]) <= {"cut"}, (what, name, ends)
+        return found
 
     def settings(self):
         return json.loads((self.folder / "settings.json").read_text())
@@ -302,8 +321,3 @@ class Board:
 
     def crashed(self, error):
         raise error
-
-
-World.quiet_ms = QUIET_MS
-World.power_ms = 1 << 40  # of a life: then the power goes
-World.ends_by_itself = True

@@ -11,10 +11,12 @@ import sys
 class Wiring:
     """What is connected. chips: {address: chip}; levels, millivolts: {pin: value}.
 
-    handlers: {pin: what its driver wants to be called at an edge}; buses: how many were made.
+    handlers: {pin: what its driver wants to be called at an edge}; buses: how many were made. adc:
+    the class of the port, RP2's when none is given.
     """
 
-    def __init__(self):
+    def __init__(self, adc=None):
+        self.adc = adc or FakeWiredAdc
         self.chips, self.levels, self.millivolts, self.handlers = {}, {}, {}, {}
         self.buses = 0
         self.now_ms = 0
@@ -64,29 +66,42 @@ def copy(target, source):
 
 class FakeWiredPin:
     IN, PULL_UP, PULL_DOWN, IRQ_FALLING, IRQ_RISING = 0, 1, 2, 4, 8
-    wiring = None
+    _wiring = None
 
     def __init__(self, number, mode=-1, pull=-1):
         self._number, self._pull = number, pull
 
     def value(self):
         idle = 1 if self._pull == self.PULL_UP else 0
-        return self.wiring.levels.get(self._number, idle)
+        return self._wiring.levels.get(self._number, idle)
 
     def irq(self, handler, trigger):
-        self.wiring.handlers[self._number] = handler
+        self._wiring.handlers[self._number] = handler
 
 
 class FakeWiredAdc:
     """RP2's: 3.3 V are 65,535."""
 
-    wiring = None
+    _wiring = None
 
     def __init__(self, pin):
         self._pin = pin
 
     def read_u16(self):
-        return self.wiring.millivolts.get(self._pin._number, 0) * 65_535 // 3300
+        return self._wiring.millivolts.get(self._pin._number, 0) * 65_535 // 3300
+
+
+class FakeWiredAdcEsp32(FakeWiredAdc):
+    """ESP32's, whose range ends at 0.95 V until it is asked for more."""
+
+    ATTN_11DB = 3
+    _most_mv = 950
+
+    def atten(self, value):
+        self._most_mv = 3100 if value == self.ATTN_11DB else 950
+
+    def read_uv(self):
+        return min(self._wiring.millivolts.get(self._pin._number, 0), self._most_mv) * 1000
 
 
 class FakeWiredMachine:
@@ -94,8 +109,8 @@ class FakeWiredMachine:
 
     def __init__(self, wiring):
         self._wiring = wiring
-        self.Pin, self.ADC = FakeWiredPin, FakeWiredAdc
-        FakeWiredPin.wiring = FakeWiredAdc.wiring = wiring
+        self.Pin, self.ADC = FakeWiredPin, wiring.adc
+        FakeWiredPin._wiring = FakeWiredAdc._wiring = wiring
 
     def I2C(self, number, scl, sda, freq):  # noqa: N802 - the port's name
         self._wiring.buses += 1

@@ -34,7 +34,6 @@ def fakes(kind: str) -> dict[str, object]:
     sockets, select = fake_network.FakeSocketModule(net, PORTS[kind]), fake_network.FakeSelect()
     found = {
         "machine": machine, "machine.Pin": machine.Pin(26), "machine.ADC": machine.ADC(26),
-        "machine.I2C": fake_bus.FakeI2C(fake_bus.Wiring()),
         "machine.WDT": machine.WDT(8000), "machine.RTC": machine.RTC(), "network": network,
         "network.WLAN": network.WLAN(0), "time": modules["time"], "socket": sockets,
         "socket.socket": sockets.socket(2, 1), "select": select, "select.poll": select.poll(),
@@ -42,6 +41,19 @@ def fakes(kind: str) -> dict[str, object]:
     if PORTS[kind] is fake_network.RP2:
         return found | {"rp2": modules["rp2"], "rp2.Flash": modules["rp2"].Flash()}
     return found | {"esp32": modules["esp32"], "esp32.Partition": modules["esp32"].Partition}
+
+
+def wired(kind: str) -> list[tuple[str, object]]:
+    """Those of fake_bus.py."""
+    is_rp2 = PORTS[kind] is fake_network.RP2
+    wiring = fake_bus.Wiring(None if is_rp2 else fake_bus.FakeWiredAdcEsp32)
+    machine = fake_bus.FakeWiredMachine(wiring)
+    pin = machine.Pin(26)
+    return [
+        ("machine", machine), ("machine.Pin", pin), ("machine.ADC", machine.ADC(pin)),
+        ("machine.I2C", machine.I2C(0, 5, 4, 100_000)), ("time", fake_bus.FakeDriverTime(wiring)),
+        ("machine.SoftI2C", machine.SoftI2C(5, 4, 100_000)),
+    ]  # fmt: skip
 
 
 def datagram_socket() -> object:
@@ -79,6 +91,8 @@ def test_a_fake_has_the_names_of_the_port_and_no_others(kind):
     }
     assert {title: names for title, names in more.items() if names} == {}
     assert public_names(datagram_socket()) <= names_of(port, "socket.socket")
+    for title, fake in wired(kind):
+        assert public_names(fake) and public_names(fake) <= names_of(port, title), title
 
 
 def test_a_watchdog_can_be_fed_and_nothing_else():

@@ -22,11 +22,12 @@ import paths
 
 sys.path.extend(path for path in paths.ALL if path not in sys.path)
 
-from commanded_world import World
+from commanded_world import Server, World
 from nor_flash import CUT_MODES
 
 _MOST_LIVES = 40
 _BATCH = 5
+_TAKEN_BACK = 2
 
 
 @dataclass
@@ -60,7 +61,12 @@ def _command(rng: random.Random, name: str, number: int) -> tuple[dict, int]:
     if settings is None:
         return {"id": name, "do": kind}, 0
     made = {"id": name, "do": "set", "settings": settings, "within_s": 30}
-    return made, {"cut off": 2, "wrong": 1}.get(kind, 0)
+    return made, {"cut off": _TAKEN_BACK, "wrong": 1}.get(kind, 0)
+
+
+def _forget(server: Server) -> None:
+    server.offers.clear()
+    server.has_session = False
 
 
 class Hunt:
@@ -70,14 +76,13 @@ class Hunt:
         self.world = World(folder, deep_sleep=is_asleep)
         self.world.quiet_ms = 45_000
         self._rng = rng
-        self._restarts, self._trials = 0, 0
         self._wanted = {"interval_ms": 60_000, "keep_alive_s": None}
         self.world.live()
 
     def play(self, first: int, count: int, account: Account) -> None:
         made = [_command(self._rng, f"c-{first + n}", first + n) for n in range(count)]
         server = self.world.server
-        server.on_kill = lambda _: server.offers.clear()
+        server.on_kill = _forget
         for command, _ in made:
             server.send(command)
             if self._rng.random() < 0.1:
@@ -92,9 +97,8 @@ class Hunt:
             for command in missing:
                 if not any(f'"{command["id"]}"'.encode() in data for data in offered):
                     server.send(command)
-        self._check(made)
         account.commands += count
-        account.taken_back += sum(result == 2 for _, result in made)
+        account.taken_back += self._check(made)
 
     def _risk(self, *, is_safe: bool) -> None:
         world, rng = self.world, self._rng
@@ -111,27 +115,37 @@ class Hunt:
         elif chance < 0.85:
             world.server.kill_in = rng.randrange(1, 10)
 
-    def _check(self, made: list[tuple[dict, int]]) -> None:
-        world = self.world
-        answers = world.answers()
+    def _check(self, made: list[tuple[dict, int]]) -> int:
+        """How many settings were taken back."""
+        world, taken_back = self.world, 0
+        answers, interrupted = world.answers(), world.interrupted()
         for command, result in made:
             found = answers.get(command["id"], [])
             assert len(found) == 1, (command, found, world.ends)
-            cut_off = result == 0 and command.get("settings", {}).get("keep_alive_s")
-            # three starts that were all cut off end a trial, whatever the settings are
-            is_known = found[0][0] == result or (cut_off and "in 3 starts" in found[0][2])
-            assert is_known, (command, found)
-            if command["do"] == "restart":
-                self._restarts += 1
-            elif command["do"] == "set" and result != 1:
-                self._trials += 2  # into it, and out of it
+            self._check_starts(command, result, found[0], interrupted)
+            taken_back += found[0][0] == _TAKEN_BACK
             if found[0][0] == 0 and command["do"] == "set":
                 self._wanted.update(command["settings"])
         settings = world.settings()
         assert settings["broker_host"] == "good"
         assert settings["interval_ms"] == self._wanted["interval_ms"], (settings, self._wanted)
         assert settings.get("keep_alive_s") == self._wanted["keep_alive_s"]
-        assert world.resets <= self._restarts + self._trials, world.ends
+        return taken_back
+
+    def _check_starts(self, command: dict, result: int, answer: tuple, interrupted: dict) -> None:
+        """The result is the one it must have, and so are the starts that led to it."""
+        name, (found, _, why) = command["id"], answer
+        on_trial = interrupted.get(("trial", name), [])
+        if result != 1 and set(command.get("settings", {})) - {"interval_ms"}:
+            assert on_trial, (command, "kept without a trial")
+        if on_trial and "in 3 starts" in why:  # cuts can end the trial of any settings
+            assert found == _TAKEN_BACK and len(on_trial) > 3, (answer, on_trial)
+            return
+        assert found == result, (command, answer)
+        if command["do"] == "restart":
+            assert ("restart", name) in interrupted, (command, "answered without a restart")
+        if found == _TAKEN_BACK:
+            assert ("failed", name) in interrupted, (command, "the old settings did not start")
 
 
 def hunt(commands: int, boards: int, seed: int) -> Account:

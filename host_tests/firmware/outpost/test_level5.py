@@ -222,20 +222,27 @@ class TestReasonCodes(unittest.TestCase):
 
     def test_refused_again_from_the_shelf_it_waits_twice_as_long(self):
         bench = connected().publish(b"bad")
-        sent(bench)
-        bench.say(ack(0x40, 1, 0x87))
-        found = []
-        for _ in range(100):
-            if found:
-                break
-            bench.poll(100)
-            packets = split(bench.stream.take())
-            if (0xC0, b"") in packets:
-                bench.stream.say(b"\xd0\x00")
-            found = [publish_parts(*one) for one in packets if one[0] & 0xF0 == 0x30]
-        self.assertEqual(found[0][3], b"bad")
-        bench.say(ack(0x40, found[0][1], 0x87))
-        self.assertEqual((bench.outbox.aside, bench.session.ignored), (1, 0))
+        packet_id, waits_s = sent(bench)[0][1], []
+        for _ in range(3):
+            since_ms = bench.now_ms
+            bench.say(ack(0x40, packet_id, 0x87))
+            self.assertEqual((bench.outbox.aside, bench.session.ignored), (1, 0))
+            packet_id, payload = self.next_publish(bench)
+            self.assertEqual(payload, b"bad")
+            waits_s.append((bench.now_ms - since_ms) // 1000)
+        self.assertEqual(waits_s, [60, 120, 240])
+
+    def next_publish(self, bench):
+        """(identifier, payload). The server answers each PINGREQ."""
+        for _ in range(30_000):
+            bench.poll(1)
+            for first, body in split(bench.stream.take()):
+                if first == 0xC0:
+                    bench.stream.say(b"\xd0\x00")
+                elif first & 0xF0 == 0x30:
+                    _, packet_id, _, payload = publish_parts(first, body)
+                    return packet_id, payload
+        raise AssertionError("it does not come again")
 
     def test_busy_and_quota_are_sent_again_later_without_dup(self):
         for code in (0x80, 0x91, 0x97):

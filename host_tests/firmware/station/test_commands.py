@@ -10,6 +10,7 @@ from commanded_world import NOW_S, World
 from hunt_commands import hunt
 from nor_flash import CUT_MODES
 from station.command_note import Note
+from station.commands import Commands
 
 RESTART = {"id": "c-1", "do": "restart"}
 REPORT = {"id": "c-2", "do": "report"}
@@ -142,8 +143,9 @@ EVERY = [REPORT, INTERVAL, WRONG, RESTART, LONGER, CUT_OFF]
 def play(folder, commands, is_asleep, file_cut=0, flash_cut=(0, "nothing")):
     """The commands over one cut; and again what the server did not hear."""
     folder.mkdir()
-    world = world_of(folder, *commands, deep_sleep=is_asleep)
-    world.quiet_ms = 7_000
+    # a wake that ends before the quiet, which would end a trial too
+    world = world_of(folder, *commands, deep_sleep=is_asleep, wake_limit_ms=3000)
+    world.quiet_ms = 7_000 if CUT_OFF in commands else 2_000
     world.file_operations, world.file_cut = 0, file_cut
     operation, world.flash.cut_mode = flash_cut
     world.flash.cut_at = world.flash.operations + operation if operation else 0
@@ -156,7 +158,8 @@ def play(folder, commands, is_asleep, file_cut=0, flash_cut=(0, "nothing")):
 @pytest.mark.parametrize("is_asleep", [False, True])
 def test_done_once_and_answered_once_whatever_file_operation_is_cut(tmp_path, is_asleep):
     world, operations, _ = play(tmp_path / "whole", EVERY, is_asleep)
-    wanted, resets = after(world), world.resets
+    wanted, begun = after(world), set(world.interrupted())
+    assert begun == {("restart", "c-1"), ("trial", "c-4"), ("trial", "c-5"), ("failed", "c-5")}
     assert sorted(wanted[0].items()) == [
         ("c-1", [0]), ("c-2", [0]), ("c-3", [0]), ("c-4", [0]), ("c-5", [2]), ("c-7", [1]),
     ]  # fmt: skip
@@ -165,17 +168,19 @@ def test_done_once_and_answered_once_whatever_file_operation_is_cut(tmp_path, is
         world, _, _ = play(tmp_path / f"file-{cut}", EVERY, is_asleep, file_cut=cut)
         assert "cut" in world.ends
         assert after(world) == wanted, cut
-        assert world.resets <= resets, cut
+        assert begun <= set(world.interrupted()), cut
 
 
 @pytest.mark.parametrize("mode", CUT_MODES)
 def test_done_once_and_answered_once_whatever_flash_operation_is_cut(tmp_path, mode):
     commands = [REPORT, INTERVAL, RESTART, LONGER]
     world, _, operations = play(tmp_path / "whole", commands, False)
-    wanted = after(world)
-    for cut in range(1, min(operations, 12) + 1):
+    wanted, begun = after(world), set(world.interrupted())
+    assert operations > 20
+    for cut in range(1, operations + 1):
         world, _, _ = play(tmp_path / f"flash-{cut}", commands, False, flash_cut=(cut, mode))
         assert after(world) == wanted, cut
+        assert begun <= set(world.interrupted()), cut
 
 
 def test_a_full_outbox_keeps_the_answer_and_nothing_takes_its_number(tmp_path):
@@ -199,6 +204,31 @@ def test_a_hundred_commands_over_cuts_and_killed_brokers():
     """The short form of `make commands`."""
     account = hunt(commands=100, boards=4, seed=3)
     assert account.commands == 100 and account.cuts > 10 and account.kills > 5
+
+
+def test_a_restart_that_is_left_out_is_found(monkeypatch):
+    def restart(self, command_id, command):
+        self._answer(command_id, "restart", 0)
+
+    monkeypatch.setattr(Commands, "_restart", restart)
+    with pytest.raises(AssertionError, match="answered without a restart"):
+        hunt(commands=30, boards=2, seed=1)
+
+
+def test_a_restart_that_is_done_twice_is_found(monkeypatch):
+    recover = Commands._recover
+
+    def again(self, outbox):
+        if self.note.doing and self.note.doing[0] == "restart" and len(self.note.doing) == 2:
+            self.note.doing.append("again")
+            self.note.save()
+            self._restart_soon()
+        else:
+            recover(self, outbox)
+
+    monkeypatch.setattr(Commands, "_recover", again)
+    with pytest.raises(AssertionError, match=r"'restart', .*\['reset', 'reset'\]"):
+        hunt(commands=30, boards=2, seed=1)
 
 
 # --- Bad commands ---

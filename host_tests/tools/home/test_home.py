@@ -16,6 +16,7 @@ import time
 
 import pytest
 
+from collector_process import wait_until
 from home_run import Board, Home
 from outpost_tools import cli
 from outpost_tools.common import children
@@ -34,13 +35,6 @@ MESSAGES = 150 * KILLS
 pytestmark = pytest.mark.skipif(
     find_mosquitto() is None, reason="missing: mosquitto; run `make setup`"
 )
-
-
-def wait_until(condition, seconds=120.0):
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "waited in vain"
-        time.sleep(0.02)
 
 
 def test_killed_at_random_moments_nothing_is_lost_and_it_goes_on_where_it_was(tmp_path):
@@ -67,7 +61,8 @@ def test_killed_at_random_moments_nothing_is_lost_and_it_goes_on_where_it_was(tm
             home.wait_for("ended with signal 9; starts again in 1 s", times=3)
             board.wait_until_confirmed()
         wait_until(lambda: f">{MESSAGES - 1}<" in home.page())
-        assert " lost" not in home.page()
+        page = home.page()
+        assert f">{MESSAGES - 1}<" in page and " lost" not in page
         assert home.terminate() == 0
         assert home.stored() == set(range(MESSAGES))
         assert home.text().rstrip().endswith("ended")
@@ -118,8 +113,10 @@ def test_a_child_that_dies_is_started_again_at_growing_distances():
 
 def test_jobs_run_one_at_a_time_and_tell_a_failure_once(tmp_path):
     said, runs = [], []
-    good = [[sys.executable, "-c", f"open({str(tmp_path / 'a')!r}, 'a').write('x')"]] * 2
-    bad = [[sys.executable, "-c", "print('no room'); raise SystemExit(1)"], ["never"]]
+    put = f"open({str(tmp_path / 'a')!r}, 'a').write"
+    work = f"import time; {put}('<'); time.sleep(0.05); {put}('>')"
+    good = [[sys.executable, "-c", work]] * 2
+    bad = [[sys.executable, "-c", f"{work}; print('no room'); raise SystemExit(1)"], ["never"]]
 
     def commands_of_bad():
         runs.append(time.monotonic())
@@ -136,7 +133,8 @@ def test_jobs_run_one_at_a_time_and_tell_a_failure_once(tmp_path):
     )
     wait_until(lambda: jobs.turn() or len(runs) >= 3)
     jobs.stop()
-    assert (tmp_path / "a").read_text() == "xx"
+    text = (tmp_path / "a").read_text()
+    assert text.startswith("<><><><>") and "<<" not in text and ">>" not in text
     assert [one for one in said if one.startswith("good: done in ")] and len(said) == 2
     assert "bad: failed (status 1): no room" in said[1] and "bad.txt" in said[1]
 

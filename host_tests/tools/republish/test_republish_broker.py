@@ -23,7 +23,9 @@ HOUR = 3600
 NAMES = ("kitchen", "cellar")
 REFUSED = 0x80
 
-pytestmark = pytest.mark.skipif(find_mosquitto() is None, reason="missing: mosquitto")
+pytestmark = pytest.mark.skipif(
+    find_mosquitto() is None, reason="missing: mosquitto; run `make setup`"
+)
 
 
 @pytest.fixture(scope="module")

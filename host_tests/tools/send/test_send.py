@@ -1,6 +1,6 @@
 # cpython-only: mosquitto with users and rights, and boards as processes of MicroPython
 """`outpost send` to simulated boards over TLS: each command is done once and answered once, to a
-board that is awake and one that sleeps, over power cuts and a broker that is killed."""
+board that is awake and one that sleeps, over power cuts and a broker that is restarted."""
 
 import asyncio
 import json
@@ -84,7 +84,7 @@ def test_each_command_is_answered(broker, tmp_path, capsys, is_asleep):
     with_board(broker, tmp_path / "fleet", play, deep_sleep=is_asleep)
 
 
-def test_power_cuts_and_a_killed_broker_do_nothing_twice(broker, tmp_path, capsys):
+def test_power_cuts_and_a_restarted_broker_do_nothing_twice(broker, tmp_path, capsys):
     def play(fleet):
         for number in range(12):
             words = ("restart",) if number % 3 == 2 else ("report",)
@@ -129,7 +129,7 @@ def test_a_board_that_is_away_gets_it_later_and_the_answer_can_be_asked_for(brok
     """cellar has a session, and does not come in this test."""
     with broker.peer("cellar", clean=False) as peer:
         assert peer.subscribe("outpost/cellar/command") == 1
-    assert send(broker, "cellar", "report", timeout_s=0.5) == 3
+    assert send(broker, "cellar", "report", timeout_s=3) == 3
     said = capsys.readouterr().err
     assert "no answer yet; the broker keeps the command" in said and "--id " in said
     assert send(broker, "--no-wait", "cellar", "report") == 0
