@@ -5,10 +5,11 @@ board that is awake and one that sleeps, over power cuts and a broker that is re
 import asyncio
 import json
 import re
+import threading
 
 import pytest
 
-from collector_process import Process
+from collector_process import Process, wait_until
 from made_broker import MadeBroker
 from outpost_tools import cli
 from outpost_tools.common import credentials
@@ -18,6 +19,8 @@ from outpost_tools.send import delivery, wording
 from outpost_tools.simulate.fleet import Fleet
 from outpost_tools.simulate.journal import read_journal
 from real_broker import micropython
+
+WAITING = {"is_waiting": True, "tell": lambda name, answer: None}
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +139,24 @@ def test_a_board_that_is_away_gets_it_later_and_the_answer_can_be_asked_for(brok
     with broker.peer("cellar", clean=False) as peer:
         peer.until(lambda: len(peer.received) == 2, "the commands")
     broker.peer("cellar").client.disconnect()
+
+
+def test_a_command_that_the_broker_took_for_nobody_is_sent_again(broker, monkeypatch):
+    """cellar has no session yet, as after a broker that was killed."""
+    monkeypatch.setattr(delivery, "_FIRST_REPEAT_S", 0.2)
+    broker.peer("cellar").client.disconnect()
+    found = credentials.find(broker.folder, "operator", "desk")
+    access = delivery.Access(found.address, found.topic_prefix, found.login, found.tls())
+    one = delivery.Delivery(access, {"cellar": ("c-1", b'{"id":"c-1","do":"report"}')})
+    sending = threading.Thread(target=one.run, args=(100,), kwargs=WAITING)
+    sending.start()
+    wait_until(lambda: one.sent == {"cellar"})
+    with broker.peer("cellar") as board:
+        assert board.subscribe("outpost/cellar/command") == 1
+        board.until(lambda: board.received, "the command")
+        board.client.publish("outpost/cellar/data", b'[{"n":"command","v":0,"cmd":"c-1"}]', 1)
+        sending.join(100)
+    assert one.answers["cellar"].result == 0
 
 
 def test_who_may_not_send_is_told(broker, capsys):

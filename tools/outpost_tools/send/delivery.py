@@ -1,7 +1,9 @@
 """Sends commands and waits for their answers, over broker restarts too.
 
-Answers are subscribed to before a command goes out. After a lost connection what is unanswered is
-sent again with the same id: a board that knows it does nothing, and tells its result.
+Answers are subscribed to before a command goes out. What is unanswered is sent again with the same
+id, after a lost connection and at growing distances: a broker that was killed may have forgotten
+the board's session, and takes a command for nobody. A board that knows it does nothing, and tells
+its result.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from outpost_tools.common.errors import ToolError
 RESULTS = {0: "done", 1: "refused", 2: "taken back", 3: "in progress"}
 _IN_PROGRESS = 3
 _CONNECT_S = 20.0
+_FIRST_REPEAT_S = 10.0  # doubled each time: the copies wait with the broker for a board that sleeps
 _REFUSED_CODE = 128
 
 
@@ -88,7 +91,6 @@ class Delivery:
         self.answers: dict[str, Answer] = {}
         self._commands, self._access = commands, access
         self._fault = ""
-        self._ready = False
         self._published: dict[int, str] = {}
         self._changed = threading.Condition()
         self._client = mqtt.Client(
@@ -122,6 +124,7 @@ class Delivery:
     def _wait(self, until: float, is_waiting: bool, tell: Callable[[str, Answer], None]) -> None:
         told: set[str] = set()
         connect_until = time.monotonic() + _CONNECT_S
+        repeat_at, repeat_s = time.monotonic() + _FIRST_REPEAT_S, _FIRST_REPEAT_S
         while True:
             with self._changed:
                 if self._fault:
@@ -129,7 +132,8 @@ class Delivery:
                 done = self.answers if is_waiting else self.sent
                 new = {name: one for name, one in self.answers.items() if name not in told}
                 now = time.monotonic()
-                is_late = now >= (until if self._ready else max(until, connect_until))
+                is_sent = len(self.sent) == len(self._commands)
+                is_late = now >= (until if is_sent else max(until, connect_until))
                 if not new and (len(done) == len(self._commands) or is_late):
                     return
                 if not new:
@@ -137,6 +141,10 @@ class Delivery:
             for name, one in new.items():
                 tell(name, one)
                 told.add(name)
+            if is_sent and now >= repeat_at:
+                repeat_s *= 2
+                repeat_at = now + repeat_s
+                self._publish()
 
     # --- paho's thread ---
 
@@ -152,20 +160,24 @@ class Delivery:
         ]
         client.subscribe(topics)
 
-    def _on_subscribe(self, client, _data, _mid, codes, _properties) -> None:
+    def _on_subscribe(self, _client, _data, _mid, codes, _properties) -> None:
         if any(code.value >= _REFUSED_CODE for code in codes):
             self._fail(
                 "the broker does not let this user read answers; give it an operator's rights: "
                 "`outpost broker add DIR --operator NAME`"
             )
             return
+        self._publish()
+
+    def _publish(self) -> None:
+        """Each command without an answer."""
         with self._changed:
-            self._ready = True
             left = [name for name in self._commands if name not in self.answers]
         for name in left:
             topic = f"{self._access.prefix}/{name}/command"
             with self._changed:
-                self._published[client.publish(topic, self._commands[name][1], 1).mid] = name
+                mid = self._client.publish(topic, self._commands[name][1], 1).mid
+                self._published[mid] = name
 
     def _on_publish(self, _client, _data, mid, _code, _properties) -> None:
         with self._changed:
