@@ -9,6 +9,7 @@ import tracemalloc
 
 import pytest
 
+from collector_process import wait_until
 from live_server import Writer, payload
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.segment_frames import Frame, encode_frame
@@ -292,3 +293,17 @@ def test_several_collectors_and_what_is_no_log(tmp_path, writer):
     nowhere = Follower(tmp_path / "nowhere", Fleet(), history_bytes=MIB)
     nowhere.turn()  # it may come later
     SegmentWriter(tmp_path / "nowhere" / "c")
+
+
+def test_a_fault_of_our_own_is_told_and_ends_with_its_cause(tmp_path, monkeypatch):
+    (tmp_path / "log").mkdir()
+    made = Fleet()
+    monkeypatch.setattr(made, "look", lambda: 1 // 0)
+    follower = Follower(tmp_path / "log", made, history_bytes=MIB)
+    follower.start()
+    try:
+        wait_until(lambda: "ZeroDivisionError" in follower.reason)
+        monkeypatch.undo()
+        wait_until(lambda: follower.reason == "")
+    finally:
+        follower.stop()

@@ -176,6 +176,9 @@ class Follower:
             except OSError as error:  # the disk, or rights: the page says so, and goes on
                 self.reason = f"cannot read {error.filename or self._log}: {error.strerror}"
                 self._stopping.wait(1.0)
+            except Exception as error:  # a fault of ours: a page that stands still must not say ok
+                self.reason = f"cannot go on: {type(error).__name__}: {error}"
+                self._stopping.wait(1.0)
             else:
                 self.reason = ""
 
