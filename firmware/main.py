@@ -107,7 +107,7 @@ def open_outbox(settings):
 def about(settings, notices):
     """What tells of the board itself, without what its sensors tell already."""
     names = [sensor.name for sensor in board.sensors]
-    of_board = getattr(board, "about", ())  # a board.py of somebody's own may be older
+    of_board = getattr(board, "about", ())  # as sensor_note
     of_board = [reading for reading in of_board if reading.name not in names]
     report_s = -(-settings["interval_ms"] * settings["connect_every"] // 1000)
     return About(notices.outbox, notices, __version__, report_s, of_board)
@@ -170,8 +170,8 @@ def build(settings, commands=None):
     topic = (base + "/data").encode()
     pack = Pack(settings["device_id"].encode(), outbox.record_bytes - _RECORD_OVERHEAD - len(topic))
     health = Health(outbox, board.pins_lost)
-    feed, note = board.feed_watchdog, board.sensor_note
-    guards, sensors = guarded(board.sensors, board.ticks_ms, feed, note)
+    note = getattr(board, "sensor_note", None)  # a board.py of somebody's own may be older
+    guards, sensors = guarded(board.sensors, board.ticks_ms, board.feed_watchdog, note)
     notices = SensorNotices(outbox, guards, health)
     sensors += flash_wear.sensors(outbox) + [notices, about(settings, notices)]
     if commands:

@@ -43,6 +43,18 @@ def bench(name, **options):
     return Bench(name, flash_of(name), **options)
 
 
+class Older:
+    """A board as its contract was before `about` and `sensor_note`."""
+
+    def __init__(self, board):
+        self._board = board
+
+    def __getattr__(self, name):
+        if name in ("about", "sensor_note"):
+            raise AttributeError(name)
+        return getattr(self._board, name)
+
+
 class TestBoards(unittest.TestCase):
     def test_both_clients_get_the_bound_of_the_board(self):
         for name in PORTS:
@@ -66,6 +78,15 @@ class TestBoards(unittest.TestCase):
             packet = session.connect_packet
             self.assertEqual(packet[packet.find(b"MQ") + (6 if level == 3 else 4)], level)
             self.assertEqual(hasattr(session, "server"), level == 5)
+
+    def test_a_board_of_somebodys_own_may_lack_what_is_new(self):
+        desk = bench("ESP32_GENERIC")
+        desk.board.open(settings())
+        main = desk.main()
+        main.board = Older(desk.board)
+        station = main.build(settings())
+        self.assertTrue(station.step(desk.ticks.ticks_ms()))
+        self.assertEqual(station.published, 1)
 
     def test_every_board_boots_main_and_publishes_a_reading(self):
         for name in PORTS:
