@@ -63,7 +63,7 @@ def test_who_comes_back_late_gets_what_was_missed_once(live):
     cursor = cursor_of(server.wait_for("kitchen"))
     for value in (1, 2, 3):
         writer.store("late", ("count", "", value))
-    server.wait_for("late")
+    server.wait_for("last 3 readings: 1 to 3")
     cards = []
     with Events(server, cursor) as events:
         writer.store("afterwards", ("count", "", 1))
@@ -99,7 +99,7 @@ def test_the_board_page_has_a_day_a_week_and_a_month(live):
     now = time.time()
     for days in (40, 20, 5, 0.5):
         writer.store("old", ("level", "cm", days), received_s=now - days * 86400)
-    server.wait_for("old")
+    server.wait_for(">0.5 cm<")  # the last of them
     found = {span: server.text(f"/board/old?span={span}") for span in ("day", "week", "month")}
     counts = {span: text.split("<tbody>")[-1].count("<tr>") for span, text in found.items()}
     assert counts == {"day": 1, "week": 2, "month": 3}
