@@ -118,8 +118,7 @@ def _source(program):
         return ""
 
 
-def console(how, program):
-    names = {"__name__": "__main__"}
+def _serve(how, program, names):
     if how == "main":
         _say(_execute(_source(program), names))
     if how == "raw":
@@ -134,6 +133,16 @@ def console(how, program):
         elif byte not in (b"\r", b"\x02", b"\x03"):
             continue
         _say(_PROMPT)
+
+
+def console(how, program):
+    names = {"__name__": "__main__"}
+    while True:
+        try:
+            _serve(how, program, names)
+        except KeyboardInterrupt:  # the signal of a Ctrl-C came when its program had just ended:
+            how = "prompt"  # a byte at the prompt, on a board
+            sys.stderr.write("idle\n")
 
 
 if __name__ == "__main__":
