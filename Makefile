@@ -11,8 +11,8 @@ PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-live \
 	bench-pipeline bench-rounds bench-start brokers build clean cluster-test commands demo \
-	demo-seeds format fuzz help kills kills-run lint lock mutants power-loss prove rp2 run setup \
-	size \
+	demo-seeds format fuzz help home-assistant kills kills-run lint lock mutants power-loss \
+	prove rp2 run setup size \
 	size-diff soak soak-collector test test-cpython test-long test-micropython \
 	types venv virtual-days
 
@@ -54,6 +54,10 @@ test-long: setup  ## what `make test` leaves out for its time; CI runs it: a qua
 
 commands: setup  ## 1,000 commands over power cuts and killed brokers, in virtual time
 	@$(BIN)/python host_tests/fuzz/hunt_commands.py
+
+home-assistant: setup  ## Home Assistant itself at mosquitto: fetched (350 MB), then its test
+	@$(BIN)/python host_tests/rigs/home_assistant/install.py
+	@CI=true $(BIN)/python -m pytest -q -n 0 host_tests/system/test_home_assistant.py
 
 power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations
 	@$(BIN)/python host_tests/fuzz/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))

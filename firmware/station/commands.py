@@ -69,7 +69,7 @@ class Commands:
         # session.skipped.
         self.ignored = self._told = 0
         self._since_ms = 0  # of a reset that is due, a trial, a try to store the answer
-        self._limit_ms = 0  # of the trial
+        self.limit_ms = 0  # of the trial, from the start on
         self._heard_ms = 0
         self._awake_ms = self._awake_since_ms = 0
         self._again = None  # the payload that tells a result again
@@ -132,7 +132,7 @@ class Commands:
             else:
                 self.note.pending = None
         elif self._is_trial():
-            self._limit_ms = doing[3] * 1000
+            self.limit_ms = doing[3] * 1000
             self.work |= _TRIAL
         elif doing:
             is_failed = doing[0] == "failed"
@@ -323,8 +323,8 @@ class Commands:
         if self.work & _TRIAL:
             if self.is_granted():
                 self._adopt()
-            elif elapsed_ms(now_ms, self._since_ms) >= self._limit_ms:
-                self._fail("no connection within %d s" % (self._limit_ms // 1000))
+            elif elapsed_ms(now_ms, self._since_ms) >= self.limit_ms:
+                self._fail("no connection within %d s" % (self.limit_ms // 1000))
                 self._restart_soon(_RESTART_MS)
         if self.work & _RESTART and elapsed_ms(now_ms, self._since_ms) >= _RESTART_MS:
             self._client.close()

@@ -20,10 +20,11 @@ _LEAST_MS = const(100)  # ESP32 takes a sleep of 0 for one without end
 def wake(station, board, settings):
     """One wake. Ends in board.sleep(), or returns when the board says stop and all is delivered."""
     client, start_ms = station.client, board.ticks_ms()
+    limit_ms = _limit_ms(station.commands, settings["wake_limit_ms"])
 
     def until(is_done):
         """Keep the connection going, within what is left of the wake's time."""
-        while not is_done() and elapsed_ms(board.ticks_ms(), start_ms) < settings["wake_limit_ms"]:
+        while not is_done() and elapsed_ms(board.ticks_ms(), start_ms) < limit_ms:
             board.feed_watchdog()
             board.keep_time(station.clock, board.ticks_ms())
             if not client.poll(board.ticks_ms()):
@@ -47,6 +48,13 @@ def wake(station, board, settings):
     board.stopped(client)
     if not board.stopping() or not client.is_drained():
         board.sleep(_rest_ms(station.clock, board.ticks_ms(), settings["interval_ms"]))
+
+
+def _limit_ms(commands, wake_limit_ms):
+    """Of a wake: settings on trial may have less time than others."""
+    return (
+        min(wake_limit_ms, commands.limit_ms) if commands and commands.is_trial else wake_limit_ms
+    )
 
 
 def _is_due(station, board, connect_every):

@@ -12,6 +12,7 @@ resident memory. `late`: the round's readings are one board's of yesterday.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import statistics
 import sys
@@ -73,8 +74,9 @@ def cpu_s() -> float:
     """Of this process and all below it, also those that have ended."""
     found = 0.0
     for one in [psutil.Process(), *psutil.Process().children(recursive=True)]:
-        times = one.cpu_times()
-        found += times.user + times.system + times.children_user + times.children_system
+        with contextlib.suppress(psutil.NoSuchProcess):  # it ends now: its parent has its time
+            times = one.cpu_times()
+            found += times.user + times.system + times.children_user + times.children_system
     return found
 
 

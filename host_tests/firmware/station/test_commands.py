@@ -103,6 +103,17 @@ def test_settings_that_cut_the_board_off_are_taken_back(tmp_path, command, is_as
     assert not (tmp_path / "trial.json").exists()
 
 
+def test_a_trial_asleep_ends_at_its_own_limit_and_not_at_the_wakes(tmp_path):
+    world = world_of(tmp_path, CUT_OFF, deep_sleep=True, wake_limit_ms=30_000)
+    world.quiet_ms = 60_000
+    while world.left_doing[-1:] != [["failed", "c-5", "no connection within 5 s"]]:
+        start_ms = world.now_ms
+        world.live()
+    assert world.now_ms - start_ms < 7000  # of it a second between two lives
+    world.live_on()
+    assert world.answers()["c-5"] == [(2, "set", "no connection within 5 s")]
+
+
 def test_settings_on_trial_have_three_starts(tmp_path):
     """A power cut in each of them."""
     world = world_of(tmp_path, CUT_OFF)

@@ -1,8 +1,8 @@
 """Home Assistant's rules for a discovery message of the device form, as its code has them: 2025.1,
 homeassistant/components/mqtt (discovery.py: TOPIC_MATCHER; schemas.py: DEVICE_DISCOVERY_SCHEMA;
 sensor.py: DISCOVERY_SCHEMA; util.py: valid_topic) and components/sensor/const.py
-(DEVICE_CLASS_UNITS, DEVICE_CLASS_STATE_CLASSES). Its package needs Python 3.13, so it does not run
-here; these are the rules for the options that we use, and any other option is a fault.
+(DEVICE_CLASS_UNITS, DEVICE_CLASS_STATE_CLASSES). These are the rules for the options that we use,
+and any other option is a fault; the package itself runs in `make home-assistant`.
 """
 
 import json

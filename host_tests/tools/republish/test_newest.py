@@ -38,6 +38,18 @@ def test_the_newest_is_current():
     assert value(newest) == 2 and newest.boards["kitchen"].is_current
 
 
+def test_what_a_board_had_before_it_was_gone_is_not_current_when_it_is_back():
+    newest = Newest()
+    newest.take(message(1, at=NOW), NOW)
+    newest.heard_state("kitchen", "offline")
+    newest.heard_state("kitchen", "online")
+    assert not newest.boards["kitchen"].is_current
+    newest.take(message(2, at=NOW + 10), NOW + 300)  # its backlog
+    assert not newest.boards["kitchen"].is_current
+    newest.take(message(3, at=NOW + 300), NOW + 300)
+    assert newest.boards["kitchen"].is_current and value(newest) == 3
+
+
 def test_an_hours_backlog_is_never_current_and_its_end_is():
     newest = Newest()
     newest.take(message(0, at=NOW), NOW)

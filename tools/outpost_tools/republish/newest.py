@@ -5,6 +5,7 @@ take each of those values for new, so none of them is current:
 
 - The time of a reading is compared with its arrival. FRESH_S apart, either way: not current. Within
   it: current, if it is later than the one before.
+- What a board had before it went offline is not current when it comes back: what it sends then is.
 - Without a clock only the time since the board's start is known. As long as messages catch up (each
   comes sooner after the one before than it was measured after it), they are a backlog. The newest
   is current when none has caught up any more for SETTLE_S.
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from outpost_tools.common.message import Message
+from outpost_tools.republish.topics import OFFLINE
 
 FRESH_S = 120.0
 SETTLE_S = 5.0
@@ -122,6 +124,10 @@ class Newest:
         if board is not None and board.state != state:
             board.is_description_new = board.is_description_new or not board.state
             board.state = state
+            if state.encode() == OFFLINE:
+                # Else a consumer that counts it as there again by its word alone shows what it had
+                # before for new, until the backlog has been sent.
+                board.is_current, board.expires_at = False, float("inf")
 
     def _take_clockless(self, board: Board, message: Message, now: float) -> None:
         uptime_s = (message.uptime_s or 0.0) + max(one.shift_s for one in message.readings)
