@@ -6,6 +6,7 @@ empty environment that sees the other packages of .venv but not this one. PACKAG
 demo from there, too.
 """
 
+import ast
 import json
 import os
 import re
@@ -168,6 +169,81 @@ def test_each_hint_names_an_extra_that_is_there():
         listed = {re.split(r"[=<>]", text)[0] for text in extras[extra]}
         assert set(modules) <= listed, f"{extra}: {modules}"
     assert PROJECT["project"]["name"] == DISTRIBUTION
+
+
+def imported(tree: ast.AST, *, anywhere: bool) -> list[str]:
+    """Names of modules. anywhere: in functions, too; else what importing it imports."""
+    found, left = [], [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Import):
+            found += [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found += [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+        is_later = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not anywhere
+        is_for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if not is_later and not is_for_types:
+            left += ast.iter_child_nodes(node)
+    return found
+
+
+def needed_by(job: str) -> set[str]:
+    """Packages of others that a job imports, itself anywhere or by another module of ours."""
+    tools = REPOSITORY / "tools"
+    own = set((tools / "outpost_tools" / job).rglob("*.py"))
+    left, seen, found = [*own], set(own), set()
+    while left:
+        path = left.pop()
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for name in imported(tree, anywhere=path in own):
+            place = tools / Path(*name.split("."))
+            if not name.startswith("outpost_tools"):
+                found.add(name.split(".")[0])
+                continue
+            new = {place.with_suffix(".py"), place / "__init__.py"} - seen
+            left += [one for one in new if one.is_file()]
+            seen |= new
+    return found - sys.stdlib_module_names
+
+
+@pytest.mark.parametrize(
+    ("job", "extras"),
+    [("export", ["export"]), ("report", ["report"]), ("pipeline", ["pipeline"]),
+     ("home", []), ("live", []), ("collect", []), ("device", []), ("republish", [])],
+)  # fmt: skip
+def test_an_extra_brings_all_that_its_job_imports(job, extras):
+    """[report] alone ended in a traceback: numpy and pandas came with [pipeline] only."""
+    listed = [*PROJECT["project"]["dependencies"]]
+    for extra in extras:
+        listed += PROJECT["project"]["optional-dependencies"][extra]
+    brought = {re.split(r"[=<>]", text)[0].replace("-", "_") for text in listed}
+    brought |= {"paho", "prometheus_client"} | ({"serial"} if job == "device" else set())
+    assert needed_by(job) - brought == set()
+
+
+@pytest.mark.parametrize(
+    ("marks", "uses", "told"),
+    [
+        ({"pipx_metadata.json": ""}, "", "pipx runpip outpost-mqtt install 'outpost-mqtt[report]'"),
+        ({"uv-receipt.toml": ""}, "", "uv tool install 'outpost-mqtt[report]"),
+        ({"pyvenv.cfg": "home = /usr\nuv = 0.9\n"}, "", "uvx --from 'outpost-mqtt[report]"),
+        ({}, "", "/bin/python -m pip install 'outpost-mqtt[report]'"),
+        ({}, "pip", "run: pip install 'outpost-mqtt[report]'"),
+    ],
+)  # fmt: skip
+def test_the_hint_fits_the_way_of_installation(tmp_path, monkeypatch, marks, uses, told):
+    """Debian's pip refuses to install outside of a virtual environment."""
+    for name, text in marks.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "pip").write_text("#!/bin/sh\n")
+    (tmp_path / "bin" / "pip").chmod(0o755)
+    monkeypatch.setattr(needs.source_tree, "is_checkout", lambda: False)
+    monkeypatch.setattr(needs, "find_spec", lambda name: None)
+    monkeypatch.setattr(needs.sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(needs.sys, "executable", str(tmp_path / "bin" / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin") if uses else "/usr/bin")
+    assert told in needs.remedy("report")
 
 
 def test_no_hint_names_somebody_elses_package():

@@ -63,6 +63,31 @@ def test_an_unknown_subcommand_is_status_2_and_names_the_known_ones(capsys):
     assert all(f"'{name}'" in complaint or f" {name}" in complaint for name in cli.SUBCOMMANDS)
 
 
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["provision", "--prot", "/dev/x", "a.toml"],
+         "provision: error: unrecognized arguments: --prot a.toml; --prot: is --port meant?"),
+        (["flash", "--board", "B", "--prot=/dev/x"], "required: --port; --prot: is --port meant?"),
+        (["broker", "add", "f", "b", "--colector", "x"], "--colector: is --collector meant?"),
+        (["report", "--tables", "t", "--out", "o", "--zzz"], "unrecognized arguments: --zzz\n"),
+        (["service", "--home", "--out", "o", "--", "--hots"], None),
+    ],
+)  # fmt: skip
+def test_a_misspelt_option_is_told_by_the_subcommand_with_the_one_that_was_meant(
+    words, wanted, capsys
+):
+    parser = cli.build_parser(words[0])
+    if wanted is None:  # what follows "--" is nobody's option
+        assert parser.parse_args(words).more == ["--hots"]
+        return
+    with pytest.raises(SystemExit) as stopped:
+        parser.parse_args(words)
+    complaint = capsys.readouterr().err
+    assert stopped.value.code == 2 and wanted in complaint
+    assert complaint.startswith(f"usage: outpost {words[0]} ")
+
+
 def test_no_subcommand_shows_the_help(capsys):
     assert cli.main([]) == 0
     shown = capsys.readouterr().out
@@ -108,6 +133,7 @@ def test_the_help_imports_no_library_of_a_subcommand():
             "common.command_line",
             "common.errors",
             "common.exposure",
+            "common.parser",
             "common.source_tree",
             "common.visible",
             "device.arguments.options",

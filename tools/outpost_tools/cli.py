@@ -19,6 +19,7 @@ from types import ModuleType
 
 from outpost_tools import DISTRIBUTION
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.parser import Parser
 from outpost_tools.common.source_tree import place
 from outpost_tools.common.visible import guarded, visible_lines
 
@@ -48,7 +49,15 @@ SUBCOMMANDS = {  # in the order of the list: name and module
 
 _DESCRIPTION = "Telemetry from MicroPython boards through flash, MQTT and Spark into a report."
 _EXAMPLES = """\
-examples, from a sensor to a report (a broker listens on port 1883):
+examples, from nothing to a board's values on a page:
+  outpost fetch mosquitto              the broker; not where it is installed
+  outpost run home                     broker, collector, page; go on in another terminal:
+  outpost broker add home/broker kitchen
+  outpost provision --example --credentials home/broker/boards/kitchen.json > kitchen.toml
+  outpost flash --board RPI_PICO_W --port /dev/ttyACM0 --settings kitchen.toml \\
+                --credentials home/broker
+
+with simulated boards, from a sensor to a report (a broker listens on port 1883):
   outpost collect --broker 127.0.0.1:1883 --log build/log --id collector-1 &
   outpost simulate --boards 4 --broker 127.0.0.1:1883 --seconds 30 --seed 7 --out build/boards
   outpost pipeline run --log build/log --tables build/tables
@@ -92,7 +101,7 @@ def module_of(name: str) -> ModuleType:
 def build_parser(chosen: str | None) -> argparse.ArgumentParser:
     """The parser: with the arguments of `chosen` and the other names, or with all names and their
     summaries."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="outpost",
         description=_DESCRIPTION,
         epilog=_EXAMPLES.format(manuals=place() / "README.md"),

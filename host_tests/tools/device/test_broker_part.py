@@ -61,7 +61,7 @@ def test_the_name_comes_from_a_boards_file(fleet, written):
 @pytest.mark.parametrize(
     "more, place, says",
     [
-        ({"broker_host": "other"}, ".", "--credentials has what key 'broker_host' would say"),
+        ({"broker_host": "other"}, ".", "--credentials says broker_host: delete those keys"),
         ({"device_id": "cellar"}, ".", "no board 'cellar' there; make it with `outpost broker add"),
         ({"device_id": "cellar"}, "boards/kitchen.json", "the credentials are those of 'kitchen'"),
         ({}, "collectors/collector-1.json", "these are of a collector, and a board's are needed"),
@@ -93,3 +93,17 @@ def test_a_file_that_others_can_read_is_warned_of(fleet, capsys):
     finally:
         path.chmod(0o600)
     assert "others can read it" in capsys.readouterr().err
+
+
+def test_the_example_for_credentials_is_taken_with_them(fleet, capsys, tmp_path):
+    """The one without them names a broker, and the command refused it."""
+    file = fleet / "boards" / "kitchen.json"
+    assert cli.main(["provision", "--example", "--credentials", str(file)]) == 0
+    text = capsys.readouterr().out
+    assert f"--credentials {file}" in text and "broker_host" not in text and "# tls" not in text
+    path = tmp_path / "kitchen.toml"
+    path.write_text(text)
+    path.chmod(0o600)
+    words = ["provision", "--board", "RPI_PICO_W", "--credentials", str(file), str(path)]
+    assert cli.main(words) == 0
+    assert "checked" in capsys.readouterr().out

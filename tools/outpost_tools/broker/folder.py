@@ -77,6 +77,10 @@ class Folder:
         try:
             return About(**json.loads(self._about.read_text(encoding="utf-8")))
         except FileNotFoundError:
+            if (self.path / "broker" / "broker.json").is_file():  # the folder of `outpost run`
+                raise ToolError(
+                    f"{self.path}: the broker's folder is {self.path / 'broker'}"
+                ) from None
             raise ToolError(
                 f"{self.path}: no broker's folder; `outpost broker init {self.path} --host NAME` "
                 "makes one"

@@ -13,6 +13,7 @@ from outpost_tools.common import credentials
 from outpost_tools.common.errors import ToolError
 
 FIRST = (("collector", "collector-1"), ("monitor", "monitor-1"))
+PORT = 8883  # of MQTT over TLS
 _GROUP_BYTES = 12
 
 
@@ -64,7 +65,7 @@ def _about(before: About | None, wish: Wish) -> About:
         plugin = wish.plugin or configuration.find_plugin()
         prefix = wish.topic_prefix or "outpost"
         return About(
-            [*wish.hosts], wish.port or 8883, wish.listen or "", prefix, group, user, plugin,
+            [*wish.hosts], wish.port or PORT, wish.listen or "", prefix, group, user, plugin,
             own_authority=wish.given is None,
         )  # fmt: skip
     if wish.topic_prefix not in (None, before.topic_prefix):

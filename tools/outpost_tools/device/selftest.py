@@ -35,6 +35,8 @@ _HINTS = {
     "WIFI_NO_AP": ": see 'wifi_ssid'; boards know 2.4 GHz alone",
     "DNS_FAILED": ": see 'broker_host'",
     "NTP_FAILED": ": see 'ntp_host'",
+    "LINK_LOST": ": what listens at 'broker_host', 'broker_port' closed the connection; does it "
+    "want TLS ('tls', 'ca_file', or --credentials), or is it no broker?",
     "ECONNREFUSED": ": nothing listens at 'broker_host', 'broker_port'",
 }
 

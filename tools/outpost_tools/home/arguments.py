@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from pathlib import Path
 
 from outpost_tools.common.command_line import (
@@ -38,8 +39,11 @@ examples:
 
 then, for each board:
   outpost broker add home/broker kitchen
-  outpost provision --board RPI_PICO_W --port /dev/ttyACM0 --credentials home/broker kitchen.toml
-  outpost flash --port /dev/ttyACM0 --settings kitchen.toml
+  outpost provision --example --credentials home/broker/boards/kitchen.json > kitchen.toml
+  outpost flash --board RPI_PICO_W --port /dev/ttyACM0 --settings kitchen.toml \\
+                --credentials home/broker
+
+Exit status: 0 after SIGTERM or Ctrl-C; 1 when one of its ports is in use; 2 for wrong arguments.
 
 As a service: `outpost service --home`.
 """
@@ -98,13 +102,32 @@ def _checked(text: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 after SIGTERM or SIGINT. Raises ToolError."""
+    """0 after SIGTERM or SIGINT; 1 when a port is in use, which may be over at the next try.
+    Raises ToolError, before anything is made or changed."""
     wish_of = _wish(args)
-    from outpost_tools.home.plan import plan
+    _check_collector(wish_of)
+    from outpost_tools.home import plan, ports
     from outpost_tools.home.supervisor import Supervisor
 
     wish_of.state.take()
-    return Supervisor(wish_of, plan(wish_of)).run()
+    try:
+        ports.check(plan.ports(wish_of))
+    except ports.Taken as error:
+        print(f"outpost: {error}", file=sys.stderr)
+        return 1
+    return Supervisor(wish_of, plan.plan(wish_of)).run()
+
+
+def _check_collector(wish) -> None:
+    """As it will do itself, and be started again and again. Raises ToolError, SystemExit."""
+    from outpost_tools.cli import build_parser
+    from outpost_tools.collect import access
+
+    ours = ["--credentials", str(wish.state.broker)]
+    words = ["collect", *(wish.broker or ours), "--log", str(wish.state.log), *wish.collect]
+    args = build_parser("collect").parse_args(words)
+    if wish.broker:
+        access.of(args)
 
 
 def _wish(args: argparse.Namespace):

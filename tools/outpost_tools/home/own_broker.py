@@ -13,10 +13,20 @@ from outpost_tools.broker import making
 from outpost_tools.broker.folder import Folder
 from outpost_tools.common import exposure, interpreters
 from outpost_tools.common.errors import ToolError
+from outpost_tools.home.ports import Wanted
 
 # An address of the documentation range: to connect a UDP socket sends nothing, and tells which
 # address of ours goes outside.
 _ELSEWHERE = ("192.0.2.1", 9)
+
+
+def listener(path: Path, hosts: list[str], port: int | None) -> Wanted:
+    """What mosquitto will listen on. Raises ToolError."""
+    folder = Folder(path)
+    wish = _wish(folder, hosts, port)
+    about = folder.about() if folder.is_made else None
+    host = wish.listen or (about.listen if about else "")
+    return Wanted("the broker", "--port", host, port or (about.port if about else making.PORT))
 
 
 class OwnBroker:
@@ -31,16 +41,16 @@ class OwnBroker:
                 "install mosquitto; with a broker of your own give --broker or --credentials"
             )
         self.folder = Folder(path)
-        known = self.folder.about().hosts if self.folder.is_made else []
-        wanted = hosts or known or _hosts()
-        making.make(self.folder, _wish(wanted, port))
+        wish = _wish(self.folder, hosts, port)
+        making.make(self.folder, wish)
         about = self.folder.about()
         self.address = f"{about.hosts[0]}:{about.port}"
         self.command = [*found, "-c", str(self.folder.configuration)]
         self.notes = [] if hosts else _notes(about.hosts)
 
 
-def _wish(hosts: list[str], port: int | None) -> making.Wish:
+def _wish(folder: Folder, hosts: list[str], port: int | None) -> making.Wish:
+    hosts = hosts or (folder.about().hosts if folder.is_made else []) or _hosts()
     is_here = all(exposure.is_loopback(host) for host in hosts)
     return making.Wish(tuple(hosts), port, "127.0.0.1" if is_here else None, user=_user())
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import shlex
 import sys
 from dataclasses import dataclass, field
 
-from outpost_tools.common import java, needs
+from outpost_tools.common import needs
+from outpost_tools.common.command_line import address
 from outpost_tools.common.errors import ToolError
+from outpost_tools.home import own_broker
 from outpost_tools.home.jobs import Job
-from outpost_tools.home.own_broker import OwnBroker
+from outpost_tools.home.ports import Wanted
 from outpost_tools.home.state import State
 
 OUTPOST = [sys.executable, "-m", "outpost_tools.cli"]
@@ -43,6 +46,18 @@ class Plan:
     told: list[str]
 
 
+def ports(wish: Wish) -> list[Wanted]:
+    """On which it will listen. Raises ToolError."""
+    host, port = address(wish.page[wish.page.index("--listen") + 1])
+    others = [
+        Wanted("the page", "--listen", host, port),
+        Wanted("the collector's metrics", "--metrics-port", "127.0.0.1", wish.metrics_port),
+    ]
+    if wish.broker:
+        return others
+    return [own_broker.listener(wish.state.broker, wish.hosts, wish.port), *others]
+
+
 def plan(wish: Wish) -> Plan:
     """Makes the broker's folder. Raises ToolError."""
     made = Plan({}, [], [f"state    {wish.state.path}"])
@@ -68,7 +83,7 @@ def _broker(wish: Wish, made: Plan) -> list[str]:
     if wish.broker:
         made.told.append(f"broker   {wish.broker[1]}, not ours")
         return wish.broker
-    own = OwnBroker(wish.state.broker, wish.hosts, wish.port)
+    own = own_broker.OwnBroker(wish.state.broker, wish.hosts, wish.port)
     made.commands["broker"] = own.command
     made.told.append(f"broker   {own.address}, with TLS and a user for each board")
     made.told += [f"note: {one}" for one in own.notes]
@@ -80,8 +95,7 @@ def _tables(wish: Wish, made: Plan) -> None:
         made.told.append("tables   none, as asked for")
         return
     try:
-        needs.check("pipeline", "report")
-        java.environment()
+        needs.check_spark("pipeline", "report")
     except ToolError as error:
         made.told.append(f"tables   none, and no report: {error}")
         return
@@ -137,10 +151,12 @@ def export_words(state: State, day: datetime.date) -> list[str]:
 def _next_steps(wish: Wish) -> list[str]:
     if wish.broker:
         return [f"next: provision boards for this broker; their values appear on {wish.page_url}"]
-    broker = wish.state.broker
+    broker = shlex.quote(str(wish.state.broker))
     return [
-        f"next: outpost broker add {broker} kitchen",
-        "      outpost provision --board RPI_PICO_W --port /dev/ttyACM0 --credentials "
-        f"{broker} kitchen.toml",
-        f"      then look at {wish.page_url}",
+        f"next, in another terminal: outpost broker add {broker} kitchen",
+        f"      outpost provision --example --credentials {broker}/boards/kitchen.json "
+        "> kitchen.toml",
+        "      then fill in its Wi-Fi, and: outpost flash --board RPI_PICO_W --port /dev/ttyACM0 "
+        f"--settings kitchen.toml --credentials {broker}",
+        f"      its values appear on {wish.page_url}",
     ]

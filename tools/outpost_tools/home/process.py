@@ -20,10 +20,12 @@ _FIRST_S, _LAST_S = 1.0, 60.0
 _STEADY_S = 60.0  # who ran that long begins again at the first distance
 _LINE_BYTES = 2000
 _KEPT_LINES = 3
+_SECONDS = re.compile(r"\A\d{9,}: ")  # mosquitto's time; ours stands before it
 # mosquitto's lines of each connection: the page tells it better; what it refuses stays
 _ROUTINE = re.compile(
-    r"(\d+: )?(New connection from|New client connected|Client \S+ disconnected\.|"
-    r"Client \S+ closed its connection|Saving in-memory database|mosquitto version)"
+    r"New connection from|New client connected|Client \S+ disconnected\.|"
+    r"Client \S+ closed its connection|Saving in-memory database|mosquitto version|"
+    r"Note: It is recommended to replace"
 )
 
 
@@ -94,7 +96,7 @@ class Process:
 
     def _read(self, process: subprocess.Popen) -> None:
         for line in iter(lambda: process.stdout.readline(_LINE_BYTES), b""):
-            text = line.decode("utf-8", "replace").rstrip()
+            text = _SECONDS.sub("", line.decode("utf-8", "replace").rstrip(), count=1)
             # the same again is no news
             if text and not _ROUTINE.match(text) and text not in self._last:
                 self._last.append(text)

@@ -40,9 +40,23 @@ class State:
                 f"{self.path}: another `outpost run` works in it; stop that one, or give another "
                 "folder"
             ) from None
+        except FileExistsError as error:
+            raise ToolError(f"{error.filename}: is a file; give the name of a folder") from None
         except OSError as error:
-            raise ToolError(f"{self.path}: {error.strerror}") from None
+            raise ToolError(_refused(error.filename or self.path, error.strerror)) from None
+        self._check_writable()
+
+    def _check_writable(self) -> None:
+        """Of what was made before, perhaps by another user. Raises ToolError."""
+        for folder in (self.path, self.log, *self.log.glob("*/"), self.broker, self.tables,
+                       self.export, self.logs):  # fmt: skip
+            if folder.exists() and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+                raise ToolError(_refused(folder, "Permission denied"))
 
     def newest_segment(self) -> str:
         """What changes when there is something new for the tables; "" before the first segment."""
         return max((path.name for path in self.log.glob("*/segment-*.seg")), default="")
+
+
+def _refused(path: Path | str, reason: str) -> str:
+    return f"{path}: {reason}; give a folder that this user may write, or `chown` this one"

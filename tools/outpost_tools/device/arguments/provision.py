@@ -52,17 +52,19 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="keep the answers in a new file, which then holds passwords",
     )
     parser.add_argument(
-        "--example", action="store_true", help="print a settings file to begin with"
+        "--example",
+        action="store_true",
+        help="print a settings file to begin with; with --credentials without the broker's part",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """0. Raises ToolError."""
     from outpost_tools.common import source_tree
-    from outpost_tools.device import drafts, flashing, kinds, progress, settings_file, table
+    from outpost_tools.device import drafts, flashing, kinds, progress, table
 
     if args.example:
-        sys.stdout.write(settings_file.EXAMPLE)
+        sys.stdout.write(_example(args.credentials))
         return 0
     if not args.board:
         raise ToolError(
@@ -90,6 +92,14 @@ def run(args: argparse.Namespace) -> int:
     if not args.dry_run and not args.file:
         draft.forget()
     return 0
+
+
+def _example(credentials: Path | None) -> str:
+    """Raises ToolError."""
+    from outpost_tools.device import broker_part, settings_file
+
+    text = settings_file.EXAMPLE
+    return broker_part.example(text, credentials) if credentials else text
 
 
 def _settings(args: argparse.Namespace, kind, draft):

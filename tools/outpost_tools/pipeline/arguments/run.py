@@ -83,8 +83,8 @@ def run(args: argparse.Namespace) -> int:
         raise ToolError("--window, --interval and --shuffle-partitions must be above 0")
     import os
 
-    from outpost_tools.common import java
+    from outpost_tools.common import needs
 
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has found one
-        java.environment()  # what is missing is said at once, not after Spark's libraries
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has found a Java
+        needs.check_spark("pipeline")  # said at once, not after Spark's libraries
     return options.load("rounds").run(args)

@@ -1,0 +1,45 @@
+"""argparse, and what it does not say: which subcommand did not know an argument, and which option
+was meant by one that is misspelt.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+
+class Parser(argparse.ArgumentParser):
+    """Its subcommands are of the same class."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._given: list[str] = []
+
+    # argparse parses a subcommand's part by this method, and leaves what is unknown to the main
+    # parser, which would complain with its own usage.
+    def parse_known_args(self, args: Sequence[str] | None = None, namespace=None):  # pyright: ignore
+        self._given = list(args or ())
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """With the options that may have been meant, also where one is missing: it may be there,
+        misspelt."""
+        super().error(message + self._meant())
+
+    def _meant(self) -> str:
+        if self._subparsers is not None:  # the options are those of a subcommand
+            return ""
+        known = [name for name in self._option_string_actions if name.startswith("--")]
+        typed = (word.partition("=")[0] for word in self._before_two_dashes())
+        wrong = [word for word in typed if word.startswith("--") and word not in known]
+        near = [(word, get_close_matches(word, known, 1)) for word in dict.fromkeys(wrong)]
+        return "".join(f"; {word}: is {found[0]} meant?" for word, found in near if found)
+
+    def _before_two_dashes(self) -> list[str]:
+        given = self._given
+        return given[: given.index("--")] if "--" in given else given
