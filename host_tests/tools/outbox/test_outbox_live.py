@@ -13,6 +13,7 @@ import pytest
 import serial
 
 import power_loss  # noqa: F401 - gives the firmware zlib's CRC
+import series_image
 from fake_flash import flash_in_ram, image_of
 from outpost.outbox import Outbox
 from outpost_tools import cli
@@ -123,6 +124,20 @@ def test_a_live_board_shows_what_its_image_file_shows(micropython, folder, capsy
     assert live[0] == 0 and live[1].count(" held outpost/board-1/data ") == 130
     assert (folder / "copy.img").read_bytes() == (folder / "flash.img").read_bytes() == before
     assert found.starts == ["main", "raw", "main"]  # its program goes on
+
+
+def test_series_of_a_live_board_are_those_of_its_image_file(micropython, folder, capsys):
+    image = image_of(series_image.made(700)[0])
+    erased = b"\xff" * 4096 * (BLOCKS - series_image.BLOCKS)
+    (folder / "flash.img").write_bytes(image + erased)
+    with board(micropython, folder) as found:
+        for words in (["show", "--records"], ["export", "--readings", "-"]):
+            live = outbox(capsys, *words, "--live", found.port)
+            assert live == outbox(capsys, *words, "flash.img")
+        status, _, err = outbox(capsys, "new", "--live", found.port)
+    assert live[1].count("\n") > 2000
+    assert status == 2 and re.search(r"\b1\d messages are held in it", err), err
+    assert (folder / "flash.img").read_bytes() == image + erased
 
 
 def test_every_job_reads_a_live_board(micropython, folder, capsys):

@@ -20,14 +20,28 @@ from outpost_tools.outbox import live
 from outpost_tools.outbox.image import read_image
 from outpost_tools.outbox.shelf import Aside, read_shelf
 
+# An outbox with series is opened as one only where the other says that it is of a newer format.
+_MOUNT = """
+def mount(device):
+    from outpost.outbox import Outbox
+    outbox = Outbox(device, align=board.align, page_bytes=board.page_bytes)
+    status = outbox.mount()
+    if status == -12:
+        try:
+            from outpost.series_outbox import over
+        except ImportError:
+            return outbox, status
+        outbox = over(Outbox)(device, align=board.align, page_bytes=board.page_bytes)
+        status = outbox.mount()
+    return outbox, status
+"""
 _LOOK = """
 def look():
-    from outpost.outbox import Outbox
     device = find_quietly()
     held = -1
     if device:
-        outbox = Outbox(device, align=board.align, page_bytes=board.page_bytes)
-        if outbox.mount() == 0:
+        outbox, status = mount(device)
+        if status == 0:
             held = outbox.next_seq - outbox.oldest_seq
     count = 0
     if getattr(board, "flash", None):
@@ -61,9 +75,7 @@ new()
 # it still is.
 _SHELF = """
 def mounted():
-    from outpost.outbox import Outbox
-    outbox = Outbox(device, align=board.align, page_bytes=board.page_bytes)
-    status = outbox.mount()
+    outbox, status = mount(device)
     if status:
         raise OSError("mount: status %d" % status)
     return outbox
@@ -132,7 +144,7 @@ def make_new(port: str, answer_s: float, *, is_sure: bool) -> Found:
 
 
 def _look(port: str, board: console.Console) -> Found:
-    lines = board.run(live.OPEN + _LOOK, answer_s=max(board.answer_s, 60.0))
+    lines = board.run(live.OPEN + _MOUNT + _LOOK, answer_s=max(board.answer_s, 60.0))
     for line in lines:
         if line.startswith((b"outpost: ", b"settings: ")):
             live.check_found(port, [line])
@@ -184,7 +196,7 @@ def shelf(port: str, answer_s: float) -> Iterator[Shelf]:
     needs.check("boards")
     with console.connected(port, answer_s) as inner, live.progress_bar() as show:
         found = live.read_from(inner, port, show)
-        inner.run(_SHELF)
+        inner.run(_MOUNT + _SHELF)
         yield Shelf(inner, port, found.data)
 
 

@@ -28,8 +28,8 @@ def chosen(image: Image, *, with_freed: bool, prefix: str | None) -> list[Messag
     ]
 
 
-def json_lines(messages: Iterable[Message]) -> str:
-    return "".join(json.dumps(message_json(message)) + "\n" for message in messages)
+def json_lines(image: Image, messages: Iterable[Message]) -> str:
+    return "".join(json.dumps(message_json(image, message)) + "\n" for message in messages)
 
 
 def write_new(path: Path, text: str) -> None:

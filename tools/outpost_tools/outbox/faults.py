@@ -12,6 +12,7 @@ from outpost_tools.outbox.layout import (
     MESSAGE,
     NUMBERS,
     OVERHEAD_BYTES,
+    SERIES,
     STATE,
     Record,
     is_erased,
@@ -158,12 +159,33 @@ def _records(block: Block, found: Findings) -> None:
         end = record.offset + record.size_bytes
         for text in _oddities(block, record):
             found.fault(block, f"bad record at 0x{record.offset:04x}: {text}")
+        if record.series is not None:
+            _samples(block, record, found)
+
+
+def _samples(block: Block, record: Record, found: Findings) -> None:
+    """Of a series. A torn sample is a power cut's doing, unless others stand after it."""
+    series, where = record.series, f"series {record.seq} at 0x{record.offset:04x}"
+    if not series.samples:
+        found.fault(block, f"{where}: its header is none; no sample of it can be read")
+    elif series.lost:
+        found.fault(
+            block,
+            f"{where}: bad sample {series.samples + 1}; {series.lost} after it cannot be read "
+            "either, they say only differences",
+        )
+    elif series.bad_bytes:
+        found.note(
+            block,
+            f"{where}: {series.bad_bytes} bytes after sample {series.samples} are no sample: one "
+            "torn by a power cut, which was never promised; or the last one is damaged",
+        )
 
 
 def _oddities(block: Block, record: Record) -> list[str]:
     """Of a record that is valid by its CRC."""
     odd = [] if is_erased(record.padding) else ["its padding is not erased"]
-    if record.kind not in (MESSAGE, STATE):
+    if record.kind not in (MESSAGE, STATE, SERIES):
         odd.append(f"unknown kind {record.kind}")
     if record.qos == 3:
         odd.append("QoS 3")

@@ -1,5 +1,5 @@
 """The bytes of the outbox format, versions 1 and 2: `firmware/OUTBOX_FORMAT.md`, read with struct
-and zlib.
+and zlib; samples of a series by `series_room.py`.
 
 Shares no code with the firmware, so that each checks the other. Knows one block: no ring, no queue.
 """
@@ -11,6 +11,8 @@ import zlib
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from outpost_tools.outbox import series_room
+
 BLOCK_BYTES = 4096
 HEADER_BYTES = 32
 OVERHEAD_BYTES = 16
@@ -21,6 +23,8 @@ MARK = b"outpost: an outbox is made here\n"  # at the end of the last block, by 
 JUMP = 254  # numbers that mount() passes over when a sector may have been lost
 MESSAGE = 1
 STATE = 2
+SERIES = series_room.KIND
+_MAY_HOLD_SERIES = 0x10  # beside the alignment
 NUMBERS = 1 << 30
 ALIGNMENTS = (4, 8, 16, 32, 64, 128, 256)
 
@@ -54,7 +58,8 @@ class Record:
     """One record.
 
     `seq` is its number (of a state record: the one the next message gets); `size_bytes` counts the
-    padding.
+    padding, and of a series the room. Of a series `payload` is the message with all its samples,
+    and `series` says where they are from.
     """
 
     offset: int
@@ -69,10 +74,11 @@ class Record:
     topic: bytes
     payload: bytes
     padding: bytes
+    series: series_room.Gathered | None = None
 
     @property
     def is_message(self) -> bool:
-        return self.kind == MESSAGE
+        return self.kind in (MESSAGE, SERIES)
 
     @property
     def next_seq(self) -> int:
@@ -135,6 +141,8 @@ def read_header(block: bytes) -> Header | None:
     salt = _CRC.unpack_from(block, _HEADER.size)[0]
     if magic != MAGIC or salt != crc30(block[: _HEADER.size], 0):
         return None
+    if version == VERSION:
+        align_log2 &= ~_MAY_HOLD_SERIES
     if version <= VERSION and (version == 0 or align_log2 > 8 or 1 << align_log2 not in ALIGNMENTS):
         return None
     return Header(version, 1 << align_log2 if align_log2 <= 8 else 0, *fields, salt)
@@ -163,15 +171,21 @@ def read_record(block: bytes, offset: int, header: Header, seq: int) -> Record |
     topic_at = offset + _PREFIX.size
     payload_at = topic_at + prefix.topic_length
     crc_at = payload_at + prefix.payload_length
-    if _CRC.unpack_from(block, crc_at)[0] != crc30(block[offset:crc_at], header.salt ^ seq):
+    crc = _CRC.unpack_from(block, crc_at)[0]
+    if crc != crc30(block[offset:crc_at], header.salt ^ seq):
         return None
     end = padded(crc_at + _CRC.size, header.align)
-    kind = prefix.kind
-    state = (prefix.oldest & _MASK, prefix.acked, prefix.boot)
-    texts = (block[topic_at:payload_at], block[payload_at:crc_at], block[crc_at + _CRC.size : end])
+    kind, payload, padding = prefix.kind, block[payload_at:crc_at], block[crc_at + _CRC.size : end]
+    series = None
+    if kind & 0x0F == SERIES:
+        room_at, end = end, min(end + series_room.room_bytes(payload), BLOCK_BYTES)
+        series = series_room.gather(payload, crc, block[room_at:end])
+        payload = series.payload
     return Record(
-        offset, end - offset, kind & 0x0F, kind >> 4 & 3, bool(kind & 0x40), seq, *state, *texts
-    )
+        offset, end - offset, kind & 0x0F, kind >> 4 & 3, bool(kind & 0x40), seq,
+        prefix.oldest & _MASK, prefix.acked, prefix.boot, block[topic_at:payload_at], payload,
+        padding, series,
+    )  # fmt: skip
 
 
 def walk(block: bytes, header: Header) -> Walk:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import zlib
 from pathlib import Path
+from typing import Any
 
 BLOCK_BYTES = 4096
 PAGE_BYTES = 256
@@ -42,12 +43,24 @@ class ImageFile:
         self._file.flush()
 
 
+def mounted(path: Path, align: int) -> tuple[Any, int]:
+    """(outbox, status of its mount). Only an image that has series is opened as one that may: a
+    firmware without series refuses what such an outbox writes."""
+    from outpost.outbox import Outbox
+    from outpost.series_outbox import over
+    from outpost.status import NEWER
+
+    for kind in (Outbox, over(Outbox)):
+        outbox = kind(ImageFile(path), align=align, page_bytes=max(PAGE_BYTES, align))
+        status = outbox.mount()
+        if status != NEWER:
+            break
+    return outbox, status
+
+
 def release(path: Path, align: int, index: int, crc: int) -> str:
     """Why it was not done; empty: it was."""
-    from outpost.outbox import Outbox
-
-    outbox = Outbox(ImageFile(path), align=align, page_bytes=max(PAGE_BYTES, align))
-    status = outbox.mount()
+    outbox, status = mounted(path, align)
     if status:
         return f"the outbox cannot be mounted, status {status}"
     shelf = outbox.shelf()

@@ -16,6 +16,7 @@ from outpost_tools.outbox.layout import (
     HEADER_BYTES,
     MESSAGE,
     OVERHEAD_BYTES,
+    SERIES,
     STATE,
     VERSION,
     Header,
@@ -29,6 +30,8 @@ from outpost_tools.outbox.layout import (
     read_record,
     walk,
 )
+
+_KINDS = (MESSAGE, STATE, SERIES)
 
 
 def repair_header(block: bytes) -> tuple[Header, int] | None:
@@ -84,7 +87,7 @@ def _numbers(block: bytes, header: Header, offset: int, damaged_at: int, seq: in
     record.
     """
     prefix = read_prefix(block, offset)
-    if prefix is None or prefix.kind & 0x30 == 0x30 or prefix.kind & 0x0F not in (MESSAGE, STATE):
+    if prefix is None or prefix.kind & 0x30 == 0x30 or prefix.kind & 0x0F not in _KINDS:
         return
     if prefix.kind & 0x0F == STATE and (prefix.kind != STATE or prefix.topic_length):
         return

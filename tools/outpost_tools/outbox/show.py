@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from outpost_tools.outbox import series_show
 from outpost_tools.outbox.faults import Findings
-from outpost_tools.outbox.image import Block, Image, Kind, Message, State, Status
+from outpost_tools.outbox.image import Block, Image, Kind, Message, Status
 from outpost_tools.outbox.layout import BLOCK_BYTES, Record
 
 _COLUMNS = "{:>6} {:>9} {:<8} {:>10} {:>10} {:>6} {:>8} {:>6} {:>6}  {}"
@@ -47,7 +48,7 @@ def sector_lines(image: Image, *, with_records: bool) -> Iterator[str]:
         "free",
         "",
     ).rstrip()
-    states = {(message.block, message.record.offset): message.state for message in image.messages}
+    messages = _by_place(image)
     held = Counter(message.block for message in image.held)
     for is_erased, run in itertools.groupby(image.blocks, lambda block: block.kind is Kind.ERASED):
         if is_erased:
@@ -57,9 +58,13 @@ def sector_lines(image: Image, *, with_records: bool) -> Iterator[str]:
             yield _block_line(block, held[block.number])
             if with_records:
                 yield from (
-                    _record_line(record, states.get((block.number, record.offset)))
+                    _record_line(image, record, messages.get((block.number, record.offset)))
                     for record in block.walk.records
                 )
+
+
+def _by_place(image: Image) -> dict[tuple[int, int], Message]:
+    return {(message.block, message.record.offset): message for message in image.messages}
 
 
 def _erased_line(run: list[Block]) -> str:
@@ -98,9 +103,9 @@ def block_marks(block: Block) -> list[str]:
     return marks if block.rest_is_erased else [*marks, f"torn at 0x{block.walk.end:04x}, sealed"]
 
 
-def _record_line(record: Record, state: State | None) -> str:
+def _record_line(image: Image, record: Record, message: Message | None) -> str:
     start = f"       0x{record.offset:04x}"
-    if state is None:
+    if message is None:
         note = f" note hex {record.payload.hex()}" if record.payload else ""
         kind = "state" if record.kind == 2 else f"kind {record.kind}"
         return (
@@ -108,20 +113,28 @@ def _record_line(record: Record, state: State | None) -> str:
             f"{record.acked:016b}{note}"
         )
     flags = f"QoS {record.qos}{' retain' if record.retain else ''}"
-    return (
-        f"{start} message {record.seq} {flags} {state.value} {shown(record.topic)} "
-        f"{shown(record.payload)}"
-    )
+    sort, text = "message", shown(record.payload)
+    if record.series is not None:
+        is_open = series_show.may_be_open(image, message)
+        sort, text = "series", series_show.line(record, is_open=is_open)
+    state = message.state.value
+    return f"{start} {sort} {record.seq} {flags} {state} {shown(record.topic)} {text}"
 
 
 def summary(image: Image) -> str:
     if image.status is not Status.OUTBOX:
         return f"no outbox: {image.status.value}"
     return (
-        f"{len(image.held)} messages held, oldest {image.oldest}, next {image.next_seq}, boot "
-        f"{image.boot}, "
+        f"{len(image.held)} messages held{_series_in(image)}, oldest {image.oldest}, next "
+        f"{image.next_seq}, boot {image.boot}, "
         f"{image.unreadable} unreadable, stream {image.stream}"
     )
+
+
+def _series_in(image: Image) -> str:
+    found = [one.record.series for one in image.held if one.record.series is not None]
+    samples = sum(one.samples for one in found)
+    return f" ({len(found)} of them series, with {samples} samples)" if found else ""
 
 
 def as_json(name: str, image: Image, findings: Findings, *, with_records: bool) -> dict[str, Any]:
@@ -143,13 +156,14 @@ def as_json(name: str, image: Image, findings: Findings, *, with_records: bool) 
             "messages_held": len(image.held),
             "unreadable": image.unreadable,
         }
-    states = {(message.block, message.record.offset): message for message in image.messages}
+    messages = _by_place(image)
     head |= {"faults": findings.faults, "notes": findings.notes}
-    return head | {"sectors": [_block_json(block, states, with_records) for block in image.blocks]}
+    sectors = [_block_json(image, block, messages, with_records) for block in image.blocks]
+    return head | {"sectors": sectors}
 
 
 def _block_json(
-    block: Block, states: dict[tuple[int, int], Message], with_records: bool
+    image: Image, block: Block, messages: dict[tuple[int, int], Message], with_records: bool
 ) -> dict[str, Any]:
     fields: dict[str, Any] = {"block": block.number, "kind": block.kind.value}
     if not block.is_sector:
@@ -174,15 +188,15 @@ def _block_json(
     if with_records:
         records = block.walk.records
         fields["records"] = [
-            _record_json(block, record, states.get((block.number, record.offset)))
+            _record_json(image, record, messages.get((block.number, record.offset)))
             for record in records
         ]
     return fields
 
 
-def _record_json(block: Block, record: Record, message: Message | None) -> dict[str, Any]:
+def _record_json(image: Image, record: Record, message: Message | None) -> dict[str, Any]:
     if message is not None:
-        return message_json(message)
+        return message_json(image, message)
     fields = {
         "offset": record.offset,
         "kind": "state" if record.kind == 2 else record.kind,
@@ -192,8 +206,9 @@ def _record_json(block: Block, record: Record, message: Message | None) -> dict[
     return fields | ({"note_hex": record.payload.hex()} if record.payload else {})
 
 
-def message_json(message: Message) -> dict[str, Any]:
-    """One message, as in the JSON lines of `export`."""
+def message_json(image: Image, message: Message) -> dict[str, Any]:
+    """One message, as in the JSON lines of `export`. Of a series the payload is what a board would
+    send."""
     record = message.record
     fields: dict[str, Any] = {
         "stream": message.stream,
@@ -203,4 +218,8 @@ def message_json(message: Message) -> dict[str, Any]:
     }
     fields |= {"qos": record.qos, "retain": record.retain}
     fields |= text_fields("topic", record.topic) | text_fields("payload", record.payload)
-    return fields | {"block": message.block, "offset": record.offset}
+    fields |= {"block": message.block, "offset": record.offset}
+    if record.series is not None:
+        is_open = series_show.may_be_open(image, message)
+        fields["series"] = series_show.as_json(record, is_open=is_open)
+    return fields

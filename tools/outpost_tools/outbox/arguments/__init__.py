@@ -27,6 +27,8 @@ examples:
   outpost outbox check flash.img                    what is wrong with it; then status 1
   outpost outbox health flash.img                   room, wear, blocks left out; status 1: look
   outpost outbox export flash.img --json-lines -    the messages not yet delivered
+  outpost outbox export flash.img --readings rows.csv
+                                                    their readings, one a row; of series too
   outpost outbox export flash.img --segments log --id rescue-1
                                  ... into the tables: outpost pipeline run --log log --tables tables
   outpost outbox aside list flash.img               messages that the server would not take

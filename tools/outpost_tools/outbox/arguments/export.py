@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from outpost_tools.common.command_line import add_command, is_name
 from outpost_tools.common.errors import ToolError
 from outpost_tools.outbox.arguments import options
+
+if TYPE_CHECKING:
+    from outpost_tools.outbox.image import Message
 
 SUMMARY = "rescue the messages"
 _DESCRIPTION = """\
@@ -16,6 +20,11 @@ Rescue the messages. Without --all: those that the board has not freed. Some of 
 arrived already (their acknowledgement was in the board's RAM); the tables take each message once,
 so exporting too much does no harm. Messages after damage are exported where their own checksum
 proves them. Status 1 when the image has faults, although all that could be read was exported.
+
+A series is one message with many samples: its payload is what the board would send, with every
+sample that its own check proves, also of a record that is still open. --readings makes rows of it,
+as of any other message; what has no readings (a text, a state) is named on stderr, and only the
+other forms have it.
 """
 
 
@@ -25,6 +34,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     target = parser.add_mutually_exclusive_group(required=True)
     target.add_argument(
         "--json-lines", metavar="FILE", help="one JSON object a message; - is standard output"
+    )
+    target.add_argument(
+        "--readings", metavar="FILE", help="CSV, one row a reading; - is standard output"
     )
     target.add_argument(
         "--segments",
@@ -42,17 +54,19 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; 1 when the image has faults. Raises ToolError."""
+    """0; 1 when the image has faults, or a message no readings for --readings. Raises
+    ToolError."""
     _check(args)
     from outpost_tools.outbox import export, faults, source
 
     image, findings = source.examined(args)
     faults.write(findings, sys.stderr)
     messages = export.chosen(image, with_freed=args.all, prefix=args.prefix)
-    if args.json_lines == "-":
-        sys.stdout.write(export.json_lines(messages))
-    elif args.json_lines is not None:
-        export.write_new(Path(args.json_lines), export.json_lines(messages))
+    is_short = False
+    if args.json_lines is not None:
+        _write(args.json_lines, export.json_lines(image, messages))
+    elif args.readings is not None:
+        is_short = _write_readings(args.readings, messages)
     else:
         folder, arrived_ms = args.segments / args.id, source.arrived_ms(args)
         if not export.write_segment(messages, folder, arrived_ms) and messages:
@@ -62,7 +76,29 @@ def run(args: argparse.Namespace) -> int:
         f"outbox: {len(messages)} messages exported, {left} left out (freed, or not asked for)",
         file=sys.stderr,
     )
-    return 1 if findings.faults else 0
+    return 1 if findings.faults or is_short else 0
+
+
+def _write(target: str, text: str) -> None:
+    """To a file that was not there, or to standard output. Raises ToolError."""
+    from outpost_tools.outbox import export
+
+    if target == "-":
+        sys.stdout.write(text)
+    else:
+        export.write_new(Path(target), text)
+
+
+def _write_readings(target: str, messages: list[Message]) -> bool:
+    """Whether a message has no readings, which is told. Raises ToolError."""
+    from outpost_tools.outbox import readings
+
+    found = readings.rows_of(messages)
+    _write(target, readings.csv_text(found.rows))
+    for line in found.refused:
+        print(f"outbox: {line}; --json-lines has it", file=sys.stderr)
+    print(f"outbox: {len(found.rows)} readings", file=sys.stderr)
+    return bool(found.refused)
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -1,0 +1,79 @@
+"""The readings in an image's messages, one a row: of single messages and of series alike, as the
+pipeline's table has them.
+
+What the message says is here, nothing more: a reading taken while the clock was not set has no
+time, but its boot and the time since; the pipeline places it, when other messages of that boot say
+when that was.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from outpost_tools.common import message as messages
+from outpost_tools.common.senml import Malformed, Reading
+from outpost_tools.outbox.image import Message, State
+
+COLUMNS = (
+    "time", "device", "name", "value", "unit", "stream", "seq", "record", "boot", "uptime_s",
+)  # fmt: skip
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Rows(NamedTuple):
+    """refused: a line for each message that has no readings."""
+
+    rows: list[tuple]
+    refused: list[str]
+
+
+def rows_of(chosen: Iterable[Message]) -> Rows:
+    found = Rows([], [])
+    for one in chosen:
+        if one.state is State.SUPERSEDED:  # its number is another message's
+            continue
+        topic = one.record.topic.decode("utf-8", "replace")
+        try:
+            decoded = messages.decode(topic, one.record.payload)
+        except Malformed as reason:
+            found.refused.append(f"message {one.seq} has no readings: {reason}")
+            continue
+        if decoded.left_out:
+            found.refused.append(f"message {one.seq}: {messages.left_out_reason(decoded)}")
+        found.rows.extend(_rows(decoded))
+    return found
+
+
+def csv_text(rows: Iterable[tuple]) -> str:
+    """With a line of names; RFC 4180, but lines end in a newline alone."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _rows(decoded: messages.Message) -> Iterator[tuple]:
+    for reading in decoded.readings:
+        value = reading.value
+        yield (
+            _time(reading), decoded.device, reading.name, value, reading.unit or "",
+            decoded.stream, decoded.seq, reading.index, decoded.boot, _uptime(decoded, reading),
+        )  # fmt: skip
+
+
+def _time(reading: Reading) -> str:
+    if reading.time_s is None:
+        return ""
+    moment = _EPOCH + timedelta(milliseconds=round(reading.time_s * 1000))
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _uptime(decoded: messages.Message, reading: Reading) -> str:
+    if decoded.uptime_s is None:
+        return ""
+    return f"{decoded.uptime_s + reading.shift_s:.3f}"
