@@ -10,7 +10,8 @@ DEMOS ?= amqtt nats nats3
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-live \
-	bench-pipeline bench-report bench-rounds bench-start brokers build clean cluster-test commands demo \
+	bench-pipeline bench-report bench-rounds bench-start \
+	brokers build clean cluster-test commands demo \
 	demo-seeds format fuzz help kills kills-run lint lock mutants power-loss prove rp2 run setup \
 	size \
 	size-diff soak soak-collector test test-cpython test-long test-micropython \
