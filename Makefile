@@ -10,11 +10,10 @@ DEMOS ?= amqtt nats nats3
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-live \
-	bench-pipeline bench-rounds bench-start brokers build clean cluster-test commands demo \
-	demo-seeds format fuzz help home-assistant kills kills-run lint lock mutants power-loss \
-	prove rp2 run setup size \
-	size-diff soak soak-collector test test-cpython test-long test-micropython \
-	types venv virtual-days
+	bench-pipeline bench-report bench-rounds bench-start brokers build clean cluster-test \
+	commands demo demo-seeds format fuzz help home-assistant kills kills-run lint lock mutants \
+	power-loss prove rp2 run setup size size-diff soak soak-collector test test-cpython \
+	test-long test-micropython types venv virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
@@ -109,6 +108,9 @@ bench-start: setup  ## the pipeline's first result of a small log: where the sta
 
 bench-export: setup  ## `outpost export`: seconds and memory by messages; MESSAGES="n n"
 	@$(BIN)/python host_tests/bench/export_rates.py $(if $(MESSAGES),--messages $(MESSAGES))
+
+bench-report: setup  ## `outpost report`: seconds and memory by the days of the history; DAYS="n n"
+	@$(BIN)/python host_tests/bench/report_memory.py $(if $(DAYS),--days $(DAYS))
 
 bench-live: setup  ## the live page under load: CPU, memory, MQTT to screen; BOARDS=n SECONDS=n
 	@$(BIN)/python host_tests/bench/live_load.py --boards $(or $(BOARDS),400) \

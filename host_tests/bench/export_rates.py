@@ -30,9 +30,9 @@ _CODE = (
 )
 
 
-def measured(log: Path, out: Path) -> tuple[float, float, int]:
-    """(seconds by the clock, of CPU time, MiB)."""
-    line = [sys.executable, "-c", _CODE, "export", "--log", str(log), "--out", str(out)]
+def measured(words: list[str], out: Path) -> tuple[float, float, int]:
+    """words: of the command. (seconds by the clock, of CPU time, MiB)."""
+    line = [sys.executable, "-c", _CODE, *words, "--out", str(out)]
     begin = time.perf_counter()
     done = subprocess.run(line, check=True, stdout=subprocess.PIPE, cwd=REPOSITORY / "tools")
     seconds = time.perf_counter() - begin
@@ -61,7 +61,7 @@ def main() -> None:
                 commit_each=12,
             )
             segments = sum(1 for _ in log.rglob("*.seg"))
-            seconds, cpu, mib = measured(log, out)
+            seconds, cpu, mib = measured(["export", "--log", str(log)], out)
             print(
                 f"{messages:>10,} messages, {rows:>10,} rows, {segments:>6,} segments: "
                 f"{seconds:6.1f} s, {cpu:6.1f} s of CPU, {mib:5,} MiB, "

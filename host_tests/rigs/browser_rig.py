@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import time
 import urllib.request
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ _FLAGS = (
     "--remote-debugging-port=0",
 )
 _START_S = 60
+# not axe's advice
+_SERIOUS = "v => v.impact === 'serious' || v.impact === 'critical'"
 
 
 def find() -> str | None:
@@ -160,6 +163,21 @@ class Browser:
                 f"waited in vain for {expression}; errors: {self.errors}"
             )
             time.sleep(0.05)
+
+    def prefer(self, scheme: str) -> None:
+        """light or dark"""
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        self.call("Emulation.setEmulatedMedia", features=[feature])
+
+    def serious(self) -> list[list[str]]:
+        """What axe finds in the page that keeps somebody out: rule and first element."""
+        script = resources.files("axe_core_python").joinpath("axe.min.js")
+        self.ask(script.read_text(encoding="utf-8") + ";0")
+        found = self.ask(
+            "axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify("
+            f"r.violations.filter({_SERIOUS}).map(v => [v.id, v.nodes[0].html])))"
+        )
+        return json.loads(found)
 
     def picture(self, path: Path, *, whole: bool = False) -> None:
         """A PNG of what is seen, or of the whole page."""

@@ -136,13 +136,15 @@ def test_over_the_fakes_of_a_board_each_run_sends_one_message(tmp_path, kind):
     (tmp_path / "hello.py").write_text(PROGRAM)
     (tmp_path / "settings.json").write_text(json.dumps(SETTINGS))
     done = subprocess.run(
-        [*command, "-X", "heapsize=4M", HERE / "program_over_fakes.py", kind, tmp_path, "2"],
+        [*command, "-X", "heapsize=4M", HERE / "program_over_fakes.py", kind, tmp_path, "2",
+         "hello.py"],
         env={**os.environ, "MICROPYPATH": joined(FAKES, UNIX_BOARD, HERE, ".frozen")},
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     runs = json.loads(done.stdout.splitlines()[-1])
-    assert runs == [{"messages": [[MESSAGE[0], MESSAGE[1].decode()]], "open": 0}] * 2
+    sent = [[MESSAGE[0], MESSAGE[1].decode()]]
+    assert runs == [{"messages": sent, "open": 0, "slept_ms": 0}] * 2
 
 
 def test_on_the_emulated_chip_each_run_sends_one_message():

@@ -3,7 +3,9 @@
 who is disturbed.
 """
 
+import ast
 import json
+import re
 import threading
 import types
 
@@ -15,6 +17,7 @@ from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
 from outpost_tools import cli
 from outpost_tools.common import children
 from outpost_tools.common.broker import Broker
+from paths import REPOSITORY
 from real_broker import need_mosquitto, wait_for
 
 pytestmark = pytest.mark.timeout(600)
@@ -49,8 +52,9 @@ def monitor(capsys, *words):
 def test_listening_shows_what_is_printed_and_disturbs_nobody(rig, capsys):
     flash(rig)
     starts = len(rig.starts)
-    status, out, _ = monitor(capsys, "--port", rig.port, "--seconds", 1)
+    status, out, err = monitor(capsys, "--port", rig.port, "--seconds", 1)
     assert status == 0 and len(rig.starts) == starts and rig.is_running_its_program
+    assert err.startswith(f"listening at {rig.port}; Ctrl-C ends.")
     rig.power_cut()
     status, out, _ = monitor(capsys, "--port", rig.port, "--seconds", 2)
     assert "started, boot" in out
@@ -64,6 +68,28 @@ def test_a_crash_is_shown_with_its_reason(rig, capsys):
     rig.power_cut()
     _, out, _ = monitor(capsys, "--port", rig.port, "--seconds", 2)
     assert "ImportError: no module named 'nothing_of_that_name'" in out
+
+
+def test_a_traceback_is_that_of_the_repository_and_its_controls_are_visible(rig, capsys):
+    """As flash installs it now: file, line and function of the source."""
+    flash(rig)
+    fault = "def fail(*_):\n  raise ValueError('as an example' + chr(27) + '[2J')\n"
+    text = f"import station.station as s\n{fault}s.Station.measure = fail\n"
+    text += "import main_\nmain_.main()\n"
+    rig.mpremote("exec", "import os; os.rename('/main.py', '/main_.py')")
+    rig.mpremote("exec", f"f = open('/main.py', 'w'); f.write({text!r}); f.close()")
+    rig.power_cut()
+    _, out, _ = monitor(capsys, "--port", rig.port, "--seconds", 3)
+    frames = re.findall(r'File "(station/station\.py)", line (\d+), in (\w+)', out)
+    assert frames and "ValueError: as an example\\x1b[2J" in out, out
+    assert "\x1b" not in out
+    for file, line, function in frames:
+        source = ast.parse((REPOSITORY / "firmware" / file).read_text())
+        (found,) = (
+            node for node in ast.walk(source)
+            if isinstance(node, ast.FunctionDef) and node.lineno <= int(line) <= node.end_lineno
+        )  # fmt: skip
+        assert found.name == function
 
 
 def test_looking_tells_fill_and_crash_and_the_program_goes_on(rig, capsys):
@@ -105,7 +131,8 @@ def test_faults_are_one_line(rig, tmp_path, capsys):
         'device_id = "a"\nbroker_host = "127.0.0.1"\nbroker_port = 1\n'
     )
     status, _, err = monitor(capsys, "--settings", tmp_path / "s.toml", "--seconds", 1)
-    assert status == 2 and "127.0.0.1:1: the broker does not answer" in err and err.count("\n") == 1
+    assert status == 2 and "127.0.0.1:1: the broker does not answer" in err and err.count("\n") == 2
+    assert err.startswith("connecting to 127.0.0.1:1\n")
     status, _, err = monitor(capsys, "--port", tmp_path / "nothing", "--seconds", 1)
     assert status == 2 and "no such port" in err
     status, _, err = monitor(capsys, "--port", tmp_path / "s.toml", "--seconds", 1)

@@ -7,7 +7,11 @@ import getpass
 import hashlib
 import io
 import json
+import os
+import pty
+import select
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -379,6 +383,7 @@ ANSWERS = [
     "temperature, adc@26",
     "20",
     "broker",
+    "yes",
 ]
 
 
@@ -395,7 +400,7 @@ def test_answers_become_settings(folder, monkeypatch, capsys):
         "broker_host": "192.168.1.10", "user": "board", "password": "pass" + SECRET,
         "ca_file": "ca.pem", "interval_ms": 60000, "sensors": ["temperature", "adc@26"],
         "tls": True, "deep_sleep": True, "connect_every": 20, "mode": "broker",
-        "say_state": True,
+        "say_state": True, "commands": True,
     }  # fmt: skip
     assert provision(capsys, "--board", "RPI_PICO_W", kept)[0] == 0
     status, _, err, _ = ask(monkeypatch, capsys, ANSWERS, [SECRET, ""], "--save", kept)
@@ -426,6 +431,7 @@ WRONG = {  # key: an answer that does not do, and what is said of it; in the ord
     "sensors": ("radar", "That names 'radar', which this board has not; known: "),
     "connect_every": ("0", "That must be 1 to 10000, not 0."),
     "mode": ("", "That is needed."),
+    "commands": ("maybe", "That must be yes or no, not 'maybe'."),
 }
 
 
@@ -468,9 +474,10 @@ def test_answers_are_offered_again_after_whatever_broke_off(folder, monkeypatch,
     assert draft.stat().st_mode & 0o777 == 0o600 and SECRET not in draft.read_text()
     assert ask(monkeypatch, capsys, ANSWERS, [SECRET, "pass" + SECRET])[0] == 0
     # Enter takes what stands in brackets, - is for none; passwords are asked for again
-    answers = ["", "", "", "", "", "", "", "", "", "", "-", ""]
+    answers = ["", "", "", "", "", "", "", "", "", "", "-", "", ""]
     found, err = kept(capsys, monkeypatch, answers, [SECRET, "pass" + SECRET])
-    assert "[192.168.1.10]" in err and "[temperature, adc@26]" in err
+    assert "[192.168.1.10]" in err and "[temperature, adc@26]" in err and "[yes]" in err
+    assert found["commands"] is True
     assert found["sensors"] == ["temperature", "adc@26"] and found["interval_ms"] == 60000
     assert "connect_every" not in found and found["password"] == "pass" + SECRET
     assert not draft.exists(), "the file has them"
@@ -493,7 +500,7 @@ def test_a_board_that_has_the_answers_ends_the_draft(rig, folder, monkeypatch, c
     monkeypatch.chdir(folder)
     drafts = tmp_path / "state" / "outpost"
     words = ["--board", "RIG", "--port", rig.port]
-    answers = ["rig-1", "127.0.0.1", "", "", "", "", "", "", "broker"]
+    answers = ["rig-1", "127.0.0.1", "", "", "", "", "", "", "broker", "no"]
     status, out, err, _ = ask(monkeypatch, capsys, answers, [], *words)
     assert status == 0, err
     assert "written: /settings.json" in out
@@ -537,7 +544,7 @@ def test_a_sensor_with_a_driver_is_asked_for_its_pins(folder, monkeypatch, capsy
     sensors = ["temperature, attic=bme280 address=0x77, digital pin=7", "five", "5", "4"]
     again = "temperature, attic=bme280 address=0x77, digital pin=7"
     answers = [*ANSWERS[:9], *sensors[:1], sensors[1], sensors[3], again, *sensors[2:]]
-    answers += ["20", "collector"]
+    answers += ["20", "collector", ""]
     found, err = kept(capsys, monkeypatch, answers, [SECRET, "pass" + SECRET])
     assert found["sensors"] == [
         "temperature",
@@ -555,3 +562,73 @@ def test_last_times_sensors_are_offered_in_the_words_in_which_they_are_given():
     back = [*sensors, {"driver": "ds18b20", "rom": 'a"b'}]
     assert tomllib.loads(f"a = {sensor_words.toml(back)}")["a"] == back
     assert sensor_words.parsed("attic=bme280", (), lambda question: "<") is None
+
+
+# --- At a terminal ---
+
+
+class Typist:
+    """`outpost provision` at a pseudo-terminal: answers a question when it is there."""
+
+    def __init__(self, *words):
+        self.shown = ""
+        self.pid, self._terminal = pty.fork()
+        if not self.pid:
+            os.execv(sys.executable, [sys.executable, "-m", "outpost_tools.cli", *words])
+
+    def answer(self, question: str, text: str):
+        """question: its beginning, on the last line."""
+        self._until(lambda: question in self.shown.splitlines()[-1:][0] and self.shown[-2:] == ": ")
+        os.write(self._terminal, text.encode() + b"\n")
+        self.shown += "\n"
+
+    def _until(self, is_there):
+        end = time.monotonic() + 60
+        while not (self.shown and is_there()):
+            assert time.monotonic() < end, self.shown
+            if select.select([self._terminal], [], [], 0.1)[0]:
+                self.shown += os.read(self._terminal, 4096).decode().replace("\r", "")
+
+    def end(self) -> int:
+        """The exit status."""
+        while True:
+            try:
+                self.shown += os.read(self._terminal, 4096).decode().replace("\r", "")
+            except OSError:  # Linux: the other end is closed
+                break
+        os.close(self._terminal)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def test_at_a_terminal_mistakes_and_an_interrupt_cost_nothing(tmp_path, monkeypatch):
+    """The passwords are not echoed; Ctrl-C in the middle, then Enter for what was answered."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    words = ["provision", "--board", "RPI_PICO_W", "--save", "kitchen.toml"]
+    typist = Typist(*words)
+    typist.answer("name of this board", "two words")
+    typist.answer("name of this board", "kitchen")
+    typist.answer("Wi-Fi network", "Home")
+    typist.answer("its password", "short")
+    typist.answer("its password", SECRET)
+    typist.answer("country", "\x03")
+    assert typist.end() == 130
+    assert SECRET not in typist.shown and "short" not in typist.shown
+    assert "Traceback" not in typist.shown and "That may hold" in typist.shown
+
+    typist = Typist(*words)
+    for question, text in (
+        ("name of this board", ""), ("Wi-Fi network", ""), ("its password", SECRET),
+        ("country", "DE"), ("MQTT broker", "10.0.0.7"), ("its port", ""), ("user", ""),
+        ("TLS: file with the CA", ""), ("milliseconds", "<"), ("TLS: file with the CA", ""),
+        ("milliseconds", "5000"), ("sensors", ""), ("on a battery", ""), ("who takes", "colector"),
+        ("who takes", "collector"), ("may `outpost send`", "yes"),
+    ):  # fmt: skip
+        typist.answer(question, text)
+    assert typist.end() == 0, typist.shown
+    assert SECRET not in typist.shown
+    assert tomllib.loads(Path("kitchen.toml").read_text()) == {
+        "device_id": "kitchen", "wifi_ssid": "Home", "wifi_password": SECRET, "wifi_country": "DE",
+        "broker_host": "10.0.0.7", "interval_ms": 5000, "mode": "collector", "commands": True,
+        "say_state": True,
+    }  # fmt: skip

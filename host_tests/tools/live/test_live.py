@@ -14,6 +14,7 @@ from outpost_tools import cli
 from outpost_tools.broker import certificates
 from outpost_tools.common import command_line
 from outpost_tools.common.errors import ToolError
+from outpost_tools.live import charts
 
 NASTY = '<img src=x onerror="alert(1)">'
 
@@ -235,3 +236,21 @@ def test_with_a_password_nothing_is_read_without_it(tmp_path):
                     break  # each wrong one waits a second
         assert server.get("/", Host="house.example")[0] == 200
         assert "pass:word" not in server.output.read_text()
+
+
+def test_a_sensor_that_fails_and_a_clock_that_is_ahead_need_attention(live):
+    server, writer = live
+    writer.store("shed", ("soil", "%", 40), ("soil.fault", "", 1))
+    server.wait_for("⌁</span> soil: no answer<")
+    writer.store("shed", ("soil", "%", 40), ("soil.fault", "", 0), time_s=time.time() + 90)
+    text = server.wait_for("clock ahead 1.5 min")
+    assert "soil: no answer" not in text
+    writer.store("shed", ("soil", "%", 40))
+    until = time.monotonic() + 60
+    while "clock ahead" in server.text():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def test_a_value_that_stays_the_same_is_a_line_amid_its_chart(live):
+    assert charts._ticks(-60.0, -60.0) == [-62, -60, -58] and charts._ticks(0.0, 0.0)[1] == 0

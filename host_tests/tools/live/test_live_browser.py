@@ -8,7 +8,6 @@ OUTPOST_LIVE_PICTURES=DIR keeps pictures to look at.
 import json
 import os
 import time
-from importlib import resources
 from pathlib import Path
 
 import paho.mqtt.client as mqtt
@@ -30,8 +29,6 @@ if find_mosquitto() is None:
 
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 NASTY = "<img src=x onerror=\"document.title='owned'\">"
-# not axe's advice: what keeps somebody out
-SERIOUS = "v => v.impact === 'serious' || v.impact === 'critical'"
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -99,26 +96,15 @@ def picture(browser, name):
         browser.picture(Path(folder) / f"{name}.png", whole=True)
 
 
-def axe(browser):
-    """Serious findings, by the checker's own names."""
-    browser.ask(resources.files("axe_core_python").joinpath("axe.min.js").read_text() + ";0")
-    found = browser.ask(
-        "axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify("
-        f"r.violations.filter({SERIOUS}).map(v => [v.id, v.nodes[0].html])))"
-    )
-    return json.loads(found)
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("path", ["/", "/board/kitchen?span=day"])
 def test_each_page_fits_and_is_accessible(house, browser, path, size, scheme):
-    feature = {"name": "prefers-color-scheme", "value": scheme}
-    browser.call("Emulation.setEmulatedMedia", features=[feature])
+    browser.prefer(scheme)
     browser.load(house.server.url + path, *SIZES[size])
     browser.wait_for("document.getElementById('link')?.dataset.state === 'here'")
     assert browser.ask(OVERFLOW) <= 0
-    assert axe(browser) == []
+    assert browser.serious() == []
     picture(browser, f"{'board' if 'board' in path else 'live'}-{size}-{scheme}")
     dark = browser.ask("getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0] < 128")
     assert dark == (scheme == "dark") and browser.errors == []

@@ -21,13 +21,15 @@ try:
     import report_fleet
     from outpost_tools.common import attention, words
     from outpost_tools.pipeline import health, schemas, tables
-    from outpost_tools.report import data, fleet, pack, page
+    from outpost_tools.report import data, fleet, outages, pack, page
+    from outpost_tools.report import reading as reading_
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
     pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 from outpost_tools import cli
+from outpost_tools.common.errors import ToolError
 
 BEGIN = datetime.datetime(2025, 11, 21, 3, tzinfo=datetime.UTC)
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -407,7 +409,8 @@ def test_begin_and_end_of_an_outage_are_paired(tmp_path):
     events = [(0, "broker killed", None), (500, "link cut", "board-1"), (900, "broker up", None)]
     write_events(path, *events, (950, "power cut", "board-2"), (2000, "collector up", None))
     found = [
-        (o.kind, o.device, (o.end - o.begin) / pd.Timedelta("1ms")) for o in data.load_events(path)
+        (o.kind, o.device, (o.end - o.begin) / pd.Timedelta("1ms"))
+        for o in outages.load_events(path)
     ]
     assert found == [
         ("broker killed", None, 900),
@@ -545,3 +548,157 @@ def test_a_clock_that_is_ahead_makes_no_delivery_in_less_than_no_time():
     latency = pd.DataFrame({"device": ["b"], **known})
     made = data._devices(pd.DataFrame({"device": ["b"]}), latency)
     assert made["p50_ms"].tolist() == [0.0] and made["max_ms"].tolist() == [0.0]
+
+
+# --- The time range ---
+
+DAYS = 30
+
+
+@pytest.fixture
+def month(tmp_path):
+    """A reading a day, a refused payload a day; the newest on day 29."""
+    day = 86_400
+    rows = [reading("board-1", n * day) for n in range(DAYS)]
+    bad = [
+        refused("not JSON", f"outpost/{n}/data", b"{", n)
+        | {"received": BEGIN + datetime.timedelta(days=n)}
+        for n in range(DAYS)
+    ]
+    last = BEGIN + datetime.timedelta(days=DAYS - 1)
+    make(tmp_path / "t", [device_row("board-1", last_seen=last)], rows, quarantine=bad)
+    return tmp_path / "t"
+
+
+def shown(month, **options) -> tuple[int, int, int]:
+    """Days to the first and past the last reading, and how many payloads were refused."""
+    report = data.load(month, None, reading_.wish(**options))
+    ends = [(one - pd.Timestamp(BEGIN)).days for one in (report.begin, report.end)]
+    return *ends, int(report.quarantine["count"].sum())
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, (22, 29, 8)),
+        ({"last": "48h"}, (27, 29, 3)),
+        ({"last": "all"}, (0, 29, 30)),
+        ({"since": "2025-12-01"}, (10, 29, 20)),
+        ({"until": "2025-12-01T04:00:00+01:00"}, (3, 9, 7)),
+        ({"until": "2025-12-01", "last": "48h"}, (8, 9, 2)),
+        ({"since": "2025-11-21T03:00:00", "until": "2025-11-22T03:00"}, (0, 0, 1)),
+    ],
+)
+def test_the_range_is_the_newest_week_or_what_was_asked_for(month, options, expected):
+    assert shown(month, **options) == expected
+
+
+def test_only_files_of_the_range_are_read(month):
+    """All others could be missing."""
+    for path in month.glob("readings/day=*/*.parquet"):
+        if path.parent.name < "day=2025-12-13":
+            path.unlink()
+    assert shown(month)[:2] == (22, 29)
+    with pytest.raises(ToolError, match="day=2025"):
+        shown(month, last="all")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--last", "24"], "--last 24: not a span of time; write 90m, 24h or 7d, or `all`"),
+        (["--since", "yesterday"], "--since yesterday: not a date or time"),
+        (["--until", "2025-13-01"], "--until 2025-13-01: not a date or time"),
+        (["--since", "2025-11-21", "--last", "7d"], "--last and --since: give one of them"),
+        (["--since", "2025-11-21", "--until", "2025-11-21"], "--until is not after --since"),
+    ],
+)
+def test_a_bad_range_is_named(month, tmp_path, capsys, options, words):
+    line = ["report", "--tables", str(month), "--out", str(tmp_path / "r.html"), *options]
+    assert cli.main(line) == 2
+    assert capsys.readouterr().err.startswith(f"outpost: {words}")
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_a_range_without_readings_says_so(month, tmp_path, capsys):
+    line = ["report", "--tables", str(month), "--out", str(tmp_path / "r.html")]
+    assert cli.main([*line, "--since", "2026-01-01"]) == 0
+    assert "no reading of that time; --last all" in capsys.readouterr().err
+    html = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "No reading has a time at 2026-01-01 00:00:00 UTC or later." in html
+    assert order_of(html) == ["board-1"]
+
+
+def test_a_board_that_sends_once_in_a_long_time_is_not_silent(tmp_path):
+    """No two of its messages are in the range."""
+    day = 86_400
+    rows = [reading("slow", n * 10 * day) for n in range(3)] + [reading("b", 30 * day)]
+    times = [BEGIN + datetime.timedelta(days=n) for n in (0, 20, 30)]
+    devices = [
+        device_row("slow", messages=3, last_seen=times[1]),
+        device_row("b", last_seen=times[2]),
+    ]
+    make(tmp_path / "t", devices, rows)
+    report = data.load(tmp_path / "t", None, reading_.wish())
+    assert {one[0].key for _, one in data.findings(report)} == {"fine"}
+
+
+# --- Newest values, clocks, sensors, events ---
+
+
+def test_newest_values_are_on_the_page(tmp_path):
+    rows = [reading("b", n, "temperature", "Cel") for n in range(60)]
+    rows += [reading("b", n, "humidity", "%RH", record=1, value=40.25) for n in range(30)]
+    rows += [reading("b", 59, "erases", record=2), reading("b", 59, "mended", record=3)]
+    make(tmp_path / "t", [device_row("b")], rows)
+    html = rendered(tmp_path / "t")
+    assert (
+        '<div class="newest"><span>humidity <b>40.25 %</b></span> '
+        "<span>temperature <b>5.9 °C</b></span> </div>" in html
+    )
+    assert "at 2025-11-21 03:00:59: temperature 5.9 \\u00b0C&quot;" in html
+
+
+def test_a_clock_that_is_ahead_is_named_and_does_not_draw_out_the_page(tmp_path):
+    rows = [reading("a", n) for n in range(60)]
+    rows += [reading("b", n, delay_ms=-3000) for n in range(60)]
+    rows += [reading("c", 9 * 86_400, delay_ms=-9 * 86_400_000)]
+    make(tmp_path / "t", [device_row(name) for name in "abc"], rows)
+    report = data.load(tmp_path / "t", None)
+    html = page.render(report, "Test")
+    assert "◷ clock ahead 3 s" in html and "◷ clocks ahead: 2" in html
+    assert "ntp_host" in html and "◷ clock ahead 9 days" in html
+    assert (report.end - report.begin).total_seconds() < 60
+
+
+def test_a_sensor_that_fails_needs_attention(tmp_path):
+    rows = [reading("b", n) for n in range(60)] + [reading("c", n) for n in range(60)]
+    notes = {"soil.fault": (6, 1), "air.fault": (1, 0), "soil.faults": (0, 7), "x.fault": (0, 77)}
+    for record, (name, values) in enumerate(notes.items(), 1):
+        for seq, value in zip((10, 20), values, strict=True):
+            rows.append(reading("b", seq, name, record=record, value=float(value)))
+    make(tmp_path / "t", [device_row("b"), device_row("c")], rows)
+    html = rendered(tmp_path / "t")
+    assert order_of(html) == ["b", "c"] and "⌁ soil: no answer<" in html
+    assert "⌁ sensors that fail: 1" in html and "look at the wires" in html
+    assert series_of(html)["metrics"] == [["load", ""]]
+
+
+def test_events_of_one_kind_soon_after_each_other_are_one_line(tables_dir, tmp_path):
+    cuts = [(ms, "link cut", f"board-{ms % 2}") for ms in range(0, 10_000, 1000)]
+    write_events(
+        tmp_path / "e.json",
+        *cuts,
+        (5000, "power cut", "board-1"),
+        (55_000, "link cut", "board-2"),
+        (58_000, "link up", "board-2"),
+    )
+    html = rendered(tables_dir, tmp_path / "e.json")
+    part = html[html.index("<h2>Events: 12</h2>") :]
+    rows = part[part.index("<tbody>") : part.index("</tbody>")].split("<tr>")[1:]
+    assert [re.sub("<[^>]*>", " ", row).split()[2:6] for row in rows] == [
+        ["L", "link", "cut", "board-2"],
+        ["▼", "power", "cut", "board-1"],
+        ["to", "03:00:58", "L", "link"],
+    ]
+    assert "link cut, 10 times" in rows[2] and "board-0" in rows[2]

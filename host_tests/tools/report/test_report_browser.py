@@ -38,6 +38,7 @@ WIDTHS = (
     "[...document.querySelectorAll('.detail .chart')]"
     ".map(c => [c.clientWidth, c.querySelector('.main-svg').clientWidth])"
 )
+BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 LINES = "[...document.querySelectorAll('#latency .scatterlayer .js-line')]"
 
 
@@ -78,6 +79,11 @@ def picture(browser, name):
     if folder := os.environ.get("OUTPOST_REPORT_PICTURES"):
         Path(folder).mkdir(parents=True, exist_ok=True)
         browser.picture(Path(folder) / f"{name}.png")
+
+
+def whole(browser, name):
+    if folder := os.environ.get("OUTPOST_REPORT_PICTURES"):
+        browser.picture(Path(folder) / f"{name}.png", whole=True)
 
 
 def overflow(browser):
@@ -128,6 +134,26 @@ def test_the_page(browser, pages, devices, size):
     picture(browser, f"{devices}-{size}-end")
     assert overflow(browser) <= 0
     check_quiet(browser, page)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_dark_and_light_are_accessible_with_all_opened(browser, pages, size, scheme):
+    browser.prefer(scheme)
+    browser.load(pages[4], *SIZES[size])
+    browser.ask("document.querySelector('.advice').open = true")
+    browser.ask(f"{BUTTON}.click()")
+    browser.wait_for("document.querySelectorAll('.detail .main-svg').length >= 5")
+    browser.ask("document.querySelector('#latency').scrollIntoView()")
+    browser.wait_for("document.querySelector('#latency .main-svg')")
+    browser.ask("scrollTo(0, 0)")
+    whole(browser, f"report-{size}-{scheme}")
+    found = browser.serious()
+    dark = browser.ask(f"{BACKGROUND}.match(/\\d+/)[0] < 128")
+    browser.prefer("light")
+    assert found == [] and overflow(browser) <= 0
+    assert dark == (scheme == "dark")
+    check_quiet(browser, pages[4])
 
 
 def test_without_colour_nothing_is_lost(browser, pages):

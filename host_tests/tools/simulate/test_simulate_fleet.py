@@ -124,3 +124,38 @@ def test_the_interpreter_is_named_also_when_it_is_cpython(monkeypatch):
     command, name = interpreter.choose()
     assert command[0] == sys.executable
     assert name.startswith("CPython") and "no MicroPython here" in name
+
+
+def send(broker, *words):
+    command = [sys.executable, "-m", "outpost_tools.cli", "send", "--broker"]
+    return subprocess.run(
+        [*command, f"127.0.0.1:{broker.port}", *words],
+        env=children.tools_environment(), capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+
+
+def test_boards_take_commands_where_that_is_asked_for(tmp_path, broker):
+    """report, a set that stays, a set that is taken back, restart; a run later nothing is left."""
+    options = "--boards 2 --seconds 3600 --interval-ms 500 --cuts 0 --mode broker".split()
+    env = children.tools_environment()
+    line = simulate(tmp_path, broker, *options, "--commands")
+    process = children.start(line, log=tmp_path / "simulate.log", env=env)
+    try:
+        found = send(broker, "board-1,board-2", "report")
+        assert found.returncode == 0, found.stderr
+        assert "board-1" in found.stdout and "board-2" in found.stdout
+        found = send(broker, "board-1", "set", "interval_ms=700")
+        assert found.returncode == 0, found.stderr
+        settings = json.loads((tmp_path / "boards" / "board-1" / "settings.json").read_text())
+        assert settings["interval_ms"] == 700
+        port = str(settings["broker_port"] ^ 1)  # nobody listens
+        found = send(broker, "board-2", "set", f"broker_port={port}", "--within", "3s")
+        assert found.returncode == 1 and "taken back" in found.stdout + found.stderr
+        assert send(broker, "board-2", "restart").returncode == 0
+        assert (tmp_path / "boards" / "board-2" / "commands.bin").exists()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+    line = simulate(tmp_path, broker, *"--boards 2 --seconds 1 --cuts 0 --mode broker".split())
+    assert subprocess.run(line, env=env, check=False, timeout=120).returncode == 0
+    assert not (tmp_path / "boards" / "board-2" / "commands.bin").exists()

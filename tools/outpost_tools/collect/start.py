@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import sys
 
 from outpost_tools.collect import access
 from outpost_tools.collect.access import Access
@@ -23,6 +24,8 @@ def collector(args: argparse.Namespace) -> Collector:
     """Its log is locked, SIGTERM and SIGINT stop it. Raises ToolError."""
     found = access.of(args)
     log = _log(args, found)
+    where = "{}:{}".format(*found.address)
+    print(f"{found.collector}: log {args.log}, connecting to broker {where}", file=sys.stderr)
     link, questions = _connections(args, found, log)
     metrics, health = Metrics(found.collector), Health()
     if args.metrics_port is not None:

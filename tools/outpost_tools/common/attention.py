@@ -15,6 +15,7 @@ from outpost_tools.common.words import duration, natural
 SILENT_INTERVALS = 20  # of its own usual ones ...
 SILENT_S = 60.0  # ... but never less
 BEHIND_MESSAGES = 100
+CLOCK_AHEAD_S = 2.0  # more than clocks that NTP sets differ by
 BOOTS, BOOTS_A_DAY = 3, 4.0
 
 
@@ -113,6 +114,24 @@ KINDS = {
             "is worn out, replace the board.",
         ),
         Kind(
+            "sensor",
+            "⌁",
+            "sensors that fail",
+            "The board leaves their readings out and sends the others. No answer: look at the "
+            "wires and the sensor's address. Out of range: at its supply and its place. Not "
+            "usable: at its driver file and its settings. <code>outpost selftest --port PORT"
+            "</code> reads each once. A sensor that is well again tells so by itself.",
+        ),
+        Kind(
+            "clock",
+            "◷",
+            "clocks ahead",
+            "Readings came before they were taken, by their own times: the board's clock is ahead "
+            "of the collector's, so the times of its readings are wrong by as much, and the "
+            "delivery times shown are too short. Does the board reach its time server "
+            "(<code>ntp_host</code>)? Is the collector's own clock right?",
+        ),
+        Kind(
             "silent",
             "○",
             "silent",
@@ -185,7 +204,8 @@ def in_order(found: list[tuple[dict, list[Finding]]]) -> list[tuple[dict, list[F
 
 
 def of_device(row: Mapping[str, Any], *, silent_s: float, usual_s: float) -> list[Finding]:
-    """silent_s: since the device was seen. usual_s: between two of its messages, 0: not known."""
+    """silent_s: since the device was seen. usual_s: between two of its messages, 0: not known. In
+    the row beside columns of the table `devices`: sensor_faults, in words; clock_ahead_s."""
     found = [
         _finding("lost", row["missing_closed"], "{:,} lost"),
         _conflicts(row),
@@ -196,6 +216,8 @@ def of_device(row: Mapping[str, Any], *, silent_s: float, usual_s: float) -> lis
         _finding("aside", row["aside"], "{:,} set aside"),
         # a block whose file is gone is left out as well, and not for wear
         _finding("worn", row["left_out"] - row["pins_lost"], "{:,} flash blocks left out"),
+        _sensors(row["sensor_faults"]),
+        _clock(row["clock_ahead_s"]),
         _silent(silent_s, usual_s),
         _finding("open", row["missing_open"], "{:,} may still come"),
         _finding("behind", row["backlog_last"], "holds {:,}", BEHIND_MESSAGES),
@@ -215,6 +237,17 @@ def _conflicts(row: Mapping[str, Any]) -> Finding | None:
         return _finding("restored", row["ahead"], "went back: {:,} confirmed ahead")
     key, what = ("twins", "two boards") if row["two_boards"] else ("restored", "went back")
     return _finding(key, row["conflicts"], what + ": {:,} in conflict")
+
+
+def _sensors(faults: list[str]) -> Finding | None:
+    """faults: in words."""
+    return Finding("sensor", "; ".join(faults), len(faults)) if faults else None
+
+
+def _clock(ahead_s: float) -> Finding | None:
+    if ahead_s <= CLOCK_AHEAD_S:
+        return None
+    return Finding("clock", f"clock ahead {duration(ahead_s * 1000)}", ahead_s)
 
 
 def _silent(silent_s: float, usual_s: float) -> Finding | None:

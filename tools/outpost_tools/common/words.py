@@ -38,6 +38,26 @@ def _is_unknown(value: object) -> bool:
         return True
 
 
+_UNITS = {"Cel": "°C", "%RH": "%", "%EL": "%", "/": "", "Ohm": "Ω", "degL": "°"}
+
+
+def number(value: float) -> str:
+    """Seven digits, whole numbers whole."""
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value)}"
+    return f"{value:.7g}"
+
+
+def unit_text(senml: str) -> str:
+    """As people write SenML's units."""
+    return _UNITS.get(senml, senml)
+
+
+def with_unit(value: float, senml_unit: str) -> str:
+    """21.38 °C"""
+    return f"{number(value)} {unit_text(senml_unit)}".rstrip()
+
+
 def moment(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M:%S}"
 

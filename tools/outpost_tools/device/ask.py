@@ -55,9 +55,15 @@ _QUESTIONS = (
         "who takes its messages: collector (`outpost collect` runs at this broker: none is lost), "
         "or broker (it does not: Home Assistant or any other consumer)",
     ),
+    Question(
+        "commands",
+        "may `outpost send` restart it and change its settings from afar: yes or no (empty: no; "
+        "whoever may write its topic at the broker can do it, too)",
+    ),
 )
 _NUMBERS = ("broker_port", "interval_ms", "connect_every")
 _BACK, _NONE = "<", "-"
+_YES, _NO = "yes", "no"
 
 
 def ask(kind: Kind, draft: Draft, broker: Path | None = None) -> settings_file.Settings:
@@ -128,7 +134,7 @@ class _Interview:
         is_secret = question.key in settings_file.SECRET_KEYS
         read: Callable[[str], str] = getpass.getpass if is_secret else _input
         offered = "" if is_secret else self._offered.get(question.key, "")
-        offered = sensor_words.line(offered)
+        offered = _YES if offered is True else sensor_words.line(offered)
         try:
             text = read(f"{question.text}{f' [{offered}]' if offered else ''}: ").strip()
         except EOFError:
@@ -144,7 +150,16 @@ class _Interview:
         if key == "sensors":
             sensors = sensor_words.parsed(text, self._kind.sensors, _input_of_pin)
             return None if sensors is None else {key: sensors}
+        if key == "commands":
+            return _yes_or_no(key, text.lower())
         return {key: int(text) if key in _NUMBERS and text.isdecimal() else text}
+
+
+def _yes_or_no(key: str, text: str) -> dict[str, Any] | None:
+    if text in (_YES, _NO):
+        return {key: True} if text == _YES else {}
+    _say(f"  That must be {_YES} or {_NO}, not {text!r}.")
+    return None
 
 
 _ENDED = "the answers ended; nothing was changed, and those given are offered the next time"

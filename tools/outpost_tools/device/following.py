@@ -70,6 +70,7 @@ def of_credentials(found: Credentials, device: str | None) -> Source:
 def follow(source: Source, until: float | None, tell: Say = say) -> None:
     """Raises ToolError when the broker does not answer at first, or does not let us read."""
     follower = Follower(source, tell)
+    print("connecting to {}:{}".format(*source.address), file=sys.stderr, flush=True)
     while not ended(until) and not follower.fault:
         follower.take(_POLL_S)
         follower.look()

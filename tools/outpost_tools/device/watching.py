@@ -4,6 +4,7 @@ following.py."""
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable
 
@@ -19,11 +20,20 @@ _SPACE = (
     "s[2])"
 )
 _NOT_INSTALLED = "not installed by `outpost flash`"
+_QUIET_S = 60.0
+_QUIET = (
+    "nothing in 60 s, as it should be. Does it send? --settings TOML shows its messages; --look "
+    "stops it and looks (not said again)"
+)
 Say = Callable[[str], None]
 
 
 def say(text: str) -> None:
     print(time.strftime("%H:%M:%S"), text, flush=True)
+
+
+def _tell_way(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def ended(until: float | None) -> bool:
@@ -41,9 +51,15 @@ def listen(port: str, until: float | None, tell: Say = say) -> None:
     rest = b""
     try:
         with serial.Serial(port, timeout=_POLL_S, exclusive=True) as line:
+            _tell_way(f"listening at {port}; Ctrl-C ends. A healthy board prints nothing")
+            quiet_at = time.monotonic() + _QUIET_S
             while not ended(until):
+                if quiet_at is not None and time.monotonic() > quiet_at:
+                    _tell_way(_QUIET)
+                    quiet_at = None
                 *lines, rest = (rest + line.read(max(1, line.in_waiting))).split(b"\n")
                 for one in lines:
+                    quiet_at = None
                     tell(visible(one.rstrip(b"\r")))
     except (serial.SerialException, OSError) as error:
         if "exclusively lock" in str(error):

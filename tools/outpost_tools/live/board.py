@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from statistics import median
 
-from outpost_tools.common import attention, ranges
+from outpost_tools.common import attention, ranges, sensor_notes
 from outpost_tools.common.labels import HEALTH_COUNTS, HEALTH_STATES
 from outpost_tools.common.message import Message
 from outpost_tools.common.senml import Reading
@@ -116,6 +116,7 @@ class Board:
         self._health: dict[str, dict[tuple[str, int], int]] = {}
         self._times: list[int] = []
         self._untimed = 0
+        self._ahead_ms = 0  # of the board's clock, by the newest message
 
     def take(
         self, message: Message, received_ms: int, now_ms: int, version: int, free: Iterable[int]
@@ -164,6 +165,8 @@ class Board:
             is_arrival = True
             self._untimed += 1
         if reading.index == 0:
+            if (received_ms, message.stream, message.seq) == self._newest:
+                self._ahead_ms = max(time_ms - received_ms, 0)
             insort(self._times, time_ms)
             del self._times[:-_MOST_TIMES]
         sensor = self._sensor(reading, version, free)
@@ -234,6 +237,8 @@ class Board:
         """What attention.of_device() asks for. Messages with contents that conflict are not looked
         for here: the pipeline finds them."""
         missing = [one.missing() for one in self._streams.values()] if count_missing else []
+        newest = [(name, one.newest.value) for name, one in self.sensors.items() if one.recent]
+        faults = [sensor_notes.words(name, value) for name, value in newest]
         health = {name: sum(self._health.get(name, {}).values()) for name in _HEALTH}
         return {
             **health,
@@ -247,6 +252,8 @@ class Board:
             "first_seen": _moment(self.first_seen_ms),
             "last_seen": _moment(self.last_seen_ms),
             "readings_without_time": self._untimed,
+            "sensor_faults": [words for words in faults if words],
+            "clock_ahead_s": self._ahead_ms / 1000,
         }
 
 

@@ -9,30 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from outpost_tools.common.words import escape
+from outpost_tools.common.words import escape, number, unit_text, with_unit
 from outpost_tools.live.board import Point, Sensor
 from outpost_tools.live.history import Bin, Span
 
 _WIDE, _HIGH = 100, 24  # of a sparkline
 _CHART_WIDE, _CHART_HIGH = 1000, 200
-_UNITS = {"Cel": "°C", "%RH": "%", "%EL": "%", "/": "", "Ohm": "Ω", "degL": "°"}
 _GAP_BINS = 3  # a longer silence breaks the line
 
 
-def unit_of(sensor: Sensor) -> str:
-    """As people write SenML's units."""
-    return _UNITS.get(sensor.unit, sensor.unit)
-
-
-def number(value: float) -> str:
-    """Seven digits, whole numbers whole."""
-    if value == int(value) and abs(value) < 1e15:
-        return f"{int(value)}"
-    return f"{value:.7g}"
-
-
 def value_text(sensor: Sensor, value: float) -> str:
-    return f"{number(value)} {unit_of(sensor)}".rstrip()
+    return with_unit(value, sensor.unit)
 
 
 def recent_words(sensor: Sensor) -> str:
@@ -69,7 +56,7 @@ def chart(sensor: Sensor, bins: list[Bin], span: Span, now_ms: int) -> str:
     ticks = _ticks(least, most)
     low, high = min(ticks[0], least), max(ticks[-1], most)
     scale = _Scale(begin_ms, now_ms, low, high)
-    name, unit = escape(sensor.name), escape(unit_of(sensor))
+    name, unit = escape(sensor.name), escape(unit_text(sensor.unit))
     words = (
         f"{name}, the last {span.title}: least {number(least)}, greatest {number(most)} {unit}, "
         f"in {len(bins)} steps"
@@ -129,8 +116,8 @@ def _ticks(least: float, most: float) -> list[float]:
     step = 10 ** math.floor(math.log10(wide / 2))
     step *= next(factor for factor in (1, 2, 5, 10) if wide / (step * factor) <= 4)
     first, last = math.floor(least / step), math.ceil(most / step)
-    if first == last:
-        last += 1
+    if least == most:  # a line on an edge is not seen
+        first, last = first - 1, last + 1
     return [round(index * step, 12) for index in range(first, last + 1)]
 
 

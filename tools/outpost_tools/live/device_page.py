@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from outpost_tools.common.words import count, escape, natural
+from outpost_tools.common.words import count, escape, natural, unit_text
 from outpost_tools.live import charts, page
 from outpost_tools.live.board import Board, Sensor
 from outpost_tools.live.fleet import Fleet
@@ -60,7 +60,7 @@ def all_charts(fleet: Fleet, board: Board, span: str) -> str:
 
 def _figure(sensor: Sensor, name: str, now_ms: int) -> str:
     span, bins = SPANS[name], sensor.history.bins(name, now_ms)
-    unit = escape(charts.unit_of(sensor))
+    unit = escape(unit_text(sensor.unit))
     title = f"{escape(sensor.name)}{f' <small>{unit}</small>' if unit else ''}"
     if not bins:
         text = f"No reading in the last {span.title}."

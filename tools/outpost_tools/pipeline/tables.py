@@ -96,18 +96,24 @@ def read_table(
 
     Raises FileNotFoundError when the table was never written, ToolError on an older version's.
     """
+    where = None if day is None else f"day = '{day.isoformat()}'"
+    names = columns or [one for one in _SCHEMAS[name].names if one != _BUCKET.name]
+    return open_dataset(tables, name, where).to_table(columns=names)
+
+
+def open_dataset(tables: Path | str, name: str, where: str | None = None) -> pa.dataset.Dataset:
+    """Nothing is read yet. where: SQL by which files are passed over, not rows.
+
+    Raises as read_table() does.
+    """
     tables = Path(tables)
     check_version(tables)
     if not exists(tables, name):
         raise FileNotFoundError(
             f"{tables}: no table {name!r} yet; run `outpost pipeline run` first"
         )
-    where = None if day is None else f"day = '{day.isoformat()}'"
     table = delta.open_table(directory(tables, name))
-    schema = _SCHEMAS[name]
-    names = columns or [one for one in schema.names if one != _BUCKET.name]
-    data = table.to_pyarrow_dataset(file_pruning_predicate=where, schema=schema)
-    return data.to_table(columns=names)
+    return table.to_pyarrow_dataset(file_pruning_predicate=where, schema=_SCHEMAS[name])
 
 
 def read_files(files: Iterable[Path], schema: pa.Schema) -> pa.Table:

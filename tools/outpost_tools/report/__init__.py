@@ -2,7 +2,10 @@
 no Spark.
 
 arguments.py  the subcommand
+reading.py    the time range, and what is read of it
 data.py       the tables, thinned to bins in time
+newest.py     newest values, and faults of sensors
+outages.py    the file of events
 page.py       the page and its sections
 fleet.py      the devices on it
 pack.py       the series for report.js, which draws, sorts and filters in the browser; report.css

@@ -10,13 +10,19 @@ from outpost_tools.common.command_line import add_command
 
 SUMMARY = "write one self-contained HTML page about the tables"
 _DESCRIPTION = """\
-Write one HTML page: which device needs attention, readings, gaps, latency, flash wear, quarantine.
+Write one HTML page: which device needs attention, its newest values, charts, gaps, latency, flash
+wear, quarantine.
 """
 _EXAMPLES = """\
 examples:
   outpost report --tables tables --out report.html      open it in any browser; it needs no network
-  outpost report --tables tables --out report.html --events events.json \\
-                 --title "Greenhouse, week 47"
+  outpost report --tables tables --out november.html --since 2026-11-01 --until 2026-12-01 \\
+                 --title "Greenhouse, November"
+  outpost report --tables tables --out all.html --last all
+
+Read are the readings of that time and what was refused in it, so the memory it takes grows with
+them and not with the history. Counts of a device (messages, gaps, boots) are since its first
+message.
 
 One file serves four devices or hundreds: devices that need attention come first, and a device's
 charts are drawn when it is chosen. For a board that sends the metrics `erases` and `outbox_blocks`
@@ -34,9 +40,25 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--out", type=Path, required=True, help="the page to write, for example report.html"
     )
+    _add_range(parser.add_argument_group("which time (default: --last 7d)"))
     events = 'JSON list of {"time_ms", "kind", "device"}: marks on the time axis'
     parser.add_argument("--events", type=Path, help=events)
     parser.add_argument("--title", default="Outpost report")
+
+
+def _add_range(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--since",
+        metavar="TIME",
+        help="taken at this time or later: 2026-11-22, 2026-11-22T10:30; UTC, or with an offset",
+    )
+    group.add_argument("--until", metavar="TIME", help="taken before this time")
+    group.add_argument(
+        "--last",
+        metavar="SPAN",
+        help="in place of --since: 90m, 24h or 7d before --until, or before the newest arrival; "
+        "or all",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,9 +66,13 @@ def run(args: argparse.Namespace) -> int:
     from outpost_tools.common import needs
 
     needs.check("report")
-    from outpost_tools.report import data, page
+    from outpost_tools.report import data, page, reading
 
-    content = page.render(data.load(args.tables, args.events), args.title)
+    wanted = reading.wish(args.since, args.until, args.last)
+    report = data.load(args.tables, args.events, wanted)
+    content = page.render(report, args.title)
     page.write(args.out, content)
+    if report.begin is None:
+        print("report: no reading of that time; --last all shows what there is", file=sys.stderr)
     print(f"report: {args.out} ({len(content) / 1e6:.1f} MB)", file=sys.stderr)
     return 0

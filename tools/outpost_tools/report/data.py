@@ -1,11 +1,10 @@
-"""What the page shows: read from the tables, and thinned to bins in time. No HTML.
+"""What the page shows: computed from the tables, and thinned to bins in time. No HTML.
 
 Columns that older or newer tables lack read as 0 or as nothing.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,12 +21,15 @@ from outpost_tools.common.words import natural
 from outpost_tools.pipeline import health
 from outpost_tools.pipeline.quarantine import DAMAGE
 from outpost_tools.pipeline.tables import read_table
+from outpost_tools.report import newest, outages, reading
+from outpost_tools.report.outages import Outage
+from outpost_tools.report.reading import TimeRange, Wish
 
 BINS = 150  # about one per two pixels of a phone
 FEWEST_BINS = 48
 POINTS = 100_000  # of all devices and metrics together: what a phone should load
 METRICS = 8  # charts of one device
-ERASES, BLOCKS = "erases", "outbox_blocks"  # the metrics by which a board reports on its flash
+ERASES, BLOCKS = newest.WEAR  # by which a board reports on its flash
 _NICE_S = (
     0.25,
     0.5,
@@ -50,7 +52,6 @@ _NICE_S = (
     43200,
     86400,
 )
-_READING_COLUMNS = ["device", "record", "name", "unit", "value", "time", "received"]
 _COUNTS = (
     "messages",
     "readings",
@@ -65,18 +66,6 @@ _CONFLICTS = ("conflicts", "two_boards", "went_back")
 _DEVICE_COUNTS = (*_COUNTS, *_CONFLICTS, "readings_without_time", *health.NAMES)
 _DELAYS = ("p50_ms", "p95_ms", "p99_ms", "max_ms")
 _VALUES = (*_DELAYS, "battery", "reset_cause")
-# What goes down and what ends it; any other kind is a moment.
-_ENDS = {"broker killed": "broker up", "collector killed": "collector up", "link cut": "link up"}
-
-
-@dataclass
-class Outage:
-    """Something was down from `begin` to `end` (equal: a moment); `device` None concerns all."""
-
-    kind: str
-    begin: pd.Timestamp
-    end: pd.Timestamp
-    device: str | None
 
 
 @dataclass
@@ -95,6 +84,9 @@ class Binned:
 
 @dataclass
 class Report:
+    """Readings, delays, quarantine and outages are of `range`; devices and gaps of the whole
+    history."""
+
     devices: pd.DataFrame
     binned: Binned | None  # None: no reading has a time
     delay_ms: dict[str, float]  # p50, p95, p99, max of all messages; empty without any
@@ -108,40 +100,60 @@ class Report:
     end: pd.Timestamp | None = None
     # from one message to the next, per device
     intervals_s: dict[str, float] = field(default_factory=dict)
+    range: TimeRange = field(default_factory=TimeRange)
+    newest: dict[str, list[newest.Value]] = field(default_factory=dict)
+    faults: dict[str, list[str]] = field(default_factory=dict)  # of sensors, in words
+    ahead_s: dict[str, float] = field(default_factory=dict)  # of boards' clocks
 
 
-def load(tables: Path, events: Path | None) -> Report:
-    """Raises ToolError when the tables are not there or the events file is no list of events."""
-    outages = load_events(events) if events else []
+def load(tables: Path, events: Path | None, wish: Wish | None = None) -> Report:
+    """wish: default all there is. Raises ToolError when the tables are not there or the events file
+    is no list of events."""
+    found = outages.load_events(events) if events else []
     try:
-        readings = read_table(tables, "readings", _READING_COLUMNS)
-        frames = {
-            name: read_table(tables, name).to_pandas()
-            for name in ("devices", "latency", "gaps", "quarantine")
-        }
+        devices, gaps = (read_table(tables, name).to_pandas() for name in ("devices", "gaps"))
+        wanted = (wish or Wish()).within(devices["last_seen"].max() if len(devices) else None)
+        timed = reading.readings(tables, wanted)
+        refused = reading.by_reason(reading.refused(tables, wanted))
     except FileNotFoundError as error:
         raise ToolError(str(error)) from None
-    timed = readings.filter(pc.is_valid(readings["time"]))
     messages = _messages(timed)
-    intervals = _intervals_s(messages)
+    ahead_s = _ahead_s(messages)
+    if timed.num_rows:
+        newest_arrival = pd.Timestamp(pc.max(timed["received"]).as_py())
+        timed, messages = (reading.past(rows, newest_arrival) for rows in (timed, messages))
     report = Report(
-        devices=_devices(frames["devices"], frames["latency"]),
+        devices=_devices(devices, _latency(messages)),
         binned=None,
         delay_ms=_percentiles(messages["delay"].to_numpy()),
-        gaps=_gaps(frames["gaps"]),
-        quarantine=by_reason(frames["quarantine"]),
-        outages=outages,
+        gaps=_gaps(gaps),
+        quarantine=refused,
+        outages=[one for one in found if _is_in(one, wanted)],
         wear=wear(timed),
-        taken_over=int((frames["quarantine"]["reason"] == REASONS[TAKEN_OVER]).sum()),
-        damaged=int(frames["quarantine"]["reason"].str.startswith(DAMAGE).sum()),
-        intervals_s=intervals,
+        taken_over=_refused(refused, REASONS[TAKEN_OVER]),
+        damaged=_refused(refused, DAMAGE),
+        intervals_s=_intervals_s(messages),
+        range=wanted,
+        ahead_s=ahead_s,
     )
     if timed.num_rows:
+        report.newest, report.faults = newest.of_devices(timed)
         report.begin, report.end = (
             pd.Timestamp(end.as_py()) for end in pc.min_max(timed["time"]).values()
         )
         report.binned = _binned(report, timed, messages)
     return report
+
+
+def _is_in(outage: Outage, wanted: TimeRange) -> bool:
+    return (wanted.since is None or outage.end >= wanted.since) and (
+        wanted.until is None or outage.begin < wanted.until
+    )
+
+
+def _refused(quarantine: pd.DataFrame, reason: str) -> int:
+    """reason: its beginning."""
+    return int(quarantine.loc[quarantine["reason"].str.startswith(reason), "count"].sum())
 
 
 def _gaps(gaps: pd.DataFrame) -> pd.DataFrame:
@@ -153,12 +165,42 @@ def _gaps(gaps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _messages(timed: pa.Table) -> pa.Table:
-    """One row per message: device, time, delay in ms until its first arrival."""
+    """One row per message: device, time, delay in ms until its first arrival, and how far the
+    board's clock was ahead at least."""
     first = timed.filter(pc.equal(timed["record"], 0))
     delay_us = pc.subtract(first["received"].cast(pa.int64()), first["time"].cast(pa.int64()))
-    # negative: the board's clock is ahead; it took some time all the same
-    delay = pc.max_element_wise(pc.divide(delay_us.cast(pa.float64()), 1000.0), 0.0)
-    return pa.table({"device": first["device"], "time": first["time"], "delay": delay})
+    delay = pc.divide(delay_us.cast(pa.float64()), 1000.0)
+    # it took some time all the same
+    shown = pc.max_element_wise(delay, 0.0)
+    ahead = pc.max_element_wise(pc.negate(delay), 0.0)
+    return pa.table(
+        {"device": first["device"], "time": first["time"], "delay": shown, "ahead": ahead}
+    )
+
+
+def _ahead_s(messages: pa.Table) -> dict[str, float]:
+    """Of boards whose clock was seen to be ahead of the collector's, by more than clocks differ."""
+    found = messages.group_by("device").aggregate([("ahead", "max")]).to_pylist()
+    return {
+        one["device"]: one["ahead_max"] / 1000
+        for one in found
+        if one["ahead_max"] > attention.CLOCK_AHEAD_S * 1000
+    }
+
+
+def _latency(messages: pa.Table) -> pd.DataFrame:
+    """device, p50_ms, p95_ms, p99_ms, max_ms."""
+    frame = pd.DataFrame(
+        {
+            "device": messages["device"].combine_chunks().dictionary_encode().to_pandas(),
+            "delay": messages["delay"].to_numpy(),
+        }
+    )
+    parts = frame.groupby("device", observed=True)["delay"].quantile([0.5, 0.95, 0.99, 1.0])
+    found = parts.unstack().reindex(columns=[0.5, 0.95, 0.99, 1.0])
+    found.columns = list(_DELAYS)
+    found.index = found.index.astype("object")
+    return found.reset_index(names="device")
 
 
 def _intervals_s(messages: pa.Table) -> dict[str, float]:
@@ -200,7 +242,7 @@ def _devices(devices: pd.DataFrame, latency: pd.DataFrame) -> pd.DataFrame:
 
 def _binned(report: Report, timed: pa.Table, messages: pa.Table) -> Binned:
     counts = timed.group_by("name").aggregate([("value", "count"), ("unit", "max")]).to_pandas()
-    counts = counts[~counts["name"].isin([ERASES, BLOCKS, *health.NAMES])].sort_values(
+    counts = counts[~counts["name"].map(newest.is_of_the_board)].sort_values(
         ["value_count", "name"], ascending=[False, True]
     )
     names = counts["name"].tolist()[:METRICS]
@@ -288,64 +330,22 @@ def wear(timed: pa.Table) -> pd.DataFrame:
     return found[found["seconds"] > 0].drop(columns=["first", "last"]).reset_index()
 
 
-def by_reason(quarantine: pd.DataFrame) -> pd.DataFrame:
-    """One row per reason: how many, from which topics, the newest time and one payload."""
-    groups = quarantine.sort_values(["received", "collector", "segment", "offset"]).groupby(
-        "reason"
-    )
-    found = groups.agg(
-        count=("reason", "size"),
-        topics=("topic", "unique"),
-        last=("received", "last"),
-        example=("payload", "last"),
-    )
-    return found.sort_values("count", ascending=False, kind="stable").reset_index()
-
-
-def load_events(path: Path) -> list[Outage]:
-    """Raises ToolError that names what is wrong."""
-    try:
-        items = json.loads(path.read_text(encoding="utf-8"))
-        events = [
-            (
-                pd.Timestamp(int(item["time_ms"]), unit="ms", tz="UTC"),
-                str(item["kind"]),
-                item.get("device"),
-            )
-            for item in items
-        ]
-    except OSError as error:
-        raise ToolError(f"{path}: cannot read the events: {error.strerror}") from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ToolError(
-            f'{path}: not a JSON list of {{"time_ms", "kind", "device"}}: {error!r}'
-        ) from None
-    return outages(sorted(events, key=lambda event: event[0]))
-
-
-def outages(events: list[tuple[pd.Timestamp, str, str | None]]) -> list[Outage]:
-    """Each beginning paired with the next end of its kind and device; one without an end lasts to
-    the last event."""
-    found, last = [], events[-1][0] if events else None
-    for index, (begin, kind, device) in enumerate(events):
-        if kind in _ENDS.values():
-            continue
-        ends = (
-            time
-            for time, other, who in events[index:]
-            if other == _ENDS.get(kind) and who == device
-        )
-        end = next(ends, last) if kind in _ENDS else begin
-        found.append(Outage(kind, begin, end, device))
-    return found
-
-
 def findings(report: Report) -> list[tuple[dict, list[attention.Finding]]]:
     """(row of `devices`, what was found: at least `fine`) of each device, the worst first."""
     newest = report.devices["last_seen"].max()
     found = []
     for row in report.devices.to_dict("records"):
         silent_s = (newest - row["last_seen"]).total_seconds()
-        usual_s = report.intervals_s.get(row["device"], 0.0)
-        found.append((row, attention.of_device(row, silent_s=silent_s, usual_s=usual_s)))
+        usual_s = report.intervals_s.get(row["device"]) or _mean_interval_s(row)
+        known = row | {
+            "sensor_faults": report.faults.get(row["device"], []),
+            "clock_ahead_s": report.ahead_s.get(row["device"], 0.0),
+        }
+        found.append((row, attention.of_device(known, silent_s=silent_s, usual_s=usual_s)))
     return attention.in_order(found)
+
+
+def _mean_interval_s(row: dict) -> float:
+    """Of a board that sent less than two messages in the range."""
+    steps = row["messages"] - 1
+    return (row["last_seen"] - row["first_seen"]).total_seconds() / steps if steps > 0 else 0.0

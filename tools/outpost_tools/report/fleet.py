@@ -9,13 +9,23 @@ from itertools import pairwise
 import pandas as pd
 
 from outpost_tools.common.attention import KINDS, Finding
-from outpost_tools.common.words import LETTERS, OTHER, count, duration, escape, moment
+from outpost_tools.common.words import (
+    LETTERS,
+    OTHER,
+    count,
+    duration,
+    escape,
+    moment,
+    with_unit,
+)
 from outpost_tools.report.data import Binned, Outage, Report
+from outpost_tools.report.newest import Value
 
 Found = list[tuple[dict, list[Finding]]]
 ROWS_AT_FIRST = 50  # as in report.js
 _PICTURE_FROM = 5  # devices: fewer are seen well enough in the list
 _MARKS_SHOWN = 40
+_VALUES_SHOWN = 4
 # Sort keys of the list: what a choice of order says, and the column's head.
 _ORDERS = {
     "": "needs attention",
@@ -44,7 +54,7 @@ _HEALTH = (
 _HEADS = (
     ("name", "name", "device"),
     ("", "states", "state"),
-    ("", "strip text", "readings over time"),
+    ("", "strip text", "newest values, and when there were readings"),
     ("seen", "", "last seen"),
     ("messages", "", "messages"),
     ("lost", "", "lost"),
@@ -130,11 +140,13 @@ def _row(place: int, row: dict, findings: list[Finding], report: Report, runs: d
     chips = "".join(
         f'<span class="chip {f.key}">{f.kind.sign} {escape(f.text)}</span>' for f in findings
     )
+    facts = escape(json.dumps(_facts(row, report)))
     return (
-        f'<tr{later} data-i="{place}" data-s="{states}" data-f="{escape(json.dumps(_facts(row)))}">'
+        f'<tr{later} data-i="{place}" data-s="{states}" data-f="{facts}">'
         '<td class="name"><button type="button" '
         f'aria-expanded="false">{escape(row["device"])}</button>'
-        f'<td class="states">{chips}<td class="strip">{_strip(runs.get(row["device"], []), report)}'
+        f'<td class="states">{chips}<td class="strip">{_newest(row["device"], report)}'
+        f"{_strip(runs.get(row['device'], []), report)}"
         + "".join(
             f'<td class="{style}" data-l="{label}" data-k="{k}" data-v="{v}">{text}'
             for style, label, k, v, text in cells
@@ -147,9 +159,29 @@ def _number(row: dict, column: str, key: str, label: str) -> tuple[str, str, str
     return ("num" if row[column] else "num zero", label, key, row[column], f"{row[column]:,}")
 
 
-def _facts(row: dict) -> list[str]:
+def _newest(device: str, report: Report) -> str:
+    """The first of its values; the opened device has all."""
+    values = report.newest.get(device, [])
+    texts = [(one.name, with_unit(one.value, one.unit)) for one in values[:_VALUES_SHOWN]]
+    shown = "".join(f"<span>{escape(name)} <b>{escape(text)}</b></span> " for name, text in texts)
+    more = len(values) - _VALUES_SHOWN
+    return f'<div class="newest">{shown}{f"and {more:,} more" if more > 0 else ""}</div>'
+
+
+def _values(values: list[Value]) -> list[str]:
+    """Those of one time together, the newest first."""
+    times: dict[pd.Timestamp, list[str]] = {}
+    for one in values:
+        text = f"{one.name} {with_unit(one.value, one.unit)}"
+        times.setdefault(one.time, []).append(text)
+    newest_first = sorted(times.items(), reverse=True)
+    return [f"at {moment(time)}: {', '.join(texts)}" for time, texts in newest_first]
+
+
+def _facts(row: dict, report: Report) -> list[str]:
     """What the opened device says besides the list."""
-    items = [
+    items = _values(report.newest.get(row["device"], []))
+    items += [
         f"first seen {moment(row['first_seen'])}, last {moment(row['last_seen'])} UTC",
         f"{count(row['readings'], 'reading')}, {row['readings_without_time']:,} of them without a "
         "time",
@@ -158,7 +190,9 @@ def _facts(row: dict) -> list[str]:
         f"slowest delivery {duration(row['max_ms'])}",
     ]
     items += [f"outbox: {words.format(row[name])}" for name, words in _HEALTH if row[name]]
-    items += [f"battery {row['battery']:g}"] if row["battery"] == row["battery"] else []
+    is_shown = any(one.name == "battery" for one in report.newest.get(row["device"], []))
+    if row["battery"] == row["battery"] and not is_shown:
+        items.append(f"battery {row['battery']:g}")
     return items + (
         [f"last reset cause {row['reset_cause']:g}"]
         if row["reset_cause"] == row["reset_cause"]

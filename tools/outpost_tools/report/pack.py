@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from outpost_tools.common.words import LETTERS, OTHER
+from outpost_tools.common.words import LETTERS, OTHER, unit_text
 from outpost_tools.report.data import Binned, Outage, Report
 
 _STEPS = 1000  # a chart is about 150 pixels high: a thousandth of its range is not seen
@@ -44,7 +44,7 @@ def _content(report: Report, binned: Binned, index: dict[str, int]) -> dict[str,
         "origin": _ms(binned.origin),
         "width": round(binned.width_s * 1000),
         "bins": binned.bins,
-        "metrics": [[name, binned.units[name]] for name in binned.metrics],
+        "metrics": [[name, unit_text(binned.units[name])] for name in binned.metrics],
         "values": _values(binned, index),
         "delays": {
             index[device]: _dense(rows, ["p50", "max"], 1.0)

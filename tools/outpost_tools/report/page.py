@@ -27,11 +27,13 @@ from outpost_tools.common.words import (
 from outpost_tools.outbox.wear import ENDURANCE
 from outpost_tools.report import fleet, pack
 from outpost_tools.report.data import Report, findings, places
+from outpost_tools.report.outages import Fold, folded
 
 _GAPS_SHOWN = 30
 _WEAR_SHOWN = 12
 _NAMES_SHOWN = 6
 _EVENTS_SHOWN = 60
+_FOLDS = 12
 _DAYS_A_YEAR = 365.25
 
 
@@ -123,10 +125,21 @@ def _names(names: list[str]) -> str:
 
 def _period(report: Report) -> str:
     if report.begin is None:
-        return '<p class="quiet">No reading has a time.</p>'
+        return f'<p class="quiet">{_nothing(report)}</p>'
     span = duration((report.end - report.begin).total_seconds() * 1000)
     ends = [f"<span>{moment(end)}</span>" for end in (report.begin, report.end)]
-    return f'<p class="quiet period">Readings from {ends[0]} to {ends[1]} UTC ({span}).</p>'
+    return (
+        f'<p class="quiet period">Readings from {ends[0]} to {ends[1]} UTC ({span}). Values, '
+        "charts, delivery times, wear and quarantine are of this time; all other counts are since "
+        "the first message.</p>"
+    )
+
+
+def _nothing(report: Report) -> str:
+    begin, end = report.range.since, report.range.until
+    words = "" if begin is None else f" at {moment(begin)} UTC or later"
+    words += "" if end is None else f" before {moment(end)} UTC"
+    return f"No reading has a time{words}."
 
 
 def _facts(report: Report) -> str:
@@ -295,27 +308,45 @@ def _quarantined(row: dict, most: int) -> list[tuple[str, str, str]]:
 def _outages(report: Report) -> str:
     if not report.outages:
         return ""
-    rows = [
-        [
-            ("text", "", moment(o.begin)),
-            ("text", "", f"{LETTERS.get(o.kind, OTHER)} {escape(o.kind)}"),
-            ("text", "device", escape(str(o.device)) if o.device else "all"),
-            (
-                "num",
-                "lasted",
-                duration((o.end - o.begin).total_seconds() * 1000) if o.end > o.begin else "",
-            ),
-        ]
-        for o in report.outages[:_EVENTS_SHOWN]
-    ]
+    folds = folded(report.outages, _fold_span(report))
+    rows = [_fold_row(fold) for fold in folds[:_EVENTS_SHOWN]]
     head = [("text", "time, UTC"), ("text", "what"), ("text", "device"), ("", "lasted")]
-    more = len(report.outages) - _EVENTS_SHOWN
+    more = sum(len(fold.outages) for fold in folds[_EVENTS_SHOWN:])
     rest = (
-        f'<p class="quiet">{more:,} later ones are in the file of <code>--events</code>.</p>'
+        f'<p class="quiet">{more:,} earlier ones are in the file of <code>--events</code>.</p>'
         if more > 0
         else ""
     )
-    return f"<h2>Events: {len(report.outages):,}</h2>{_table(head, rows)}{rest}"
+    note = (
+        f'<p class="quiet">The newest first; those of one kind within '
+        f"{duration(_fold_span(report).total_seconds() * 1000)} of each other in one line.</p>"
+        if len(folds) < len(report.outages)
+        else ""
+    )
+    return f"<h2>Events: {len(report.outages):,}</h2>{note}{_table(head, rows)}{rest}"
+
+
+def _fold_span(report: Report) -> pd.Timedelta:
+    """So many of one kind are a line each, at most, in the time of the page."""
+    first, last = report.outages[0].begin, max(one.end for one in report.outages)
+    begin = first if report.begin is None else min(first, report.begin)
+    end = last if report.end is None else max(last, report.end)
+    return (end - begin) / _FOLDS
+
+
+def _fold_row(fold: Fold) -> list[tuple[str, str, str]]:
+    times = len(fold.outages)
+    when = moment(fold.begin) + (f" to {fold.end:%H:%M:%S}" if times > 1 else "")
+    what = f"{LETTERS.get(fold.kind, OTHER)} {escape(fold.kind)}"
+    what += f", {times:,} times" if times > 1 else ""
+    lasted = duration(fold.down.total_seconds() * 1000) if fold.down else ""
+    lasted += " in all" if lasted and times > 1 else ""
+    return [
+        ("text", "", when),
+        ("wide text", "", what),
+        ("wide text", "device", _names(fold.devices) or "all"),
+        ("num", "lasted", lasted),
+    ]
 
 
 def _table(head: list[tuple[str, str]], rows: list[list[tuple[str, str, str]]]) -> str:

@@ -5,7 +5,13 @@
 const ROWS_AT_FIRST = 50; // fleet.py hides the others until this script is there
 const $ = (selector, from = document) => from.querySelector(selector);
 const all = (selector, from = document) => [...from.querySelectorAll(selector)];
-const INK = "#1a1a1a", BAND = "rgba(23,74,124,0.22)", SHADE = "rgba(120,120,120,0.2)";
+// Plotly takes no colours of the style sheet: these are its, for the scheme at the time of drawing.
+const DARK = matchMedia("(prefers-color-scheme: dark)");
+const look = () => DARK.matches
+  ? { ink: "#e8e8e8", page: "#15181c", grid: "#2e343b", edge: "#8b9199",
+      band: "rgba(143,193,243,0.28)", shade: "rgba(160,160,160,0.22)" }
+  : { ink: "#1a1a1a", page: "#ffffff", grid: "#e4e4e4", edge: "#888888",
+      band: "rgba(23,74,124,0.22)", shade: "rgba(120,120,120,0.2)" };
 const CONFIG = { responsive: true, displaylogo: false, displayModeBar: false, showTips: false };
 // Plotly reads a subset of HTML in texts, and the texts come from messages.
 const escaped = (text) => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
@@ -168,15 +174,16 @@ const at = (data, bin) => timeOf(data.origin + (bin + 0.5) * data.width);
 const times = (data, first, list) => list.map((_, n) => at(data, first + n));
 
 function layout(data, height, device) {
+  const { ink, page, grid, edge } = look();
   const axis = {
-    gridcolor: "#e4e4e4", zeroline: false, linecolor: "#888", automargin: true, fixedrange: true,
+    gridcolor: grid, zeroline: false, linecolor: edge, automargin: true, fixedrange: true,
   };
   const range = [at(data, -1), at(data, data.bins)];
   return {
     height, margin: { l: 8, r: 10, t: 20, b: 26 }, dragmode: false,
-    paper_bgcolor: "white", plot_bgcolor: "white",
-    font: { family: "system-ui, sans-serif", size: 12, color: INK }, showlegend: false,
-    hoverlabel: { bgcolor: "white", font: { color: INK } }, hovermode: "x",
+    paper_bgcolor: page, plot_bgcolor: page,
+    font: { family: "system-ui, sans-serif", size: 12, color: ink }, showlegend: false,
+    hoverlabel: { bgcolor: page, font: { color: ink } }, hovermode: "x",
     xaxis: { ...axis, range, nticks: 5 }, yaxis: { ...axis, nticks: 4 }, ...marks(data, device),
   };
 }
@@ -189,7 +196,7 @@ function marks(data, device) {
     if (end > begin) {
       shapes.push({
         type: "rect", x0: x[0], x1: x[1], y0: 0, y1: 1, yref: "paper",
-        fillcolor: SHADE, line: { width: 0 }, layer: "below",
+        fillcolor: look().shade, line: { width: 0 }, layer: "below",
       });
     }
     annotations.push({
@@ -211,16 +218,17 @@ function bands(data, first, low, high) {
     found.push({
       x: [...bins, ...back].map((k) => at(data, first + k)),
       y: [...bins.map((k) => high[k]), ...back.map((k) => low[k])],
-      fill: "toself", fillcolor: BAND, line: { width: 0 }, mode: "lines", hoverinfo: "skip",
+      fill: "toself", fillcolor: look().band, line: { width: 0 }, mode: "lines", hoverinfo: "skip",
     });
   }
   return found;
 }
 
 function metric(place, data, device, [first, mean, low, high]) {
+  const color = look().ink;
   const line = {
-    x: times(data, first, mean), y: mean, mode: "lines+markers", marker: { size: 3, color: INK },
-    line: { color: INK, width: 1.3 }, hovertemplate: "%{y}<extra></extra>",
+    x: times(data, first, mean), y: mean, mode: "lines+markers", marker: { size: 3, color },
+    line: { color, width: 1.3 }, hovertemplate: "%{y}<extra></extra>",
   };
   const traces = [...(low ? bands(data, first, low, high) : []), line];
   Plotly.newPlot(place, traces, layout(data, 150, device), CONFIG);
@@ -238,7 +246,7 @@ function delays(place, data, device, lines, height = 190) {
   const traces = lines.map(([name, dash, first, list]) => ({
     name, x: times(data, first, list), mode: "lines",
     y: list.map((v) => (v === null ? null : Math.max(v, 1))),
-    line: { color: INK, width: dash === "solid" ? 2 : 1.3, dash },
+    line: { color: look().ink, width: dash === "solid" ? 2 : 1.3, dash },
     hovertemplate: `%{y:,.0f} ms<extra>${name}</extra>`,
   }));
   const plan = layout(data, height, device);

@@ -156,7 +156,8 @@ def _access(args: argparse.Namespace):
 
 def _state(args: argparse.Namespace, delivery, commands, name: str) -> str:
     if name not in delivery.sent:
-        return "not sent: the broker did not take it"
+        where = "{}:{}".format(*delivery.address)
+        return f"not sent: the broker {where} did not take it within {args.timeout:g} s"
     command_id, payload = commands[name]
     import json
 

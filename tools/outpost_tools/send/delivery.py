@@ -87,6 +87,7 @@ class Delivery:
 
     def __init__(self, access: Access, commands: dict[str, tuple[str, bytes]]) -> None:
         """commands: board -> (id, payload)."""
+        self.address = access.address
         self.sent: set[str] = set()
         self.answers: dict[str, Answer] = {}
         self._commands, self._access = commands, access

@@ -11,8 +11,17 @@ from outpost_tools.common.errors import ToolError
 SUMMARY = "run N simulated boards: real MicroPython, flash in a file, power cuts by seed"
 
 
+_EXAMPLES = """\
+examples:
+  outpost simulate --broker 127.0.0.1:1883 --out sim           4 boards, 30 s, 4 power cuts each;
+                                                               `outpost collect` must run, too
+  outpost simulate --broker 127.0.0.1:1883 --out sim --mode broker --cuts 0 --seconds 600 \\
+                   --interval-ms 1000 --commands               then: outpost send ... board-1 report
+"""
+
+
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    parser = add_command(subparsers, "simulate", SUMMARY, run)
+    parser = add_command(subparsers, "simulate", SUMMARY, run, examples=_EXAMPLES)
     _add_broker(parser.add_mutually_exclusive_group(required=True))
     parser.add_argument(
         "--out", required=True, metavar="DIR", type=Path, help="a folder per board, events.json"
@@ -47,6 +56,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="who releases a stored message; default collector",
     )
     parser.add_argument("--user", default="")
+    parser.add_argument(
+        "--commands", action="store_true", help="the boards take commands: try `outpost send`"
+    )
 
 
 def _add_broker(group: argparse._MutuallyExclusiveGroup) -> None:

@@ -19,7 +19,9 @@ POWER_CUT_STATUS = 137
 ASLEEP_STATUS = 75  # boards/UNIX/board.py: the board sleeps, and wakes as from a reset
 CA_FILE = "ca.der"
 _LOG = "board.log"
-_LEFTOVERS = ("flash.img", "journal.txt", "counters.json", "counters.new", _LOG)
+_LEFTOVERS = (
+    "flash.img", "journal.txt", "counters.json", "counters.new", "commands.bin", "trial.json", _LOG,
+)  # fmt: skip
 
 
 class Board:

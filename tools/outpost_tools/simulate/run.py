@@ -32,7 +32,7 @@ async def run(args: argparse.Namespace) -> int:
         interval_ms=args.interval_ms,
         cuts=args.cuts,
         seed=args.seed,
-        settings={"mode": args.mode, "user": args.user},
+        settings={"mode": args.mode, "user": args.user, "commands": args.commands},
     )
     _say(f"{args.boards} boards on {fleet.interpreter}, seed {args.seed}")
     async with fleet:

@@ -1,0 +1,54 @@
+"""A sensor of one's own in the ready program's station: timestamps, numbers, SenML come with it.
+
+A sensor is any object with name, unit, exponent and read(). A driver file does without a program of
+one's own: boards/sensors/README.md.
+"""
+
+from board import Board
+from outpost.client import Client
+from outpost.outbox import Outbox
+from outpost.session import Session
+from outpost.status import OK
+from station.clock import Clock
+from station.settings import load
+from station.station import Station
+from station.telemetry import Pack
+
+
+class Tank:
+    """Percent full, with one decimal: read() returns tenths."""
+
+    name, unit, exponent = b"level", b"%", -1
+
+    def __init__(self):
+        self.tenths = 1000
+
+    def read(self):
+        self.tenths -= 5
+        return self.tenths  # an integer; None: no reading now
+
+
+settings = load("settings.json")
+board = Board().open(settings)
+outbox = Outbox(board.device, align=board.align, page_bytes=board.page_bytes)
+if outbox.mount() != OK:
+    outbox.format(board.random_hex())
+device = settings["device_id"].encode()
+session = Session(outbox, device, in_flight_bytes=board.in_flight_bytes)
+client = Client(board.link, session, board.random_bits)
+topic = b"outpost/" + device + b"/data"
+now_ms = board.ticks_ms()
+clock = Clock(now_ms)
+station = Station(client, Pack(device), clock, [Tank()], topic, settings["interval_ms"], now_ms)
+
+while station.published < 3:  # `while True` on a board
+    now_ms = board.ticks_ms()
+    if not clock.is_set:
+        board.set_clock(clock, now_ms)
+    station.step(now_ms)
+    if not client.poll(now_ms):
+        board.idle(client)
+while not client.is_drained():
+    if not client.poll(board.ticks_ms()):
+        board.idle(client)
+client.close()

@@ -1,0 +1,41 @@
+"""A lamp: home/kitchen/lamp/set switches it, home/kitchen/lamp has its state. "quit" ends it."""
+
+from board import Board
+from outpost.client import Client
+from outpost.outbox import Outbox
+from outpost.status import OK
+from outpost.subscribing import SubscribingSession
+from station.settings import load
+
+SET, STATE = b"home/kitchen/lamp/set", b"home/kitchen/lamp"
+
+
+class Lamp:
+    def __init__(self):
+        self.state, self.is_told, self.is_done = b"off", False, False
+
+    def on_message(self, session):
+        """Called by poll(): take what is needed and return; publish from the loop."""
+        at = session.payload_at
+        word = bytes(session.buffer[at : at + session.payload_length])
+        if session.is_on(SET) and word in (b"on", b"off"):
+            self.state, self.is_told = word, False
+        self.is_done = word == b"quit"
+
+
+board = Board().open(load("settings.json"))
+outbox = Outbox(board.device, align=board.align, page_bytes=board.page_bytes)
+if outbox.mount() != OK:
+    outbox.format(board.random_hex())
+lamp = Lamp()
+session = SubscribingSession(outbox, b"kitchen", in_flight_bytes=board.in_flight_bytes)
+session.on_message = lamp.on_message
+session.subscribe(SET, 1)  # repeated by itself after each reconnect
+client = Client(board.link, session, board.random_bits)
+
+while not (lamp.is_done and client.is_drained()):
+    if not lamp.is_told:
+        lamp.is_told = client.publish(STATE, lamp.state, len(lamp.state), 1, True) == OK
+    if not client.poll(board.ticks_ms()):
+        board.idle(client)
+client.close()

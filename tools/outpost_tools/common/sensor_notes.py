@@ -1,0 +1,20 @@
+"""What a board reports of its sensors: NAME.fault and NAME.faults. Source:
+firmware/station/sensor_notices.py.
+"""
+
+from __future__ import annotations
+
+from outpost_tools.common.firmware import sensor_faults
+
+_FAULT, _FAULTS = ".fault", ".faults"
+
+
+def is_note(name: str) -> bool:
+    return name.endswith((_FAULT, _FAULTS))
+
+
+def words(name: str, value: float) -> str | None:
+    """soil: no answer. None: it is no fault of a sensor, or the sensor is well."""
+    if not name.endswith(_FAULT) or value not in range(1, len(sensor_faults())):
+        return None
+    return f"{name.removesuffix(_FAULT)}: {sensor_faults()[int(value)]}"
