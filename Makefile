@@ -30,7 +30,7 @@ run:  ## PROGRAM=hello.py on the desktop board, with the settings.json of this f
 	@test -n "$(PROGRAM)" || { echo "make run PROGRAM=hello.py: which program?" >&2; exit 2; }
 	@cd "$(or $(PWD),.)" && PYTHONPATH="$(RUN_PATH)" $(PYTHON) "$(PROGRAM)"
 
-demo: venv  ## boards to tables, with disasters; SEED=n repeats, BROKER=mosquitto|amqtt|nats|nats3
+demo: venv  ## boards to tables, with disasters; SEED=n, BROKER=mosquitto|amqtt|nats|nats3, LEVEL=5
 	@$(BIN)/outpost demo
 
 brokers: setup  ## brokers beside mosquitto: tests, what they drop, DEMOS="amqtt nats nats3"
