@@ -51,12 +51,7 @@ class Link(Connection):
     receive_maximum = BATCH.messages
 
     def __init__(
-        self,
-        host: str,
-        port: int,
-        client_id: str,
-        prefix: str,
-        *,
+        self, host: str, port: int, client_id: str, prefix: str, *,
         credentials: tuple[str, str | None] | None = None,
         tls: ssl.SSLContext | None = None,
         share: str | None = None,
@@ -64,7 +59,7 @@ class Link(Connection):
         is_queued: bool = False,
         had_session: bool = False,
         version: int = mqtt.MQTTv311,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """share: the group of a shared subscription. retiring: give the subscription up,
         take what the broker still holds. is_queued: publish with QoS 1, not retained. version:
         MQTTv5 has the broker keep what we do not take, rather than the kernel (receive maximum),
