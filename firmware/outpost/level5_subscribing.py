@@ -22,8 +22,16 @@ _GIVEN_UP = const(255)
 _REFUSED_CODE = const(128)
 _NOT_AVAILABLE = const(0xA2)
 _ALIAS_INVALID = const(0x94)
+_REQUEST_BYTES = const(16)  # at most, of a SUBSCRIBE besides its one filter
+_NO_LIMIT = const(0xFFFFFFF)
 _OF_SUBACK = b"\x00\x01\x02\x80\x83\x87\x8f\x91\x97\x9e\xa1\xa2"
 _OF_UNSUBACK = b"\x00\x11\x80\x83\x87\x8f\x91"
+
+
+def _is_share(rest):
+    """A name without wildcards, and a filter (4.8.2)."""
+    name, _, rest = rest.partition(b"/")
+    return name and rest and not (b"+" in name or b"#" in name)
 
 
 class SubscribingLevel5(Level5):
@@ -40,8 +48,8 @@ class SubscribingLevel5(Level5):
         messages. as_published: RETAIN stays as the publisher set it. retained: retained messages
         come 0: always, 1: if the subscription is new, 2: never. identifier: 1 to 268,435,455, told
         with each message (0x0B). BAD_TOPIC also where the server has said that it takes no such
-        filter."""
-        if qos >= 0 and self._is_unavailable(topic_filter, identifier):
+        filter, and for what the standard forbids of shared ones."""
+        if qos >= 0 and (retained > 2 or self._is_unavailable(topic_filter, identifier, no_local)):
             return _BAD_TOPIC
         status = self._base.subscribe(self, topic_filter, qos)
         if status == _OK and qos >= 0:
@@ -55,15 +63,17 @@ class SubscribingLevel5(Level5):
                 self._identifiers.pop(topic_filter, None)
         return status
 
-    def _is_unavailable(self, topic_filter, identifier):
-        """By the last CONNACK."""
+    def _is_unavailable(self, topic_filter, identifier, no_local=False):
+        """By the last CONNACK; no_local: nor what [MQTT-3.8.3-4, 4.8.2-1, -2] forbid."""
         get = self.server.get
         is_wild = b"+" in topic_filter or b"#" in topic_filter
-        is_shared = topic_filter[:7] == b"$share/"
+        if topic_filter[:7] == b"$share/":
+            if no_local or not get(0x2A, 1) or not _is_share(topic_filter[7:]):
+                return True
         return (
             (is_wild and not get(0x28, 1))
-            or (is_shared and not get(0x2A, 1))
             or (identifier and not get(0x29, 1))
+            or len(topic_filter) + _REQUEST_BYTES > get(0x27, _NO_LIMIT)
         )
 
     def _on_connected(self):
