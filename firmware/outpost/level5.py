@@ -78,8 +78,6 @@ class Level5(Refusals):
     _left = 0  # reason code of the server's DISCONNECT
     farewell = b"\xe0\x00"
     on_refused = None
-    expiry = None  # an Expiry
-    id_file = None
 
     def __init__(self, outbox, client_id, *words, **options):
         from outpost import level5_setup as setup
@@ -92,6 +90,7 @@ class Level5(Refusals):
         self.server, self.assigned_id = {}, b""
         self._constant = setup.constant(own)
         self.id_file, self.expiry = own["id_file"], setup.expiry(self, own)
+        self._inbound = setup.inbound(self, own["alias_maximum"])
         self._aliases = [bytes(topic) for topic in own["aliases"]]
         self._scratches = [bytearray(len(topic)) for topic in self._aliases]
         self._alias_most = self._known = 0  # the server's; bit n: it knows alias n

@@ -15,6 +15,8 @@ as in ((0x26, (b"site", b"north")), (0x03, b"application/json")):
     publish_properties   of each PUBLISH, up to 400 bytes
     expiry_s             each message expires so long after it was stored, 1 to 0x1FFFFFF s; broker
                          mode alone: see `level5_expiry.py`
+    alias_maximum        1 to 64: topics that the server may send as numbers, whole messages being
+                         no longer than the buffer (`level5_aliases.py`); not for streaming
     id_file              path of a file that keeps the client id which the server chose, for the
                          next power-on; for a client id of b""
     keep_unmatched       True: a message that nobody has subscribed to is kept, and sent again later
@@ -33,10 +35,12 @@ from outpost.topics import is_text
 _DEFAULTS = {
     "session_expiry_s": 0xFFFFFFFF, "receive_maximum": 0, "maximum_packet_size": 0, "aliases": (),
     "connect_properties": (), "will_properties": (), "publish_properties": (),
-    "keep_unmatched": False, "expiry_s": 0, "id_file": None,
+    "keep_unmatched": False, "expiry_s": 0, "id_file": None, "alias_maximum": 0,
 }  # fmt: skip
 _LEAST_BUFFER = 128  # bytes: CONNACK has properties
 _MOST_ALIASES = 16
+_MOST_INBOUND = 64
+_RX_BYTES = 256  # of subscribing.py
 _MOST_EXPIRY_S = 0x1FFFFFF
 _MOST_CONSTANT = 400  # bytes
 _MORE_FIELDS = 22
@@ -55,6 +59,10 @@ def take_options(session, options):
     if not hasattr(session, "subscribe"):
         options["rx_bytes"] = max(options.get("rx_bytes", 0), _LEAST_BUFFER)
         own["maximum_packet_size"] = own["maximum_packet_size"] or options["rx_bytes"] + 2
+    if own["alias_maximum"]:
+        if not 1 <= own["alias_maximum"] <= _MOST_INBOUND or not hasattr(session, "subscribe"):
+            raise ValueError("session: alias_maximum is 1 to 64, of a session that subscribes")
+        own["maximum_packet_size"] = options.get("rx_bytes", _RX_BYTES) + 2
     own["is_clean"] = bool(options.get("clean"))
     return own
 
@@ -89,6 +97,17 @@ def expiry(session, own):
     from outpost.level5_expiry import Expiry
 
     return Expiry(session, own["expiry_s"])
+
+
+def inbound(session, most):
+    """None: no aliases of the server's. ValueError: this session takes messages in pieces."""
+    if not most:
+        return None
+    if hasattr(session, "on_piece"):
+        raise ValueError("session: alias_maximum is for messages that come whole")
+    from outpost.level5_aliases import Aliases
+
+    return Aliases(most, len(session.buffer))
 
 
 def _is_new(session):
@@ -138,6 +157,8 @@ def connect(session, client_id, own):
         receive = (len(session._note) - _FIXED_BYTES) // 2
     if receive:
         pairs.append((0x21, receive))
+    if own["alias_maximum"]:
+        pairs.append((0x22, own["alias_maximum"]))
     if own["maximum_packet_size"]:
         pairs.append((0x27, own["maximum_packet_size"]))
     body = packet[at : at + 6] + b"\x05"

@@ -9,6 +9,7 @@ subscription identifier, 0x26 user property. Must not know a stream or a clock. 
 
 from micropython import const
 
+from outpost import packets
 from outpost.level5 import Level5
 from outpost.memory import copy
 from outpost.properties import TABLE, check, find, number, number_end, value_end
@@ -40,6 +41,7 @@ class SubscribingLevel5(Level5):
 
     properties_at = 0  # of the PUBLISH in `buffer`: their first byte, and the offset after them
     properties_end = 0
+    _inbound = None  # an Aliases: of the server's
     _identifiers = None  # a dictionary: subscription identifiers by their filters
 
     def subscribe(self, topic_filter, qos=0, no_local=False, as_published=False, retained=0,
@@ -78,6 +80,8 @@ class SubscribingLevel5(Level5):
 
     def _on_connected(self):
         """Filters that this server does not take are refused here, as by SUBACK."""
+        if self._inbound:
+            self._inbound.forget()
         for entry in self.filters:
             if entry[2] != _GIVEN_UP:
                 entry[2] = min(entry[2], _REFUSED_CODE)  # the base knows no other
@@ -143,6 +147,10 @@ class SubscribingLevel5(Level5):
 
     def _parse(self, id_bytes):
         """As the base's; the payload begins after the properties."""
+        if self._inbound and self.length > 2 and not self.buffer[0] | self.buffer[1]:
+            packet_id = self._restore(2 + id_bytes)
+            if packet_id < 0 or self.length > len(self.buffer):
+                return packet_id
         packet_id = self._base._parse(self, id_bytes)
         at, room = self.payload_at, len(self.buffer)
         if packet_id < 0 or at > room:
@@ -152,6 +160,16 @@ class SubscribingLevel5(Level5):
         self.properties_at = at
         at = check(self.buffer, at, self.length, _IN_PUBLISH)
         return packet_id if self._take_properties(at) else -1
+
+    def _restore(self, at):
+        """Of a message without a topic: the identifier, -1: there is no alias for it either."""
+        end = -0x81
+        if self.length <= len(self.buffer):
+            end = check(self.buffer, at, self.length, _IN_PUBLISH)
+        self.properties_end = end
+        packet_id = packets.get_u16(self.buffer, 2) or -1 if at > 2 else 0
+        self._why = -end if end < 0 else self._inbound.restore(self, at)
+        return -1 if self._why else packet_id
 
     def _pass_properties(self, at, room):
         """Of a message that the buffer does not hold; perhaps not the properties either."""
@@ -177,9 +195,8 @@ class SubscribingLevel5(Level5):
         self.properties_end = self.payload_at = end
         self.payload_length = self.length - end
         if self.property_at(0x23) >= 0:
-            self._why = _ALIAS_INVALID  # this client has not offered any
-            return False
-        return True
+            self._why = self._inbound.learn(self) if self._inbound else _ALIAS_INVALID
+        return not self._why
 
     def property_at(self, wanted, after=0):
         """Offset in `buffer` of the value of this property of the message; -1: it has none. after:
