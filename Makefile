@@ -9,11 +9,11 @@ DEMOS ?= amqtt nats nats3
 # More files at a time than a small machine has cores: most of them wait for servers and boards.
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-live \
-	bench-pipeline bench-report bench-rounds bench-start brokers build clean cluster-test \
-	commands demo demo-seeds format fuzz help home-assistant kills kills-run lint lock mutants \
-	power-loss prove rp2 run setup size size-diff soak soak-collector test test-cpython \
-	test-long test-micropython types venv virtual-days
+.PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 \
+	bench-live bench-pipeline bench-report bench-rounds bench-start brokers build clean \
+	cluster-test commands demo demo-seeds format fuzz help home-assistant kills kills-run lint \
+	lock mutants power-loss prove rp2 run setup size size-diff soak soak-collector test \
+	test-cpython test-long test-micropython types venv virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
@@ -29,7 +29,7 @@ run:  ## PROGRAM=hello.py on the desktop board, with the settings.json of this f
 	@test -n "$(PROGRAM)" || { echo "make run PROGRAM=hello.py: which program?" >&2; exit 2; }
 	@cd "$(or $(PWD),.)" && PYTHONPATH="$(RUN_PATH)" $(PYTHON) "$(PROGRAM)"
 
-demo: venv  ## boards to tables, with disasters; SEED=n repeats, BROKER=mosquitto|amqtt|nats|nats3
+demo: venv  ## boards to tables, with disasters; SEED=n, BROKER=mosquitto|amqtt|nats|nats3, LEVEL=5
 	@$(BIN)/outpost demo
 
 brokers: setup  ## brokers beside mosquitto: tests, what they drop, DEMOS="amqtt nats nats3"
@@ -98,6 +98,12 @@ bench: setup  ## side by side with the peers: tables, build/bench.json, build/be
 	@$(PYTHON) tools/setup.py --rp2 || echo "bench: no MicroPython for the RP2040: no cycles"
 	@$(BIN)/python host_tests/bench/run_bench.py; status=$$?; \
 		$(BIN)/python host_tests/bench/bench_page.py && exit $$status
+
+bench-level5: setup  ## MQTT 5.0 beside 3.1.1: bytes on air, cycles of the emulated RP2040
+	@$(BIN)/python host_tests/bench/level5_bytes.py
+	@$(PYTHON) tools/setup.py --rp2 || echo "bench: no MicroPython for the RP2040: no cycles"
+	@$(BIN)/python host_tests/rigs/rp2040/cycles.py --json build/level5_cycles.json \
+		--script host_tests/rigs/rp2040/on_chip/level5.py
 
 bench-pipeline: setup  ## rates of the pipeline's reader, and the state of deduplication
 	@$(BIN)/python host_tests/bench/pipeline_rates.py --spark

@@ -80,14 +80,17 @@ class Level5(Refusals):
     on_refused = None
 
     def __init__(self, outbox, client_id, *words, **options):
-        from outpost.level5_setup import connect, constant, start_of, take_options, widen
+        from outpost import level5_setup as setup
 
-        own = take_options(self, options)
+        own = setup.take_options(self, options)
+        client_id = setup.remembered(client_id, own["id_file"])
         self._base.__init__(self, outbox, client_id or b"-", *words, **options)
-        widen(self)
+        setup.widen(self)
         Refusals.__init__(self, own["keep_unmatched"])
         self.server, self.assigned_id = {}, b""
-        self._constant = constant(own)
+        self._constant = setup.constant(own)
+        self.id_file, self.expiry = own["id_file"], setup.expiry(self, own)
+        self._inbound = setup.inbound(self, own["alias_maximum"])
         self._aliases = [bytes(topic) for topic in own["aliases"]]
         self._scratches = [bytearray(len(topic)) for topic in self._aliases]
         self._alias_most = self._known = 0  # the server's; bit n: it knows alias n
@@ -102,8 +105,8 @@ class Level5(Refusals):
         self._store, self._append = outbox.append, self._append_within
         self._most_window, self._keep_alive_s = self.window, self.keep_alive_s
         self._is_always_clean = own["is_clean"]
-        self.connect_packet = connect(self, client_id, own)
-        self._flags_at = start_of(self.connect_packet) + 7
+        self.connect_packet = setup.connect(self, client_id, own)
+        self._flags_at = setup.start_of(self.connect_packet) + 7
         unload("outpost.level5_setup")
 
     # --- Connection ---
@@ -111,6 +114,8 @@ class Level5(Refusals):
     def open(self):
         self._fault = self._left = 0
         self._is_said = False
+        if self.expiry:
+            self.expiry.look(self.now_ms)
         self._base.open(self)
 
     def has_progress(self):
@@ -130,11 +135,15 @@ class Level5(Refusals):
         return True
 
     def _on_connack(self):
-        """3.2. A server of MQTT 3.1.1 answers as it always did, and refuses."""
+        """3.2. A server of MQTT 3.1.1 answers as it always did, and refuses. One that has a session
+        where none was asked for is wrong [MQTT-3.2.2-4]."""
         if self.length == 2 and self.buffer[1]:
             return self._base._on_connack(self)
         code = self.buffer[1]
-        if self.length > len(self.buffer) or 0 < code < 0x80:
+        is_clean = self.connect_packet[self._flags_at] & 2
+        if self.length > len(self.buffer) or 0 < code < 0x80 or self.first != 0x20:
+            return _PROTOCOL_ERROR
+        if is_clean and self.buffer[0] & 1:
             return _PROTOCOL_ERROR
         if check(self.buffer, 2, self.length, _IN_CONNACK) != self.length:
             return _PROTOCOL_ERROR
@@ -142,9 +151,16 @@ class Level5(Refusals):
         self.length = 2
         if code:
             self.reason = code
-        else:
-            self._obey(self.server.get)
-        return self._base._on_connack(self)
+            return self._base._on_connack(self)
+        self._obey(self.server.get)
+        code = self._base._on_connack(self)
+        if not code and not self.session_present:
+            # Nothing was ever sent in this session: no DUP [MQTT-3.2.2-5].
+            self._exchanged = max(self._exchanged, self.high, self.maybe_sent)
+            self.high = self.base
+            if is_clean and self.highest_qos == 2:
+                self._save()  # the note shows the next power-on that there is a session
+        return code
 
     def _learn(self, at):
         """The properties at buffer[at:], which check() has passed, into `server`."""
@@ -177,12 +193,10 @@ class Level5(Refusals):
             self.connect_packet[self._flags_at] &= ~2
 
     def _take_id(self, client_id):
-        """The server's choice of a client id is this session's from now on."""
-        from outpost.level5_setup import with_id
+        from outpost.level5_setup import remember
 
-        self.connect_packet = with_id(self.connect_packet, client_id)
+        remember(self, client_id)
         self._flags_at = number_end(self.connect_packet, 1, 5) + 7
-        self.assigned_id = client_id
         unload("outpost.level5_setup")
 
     # --- Publish ---
@@ -196,7 +210,10 @@ class Level5(Refusals):
                 return _BAD_RETAIN
         if len(topic) + length > self._most_bytes:
             return _TOO_BIG
-        return self._store(topic, payload, length, flags)
+        flags = self._store(topic, payload, length, flags)
+        if self.expiry and not flags:
+            self.expiry.stored(self.outbox.next_seq - 1, self.now_ms)
+        return flags
 
     def _publish_now(self, topic, payload, length):
         if self.state != _CONNECTED:
@@ -226,6 +243,8 @@ class Level5(Refusals):
             length = outbox.topic_length + outbox.payload_length
             if self.tx[0] & self._barred or length > self._most_bytes:
                 return self._withdraw(length > self._most_bytes)
+            if self.expiry and self.expiry.is_over(self):
+                return False
             self.out_end = self._finish()
             if self.in_flight:
                 self.in_flight.add_more(self._extra_end)
@@ -373,22 +392,6 @@ class Level5(Refusals):
         if code == 0x8E:
             return _TAKEN_OVER
         return _MOVED if code == 0x9C or code == 0x9D else _SERVER_LEFT
-
-    # --- A fault of the server's ---
-
-    def _fail(self, code):
-        """DISCONNECT with this reason code goes out, nothing that comes is taken any more, and the
-        connection ends with PROTOCOL_ERROR (4.13)."""
-        self.reason = self._fault = code
-        self._answer = -1  # receive() stops
-        self.owes = True
-        return _OK
-
-    def _say_fault(self):
-        if not self._is_said and not self.out_end:
-            self._is_said = True
-            self._base._start(self, bytes((0xE0, 1, self._fault)), 3)
-        return self.out_end > 0
 
     def _overdue(self):
         if self._is_said and not self.out_end:

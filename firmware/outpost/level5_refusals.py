@@ -1,5 +1,6 @@
 """What becomes of a message that a server of MQTT 5.0 refuses, by the reason code of its answer:
-set aside, or sent again after a pause. A part of `level5.py`.
+set aside, or sent again after a pause; and of a connection whose server breaks the rules. A part of
+`level5.py`.
 
 Must not know a packet. Allocation: a message that is set aside.
 """
@@ -81,3 +82,19 @@ class Refusals:
         if self.high <= seq:
             self.high = self.base
         self.next_send = self.base
+
+    # --- A fault of the server's ---
+
+    def _fail(self, code):
+        """DISCONNECT with this reason code goes out, nothing that comes is taken any more, and the
+        connection ends with PROTOCOL_ERROR (4.13)."""
+        self.reason = self._fault = code
+        self._answer = -1  # receive() stops
+        self.owes = True
+        return _OK
+
+    def _say_fault(self):
+        if not self._is_said and not self.out_end:
+            self._is_said = True
+            self._base._start(self, bytes((0xE0, 1, self._fault)), 3)
+        return self.out_end > 0

@@ -13,6 +13,12 @@ as in ((0x26, (b"site", b"north")), (0x03, b"application/json")):
     connect_properties   of CONNECT, those above excepted
     will_properties      of the will
     publish_properties   of each PUBLISH, up to 400 bytes
+    expiry_s             each message expires so long after it was stored, 1 to 0x1FFFFFF s; broker
+                         mode alone: see `level5_expiry.py`
+    alias_maximum        1 to 64: topics that the server may send as numbers, whole messages being
+                         no longer than the buffer (`level5_aliases.py`); not for streaming
+    id_file              path of a file that keeps the client id which the server chose, for the
+                         next power-on; for a client id of b""
     keep_unmatched       True: a message that nobody has subscribed to is kept, and sent again later
 ValueError names what is wrong.
 
@@ -29,15 +35,19 @@ from outpost.topics import is_text
 _DEFAULTS = {
     "session_expiry_s": 0xFFFFFFFF, "receive_maximum": 0, "maximum_packet_size": 0, "aliases": (),
     "connect_properties": (), "will_properties": (), "publish_properties": (),
-    "keep_unmatched": False,
+    "keep_unmatched": False, "expiry_s": 0, "id_file": None, "alias_maximum": 0,
 }  # fmt: skip
 _LEAST_BUFFER = 128  # bytes: CONNACK has properties
 _MOST_ALIASES = 16
+_MOST_INBOUND = 64
+_RX_BYTES = 256  # of subscribing.py
+_MOST_EXPIRY_S = 0x1FFFFFF
 _MOST_CONSTANT = 400  # bytes
 _MORE_FIELDS = 22
 _FIXED_BYTES = 6  # of the note of exactly_once.py
 _WILL = 4
 _CLEAN = 2
+_MOST_ID = 1024  # bytes of a client id
 _PROBLEMS = 0x17  # 0: reason strings and user properties come with few packets only
 
 
@@ -49,6 +59,10 @@ def take_options(session, options):
     if not hasattr(session, "subscribe"):
         options["rx_bytes"] = max(options.get("rx_bytes", 0), _LEAST_BUFFER)
         own["maximum_packet_size"] = own["maximum_packet_size"] or options["rx_bytes"] + 2
+    if own["alias_maximum"]:
+        if not 1 <= own["alias_maximum"] <= _MOST_INBOUND or not hasattr(session, "subscribe"):
+            raise ValueError("session: alias_maximum is 1 to 64, of a session that subscribes")
+        own["maximum_packet_size"] = options.get("rx_bytes", _RX_BYTES) + 2
     own["is_clean"] = bool(options.get("clean"))
     return own
 
@@ -56,6 +70,10 @@ def take_options(session, options):
 def constant(own):
     """The properties of every PUBLISH, as bytes. ValueError: there are too many, or aliases."""
     found = encoded(own["publish_properties"], properties.IN_PUBLISH)
+    if own["expiry_s"]:
+        if not 1 <= own["expiry_s"] <= _MOST_EXPIRY_S:
+            raise ValueError("session: expiry_s must be 1 to %d" % _MOST_EXPIRY_S)
+        found = bytearray(b"\x02" + own["expiry_s"].to_bytes(4, "big") + found)
     if len(own["aliases"]) > _MOST_ALIASES or len(found) > _MOST_CONSTANT:
         raise ValueError("session: aliases are 16 at most, publish_properties 400 bytes")
     return found
@@ -70,9 +88,61 @@ def widen(one):
         delattr(one, name)
 
 
-def _is_new(outbox):
-    """No message was ever stored in it, so the server's session is not this board's."""
-    return not outbox.renumbers and not outbox.next_seq
+def expiry(session, own):
+    """None without `expiry_s`. ValueError: it is given twice, or not for this session."""
+    if not own["expiry_s"]:
+        return None
+    if hasattr(session, "confirmations") or 0x02 in dict(own["publish_properties"]):
+        raise ValueError("session: expiry_s is for broker mode, and in place of property 0x02")
+    from outpost.level5_expiry import Expiry
+
+    return Expiry(session, own["expiry_s"])
+
+
+def inbound(session, most):
+    """None: no aliases of the server's. ValueError: this session takes messages in pieces."""
+    if not most:
+        return None
+    if hasattr(session, "on_piece"):
+        raise ValueError("session: alias_maximum is for messages that come whole")
+    from outpost.level5_aliases import Aliases
+
+    return Aliases(most, len(session.buffer))
+
+
+def _is_new(session):
+    """The server's session cannot be this board's, and might do harm: it may hold identifiers of
+    QoS 2, or subscriptions of another board. What is queued for a board that subscribes does none,
+    and that board may never store a message."""
+    outbox = session.outbox
+    if outbox.renumbers or outbox.next_seq:
+        return False
+    is_2 = session.highest_qos == 2 and not getattr(outbox, "note_length", 0)
+    return is_2 or not hasattr(session, "subscribe")
+
+
+def remembered(client_id, path):
+    """The client id in that file; `client_id` when it is given, or there is no such file."""
+    if client_id or not path:
+        return client_id
+    try:
+        with open(path, "rb") as file:
+            return file.read(_MOST_ID)
+    except OSError:
+        return client_id
+
+
+def remember(session, client_id):
+    """The server's choice of a client id is this session's from now on, and in its file. A flash
+    that refuses leaves it to the next connection."""
+    session.connect_packet = with_id(session.connect_packet, client_id)
+    session.assigned_id = client_id
+    if session.id_file:
+        try:
+            with open(session.id_file, "wb") as file:
+                file.write(client_id)
+        except OSError:
+            pass
 
 
 def connect(session, client_id, own):
@@ -87,10 +157,12 @@ def connect(session, client_id, own):
         receive = (len(session._note) - _FIXED_BYTES) // 2
     if receive:
         pairs.append((0x21, receive))
+    if own["alias_maximum"]:
+        pairs.append((0x22, own["alias_maximum"]))
     if own["maximum_packet_size"]:
         pairs.append((0x27, own["maximum_packet_size"]))
     body = packet[at : at + 6] + b"\x05"
-    body += bytes((flags | _CLEAN if _is_new(session.outbox) else flags,))
+    body += bytes((flags | _CLEAN if _is_new(session) else flags,))
     body += packet[at + 8 : at + 10]
     if _PROBLEMS in dict(own["connect_properties"]):
         pairs.remove((_PROBLEMS, 0))
@@ -137,6 +209,8 @@ def encoded(pairs, where):
             raise ValueError("session: property 0x%02x is unknown, or not of this packet" % number)
         if number in seen and not kind & OFTEN:
             raise ValueError("session: property 0x%02x stands there twice" % number)
+        if number == 0x08 and (b"+" in value or b"#" in value):
+            raise ValueError("session: a response topic (0x08) has no wildcard")
         seen.append(number)
         body += bytes((number,)) + _value(number, kind, value)
     return body
@@ -184,11 +258,15 @@ def with_properties(session, first):
         if identifier:
             requested = [entry]  # the others go next
             break
-    packet = encode_filters(session._request_id, requested)
-    at = start_of(packet)
     more = b"\x0b" + _variable(identifier) if identifier else b""
-    body = packet[at : at + 2] + length_of(more) + more + packet[at + 2 :]
-    return requested, bytes((first,)) + length_of(body) + body
+    while True:
+        packet = encode_filters(session._request_id, requested)
+        at = start_of(packet)
+        body = packet[at : at + 2] + length_of(more) + more + packet[at + 2 :]
+        packet = bytes((first,)) + length_of(body) + body
+        if len(packet) <= session.server.get(0x27, len(packet)) or len(requested) == 1:
+            return requested, packet
+        requested = requested[:-1]
 
 
 def disconnect(reason=0, session_expiry_s=None):

@@ -9,6 +9,7 @@ subscription identifier, 0x26 user property. Must not know a stream or a clock. 
 
 from micropython import const
 
+from outpost import packets
 from outpost.level5 import Level5
 from outpost.memory import copy
 from outpost.properties import TABLE, check, find, number, number_end, value_end
@@ -22,8 +23,16 @@ _GIVEN_UP = const(255)
 _REFUSED_CODE = const(128)
 _NOT_AVAILABLE = const(0xA2)
 _ALIAS_INVALID = const(0x94)
+_REQUEST_BYTES = const(16)  # at most, of a SUBSCRIBE besides its one filter
+_NO_LIMIT = const(0xFFFFFFF)
 _OF_SUBACK = b"\x00\x01\x02\x80\x83\x87\x8f\x91\x97\x9e\xa1\xa2"
 _OF_UNSUBACK = b"\x00\x11\x80\x83\x87\x8f\x91"
+
+
+def _is_share(rest):
+    """A name without wildcards, and a filter (4.8.2)."""
+    name, _, rest = rest.partition(b"/")
+    return name and rest and not (b"+" in name or b"#" in name)
 
 
 class SubscribingLevel5(Level5):
@@ -32,6 +41,7 @@ class SubscribingLevel5(Level5):
 
     properties_at = 0  # of the PUBLISH in `buffer`: their first byte, and the offset after them
     properties_end = 0
+    _inbound = None  # an Aliases: of the server's
     _identifiers = None  # a dictionary: subscription identifiers by their filters
 
     def subscribe(self, topic_filter, qos=0, no_local=False, as_published=False, retained=0,
@@ -40,8 +50,8 @@ class SubscribingLevel5(Level5):
         messages. as_published: RETAIN stays as the publisher set it. retained: retained messages
         come 0: always, 1: if the subscription is new, 2: never. identifier: 1 to 268,435,455, told
         with each message (0x0B). BAD_TOPIC also where the server has said that it takes no such
-        filter."""
-        if qos >= 0 and self._is_unavailable(topic_filter, identifier):
+        filter, and for what the standard forbids of shared ones."""
+        if qos >= 0 and (retained > 2 or self._is_unavailable(topic_filter, identifier, no_local)):
             return _BAD_TOPIC
         status = self._base.subscribe(self, topic_filter, qos)
         if status == _OK and qos >= 0:
@@ -55,19 +65,23 @@ class SubscribingLevel5(Level5):
                 self._identifiers.pop(topic_filter, None)
         return status
 
-    def _is_unavailable(self, topic_filter, identifier):
-        """By the last CONNACK."""
+    def _is_unavailable(self, topic_filter, identifier, no_local=False):
+        """By the last CONNACK; no_local: nor what [MQTT-3.8.3-4, 4.8.2-1, -2] forbid."""
         get = self.server.get
         is_wild = b"+" in topic_filter or b"#" in topic_filter
-        is_shared = topic_filter[:7] == b"$share/"
+        if topic_filter[:7] == b"$share/":
+            if no_local or not get(0x2A, 1) or not _is_share(topic_filter[7:]):
+                return True
         return (
             (is_wild and not get(0x28, 1))
-            or (is_shared and not get(0x2A, 1))
             or (identifier and not get(0x29, 1))
+            or len(topic_filter) + _REQUEST_BYTES > get(0x27, _NO_LIMIT)
         )
 
     def _on_connected(self):
         """Filters that this server does not take are refused here, as by SUBACK."""
+        if self._inbound:
+            self._inbound.forget()
         for entry in self.filters:
             if entry[2] != _GIVEN_UP:
                 entry[2] = min(entry[2], _REFUSED_CODE)  # the base knows no other
@@ -133,6 +147,10 @@ class SubscribingLevel5(Level5):
 
     def _parse(self, id_bytes):
         """As the base's; the payload begins after the properties."""
+        if self._inbound and self.length > 2 and not self.buffer[0] | self.buffer[1]:
+            packet_id = self._restore(2 + id_bytes)
+            if packet_id < 0 or self.length > len(self.buffer):
+                return packet_id
         packet_id = self._base._parse(self, id_bytes)
         at, room = self.payload_at, len(self.buffer)
         if packet_id < 0 or at > room:
@@ -142,6 +160,16 @@ class SubscribingLevel5(Level5):
         self.properties_at = at
         at = check(self.buffer, at, self.length, _IN_PUBLISH)
         return packet_id if self._take_properties(at) else -1
+
+    def _restore(self, at):
+        """Of a message without a topic: the identifier, -1: there is no alias for it either."""
+        end = -0x81
+        if self.length <= len(self.buffer):
+            end = check(self.buffer, at, self.length, _IN_PUBLISH)
+        self.properties_end = end
+        packet_id = packets.get_u16(self.buffer, 2) or -1 if at > 2 else 0
+        self._why = -end if end < 0 else self._inbound.restore(self, at)
+        return -1 if self._why else packet_id
 
     def _pass_properties(self, at, room):
         """Of a message that the buffer does not hold; perhaps not the properties either."""
@@ -167,9 +195,8 @@ class SubscribingLevel5(Level5):
         self.properties_end = self.payload_at = end
         self.payload_length = self.length - end
         if self.property_at(0x23) >= 0:
-            self._why = _ALIAS_INVALID  # this client has not offered any
-            return False
-        return True
+            self._why = self._inbound.learn(self) if self._inbound else _ALIAS_INVALID
+        return not self._why
 
     def property_at(self, wanted, after=0):
         """Offset in `buffer` of the value of this property of the message; -1: it has none. after:

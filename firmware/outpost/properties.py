@@ -33,11 +33,12 @@ PAIR = const(7)
 POSITIVE = const(8)  # 0 is a protocol error
 OFTEN = const(16)  # may be there more than once
 
+# There is no enhanced authentication: its two properties are none of a CONNECT here.
 # kind and where of property 0, 1, 2 ... 0x2A; kind 0: there is none
 TABLE = bytes((
     0, 0, 1, 6, 3, 6, 5, 6, 0, 0, 0, 0, 0, 0, 0, 0,  # 0x00
     5, 6, 6, 6, 0, 0, 28, 12, 0, 0, 0, 0, 0, 0, 0, 0,  # 0x08
-    0, 0, 3, 17, 5, 16, 2, 16, 0, 0, 5, 145, 6, 145, 1, 1,  # 0x10
+    0, 0, 3, 17, 5, 16, 2, 16, 0, 0, 5, 144, 6, 144, 1, 1,  # 0x10
     3, 2, 1, 1, 5, 16, 0, 0, 5, 80, 0, 0, 0, 0, 5, 240,  # 0x18
     0, 0, 10, 17, 2, 17, 10, 4, 1, 16, 1, 16, 23, 255, 11, 17,  # 0x20
     1, 16, 1, 16, 1, 16,  # 0x28
@@ -49,8 +50,9 @@ _CUT = const(0xFFFFFFF)  # beyond the end of any packet
 
 
 def check(buf, at, end, where):
-    """See above. -0x81: unknown, misplaced (2.2.2.2), cut off, or no UTF-8; -0x82: doubled, or a
-    value that the property must not have."""
+    """See above. -0x81, malformed packet: unknown, or of another packet ("an Identifier which is
+    not valid for its packet type", 2.2.2.2), cut off, or no UTF-8 (1.5.4). -0x82, protocol error:
+    doubled, or a value that it must not have (by property, as in 3.2.2.3.3 and 3.2.2.3.4)."""
     stop = number_end(buf, at, end)
     if stop < 0:
         return stop

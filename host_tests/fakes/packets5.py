@@ -103,3 +103,33 @@ def publish_parts(first, body):
         if body[end - 1] < 128:
             break
     return topic, packet_id, body[end : end + length], body[end + length :]
+
+
+def connect_parts(packet):
+    """A dictionary of a CONNECT's fields; what is left out is None. Fails on what is left over."""
+    at = 2 if packet[1] < 128 else 3
+    body = bytes(packet[at:])
+    assert len(body) == (packet[1] if at == 2 else packet[1] % 128 + packet[2] * 128)
+    name, at = body[2 : 2 + body[1]], 2 + body[1]
+    version, flags, keep_alive = body[at], body[at + 1], body[at + 2] * 256 + body[at + 3]
+    found = {"name": name, "version": version, "flags": flags, "keep_alive": keep_alive}
+    at += 4
+    found["properties"], at = body[at + 1 : at + 1 + body[at]], at + 1 + body[at]
+    found["client_id"], at = _field(body, at)
+    found["will"] = found["user"] = found["password"] = found["will_properties"] = None
+    if flags & 4:
+        found["will_properties"], at = body[at + 1 : at + 1 + body[at]], at + 1 + body[at]
+        topic, at = _field(body, at)
+        message, at = _field(body, at)
+        found["will"] = topic, message, flags // 8 % 4, flags // 32 % 2 == 1
+    if flags & 128:
+        found["user"], at = _field(body, at)
+    if flags & 64:
+        found["password"], at = _field(body, at)
+    assert at == len(body), "something is left over"
+    return found
+
+
+def _field(body, at):
+    end = at + 2 + body[at] * 256 + body[at + 1]
+    return body[at + 2 : end], end

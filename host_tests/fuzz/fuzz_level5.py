@@ -1,17 +1,20 @@
 """Fuzzes a session of MQTT 5.0: packets of a server, whole, cut, doubled, with bytes changed.
 
-    python host_tests/fuzz/fuzz_level5.py --runs 1000000 --seed 1
+    python host_tests/fuzz/fuzz_level5.py --runs 100000 --seed 1
+    python host_tests/fuzz/fuzz_level5.py --packets 10000000
 
 Each input is a connection: CONNACK, then up to four packets in pieces, while two messages are in
 flight. The outcome is one of those in OUTCOMES; never another exception, a buffer that grows, a
 message that is freed although no answer of success for it came, or one that is lost: it is held, or
-aside, or acknowledged. Prints the outcomes and their counts; status 1 with the first failure.
+aside, or acknowledged. Prints the outcomes and their counts, the packets, and by how much this
+process grew after the first tenth; status 1 with the first failure.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import resource
 import sys
 from collections import Counter
 from pathlib import Path
@@ -38,6 +41,8 @@ OUTCOMES = {
     status.TAKEN_OVER: "taken over",
     status.NO_ANSWER: "no answer",
 }
+PACKETS = "packets"  # a key of the counts, beside the outcomes
+_MOST_GROWTH_KIB = 8192  # of the process: sessions and outboxes are made anew all the time
 KINDS = [over(one) for one in (SubscribingSession, StreamingSession, ExactlyOnceSession)]
 
 
@@ -85,8 +90,8 @@ def mutated(chance: random.Random, data: bytes) -> bytes:
     return bytes(changed[: len(changed) if chance.randrange(4) else chance.randrange(99)])
 
 
-def one(chance: random.Random, sessions: list) -> int:
-    """The outcome. Raises Failure."""
+def one(chance: random.Random, sessions: list, found: Counter) -> int:
+    """The outcome; counts the packets in `found`. Raises Failure."""
     session = chance.choice(sessions)
     outbox = session.outbox
     session.lost(0)
@@ -95,6 +100,7 @@ def one(chance: random.Random, sessions: list) -> int:
     sizes = len(session.tx), len(session.buffer), len(session._extra)
     hello = connack(mutated(chance, b"\x21\x00\x08\x22\x00\x05") if chance.randrange(3) else b"")
     result = receive(session, hello, chance)
+    found[PACKETS] += 1
     while not result and outbox.next_seq - outbox.oldest_seq < 2:
         qos = chance.randrange(1, session.highest_qos + 1)
         if outbox.append(b"a/b", b"payload", 7, qos << 4):
@@ -103,6 +109,7 @@ def one(chance: random.Random, sessions: list) -> int:
         if result:
             break
         write(session)
+        found[PACKETS] += 1
         result = receive(session, mutated(chance, packet(chance)), chance) or write(session)
         if outbox.oldest_seq > session.acknowledged + outbox.aside:
             raise Failure("a message was freed that nobody answered for")
@@ -147,17 +154,36 @@ def fresh() -> list:
     ]
 
 
-def fuzz(runs: int, seed: int) -> Counter:
-    """Counts of the outcomes. Raises Failure."""
+def fuzz(runs: int, seed: int, packets: int = 0) -> Counter:
+    """Counts of the outcomes, and of the packets: `runs` inputs, or as many as `packets` packets
+    take. Raises Failure."""
     chance, found, sessions = random.Random(seed), Counter(), fresh()
-    for number in range(runs):
+    number = 0
+    while found[PACKETS] < packets if packets else number < runs:
         if number % 50 == 0:
             sessions = fresh()
         try:
-            found[OUTCOMES[one(chance, sessions)]] += 1
+            found[OUTCOMES[one(chance, sessions, found)]] += 1
         except Exception as error:
             raise Failure(f"input {number} of seed {seed}: {error!r}") from error
+        number += 1
     return found
+
+
+def peak_kib() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def grown(options: argparse.Namespace) -> tuple[Counter, int]:
+    """The counts, and how many KiB the process grew by after a tenth. Raises Failure."""
+    first = fuzz(options.runs // 10, options.seed, options.packets // 10)
+    before_kib = peak_kib()
+    rest = options.packets - first[PACKETS] if options.packets else 0
+    found = first + fuzz(options.runs - options.runs // 10, options.seed + 1, rest)
+    growth_kib = peak_kib() - before_kib
+    if growth_kib > _MOST_GROWTH_KIB:
+        raise Failure(f"the process grew by {growth_kib} KiB")
+    return found, growth_kib
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -165,16 +191,19 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=100_000, help="inputs (default: 100,000)")
+    parser.add_argument("--packets", type=int, default=0, help="instead: until so many came")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     try:
-        found = fuzz(options.runs, options.seed)
+        found, growth_kib = grown(options)
     except Failure as failure:
         print(f"FAIL {failure}", file=sys.stderr)
         return 1
+    packets = found.pop(PACKETS)
     for outcome, count in found.most_common():
         print(f"{count:12,} {outcome}")
-    print(f"{options.runs:12,} inputs, seed {options.seed}")
+    print(f"{found.total():12,} inputs of {packets:,} packets, seed {options.seed}")
+    print(f"{growth_kib:12,} KiB grown after the first tenth")
     return 0
 
 

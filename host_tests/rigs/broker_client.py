@@ -175,6 +175,7 @@ def told(client):
     say(
         packet_size=session.server.get(0x27, 0),
         aliases=session._alias_most, failures=client.failures,
+        receive_maximum=session.server.get(0x21, 0), window=session.window,
     )  # fmt: skip
 
 

@@ -23,6 +23,26 @@ def broker(tmp_path_factory):
         yield broker
 
 
+class OneAtATime(Broker):
+    """Takes one unanswered message at a time, and says so: receive maximum 1."""
+
+    def _command(self):
+        command = super()._command()
+        path = self.directory / "mosquitto.conf"
+        text = path.read_text()
+        assert "max_inflight_messages 0" in text
+        path.write_text(text.replace("max_inflight_messages 0", "max_inflight_messages 1"))
+        return command
+
+
+@pytest.fixture(scope="module")
+def narrow_broker(tmp_path_factory):
+    need_mosquitto()
+    folder = tmp_path_factory.mktemp("narrow")
+    with OneAtATime("mosquitto", folder, more_listeners=LIMITS) as broker:
+        yield broker
+
+
 @pytest.fixture
 def name():
     return f"board-{uuid.uuid4().hex[:12]}"
@@ -41,6 +61,21 @@ def test_limits_are_obeyed_and_all_arrives(broker, name, tmp_path):
     assert (told["packet_size"], told["failures"]) == (200, 0)
     assert told["aliases"] == 1
     assert observer.numbers() == [*range(40), *range(40)]
+
+
+@pytest.mark.parametrize("aliases", [True, False])
+def test_receive_maximum_1_packet_size_200_and_alias_together(
+    narrow_broker, name, tmp_path, aliases
+):
+    with Observer(narrow_broker.port, f"{name}-o", (name, 2)) as observer:
+        steps = [["connect"], ["publish", name, 40, 1], ["publish", name, 10, 2], ["told"]]
+        options = {"aliases": [name]} if aliases else {}
+        lines = said(narrow_broker, tmp_path / name, [*steps, ["close"]], **options)
+        observer.wait(50)
+    told = next(line for line in lines if "packet_size" in line)
+    assert (told["packet_size"], told["receive_maximum"], told["failures"]) == (200, 1, 0)
+    assert told["window"] == 1 and told["aliases"] == aliases
+    assert observer.numbers() == [*range(40), *range(10)]
 
 
 def test_too_long_for_the_broker_is_refused_at_publish(broker, name, tmp_path):

@@ -1,5 +1,6 @@
 """MQTT 5.0 over each session: what goes out byte by byte, what becomes of every reason code."""
 
+import os
 import unittest
 
 from bench_client import TOPIC, split
@@ -70,10 +71,20 @@ class TestConnect(unittest.TestCase):
     def test_clean_start_only_while_the_outbox_is_new(self):
         bench = connected()
         self.assertEqual(bench.session.connect_packet[9] & 2, 0, "not after the first CONNACK")
-        fresh = Bench5()
+        fresh = Bench5("exactly once")
         self.assertEqual(fresh.session.connect_packet[9] & 2, 2)
         fresh.publish(b"x").boot()
         self.assertEqual(fresh.session.connect_packet[9] & 2, 0, "not once it has had a message")
+
+    def test_a_board_that_only_subscribes_never_starts_clean(self):
+        """Its outbox stays new: what the server has queued for it must not go."""
+        bench = Bench5()
+        self.assertEqual(bench.session.connect_packet[9] & 2, 0)
+        bench = Bench5("exactly once")
+        bench.connect(connack())
+        bench.poll(10)
+        bench.boot()
+        self.assertEqual(bench.session.connect_packet[9] & 2, 0, "the note tells of a session")
 
     def test_a_server_of_3_1_1_refuses_and_is_told(self):
         bench = Bench5()
@@ -145,6 +156,30 @@ class TestLimits(unittest.TestCase):
         self.assertEqual(session.assigned_id, b"auto-1")
         self.assertEqual(bytes(session.connect_packet[-8:]), b"\x00\x06auto-1")
         self.assertEqual(session.connect_packet[1], len(session.connect_packet) - 2)
+
+    def test_assigned_client_id_is_kept_over_a_reset(self):
+        path = "assigned_id_of_a_test"
+        try:
+            for _ in range(2):
+                session = over(Session)(RamOutbox(2, 64), b"", id_file=path)
+                session.open()
+                session.out_end = 0
+                packet = connack(b"\x12\x00\x06auto-1")
+                session.receive(packet, 0, len(packet))
+            again = over(Session)(RamOutbox(2, 64), b"", id_file=path)
+            self.assertEqual(bytes(again.connect_packet[-8:]), b"\x00\x06auto-1")
+            given = over(Session)(RamOutbox(2, 64), b"mine", id_file=path)
+            self.assertEqual(bytes(given.connect_packet[-6:]), b"\x00\x04mine")
+        finally:
+            os.remove(path)
+
+    def test_a_flash_that_does_not_take_the_id_is_no_fault(self):
+        session = over(Session)(RamOutbox(2, 64), b"", id_file="no/such/folder/id")
+        session.open()
+        session.out_end = 0
+        packet = connack(b"\x12\x00\x06auto-1")
+        self.assertEqual(session.receive(packet, 0, len(packet)), len(packet))
+        self.assertEqual(session.assigned_id, b"auto-1")
 
     def test_limits_are_those_of_the_last_connack(self):
         bench = connected(b"\x21\x00\x01\x25\x00\x13\x00\x05")

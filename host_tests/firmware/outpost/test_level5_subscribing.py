@@ -2,7 +2,7 @@
 
 import unittest
 
-from bench_client import WORD, confirmation, split
+from bench_client import WORD, confirmation, queued, split
 from bench_level5 import Bench5, connected, sent
 from outpost import status
 from packets5 import ack, connack, frame
@@ -112,6 +112,12 @@ class TestMessages(unittest.TestCase):
         bench, found = self.came(b"\x00\x01a\x03\x23\x00\x01x")
         self.assertEqual((found, bench.stream.take()), ([], b"\xe0\x01\x94"))
 
+    def test_a_topic_with_a_wildcard_closes(self):
+        for topic in (b"+", b"a/#"):
+            body = bytes((0, len(topic))) + topic + b"\x00x"
+            bench, found = self.came(body)
+            self.assertEqual((found, bench.stream.take()), ([], b"\xe0\x01\x81"))
+
     def test_too_long_is_skipped_wherever_the_buffer_ends(self):
         for count in range(240, 262):
             value = b"v" * count
@@ -132,6 +138,54 @@ class TestMessages(unittest.TestCase):
         bench.say(frame(0x32, b"\x00\x01a\x00\x07\x02\x01\x01" + payload), 60)
         self.assertEqual(b"".join(found), payload)
         self.assertEqual(bench.stream.take(), b"\x40\x02\x00\x07")
+
+
+class TestQueuedMode(unittest.TestCase):
+    """Confirmations from the queue of the board's session (`queued.py`)."""
+
+    def bench(self):
+        bench = Bench5("queued", blocks=4)
+        bench.poll(4)
+        bench.stream.take()
+        bench.stream.say(connack())
+        request = asked(bench)[0]
+        self.assertEqual(request[1][2:], b"\x00\x00" + bytes((len(WORD),)) + WORD + b"\x01")
+        return bench.say(frame(0x90, request[1][:2] + b"\x00\x01")).poll(30)
+
+    def word(self, seq, packet_id):
+        data = queued(seq, packet_id)
+        at = 2 + 2 + len(WORD) + 2
+        return frame(0x32, data[2:at] + b"\x00" + data[at:])
+
+    def test_confirmed_released_and_acknowledged(self):
+        bench = self.bench().publish(b"x", b"y")
+        self.assertEqual(len(sent(bench)), 2)
+        bench.say(ack(0x40, 1, 0x10)).say(ack(0x40, 2))
+        self.assertEqual(bench.outbox.oldest_seq, 0, "nobody has it yet: kept")
+        bench.say(self.word(0, 9))
+        self.assertEqual((bench.outbox.oldest_seq, bench.stream.take()), (1, b"\x40\x02\x00\x09"))
+        bench.say(self.word(1, 10))
+        self.assertEqual(bench.outbox.oldest_seq, 2)
+
+    def test_a_session_that_goes_on_brings_the_words_of_the_outage(self):
+        bench = self.bench().publish(b"x")
+        sent(bench)
+        bench.say(ack(0x40, 1)).drop()
+        links = bench.links
+        while bench.links == links:
+            bench.poll()
+        bench.poll(4).stream.take()
+        bench.say(connack(session_present=1) + self.word(0, 9), 8)
+        self.assertEqual(bench.outbox.oldest_seq, 1)
+
+    def test_words_with_properties_count(self):
+        bench = self.bench().publish(b"x")
+        sent(bench)
+        bench.say(ack(0x40, 1))
+        data = queued(0, 9)
+        at = 2 + 2 + len(WORD) + 2
+        bench.say(frame(0x32, data[2:at] + b"\x07\x26\x00\x01n\x00\x01v" + data[at:]))
+        self.assertEqual(bench.outbox.oldest_seq, 1)
 
 
 class TestCollectorMode(unittest.TestCase):

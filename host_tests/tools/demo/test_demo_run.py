@@ -90,6 +90,8 @@ def test_redelivered_counts_copies_beyond_the_first(tmp_path):
         (["--broker", "rabbit"], {}, "'rabbit': choose one of mosquitto, amqtt"),
         ([], {"BROKER": "rabbit"}, "'rabbit'"),
         (["--seed", "x"], {}, "'x' is not a whole number"),
+        (["--level", "6"], {}, "'6': choose 4 or 5"),
+        (["--level", "5", "--broker", "amqtt"], {}, "amqtt speaks MQTT 3.1.1 only"),
         ([], {"SEED": "1.5"}, "'1.5' is not a whole number"),
         (["--seconds", "3"], {}, "--seconds 3"),
         (["--seconds", "nan"], {}, "--seconds nan"),

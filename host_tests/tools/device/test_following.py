@@ -142,6 +142,19 @@ def test_messages_that_an_acl_keeps_back_are_told_by_their_confirmations(
     assert "outpost monitor --credentials DIR" in "".join(said)
 
 
+def test_a_board_of_mqtt_5_is_followed_by_mqtt_5(acl_broker, tmp_path, monkeypatch):
+    words = {"user": "all", "password": "all", "level": 5}
+    path = settings(tmp_path, broker_port=acl_broker.port, **words)
+    source = following.of_settings(following_settings(path), tmp_path)
+    assert source.version == mqtt.MQTTv5
+    sender = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
+    sender.username_pw_set("all", "all")
+    sender.connect(HOST, acl_broker.port)
+    with Talker(sender, [("outpost/kitchen/data", payload(7, device="kitchen"))]):
+        told = followed(source, lambda told: len(told) > 1, monkeypatch)
+    assert {line.partition(",")[0] for line in told} == {"message 7"}
+
+
 def following_settings(path):
     from outpost_tools.device import settings_file
 

@@ -48,13 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--prefix", help="topics are PREFIX/<device>/data and .../durable; default outpost"
     )
-    parser.add_argument(
-        "--confirmation",
-        choices=("retained", "queued"),
-        default="retained",
-        help="how boards are told; queued: QoS 1 to their sessions, for brokers that refuse "
-        "RETAIN (the boards' setting must be the same); default retained",
-    )
+    _add_protocol(parser)
     parser.add_argument(
         "--new-log",
         action="store_true",
@@ -70,6 +64,24 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     _add_limits(parser.add_argument_group("when to act"))
     _add_group(parser.add_argument_group("several collectors"))
     _add_security(parser.add_argument_group("security"))
+
+
+def _add_protocol(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--confirmation",
+        choices=("retained", "queued"),
+        default="retained",
+        help="how boards are told; queued: QoS 1 to their sessions, for brokers that refuse "
+        "RETAIN (the boards' setting must be the same); default retained",
+    )
+    parser.add_argument(
+        "--level",
+        choices=("4", "5"),
+        default="4",
+        help="5: MQTT 5.0, for brokers that speak nothing else, and to see what messages say of "
+        "themselves (user properties, expiry); boards choose their own level; default 4, MQTT "
+        "3.1.1, which every broker speaks",
+    )
 
 
 def _add_broker(group: argparse._MutuallyExclusiveGroup) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import paho.mqtt.client as mqtt
 
+from outpost_tools.collect.oddities import Oddities
 from outpost_tools.common.message import Key, device_in, key_in
 from outpost_tools.common.mqtt_connection import Connection, Limits
 from outpost_tools.common.mqtt_packets import DUP, RETAIN, Publish
@@ -47,29 +48,29 @@ class Batch:
 class Link(Connection):
     """Connects by itself, with backoff, whenever take() finds no connection."""
 
+    receive_maximum = BATCH.messages
+
     def __init__(
-        self,
-        host: str,
-        port: int,
-        client_id: str,
-        prefix: str,
-        *,
+        self, host: str, port: int, client_id: str, prefix: str, *,
         credentials: tuple[str, str | None] | None = None,
         tls: ssl.SSLContext | None = None,
         share: str | None = None,
         retiring: bool = False,
         is_queued: bool = False,
         had_session: bool = False,
-    ) -> None:
-        """share: the group of a shared subscription.
-
-        retiring: give the subscription up, take what the broker still holds. is_queued: publish
-        with QoS 1, not retained.
+        version: int = mqtt.MQTTv311,
+    ) -> None:  # fmt: skip
+        """share: the group of a shared subscription. retiring: give the subscription up,
+        take what the broker still holds. is_queued: publish with QoS 1, not retained. version:
+        MQTTv5 has the broker keep what we do not take, rather than the kernel (receive maximum),
+        and shows what messages say of themselves.
         """
         super().__init__(
             (host, port), client_id, BATCH, credentials=credentials, tls=tls,
-            had_session=had_session and not retiring,
+            had_session=had_session and not retiring, version=version,
         )  # fmt: skip
+        self.oddities = Oddities(prefix, client_id)
+        self._client.on_properties = self.oddities.add
         self._filter = f"$share/{share}/{prefix}/+/data" if share else f"{prefix}/+/data"
         self._ours = re.compile(re.escape(prefix.encode()) + rb"/[^/]*/data\Z")
         self._devices: dict[bytes, str] = {}  # topic -> device, "" for a name that no board has
@@ -80,8 +81,7 @@ class Link(Connection):
         self._credentials, self._tls = credentials, tls
         self._asked: dict[int, str] = {}  # SUBSCRIBE: packet identifier -> filter
         self.refused = 0  # filters that this user may not subscribe to
-        self._retiring = retiring
-        self._is_queued = is_queued
+        self._retiring, self._is_queued = retiring, is_queued
         self._unacknowledged: set[int] = set()  # ids of those published with QoS 1
         self._client.on_publish = self._on_publish
         # set at each connection; the loop clears it when it has confirmed everything again
@@ -114,7 +114,10 @@ class Link(Connection):
         """After close(): a clean session takes the place of ours, so that the broker keeps nothing
         for us. Raises OSError."""
         client = mqtt.Client(
-            mqtt.CallbackAPIVersion.VERSION2, client_id=self._client_id, clean_session=True
+            mqtt.CallbackAPIVersion.VERSION2,
+            client_id=self._client_id,
+            clean_session=None if self._version == mqtt.MQTTv5 else True,
+            protocol=self._version,  # without an expiry, MQTT 5 ends it with the connection
         )
         if self._credentials is not None:
             client.username_pw_set(*self._credentials)
@@ -195,6 +198,7 @@ class Link(Connection):
             if batch.connection != self._connection:  # what came first was CONNACK
                 batch.connection = self._connection
             self._add(publishes)
+            self._add_notes()
 
     def _add(self, publishes: list[Publish]) -> None:
         """To the batch. What runs here for each message is half of the collector's time."""
@@ -217,6 +221,19 @@ class Link(Connection):
                 key = key_in(device, payload)
                 if key is not None:
                     batch.keys.append(key)
+
+    def _add_notes(self) -> None:
+        """Behind the messages that they are about."""
+        for topic, data in self.oddities.take():
+            frame = encode_frame(time.time_ns() // 1_000_000, topic, data)
+            self._batch.frames.append(frame)
+            self._batch.frame_bytes += len(frame)
+
+    def _on_refused(self, reason: str) -> None:
+        if reason == "Unsupported protocol version":
+            self._waiting.tell(f"refused: {reason}; leave --level 5 out; trying again")
+        else:
+            super()._on_refused(reason)
 
     def _device_of(self, topic: bytes) -> str | None:
         """Remembers it; None when nobody subscribed to this topic."""

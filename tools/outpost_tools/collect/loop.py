@@ -365,6 +365,7 @@ class Collector:
         metrics.streams.set(durable.stream_count())
         metrics.takeovers.set(self._link.takeovers.count)
         metrics.lost_sessions.set(self._link.lost_sessions)
+        metrics.expiring.set(self._link.oddities.expiring)
         metrics.rights_refused.set(self._link.refused + self._may_not_confirm)
         metrics.sum_up(connected=self._link.connected, quiet=self._quiet, last=last)
 

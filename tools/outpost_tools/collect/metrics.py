@@ -40,6 +40,8 @@ class Metrics:
         text = "Streams beyond the bound of a device, the oldest first"
         self.forgotten = counter("forgotten_streams", text)
         self.errors = counter("errors", "Failed writes, seals, refused statements", ["kind"])
+        for kind in ("write", "seal", "statement"):
+            self.errors.labels(kind)
         self.connections = counter("connections", "Connections to the broker")
         self.connected = gauge("connected", "1 while connected")
         self.unstored = gauge("backlog_messages", "Taken from the broker, not yet durable")
@@ -52,14 +54,12 @@ class Metrics:
         self.takeovers = gauge("takeovers", text)
         text = "Sessions that the broker had and has no more: its queue is lost with them"
         self.lost_sessions = gauge("lost_sessions", text)
+        text = "Messages of MQTT 5 with an expiry: what waits too long is deleted at the broker"
+        self.expiring = gauge("expiring_messages", text)
         text = "Rights that the broker refused: subscriptions, confirmations"
         self.rights_refused = gauge("rights_refused", text)
-        for kind in ("write", "seal", "statement"):
-            self.errors.labels(kind)
-        self._total = self._commits = 0
-        self._fsync_s = 0.0
-        self._shown = 0
-        self._shown_at = time.monotonic()
+        self._total, self._commits, self._fsync_s = 0, 0, 0.0
+        self._shown, self._shown_at = 0, time.monotonic()
         self._said: tuple[int, bool] | None = None  # of the last line
         self._said_at = 0.0
 

@@ -53,10 +53,11 @@ class Question(MessageConnection[None]):
         *,
         credentials: tuple[str, str | None] | None = None,
         tls: ssl.SSLContext | None = None,
+        version: int = mqtt.MQTTv311,
     ) -> None:
         # No collector's id has a "~".
         name = f"{collector}~{self.suffix}"
-        super().__init__(address, name, _LIMITS, credentials=credentials, tls=tls)
+        super().__init__(address, name, _LIMITS, credentials=credentials, tls=tls, version=version)
         self._collector = collector
         self.topic = topic_of(prefix, collector, self.place)
         self._marker = os.urandom(8).hex().encode()

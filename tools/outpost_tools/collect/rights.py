@@ -32,8 +32,8 @@ class RightsQuestion(Question):
     answer_s = 3.0
     suffix = "rights"
 
-    def __init__(self, address, collector, prefix, *, credentials=None, tls=None) -> None:
-        super().__init__(address, collector, prefix, credentials=credentials, tls=tls)
+    def __init__(self, address, collector, prefix, *, credentials=None, **security) -> None:
+        super().__init__(address, collector, prefix, credentials=credentials, **security)
         self.topic = f"{prefix}/{collector}~{self.suffix}/durable"
         self._marker += b" 0"  # reads as a confirmation: others listen to all of them, too
         self._words = {

@@ -6,6 +6,8 @@ import argparse
 import signal
 import sys
 
+from paho.mqtt.client import MQTTv5, MQTTv311
+
 from outpost_tools.collect import access
 from outpost_tools.collect.access import Access
 from outpost_tools.collect.exchange import Exchange
@@ -53,7 +55,8 @@ def _connections(
 ) -> tuple[Link, dict[str, Question | None]]:
     """The connection, and those that first ask the broker how far our log went, whether it has
     shared subscriptions, and whether we may write confirmations."""
-    security = {"credentials": found.login, "tls": found.tls}
+    version = MQTTv5 if args.level == "5" else MQTTv311
+    security = {"credentials": found.login, "tls": found.tls, "version": version}
     is_queued = args.confirmation == "queued"
     how = {"share": found.share, "retiring": args.retire, "is_queued": is_queued}
     link = Link(

@@ -25,6 +25,7 @@ from outpost_tools.common import children, interpreters, needs
 from outpost_tools.common.errors import ToolError
 
 KINDS = ("mosquitto", "amqtt", "nats", "nats3")
+KINDS_OF_5 = ("mosquitto",)  # that speak MQTT 5.0
 # amqtt keeps a persistent session only for a client with a user name; any name will do (see
 # _amqtt_config).
 ANY_USER = "outpost"

@@ -7,10 +7,16 @@ Boards cannot make one: the collector stores nothing of others but PREFIX/<board
 from __future__ import annotations
 
 import json
+from typing import Any
 
 _PLACE = "/collectors/.notes/"
 TAKEN_OVER = "takeover"
-REASONS = {TAKEN_OVER: "collector: another client uses its id"}
+PROPERTIES = "properties"
+_USER = 0x26
+REASONS = {
+    TAKEN_OVER: "collector: another client uses its id",
+    PROPERTIES: "collector: MQTT properties of a message that names no number",
+}
 
 
 def topic(prefix: str, collector: str) -> bytes:
@@ -20,6 +26,19 @@ def topic(prefix: str, collector: str) -> bytes:
 def payload(kind: str, count: int) -> bytes:
     """kind: one of REASONS. count: since the collector's start."""
     return json.dumps({"note": kind, "count": count}).encode()
+
+
+def properties_payload(topic: bytes, properties: list[tuple[int, Any]]) -> bytes:
+    """What a message of MQTT 5.0 on this topic said of itself, beside its payload: its user
+    properties, and the others by their numbers."""
+    user = [[_shown(part) for part in value] for number, value in properties if number == _USER]
+    others = {f"0x{number:02x}": _shown(value) for number, value in properties if number != _USER}
+    found = {"note": PROPERTIES, "topic": _shown(topic), "user": user, "others": others}
+    return json.dumps(found).encode()
+
+
+def _shown(value: int | bytes) -> int | str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def reason_of(topic: str, payload: bytes) -> str:

@@ -2,8 +2,8 @@
 
 paho asked the kernel three times for each packet, wrote each PUBACK by itself, and read as many
 packets at once as it had messages of its own in flight, whatever the limit. `loop_read()` here
-reads ahead and takes one packet of what it read; `read_publishes()` takes all PUBLISH packets of
-MQTT 3.1.1 in one go, and leaves only the other ones to paho: a tenth of its time for each message.
+reads ahead and takes one packet of what it read; `read_publishes()` takes all PUBLISH packets in
+one go, and leaves only the other ones to paho: a tenth of its time for each message.
 
 They hang on paho's private names, so paho is pinned, and host_tests/tools/test_mqtt_connection.py
 holds them.
@@ -12,10 +12,11 @@ holds them.
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 
 import paho.mqtt.client as mqtt
 
-from outpost_tools.common import mqtt_packets
+from outpost_tools.common import mqtt_packets, mqtt_properties
 from outpost_tools.common.mqtt_packets import Publish
 
 _READ_AHEAD_BYTES = 64 * 1024
@@ -30,6 +31,13 @@ class Client(mqtt.Client):
     _at = 0
     _begun: list[bytes]  # of a packet that has not come whole
     _begun_bytes = _wanted_bytes = 0
+    # MQTT 5.0: called with topic, payload and properties of each message that has some
+    on_properties: Callable[[bytes, bytes, bytes], None] | None = None
+
+    @property
+    def is_5(self) -> bool:
+        """It speaks MQTT 5.0."""
+        return self._protocol == mqtt.MQTTv5
 
     @property
     def has_read_ahead(self) -> bool:
@@ -52,7 +60,7 @@ class Client(mqtt.Client):
 
     def read_publishes(self) -> list[Publish] | None:
         """The PUBLISH packets that one read of the socket made whole; all others go to paho. None
-        when nothing was there to read, or the connection is gone. MQTT 3.1.1 only."""
+        when nothing was there to read, or the connection is gone."""
         data = self._read_some()
         if not data:
             return None
@@ -63,6 +71,9 @@ class Client(mqtt.Client):
         data = b"".join(self._begun)
         try:
             found = mqtt_packets.split(data)
+            publishes = found.publishes
+            if self.is_5:
+                publishes = [self._plain(one) for one in publishes]
         except mqtt_packets.MalformedError:
             self._loop_rc_handle(mqtt.MQTT_ERR_PROTOCOL)
             return None
@@ -70,7 +81,15 @@ class Client(mqtt.Client):
         for packet in found.others:
             self._ahead, self._at = packet, 0
             self.loop_read()
-        return None if self._sock is None else found.publishes
+        return None if self._sock is None else publishes
+
+    def _plain(self, publish: Publish) -> Publish:
+        """Without the properties that MQTT 5.0 has before the payload. Raises MalformedError."""
+        kind, topic, packet_id, data = publish
+        properties, payload = mqtt_properties.cut(data)
+        if properties and self.on_properties:
+            self.on_properties(topic, payload, properties)
+        return kind, topic, packet_id, payload
 
     def _read_some(self) -> bytes:
         """Nothing when nothing is there; at the end of the stream the connection is closed."""
@@ -102,11 +121,10 @@ class Client(mqtt.Client):
         self._send(mqtt_packets.pubacks(packet_ids))
 
     def publish_all(self, messages: list[tuple[bytes, bytes]]) -> None:
-        """(topic, payload) of each, QoS 0, retained, in one write.
-
-        MQTT 3.1.1 only: version 5 has properties here.
-        """
-        self._send(b"".join([mqtt_packets.publish_retained(*message) for message in messages]))
+        """(topic, payload) of each, QoS 0, retained, in one write."""
+        none = b"\0" if self.is_5 else b""  # properties
+        packets = [mqtt_packets.publish_retained(topic, none + data) for topic, data in messages]
+        self._send(b"".join(packets))
 
     def say_goodbye(self) -> None:
         """DISCONNECT, without paho's closing of the socket right after it."""

@@ -4,8 +4,8 @@ hand, back by itself.
 A caller waits, reads what has arrived, and acknowledges when it wants to. Back-pressure is not
 reading: who does not call take() leaves the rest to the kernel's buffers and the broker's queue.
 
-Two kinds: `MessageConnection` hands over one message at a time as paho reads it, MQTT 5 too (the
-IBM MQ bridge); `collect/link.py` reads whole batches.
+Two kinds: `MessageConnection` hands over one message at a time as paho reads it (the IBM MQ
+bridge); `collect/link.py` reads whole batches. Both speak MQTT 3.1.1 or 5.0.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import paho.mqtt.client as mqtt
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.mqtt_client import Client
@@ -35,6 +37,7 @@ _NO_SESSION = (
     "expired, or another client with this id ended it. What it had queued is gone: boards in "
     "collector mode send it again, of boards in broker mode messages may be lost"
 )
+_FOR_EVER = 0xFFFFFFFF
 # At the end: how long DISCONNECT may wait for a broker that does not read.
 CLOSE_S = 1.0
 
@@ -79,6 +82,7 @@ class Connection:
     """Connects by itself, with backoff, whenever _serve() finds no connection. A subclass reads."""
 
     keeps_session = True  # at the broker, while we are away
+    receive_maximum = 0  # MQTT 5: messages that the broker may have on their way; 0: no bound
     refused_hint = (
         "check --user and --password-file, or --credentials; has this user been revoked, or may it "
         "not use this --id?"
@@ -201,8 +205,16 @@ class Connection:
             self._on_no_connection(why_no_connection(error, self._address[1]))
 
     def _session(self) -> dict[str, Any]:
-        """More of CONNECT: what version 3.1.1 says by clean_session, version 5 says here."""
-        return {}
+        """More of CONNECT: what version 3.1.1 says by clean_session, version 5 says here. Without
+        an expiry the broker would end the session with the connection."""
+        if self._version != mqtt.MQTTv5:
+            return {}
+        properties = Properties(PacketTypes.CONNECT)
+        if self.keeps_session:
+            properties.SessionExpiryInterval = _FOR_EVER
+        if self.receive_maximum:
+            properties.ReceiveMaximum = self.receive_maximum
+        return {"clean_start": not self.keeps_session, "properties": properties}
 
     def _drop(self) -> None:
         """Close without DISCONNECT; paho has no public way but a new connection, which _reconnect()

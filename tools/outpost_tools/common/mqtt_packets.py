@@ -1,5 +1,5 @@
-"""Splits what an MQTT 3.1.1 server sent into control packets, many at a time. Pure: bytes in,
-packets out.
+"""Splits what an MQTT server sent into control packets, many at a time. Pure: bytes in, packets
+out. Of MQTT 5.0 a payload begins with its properties, see mqtt_properties.py.
 
 A collector receives almost nothing but PUBLISH, tens of thousands a second: they come as tuples,
 without an object or a call for each. All other packets come as their bytes, for a client that knows

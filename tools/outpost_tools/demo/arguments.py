@@ -37,6 +37,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--boards", type=int, default=4, help="how many, default 4")
     parser.add_argument(
+        "--level",
+        default=os.environ.get("LEVEL") or "4",
+        help="of MQTT, of boards and collector: 4 (3.1.1, the default) or 5 (environment: LEVEL)",
+    )
+    parser.add_argument(
         "--out",
         type=Path,
         default=Path("build/demo"),
@@ -59,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     """Also fills in the broker. Raises ToolError, for what the end of the run needs too."""
     from outpost_tools.common import needs
-    from outpost_tools.common.broker import KINDS
+    from outpost_tools.common.broker import KINDS, KINDS_OF_5
     from outpost_tools.common.interpreters import find_mosquitto
     from outpost_tools.demo.disasters import SHORTEST_RUN_S
 
@@ -71,6 +76,10 @@ def _check(args: argparse.Namespace) -> None:
         args.broker = "mosquitto" if find_mosquitto() else "amqtt"
     if args.broker not in KINDS:
         raise ToolError(f"--broker (BROKER) {args.broker!r}: choose one of {', '.join(KINDS)}")
+    if args.level not in ("4", "5"):
+        raise ToolError(f"--level (LEVEL) {args.level!r}: choose 4 or 5")
+    if args.level == "5" and args.broker not in KINDS_OF_5:
+        raise ToolError(f"--level 5: {args.broker} speaks MQTT 3.1.1 only; try --broker mosquitto")
     if not SHORTEST_RUN_S <= args.seconds <= 86400:
         raise ToolError(f"--seconds {args.seconds:g}: give {SHORTEST_RUN_S} or more")
     if not 1 <= args.boards <= 100:

@@ -72,10 +72,11 @@ async def _demo(args: argparse.Namespace) -> int:
         seconds=args.seconds,
         seed=args.seed,
         progress=progress,
+        level=args.level,
     )
     progress.say(
-        f"boards: {stage.fleet.interpreter}; broker: {args.broker}; seed {args.seed}; all files in "
-        f"{out}"
+        f"boards: {stage.fleet.interpreter}; broker: {args.broker}; MQTT level {args.level}; "
+        f"seed {args.seed}; all files in {out}"
     )
     async with stage:
         await stage.play(disasters.plan(args.seed, seconds=args.seconds, boards=args.boards))

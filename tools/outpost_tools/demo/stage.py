@@ -32,12 +32,13 @@ class Stage:
     """Everything that runs. Leaving `async with` ends it all, whatever happened."""
 
     def __init__(
-        self, out: Path, *, kind: str, boards: int, seconds: float, seed: int, progress: Progress
-    ) -> None:
+        self, out: Path, *, kind: str, boards: int, seconds: float, seed: int, progress: Progress,
+        level: str = "4",
+    ) -> None:  # fmt: skip
         self.log = out / "log"
         self.events = Events()
         self._out = out
-        self._seconds = seconds
+        self._seconds, self._level = seconds, level
         self._progress = progress
         self.broker = open_broker(kind, out / "broker")
         self._collector = None
@@ -47,7 +48,7 @@ class Stage:
             broker=("127.0.0.1", self.broker.port),
             seconds=seconds,
             seed=seed,
-            settings={"user": ANY_USER},
+            settings={"user": ANY_USER, "level": int(level)},
             events=self.events,
         )
 
@@ -175,6 +176,8 @@ class Stage:
             ANY_USER,
             "--segment-seconds",
             "2",
+            "--level",
+            self._level,
         ]
         self._collector = children.start(
             command, log=self._collector_log, env=children.tools_environment()

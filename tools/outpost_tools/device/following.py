@@ -39,7 +39,8 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where to look, as whom. device: "+" for all. login: user and password."""
+    """Where to look, as whom. device: "+" for all. login: user and password. version: of MQTT; a
+    board that speaks 5.0 may do so because its broker takes nothing else."""
 
     address: tuple[str, int]
     prefix: str
@@ -47,6 +48,7 @@ class Source:
     client_id: str
     login: tuple[str, str | None] | None
     tls: ssl.SSLContext | None
+    version: int = mqtt.MQTTv311
 
     @property
     def user(self) -> str:
@@ -58,8 +60,10 @@ def of_settings(settings: dict[str, Any], folder: Path) -> Source:
     address = settings["broker_host"], settings["broker_port"]
     login = (settings["user"], settings["password"] or None) if settings["user"] else None
     tls = tls_context(settings, folder) if settings["tls"] else None
+    version = mqtt.MQTTv5 if settings["level"] == 5 else mqtt.MQTTv311
     # not the board's own client identifier: that would throw it off
-    return Source(address, settings["topic_prefix"], settings["device_id"], "", login, tls)
+    where = address, settings["topic_prefix"], settings["device_id"]
+    return Source(*where, "", login, tls, version)
 
 
 def of_credentials(found: Credentials, device: str | None) -> Source:
@@ -86,8 +90,9 @@ class Follower(MessageConnection[None]):
 
     def __init__(self, source: Source, tell: Say) -> None:
         super().__init__(
-            source.address, source.client_id, _LIMITS, credentials=source.login, tls=source.tls
-        )
+            source.address, source.client_id, _LIMITS, credentials=source.login, tls=source.tls,
+            version=source.version,
+        )  # fmt: skip
         self._source, self._tell = source, tell
         self.data = f"{source.prefix}/{source.device}/data"
         self._durable = f"{source.prefix}/{source.device}/durable"

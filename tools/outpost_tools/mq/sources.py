@@ -16,11 +16,8 @@ import ssl
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import paho.mqtt.client as mqtt
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from outpost_tools.common import segments
@@ -69,15 +66,6 @@ class Subscription(MessageConnection[Incoming]):
                     if connection == self._connection
                 ]
             )
-
-    def _session(self) -> dict[str, Any]:
-        """Version 5 says in CONNECT what version 3.1.1 says by clean_session: keep it
-        indefinitely."""
-        if self._version != mqtt.MQTTv5:
-            return {}
-        properties = Properties(PacketTypes.CONNECT)
-        properties.SessionExpiryInterval = 0xFFFFFFFF
-        return {"clean_start": False, "properties": properties}
 
     def _subscribe(self, client: mqtt.Client) -> None:
         if self._version == mqtt.MQTTv5:

@@ -1,0 +1,61 @@
+"""Topic aliases of the server's: `over(SubscribingSession)(..., alias_maximum=4)`.
+
+A message that comes with an alias in place of its topic gets the topic back, in the session's
+buffer, so that a handler sees no difference; one whose topic then does not fit is skipped, as any
+that is too long. Aliases hold for one connection [MQTT-3.3.2-7].
+
+Must not know a session beyond its buffer. Allocation: construction; a topic, when the server gives
+it a number.
+"""
+
+from micropython import const
+
+from outpost.memory import copy
+
+_ALIAS = const(0x23)
+_UNKNOWN = const(-0x94)
+
+
+class Aliases:
+    """most: how many numbers the server may use. buffer_bytes: of the session's buffer."""
+
+    def __init__(self, most, buffer_bytes):
+        self._topics = [None] * (most + 1)
+        self._scratch = bytearray(buffer_bytes)
+
+    def forget(self):
+        for number in range(len(self._topics)):
+            self._topics[number] = None
+
+    def learn(self, session):
+        """Of the message in `buffer`, which has a topic and an alias. Not 0: a reason code."""
+        number = self._number(session)
+        if not 0 < number < len(self._topics):
+            return -_UNKNOWN
+        if not self._topics[number] or not session.is_on(self._topics[number]):
+            self._topics[number] = bytes(session.buffer[2 : 2 + session.topic_length])
+        return 0
+
+    def restore(self, session, at):
+        """The message in `buffer` has no topic; its properties are at buffer[at:], and are sound.
+        0: it has its topic; else a reason code."""
+        session.properties_at = at
+        number = self._number(session)
+        topic = self._topics[number] if 0 < number < len(self._topics) else None
+        if not topic:
+            return -_UNKNOWN
+        at = len(topic)
+        number = session.length - 2  # of bytes behind the topic, from here on
+        session.length += at
+        if session.length <= len(self._scratch):  # else it is too long
+            copy(self._scratch, 0, session.buffer, 2, number)
+            copy(session.buffer, 2 + at, self._scratch, 0, number)
+            session.buffer[0] = at >> 8
+            session.buffer[1] = at & 255
+            copy(session.buffer, 2, topic, 0, at)
+        return 0
+
+    def _number(self, session):
+        """0: it has none."""
+        at = session.property_at(_ALIAS)
+        return session.buffer[at] << 8 | session.buffer[at + 1] if at >= 0 else 0

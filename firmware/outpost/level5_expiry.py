@@ -1,0 +1,100 @@
+"""What is left of a message's expiry when it goes out: `over(Session)(..., expiry_s=3600)`.
+
+The age of a message is the time since it was stored; of those that were there at power-on, since
+then, because nothing on flash knows a time. Kept in 32 marks (number, second): when they run out
+every other one goes, and the messages between two count as stored with the later one: none expires
+early, and the oldest may be late.
+
+A message of QoS 1 that has expired before it was sent is freed, counted in `expired` and told by
+on_expired(seq). What may have been sent goes again with what is left, at least 1 s
+[MQTT-4.3.3-7], as do all messages of QoS 2. Messages that were set aside go with all of it.
+
+Must not know a packet beyond its first byte. Allocation: construction.
+"""
+
+from micropython import const
+
+from outpost.session_base import elapsed_ms
+
+_MARKS = const(32)
+_IDS = const(65535)
+
+
+class Expiry:
+    """expired: messages that were freed. on_expired: the application's, with the number of each."""
+
+    def __init__(self, session, expiry_s):
+        self.expired = 0
+        self.on_expired = None
+        self._expiry_s = expiry_s
+        self._constant = session._constant  # its first five bytes are this property
+        self._second = self._rest_ms = 0  # since power-on
+        self._then_ms = -1  # ticks of the last look
+        self._seqs, self._seconds = [0] * _MARKS, [0] * _MARKS
+        self._seqs[0] = session.outbox.next_seq - 1  # all that are there
+        self._end = 1
+
+    def look(self, now_ms):
+        """Follow the clock, more often than it wraps. 0 is none: nobody has polled yet."""
+        if not now_ms:
+            return
+        if self._then_ms < 0:
+            self._then_ms = now_ms
+        passed_ms = elapsed_ms(now_ms, self._then_ms) + self._rest_ms
+        self._then_ms = now_ms
+        self._second += passed_ms // 1000
+        self._rest_ms = passed_ms % 1000
+
+    def stored(self, seq, now_ms):
+        """Message seq is in the outbox."""
+        self.look(now_ms)
+        end = self._end
+        if seq < self._seqs[end - 1]:  # the numbers begin again
+            end = 0
+        elif self._seconds[end - 1] == self._second and end > 1:
+            end -= 1
+        elif end == _MARKS:
+            end = self._thin()
+        self._seqs[end] = seq
+        self._seconds[end] = self._second
+        self._end = end + 1
+
+    def _thin(self):
+        """Of two marks the later one stays."""
+        for place in range(_MARKS // 2):
+            self._seqs[place] = self._seqs[2 * place + 1]
+            self._seconds[place] = self._seconds[2 * place + 1]
+        return _MARKS // 2
+
+    def left_s(self, seq):
+        """Of message seq; 0 or less: it has expired."""
+        place = 0
+        while place < self._end - 1 and self._seqs[place] < seq:
+            place += 1
+        return self._expiry_s - (self._second - self._seconds[place])
+
+    def is_over(self, session):
+        """The PUBLISH of the message before next_send is in `tx`. True: it does not go out."""
+        self.look(session.now_ms)
+        seq = session.next_send - 1
+        left_s = self.left_s(seq)
+        if left_s <= 0 and session.tx[0] & 0x0E == 2:
+            self._free(session, seq)
+            return True
+        left_s = max(left_s, 1)
+        for at in range(4, 0, -1):
+            self._constant[at] = left_s & 255
+            left_s >>= 8
+        return False
+
+    def _free(self, session, seq):
+        """As if it were acknowledged, but for those who count that."""
+        session.out_end = 0
+        session.sent -= 1
+        told, session.on_acknowledged = session.on_acknowledged, None
+        session._on_puback(1 + seq % _IDS)
+        session.acknowledged -= 1
+        session.on_acknowledged = told
+        self.expired += 1
+        if self.on_expired:
+            self.on_expired(seq)

@@ -1,0 +1,130 @@
+"""Message expiry of MQTT 5.0 by what remains: from the age in the outbox, never too early."""
+
+import unittest
+
+from bench_client import TOPIC, split
+from bench_level5 import Bench5, connected, sent
+from outpost.level5 import over
+from outpost.level5_expiry import Expiry
+from outpost.ram_outbox import RamOutbox
+from outpost.session import Session
+from packets5 import ack, connack
+
+
+def waited(bench, seconds):
+    """No connection for so long."""
+    bench.now_ms += seconds * 1000
+
+
+def expiry_of(properties):
+    assert properties[:1] == b"\x02"
+    return int.from_bytes(properties[1:5], "big")
+
+
+def offline(**options):
+    bench = Bench5(options=options)
+    bench.poll(1)
+    return bench
+
+
+def after(bench):
+    """[(expiry, payload)] of what goes out once it is connected."""
+    bench.poll(4).stream.take()
+    bench.stream.say(connack())
+    return [(expiry_of(one[2]), one[3]) for one in sent(bench, 40)]
+
+
+class TestExpiry(unittest.TestCase):
+    def test_what_remains_goes_out(self):
+        bench = offline(expiry_s=100, publish_properties=((0x01, 1),))
+        bench.publish(b"old")
+        waited(bench, 5)
+        bench.poll(1).publish(b"young")
+        waited(bench, 3)
+        self.assertEqual(after(bench), [(92, b"old"), (97, b"young")])
+
+    def test_an_expired_one_is_freed_counted_and_told(self):
+        bench, told, acknowledged = offline(expiry_s=6), [], []
+        session = bench.session
+        session.expiry.on_expired = told.append
+        session.on_acknowledged = acknowledged.append
+        bench.publish(b"old")
+        waited(bench, 5)
+        bench.poll(1).publish(b"young")
+        waited(bench, 2)
+        self.assertEqual(after(bench), [(4, b"young")])
+        self.assertEqual((told, acknowledged, session.expiry.expired), ([0], [], 1))
+        self.assertEqual((bench.outbox.oldest_seq, session.acknowledged, session.sent), (1, 0, 1))
+        bench.say(ack(0x40, 2))
+        self.assertEqual((acknowledged, session.ignored), ([1], 0))
+        self.assertTrue(bench.client.is_drained())
+
+    def test_what_may_have_been_sent_never_expires(self):
+        """[MQTT-4.3.3-7], and so with QoS 1; QoS 2 goes with a second at least."""
+        bench = connected(mode="exactly once", expiry_s=5).publish(b"1")
+        bench.client.publish(TOPIC, b"2", 1, 2)
+        self.assertEqual(len(sent(bench)), 2)
+        bench.drop()
+        bench.client.publish(TOPIC, b"3", 1, 2)
+        waited(bench, 60)
+        links = bench.links
+        while bench.links == links:
+            bench.poll()
+        bench.poll(4).stream.take()
+        bench.stream.say(connack(session_present=1))
+        found = [(expiry_of(one[2]), one[3]) for one in sent(bench, 40)]
+        self.assertEqual(found, [(1, b"1"), (1, b"2"), (1, b"3")])
+        self.assertEqual(bench.session.expiry.expired, 0)
+
+    def test_what_was_there_at_power_on_counts_from_then(self):
+        bench = offline(expiry_s=10)
+        bench.publish(b"x")
+        waited(bench, 8)
+        bench.boot()
+        bench.poll(1)
+        waited(bench, 4)
+        self.assertEqual(after(bench), [(6, b"x")])
+
+    def test_no_message_expires_early_and_the_marks_stay_few(self):
+        """1,000 messages at distances of 0 to 9 s."""
+        expiry = Expiry(over(Session)(RamOutbox(2, 64), b"b"), 100_000)
+        now_ms, stored_s = 0, []
+        for seq in range(1000):
+            now_ms += (seq * 7919 % 10) * 1000
+            expiry.stored(seq, now_ms)
+            stored_s.append(now_ms // 1000)
+        expiry.look(now_ms)
+        late = [expiry.left_s(seq) - (100_000 - (now_ms // 1000 - at)) for seq, at in
+                enumerate(stored_s)]  # fmt: skip
+        self.assertTrue(min(late) >= 0)
+        self.assertEqual(late[-1], 0)
+        self.assertEqual(len(expiry._seqs), 32)
+
+    def test_ticks_may_wrap(self):
+        bench = Bench5(options={"expiry_s": 100})
+        bench.now_ms = 0x3FFFFFFF - 2000
+        bench.poll(1).publish(b"x")
+        bench.now_ms = (bench.now_ms + 5000) & 0x3FFFFFFF
+        bench.session.expiry.look(bench.now_ms)
+        self.assertEqual(bench.session.expiry.left_s(0), 95)
+
+    def test_options_out_of_range_are_named(self):
+        for options in (
+            {"expiry_s": -1}, {"expiry_s": 0x2000000},
+            {"expiry_s": 5, "publish_properties": ((0x02, 9),)},
+        ):  # fmt: skip
+            with self.assertRaises(ValueError):
+                Bench5(options=options)
+        for mode in ("collector", "queued"):
+            with self.assertRaises(ValueError):
+                Bench5(mode, options={"expiry_s": 5})
+
+    def test_with_an_alias(self):
+        bench = connected(b"\x22\x00\x01", aliases=(TOPIC,), expiry_s=50).publish(b"1", b"2")
+        bench.poll(6)
+        found = [body for _, body in split(bench.stream.take())]
+        self.assertEqual(found[1], b"\x00\x00\x00\x02\x08\x23\x00\x01\x02\x00\x00\x00\x322")
+
+
+if __name__ == "__main__":
+    unittest.main()
