@@ -47,6 +47,7 @@ class Stage:
             broker=("127.0.0.1", self.broker.port),
             seconds=seconds,
             seed=seed,
+            series=boards // 2,
             settings={"user": ANY_USER},
             events=self.events,
         )
@@ -85,7 +86,8 @@ class Stage:
         began = time.monotonic()
         waiting = list(disasters)
         self._progress.measure(
-            f"{len(self.fleet.boards)} boards publish: power, broker, collector, link fail",
+            f"{len(self.fleet.boards)} boards publish ({len(self.fleet.boards) // 2} of them "
+            "samples of series): power, broker, collector, link fail",
             self._seconds,
         )
         while (
