@@ -62,7 +62,9 @@ from station.telemetry import Pack
 
 _OK = const(0)  # outpost.status has them too, and takes an RP2040 21 ms to import
 _BLANK = const(-10)
+_NEWER = const(-12)
 _RECORD_OVERHEAD = 16  # bytes of a record beside topic and payload: OUTBOX_FORMAT.md
+_MESSAGE_BYTES = 512  # of the longest record of a message
 
 board = Board()
 
@@ -87,14 +89,38 @@ def policy(settings):
     return policies.DropOldest if when_full == "drop_oldest" else policies.NewestPerTopic
 
 
+def series_parts():
+    """The module of what series need; a board without them never loads it. Raises ValueError."""
+    try:
+        from station import series_station
+    except ImportError:
+        raise ValueError(
+            "series: the modules for it are not on this board; `outpost flash` copies them where "
+            "the settings have 'series': true"
+        )
+    return series_station
+
+
+def holding_series(kind):
+    """The class of outbox like `kind` that holds series."""
+    return series_parts().over(kind, getattr(board, "reprograms", False))  # as sensor_note
+
+
 def open_outbox(settings):
     """The board's outbox, mounted; a blank region is formatted first. Raises ValueError."""
     kind = policy(settings)
     options = {"align": board.align, "page_bytes": board.page_bytes}
     if kind.renumbers:
         options["topics"] = 1  # all messages of a board are on one
-    outbox = kind(board.device, **options)
+    if settings["series"]:
+        kind = holding_series(kind)
+        options["record_bytes"] = series_parts().RECORD_BYTES
+    outbox = kind(board.device, **options)  # pyright: ignore[reportCallIssue]
     result = outbox.mount()
+    if result == _NEWER and not settings["series"]:  # it may hold some from before
+        kind = holding_series(kind)
+        outbox = kind(board.device, **options)  # pyright: ignore[reportCallIssue]
+        result = outbox.mount()
     if result == _BLANK:
         result = outbox.format(board.random_hex())
     if result != _OK:
@@ -110,6 +136,8 @@ def about(settings, notices):
     of_board = getattr(board, "about", ())  # as sensor_note
     of_board = [reading for reading in of_board if reading.name not in names]
     report_s = -(-settings["interval_ms"] * settings["connect_every"] // 1000)
+    if settings["series"] and not settings["deep_sleep"]:
+        report_s = max(report_s, settings["series_age_s"])
     return About(notices.outbox, notices, __version__, report_s, of_board)
 
 
@@ -158,38 +186,51 @@ def new_session(settings, base, outbox, kind, more):
     return at_level(kind)(outbox, client_id, **options)
 
 
+def choose(settings, commands):
+    """Classes of session and station, and more options of the session. Raises ValueError."""
+    make = series_parts().SeriesStation if settings["series"] else Station
+    return commands.parts(make) if commands else (Session, make, {})
+
+
 def build(settings, commands=None):
     """Everything put together, on an open board: the station that measures, with its client."""
     now_ms = board.ticks_ms()
     base = settings["topic_prefix"] + "/" + settings["device_id"]
     link, outbox = board.link, open_outbox(settings)
-    kind, make, more = commands.parts() if commands else (Session, Station, {})
+    kind, make, more = choose(settings, commands)
     client = Client(link, new_session(settings, base, outbox, kind, more), board.random_bits)
     clock = Clock(now_ms)
     board.set_clock(clock, now_ms)
     topic = (base + "/data").encode()
-    pack = Pack(settings["device_id"].encode(), outbox.record_bytes - _RECORD_OVERHEAD - len(topic))
+    room = min(outbox.record_bytes, _MESSAGE_BYTES) - _RECORD_OVERHEAD - len(topic)
+    pack = Pack(settings["device_id"].encode(), room)
     health = Health(outbox, board.pins_lost)
     note = getattr(board, "sensor_note", None)  # a board.py of somebody's own may be older
     guards, sensors = guarded(board.sensors, board.ticks_ms, board.feed_watchdog, note)
-    notices = SensorNotices(outbox, guards, health)
+    notices, columns = SensorNotices(outbox, guards, health), len(sensors)
     sensors += flash_wear.sensors(outbox) + [notices, about(settings, notices)]
     if commands:
         sensors.append(commands)
     station = make(client, pack, clock, sensors, topic, settings["interval_ms"], now_ms)
     health.station = station
+    if settings["series"]:
+        station.start(settings, columns, guards, health)
     if settings["mode"] == "collector":
         from station.unheard import Unheard
 
         health.unheard = Unheard(client, clock)
     if settings["say_state"]:
-        from station.state import State
-
-        word = b"asleep" if settings["deep_sleep"] else b"online"
-        station.state = State(client, (base + "/state").encode(), word)
+        say_state(settings, station, base)
     if commands:
         commands.attach(station, settings)
     return station
+
+
+def say_state(settings, station, base):
+    from station.state import State
+
+    word = b"asleep" if settings["deep_sleep"] else b"online"
+    station.state = State(station.client, (base + "/state").encode(), word)
 
 
 def run(station):
@@ -205,6 +246,7 @@ def run(station):
             board.idle(client)
         station.tell_state()
         board.feed_watchdog()
+    station.close_record()
     while not client.is_drained():
         if not client.poll(board.ticks_ms()):
             board.idle(client)

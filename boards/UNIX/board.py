@@ -46,6 +46,7 @@ class Board:
     sensors: "Anything"
     align = 4
     page_bytes = 256
+    reprograms = False  # with align 4 it need not be asked
     in_flight_bytes = 0  # no bound: the send buffer is large, and write() returns when it is full
     _journal_file: "Anything"
 
@@ -182,8 +183,10 @@ class Board:
         self._journal(b"boot %d %s\n" % (outbox.boot, outbox.stream))
 
     def published(self, station):
-        """Called after publish() returned."""
-        if station.status == 0:
+        """Called after publish() returned, or a sample was stored."""
+        if station.sample_seq >= 0:
+            self._journal(_sample_line(station))
+        elif station.status == 0:
             pack, seq = station.pack, station.client.session.outbox.next_seq - 1
             self._journal(b"ok %d %s\n" % (seq, bytes(pack.buffer[: pack.length])))
         else:
@@ -231,6 +234,20 @@ def _counters_of(client, flash):
     if hasattr(session, "replays"):
         counters.update({"confirmations": session.confirmations, "replays": session.replays})
     return counters
+
+
+def _sample_line(station):
+    """Number of its record, unit of its time in ms, its time (day, ms; since boot where the clock
+    is not set), readings. The clock is as it was at the sample."""
+    clock, series = station.clock, station.series
+    day, ms = (clock.day, clock.ms) if clock.is_set else (clock.up_day, clock.up_ms)
+    readings = [
+        [one.name.decode(), one.unit.decode(), value, one.exponent]
+        for one, value in zip(station.sensors, station.values)
+        if value is not None
+    ]
+    facts = [int(clock.is_set), day, ms, series.step_ms, readings]
+    return b"sample %d %s\n" % (station.sample_seq, json.dumps(facts).encode())
 
 
 def _open_unbuffered(path):

@@ -37,6 +37,8 @@ class Rp2Board(WifiBoard):
     # not block, and the watchdog has 8 s. A lost connection keeps its share for 10 s after its
     # close, so two must fit.
     in_flight_bytes = 3000
+    # A page that is padded with FF, since ones leave cells alone.
+    reprograms = True
 
     def __init__(self, machine, network, time, rp2, watchdog):
         WifiBoard.__init__(self, machine, network, time)

@@ -57,6 +57,7 @@ class WifiBoard:
     _net_time: "Anything"
     # What a port's class adds
     in_flight_bytes: int
+    reprograms = False  # the outbox's flash takes several programs in a page, although align is 256
     _starts: "Anything"  # callable: starts in a row, kept over a reset; with a count it keeps that
     sensor_note: "Anything"  # callable: as _starts, which sensor is being read
     _open_outbox: "Anything"  # gets the settings; sets device, align, page_bytes

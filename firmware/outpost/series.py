@@ -52,14 +52,16 @@ class Series:
         _check(outbox, device, columns, step_ms, max_age_s)
         count = len(columns)
         self._outbox, self._topic = outbox, topic
-        self._count, self._step_ms, self._max_age_ms = count, step_ms, max_age_s * 1000
+        self._count, self.step_ms, self._max_age_ms = count, step_ms, max_age_s * 1000
         self.refused = 0  # samples that add() returned no OK for
         # The header: fixed fields, device, columns, and maybe an uptime.
         self._header = _header_of(device, columns)
         self._columns_at = _FIXED + len(device)
         self._with_uptime = False
-        self._record_bytes = min(record_bytes, outbox.record_bytes) & -4
+        self._mask = -outbox._align  # room begins and ends where a record may
+        self._record_bytes = min(record_bytes, outbox.record_bytes) & self._mask
         self._room = 0  # bytes for samples of the record that was begun last
+        self._last_bytes = 0  # of the last sample, its check included
         self._is_full = False  # the last record was
         # The sample, its codes, and what they go on from: see `series_bits.py`.
         self._state = array("i", [0] * (3 * count + 6))
@@ -91,17 +93,23 @@ class Series:
         self.refused += status != _OK
         return status
 
-    def poll(self, clock):
-        """Close the record if it is too old."""
-        if self._is_open() and self._is_old(clock):
+    def poll(self, clock, ahead_ms=0):
+        """Close the record if it is too old, or will be in so many ms, less than 2^29."""
+        if self.is_open() and self._is_old(clock, ahead_ms):
             self.close()
+
+    def is_nearly_full(self):
+        """The open record has no room for two more samples like the last one."""
+        left = self._outbox._room_end - self._outbox._room_at
+        return self.is_open() and left < 2 * self._last_bytes
 
     def close(self):
         """What was taken is a message now. Before sleep, and when somebody waits for it."""
-        if self._is_open():
+        if self.is_open():
             self._outbox.close_series()
 
-    def _is_open(self):
+    def is_open(self):
+        """A record takes samples; False after close(), and after any other message."""
         return self._outbox._owner is self
 
     def _take(self, values):
@@ -121,18 +129,18 @@ class Series:
     def _add(self, clock, shape):
         if self._outbox._busy:
             return _BUSY
-        if self._is_open() and not self._is_old(clock) and self._set_time(clock):
+        if self.is_open() and not self._is_old(clock) and self._set_time(clock):
             status = self._store(shape)
             if status <= 0:
                 return status
             self._is_full = True
         return self._begin(clock, shape)
 
-    def _is_old(self, clock):
+    def _is_old(self, clock, ahead_ms=0):
         days = clock.up_day - self._up_day
         if days > _MOST_DAYS:
             return True
-        return days * _DAY_MS + clock.up_ms - self._up_ms >= self._max_age_ms
+        return days * _DAY_MS + clock.up_ms - self._up_ms >= self._max_age_ms - ahead_ms
 
     def _set_time(self, clock):
         """Of the sample, in steps since the record's start. False: the record cannot have it."""
@@ -142,7 +150,7 @@ class Series:
         if not -_MOST_DAYS <= days <= _MOST_DAYS:
             return False
         days = days * _DAY_MS - self._ms  # milliseconds from here on
-        days = (days + (clock.ms if self._is_set else clock.up_ms)) // self._step_ms
+        days = (days + (clock.ms if self._is_set else clock.up_ms)) // self.step_ms
         self._state[self._now] = days
         return -_LIMIT <= days < _LIMIT
 
@@ -176,7 +184,7 @@ class Series:
 
     def _size(self, length):
         """Of a record with `length` bytes of header and first sample, padding included."""
-        return -(-_OVERHEAD - len(self._topic) - length & -4)
+        return -(-_OVERHEAD - len(self._topic) - length & self._mask)
 
     def _next_room(self, most):
         """Bytes for samples. A record that was closed before it was full may have wasted most of
@@ -184,10 +192,10 @@ class Series:
         outbox = self._outbox
         if outbox._room and not self._is_full:
             most = min((outbox._room_at - outbox._room) * 9 // 8 + 16, most)
-            return max(2 * len(self._sample) + 3, most) & -4
+            return -(-max(2 * len(self._sample), most) & self._mask)
         left = abs(outbox._limit) - outbox._offset - self._record_bytes + most
         if most > left >= max(most >> 1, 2 * len(self._sample)):
-            return left & -4
+            return left & self._mask
         return most
 
     def _try(self, length):
@@ -231,7 +239,7 @@ class Series:
         pack_into("<II", header, 8, outbox.next_seq, outbox.oldest_seq)
         pack_into("<HH", header, 16, outbox.boot, self._room)
         pack_into("<HI", header, 20, self._day, self._ms)
-        pack_into("<HB", header, 26, self._step_ms, self._ks[0])
+        pack_into("<HB", header, 26, self.step_ms, self._ks[0])
         if header[3] & _SETS_CLOCK:
             pack_into("<HI", header, header[2] - 6, self._up_day, self._up_ms)
         self._put_parameters(header)
@@ -247,6 +255,7 @@ class Series:
     def _store(self, shape):
         """OK, STORAGE; 1: the room that is left is too small."""
         length = self._put_check(self._put_codes(shape), self._is_restart)
+        self._last_bytes = length
         if self._outbox._room_at + length > self._outbox._room_end:
             return 1
         return _OK if self._outbox.extend(self._sample, length) else _STORAGE
@@ -293,8 +302,10 @@ def _digit(character):
 
 
 def _check(outbox, device, columns, step_ms, max_age_s):
-    if not hasattr(outbox, "close_series") or outbox._align != 4:
-        raise ValueError("series: the outbox must be over(...)'s, and have align=4")
+    if not hasattr(outbox, "close_series"):
+        raise ValueError("series: the outbox must be over(...)'s")
+    if outbox._align != 4 and not outbox.reprograms:
+        raise ValueError("series: this flash takes one program in a page")
     if not 0 < step_ms < 65_536 or not 0 < max_age_s <= _MOST_DAYS * 86_400:
         raise ValueError("series: step_ms, max_age_s")
     if not 0 < len(device) <= 32 or not 0 < len(columns) <= _MOST_COLUMNS:

@@ -140,6 +140,7 @@ class InPlace:
     """
 
     _base = None  # the class of outbox
+    reprograms = False  # its flash takes several programs in a page
     _header_bits = 0x1F
     _is_marked = False  # the head sector's header says that it may hold a series
     _owner = None  # the Series whose record is open
@@ -307,8 +308,9 @@ class InPlace:
         return status
 
 
-def over(base):
-    """The class of an outbox like `base` that holds series."""
+def over(base, reprograms=False):
+    """The class of an outbox like `base` that holds series. reprograms: its flash takes several
+    programs in a page, whatever the alignment (RP2's does); with an alignment of 4 it must."""
     if base.renumbers:
         raise ValueError("series: not with an outbox that gives messages new numbers")
-    return type("SeriesOutbox", (InPlace, base), {"_base": base})
+    return type("SeriesOutbox", (InPlace, base), {"_base": base, "reprograms": reprograms})

@@ -1,21 +1,22 @@
 """A station that takes commands: it measures, unless an answer must be stored first. No heap while
 there is none."""
+# pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
 
 from micropython import const
-
-from station.station import Station
 
 _FULL = const(-1)
 _OWES = const(1)  # as in commands.py
 
 
-class CommandedStation(Station):
-    """A Station that takes commands; Commands.attach() sets `commands`."""
+class Commanded:
+    """over() puts it before a class of station; Commands.attach() sets `commands`."""
+
+    _base = None  # the class of station
 
     def step(self, now_ms):
         if self.commands.work:
             self.commands.step(now_ms)
-        return Station.step(self, now_ms)
+        return self._base.step(self, now_ms)
 
     def publish_rest(self):
         """Nothing takes the number that an answer is to have."""
@@ -26,4 +27,9 @@ class CommandedStation(Station):
             self.status = _FULL
             self.not_published += 1
             return True
-        return Station.publish_rest(self)
+        return self._base.publish_rest(self)
+
+
+def over(base):
+    """The class of a station like `base` that takes commands."""
+    return type("CommandedStation", (Commanded, base), {"_base": base})

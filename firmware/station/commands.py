@@ -94,14 +94,14 @@ class Commands:
         finally:
             unload("station.trial")
 
-    def parts(self):
-        """(class of a session without a collector, class of the station, more options of any
+    def parts(self, station):
+        """(class of a session without a collector, class like `station`, more options of any
         session): room for the longest command; what cannot be taken now stays with the server."""
         from outpost.subscribing import SubscribingSession
-        from station.commanded_station import CommandedStation
+        from station.commanded_station import over
 
         rx_bytes = len(self.topic) + 4 + _COMMAND_BYTES
-        return SubscribingSession, CommandedStation, {"rx_bytes": rx_bytes, "unacknowledged": 16}
+        return SubscribingSession, over(station), {"rx_bytes": rx_bytes, "unacknowledged": 16}
 
     def take_back(self, error):
         """True when the settings are on trial: the next start has the old ones."""
@@ -255,6 +255,7 @@ class Commands:
     def _answer(self, command_id, what, result, why="", minutes=0):
         """The note says which number the answer will have, so that a start can tell whether it was
         stored."""
+        self.station.close_record()  # an open one has the number that is next
         outbox = self._client.session.outbox
         self.note.doing = None
         self.note.pending = [
@@ -275,6 +276,7 @@ class Commands:
         outbox, values = self._client.session.outbox, None
         if pending[1] == "report" and not pending[2]:
             values = [sensor.read() for sensor in station.sensors]
+        station.sample_seq = -1
         length = self._encode(pending, values)
         held = outbox.oldest_seq
         outbox.reserve(len(station.topic) + length)
@@ -367,6 +369,7 @@ class Commands:
         until(self._has_heard)
         while self.work & (_TRIAL | _RESTART) or self._is_awake():
             self._turn()
+        self.station.close_record()
         until(self._client.is_drained)
 
     def _has_heard(self):

@@ -39,10 +39,12 @@ def wake(station, board, settings):
         until(lambda: station.clock.is_set)
     _settle(station.sensors, board, client)
     _measure(station, board)
-    if is_due or station.status == _FULL:
+    if is_due or station.is_alarm or station.status == _FULL:
+        station.close_record()
         until(client.is_drained)
         if station.status == _FULL:
             _measure(station, board)  # what was refused: there is room now, or there is not
+            station.close_record()
         _listen(station, board, until)
     client.close()  # programs only if no record has the latest acknowledgements
     board.stopped(client)

@@ -67,6 +67,15 @@ class Health:
         place &= _REST
         return self._report(self._due(place)) if place else None
 
+    def has_news(self):
+        """Whether a counter has changed since it was told."""
+        index = len(COUNTERS)
+        while index:
+            index -= 1
+            if self._now(index) != self._reported[index]:
+                return True
+        return False
+
     def _due(self, place):
         """Index of the counter to report; -1: none."""
         due = -1

@@ -26,6 +26,10 @@ _KEYS = {
     "deep_sleep": (bool, False, 0, 0),  # between measurements
     "connect_every": (int, 1, 1, 10_000),  # measurements, with deep_sleep
     "wake_limit_ms": (int, 30_000, 1000, 3_600_000),  # longest wake
+    # measurements as samples, each durable at once, many in a message: station/SERIES.md
+    "series": (bool, False, 0, 0),
+    "series_age_s": (int, 600, 1, 950_400),  # the oldest sample that was not sent; connected
+    "alarms": (dict, None, 1, 16),  # reading: {"below": 5, "above": 30}; told at once
     "commands": (bool, False, 0, 0),  # take them over MQTT: station/COMMANDS.md
     "sensors": (list, None, 1, 16),
     "outbox_blocks": (int, 64, 2, 4096),
@@ -43,7 +47,7 @@ _KEYS = {
     "wifi_country": (str, "", 0, 2),
     "ntp_host": (str, "pool.ntp.org", 1, 253),
 }
-_OPTIONAL = ("sensors", "wifi_networks")
+_OPTIONAL = ("sensors", "wifi_networks", "alarms")
 _TLS_PORT = 8883
 _NAME_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _MOST_NAME = 24  # of a sensor
@@ -121,7 +125,16 @@ def _misfit(settings):
         return "key 'client_cert_file' and key 'client_key_file' belong together; give both or none"
     if settings["connect_every"] > 1 and not settings["deep_sleep"]:
         return "key 'connect_every' needs 'deep_sleep': true; add it, or leave the key out"
-    return _policy_misfit(settings) if settings["when_full"] == "newest_per_topic" else ""
+    if settings["when_full"] == "newest_per_topic":
+        return _policy_misfit(settings)
+    return "" if settings["series"] else _series_misfit(settings)
+
+
+def _series_misfit(settings):
+    for key in ("series_age_s", "alarms"):
+        if settings[key] != _KEYS[key][1]:
+            return "key '" + key + "' needs 'series': true; add it, or leave the key out"
+    return ""
 
 
 def _policy_misfit(settings):
@@ -130,6 +143,8 @@ def _policy_misfit(settings):
             "key 'when_full' is 'newest_per_topic', which needs 'mode': 'broker': a collector "
             "follows each number; or use 'drop_oldest'"
         )
+    if settings["series"]:
+        return "key 'series' needs another 'when_full', which keeps each number: 'drop_oldest'"
     if settings["outbox_blocks"] < _LEAST_NEWEST:
         return "key 'outbox_blocks' must be 4 or more with 'when_full': 'newest_per_topic'"
     return ""
@@ -144,7 +159,10 @@ def _fault(value, rule):
             else "must be one of " + ", ".join([repr(v) for v in kind]) + ", not " + repr(value)
         )
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        names = {int: "a whole number", str: "text", list: "a list", bool: "true or false"}
+        names = {
+            int: "a whole number", str: "text", list: "a list", bool: "true or false",
+            dict: "an object",
+        }  # fmt: skip
         # text is not shown: it may be a password
         return "must be " + names[kind] + ("" if kind is str else ", not " + repr(value))
     if isinstance(value, bool):
@@ -197,6 +215,21 @@ def _sensors_fault(sensors):
     return ""
 
 
+def _alarms_fault(alarms):
+    """Whether the board has those readings, it says at its start."""
+    for name, limits in alarms.items():
+        if not isinstance(limits, dict) or not limits:
+            return 'must hold {"below": ..., "above": ...}, or one of them, for \'' + name + "'"
+        for key, limit in limits.items():
+            if key not in ("below", "above"):
+                return "has '" + name + "' with the key '" + key + "'; known: above, below"
+            if isinstance(limit, bool) or not isinstance(limit, (int, float)):
+                return "must hold a number as '" + key + "' of '" + name + "'"
+        if len(limits) == 2 and limits["below"] >= limits["above"]:
+            return "has '" + name + "' with a 'below' that is not less than its 'above'"
+    return ""
+
+
 def _holds_only(text, characters):
     for character in text:
         if character not in characters:
@@ -204,4 +237,4 @@ def _holds_only(text, characters):
     return True
 
 
-_MORE = {"device_id": _id_fault, "sensors": _sensors_fault}
+_MORE = {"device_id": _id_fault, "sensors": _sensors_fault, "alarms": _alarms_fault}

@@ -32,7 +32,11 @@ class Station:
     """
 
     state: "Anything" = None
+    start: "Anything" = None  # of a SeriesStation
     commands: "Anything" = None  # a Commands, in its subclass there
+    # Of the last measurement, where it may be a sample: `series_station.py`.
+    sample_seq = -1  # number of the record that took it; -1: it was a message
+    is_alarm = False  # it is told for an alarm
 
     def __init__(self, client, pack, clock, sensors, topic, interval_ms, now_ms):
         self.client, self.pack, self.clock, self.sensors = client, pack, clock, sensors
@@ -77,6 +81,9 @@ class Station:
         self.published += self.status == _OK
         self.not_published += self.status != _OK
         return True
+
+    def close_record(self):
+        """What is stored can be sent: each message at once."""
 
     def tell_state(self):
         """Where it is to: that the board is there."""

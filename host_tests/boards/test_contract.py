@@ -191,7 +191,7 @@ class TestContract(unittest.TestCase):
     def test_the_table_is_read(self):
         names = [name for name, _ in table()]
         self.assertEqual(len(names), len(set(names)))
-        self.assertEqual(len(names), 27, names)
+        self.assertEqual(len(names), 28, names)
 
     def test_after_open_each_name_of_the_table_is_there(self):
         for kind in boards():
@@ -367,6 +367,7 @@ ATTRIBUTES = (
     "align",
     "page_bytes",
     "in_flight_bytes",
+    "reprograms",
     "about",
     "link",
     "sensors",

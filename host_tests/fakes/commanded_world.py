@@ -10,6 +10,7 @@ import os
 import sys
 import types
 
+import series_samples
 from fake_flash import PowerCut, flash_in_ram
 from paths import REPOSITORY
 from scripted_server import decode, encode
@@ -96,7 +97,7 @@ class Stream:
         if where == "answer":
             self._server.told.append(json.loads(fields["payload"]))
         else:
-            self._server.messages.append(json.loads(fields["payload"]))
+            self._server.messages.append(records_of(fields["payload"]))
         if fields["qos"]:
             self._down += encode("PUBACK", packet_id=fields["packet_id"])
 
@@ -123,6 +124,14 @@ class Stream:
                 packet_id=number, dup=offer[1], **offer[2],
             )  # fmt: skip
             offer[1] = True
+
+
+def records_of(payload):
+    """Of a series, too: its key and samples."""
+    if payload[0] != 0xF5:
+        return json.loads(payload)
+    found = series_samples.read(payload)
+    return [{"sid": found["stream"], "seq": found["seq"], "samples": found["samples"]}]
 
 
 class Sensor:

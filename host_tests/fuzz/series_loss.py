@@ -204,17 +204,26 @@ def _places_in(payload, seq):
 
 
 LOADS = (
-    Load("series", 12, over(Outbox), SeriesModel),
-    Load("series, full, refuse", 15, over(Outbox), SeriesModel),
-    Load("series, few acknowledgements", 14, over(Outbox), SeriesModel, erases_ahead=True),
-    Load("series, full, drop oldest", 15, over(DropOldest), SeriesModel),
-    Load("series, notes", 12, over(NotedOutbox), SeriesModel, notes=True),
-    Load("series, end of the numbers", 13, over(Outbox), SeriesModel, first_seq=LAST_SEQ - 5),
-    Load("series, driver errors", 13, over(Outbox), SeriesModel, erases_ahead=True, errors=True),
-    Load("series, bad blocks", 13, over(Outbox), SeriesModel, erases_ahead=True, bad_blocks=True),
+    Load("series", 12, over(Outbox, True), SeriesModel),
+    Load("series, full, refuse", 15, over(Outbox, True), SeriesModel),
+    Load("series, few acknowledgements", 14, over(Outbox, True), SeriesModel, erases_ahead=True),
+    Load("series, full, drop oldest", 15, over(DropOldest, True), SeriesModel),
+    Load("series, notes", 12, over(NotedOutbox, True), SeriesModel, notes=True),
+    Load("series, end of the numbers", 13, over(Outbox, True), SeriesModel, first_seq=LAST_SEQ - 5),
+    Load(
+        "series, driver errors", 13, over(Outbox, True), SeriesModel, erases_ahead=True, errors=True
+    ),
+    Load(
+        "series, bad blocks",
+        13,
+        over(Outbox, True),
+        SeriesModel,
+        erases_ahead=True,
+        bad_blocks=True,
+    ),
 )
 # blocks, align, page_bytes
-GEOMETRIES = ((2, 4, 256), (3, 4, 32), (4, 4, 256), (5, 4, 64), (16, 4, 4096))
+GEOMETRIES = ((2, 4, 256), (3, 4, 32), (4, 4, 256), (4, 256, 256), (5, 4, 64), (16, 4, 4096))
 
 
 class SeriesHunt(Hunt):

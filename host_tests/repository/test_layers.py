@@ -91,7 +91,7 @@ ALLOWED = {
     "station.clock": {"outpost.session"},
     "station.command_note": {"outpost.checksum"},
     "station.command_text": set(),
-    "station.commanded_station": {"station"},
+    "station.commanded_station": set(),
     "station.commands": {
         "command_note", "command_text", "commanded_station", "settings", "trial", "outpost.memory",
         "outpost.session", "outpost.subscribing",
@@ -101,6 +101,7 @@ ALLOWED = {
     "station.guard": {"outpost.session"},
     "station.health": set(),
     "station.sensor_notices": set(),
+    "station.series_station": {"outpost.series", "outpost.series_outbox", "station"},
     "station.settings": set(),
     "station.state": set(),
     "station.station": {"outpost.session"},

@@ -27,7 +27,7 @@ MODULES = (
     "outpost.portable_series outpost.series outpost.series_outbox "
     "outpost.streaming outpost.subscribing outpost.suspects "
     "station.clock station.flash_wear station.guard station.health station.sensor_notices "
-    "station.station station.telemetry "
+    "station.series_station station.station station.telemetry "
     "support.esp32_board support.rp2_board support.tls_link support.wifi support.wifi_board "
     "support.wifi_link support.dns support.ntp support.sensor_bus support.sensor_pin "
     "sensors.adc sensors.aht20 sensors.battery sensors.bme280 sensors.digital sensors.dht22 "
@@ -46,6 +46,7 @@ MAY = {  # set-up, and what a page says allocates
     "ram_shelf.py put", "suspects.py refuse",  # a message that is set aside
     "tls_link.py client_context", "tls_link.py read", "wifi_board.py _pinned_blocks",  # set-up
     "wifi_board.py _open_link", "wifi_board.py _open_wifi", "wifi_board.py _networks",  # set-up
+    "series_station.py start", "series_station.py _watch",  # set-up
     "chip_sensors.py _one", "guard.py guarded", "guard.py channels",  # set-up
     "bme280.py _load", "ds18b20.py _choose", "sensor_bus.py i2c",  # construction
     # once a question or answer

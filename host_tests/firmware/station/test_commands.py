@@ -151,11 +151,11 @@ def test_staying_awake_holds_off_the_sleep(tmp_path):
 EVERY = [REPORT, INTERVAL, WRONG, RESTART, LONGER, CUT_OFF]
 
 
-def play(folder, commands, is_asleep, file_cut=0, flash_cut=(0, "nothing")):
+def play(folder, commands, is_asleep, file_cut=0, flash_cut=(0, "nothing"), **settings):
     """The commands over one cut; and again what the server did not hear."""
     folder.mkdir()
     # a wake that ends before the quiet, which would end a trial too
-    world = world_of(folder, *commands, deep_sleep=is_asleep, wake_limit_ms=3000)
+    world = world_of(folder, *commands, deep_sleep=is_asleep, wake_limit_ms=3000, **settings)
     world.quiet_ms = 7_000 if CUT_OFF in commands else 2_000
     world.file_operations, world.file_cut = 0, file_cut
     operation, world.flash.cut_mode = flash_cut
@@ -190,6 +190,22 @@ def test_done_once_and_answered_once_whatever_flash_operation_is_cut(tmp_path, m
     assert operations > 20
     for cut in range(1, operations + 1):
         world, _, _ = play(tmp_path / f"flash-{cut}", commands, False, flash_cut=(cut, mode))
+        assert after(world) == wanted, cut
+        assert begun <= set(world.interrupted()), cut
+
+
+@pytest.mark.parametrize("mode", ("nothing", "all", "random"))
+def test_nor_where_a_record_of_a_series_is_open(tmp_path, mode):
+    """Whose number is the next one, until a message closes it."""
+    commands, settings = [REPORT, INTERVAL, RESTART, LONGER], {"series": True, "interval_ms": 500}
+    world, _, operations = play(tmp_path / "whole", commands, False, **settings)
+    wanted, begun = after(world), set(world.interrupted())
+    assert wanted[0] == {"c-1": [0], "c-2": [0], "c-3": [0], "c-4": [0]}
+    samples = [one[0]["samples"] for one in world.server.messages if "samples" in one[0]]
+    assert sum(map(len, samples)) > 5
+    for cut in range(1, operations + 1):
+        cut = (cut, mode)
+        world, _, _ = play(tmp_path / f"flash-{cut}", commands, False, flash_cut=cut, **settings)
         assert after(world) == wanted, cut
         assert begun <= set(world.interrupted()), cut
 

@@ -13,9 +13,10 @@ import micropython
 from bench_client import Bench
 from station.clock import Clock
 from station.command_note import NOTE_PATH, SETTINGS_PATH, TRIAL_PATH
-from station.commanded_station import CommandedStation
+from station.commanded_station import over as commanded
 from station.commands import Commands
 from station.settings import check
+from station.station import Station
 from station.telemetry import Pack
 
 BASE = b"outpost/board-1"
@@ -61,7 +62,7 @@ class TestHeapOfCommands(unittest.TestCase):
         self.commands = Commands(Board(bench), BASE)
         sensors = [Sensor(), self.commands]
         pack, clock = Pack(b"board-1"), Clock(0)
-        self.station = CommandedStation(
+        self.station = commanded(Station)(
             bench.client, pack, clock, sensors, BASE + b"/data", 86_400_000, 0
         )
         self.commands.attach(self.station, check(settings))

@@ -25,6 +25,13 @@ class TestSettings(unittest.TestCase):
             (check(given)["broker_port"], check(given)["server_name"]), (1, "broker.example")
         )
 
+    def test_series_are_off_where_nothing_is_said_of_them(self):
+        settings = check(GOOD)
+        self.assertEqual((settings["series"], settings["series_age_s"]), (False, 600))
+        alarms = {"t": {"above": 30.5, "below": -3}}
+        settings = check(dict(GOOD, series=True, series_age_s=950_400, alarms=alarms))
+        self.assertEqual((settings["series"], settings["alarms"]), (True, alarms))
+
     def test_each_fault_gives_one_line_that_names_the_key(self):
         for change, key in (
             ({"brokr_host": "x"}, "brokr_host"),
@@ -56,6 +63,30 @@ class TestSettings(unittest.TestCase):
             ({"connect_every": 0, "deep_sleep": True}, "connect_every"),
             ({"wake_limit_ms": 10}, "wake_limit_ms"),
             ({"tls": True, "ca_file": "ca.der", "client_cert_file": "c.der"}, "client_key_file"),
+        ):
+            given = dict(GOOD)
+            given.update(change)
+            with self.assertRaises(SettingsError) as caught:
+                check(given)
+            message = str(caught.exception)
+            self.assertTrue("'" + key + "'" in message and "\n" not in message, message)
+
+    def test_faults_of_series_and_alarms_name_their_key_too(self):
+        for change, key in (
+            ({"series": 1}, "series"),
+            ({"series": True, "series_age_s": 0}, "series_age_s"),
+            ({"series": True, "series_age_s": 950_401}, "series_age_s"),
+            ({"series_age_s": 60}, "series_age_s"),
+            ({"series": True, "mode": "broker", "when_full": "newest_per_topic"}, "series"),
+            ({"alarms": {"t": {"above": 1}}}, "alarms"),
+            ({"series": True, "alarms": {}}, "alarms"),
+            ({"series": True, "alarms": [1]}, "alarms"),
+            ({"series": True, "alarms": {"t": 1}}, "alarms"),
+            ({"series": True, "alarms": {"t": {}}}, "alarms"),
+            ({"series": True, "alarms": {"t": {"over": 1}}}, "alarms"),
+            ({"series": True, "alarms": {"t": {"above": "1"}}}, "alarms"),
+            ({"series": True, "alarms": {"t": {"above": True}}}, "alarms"),
+            ({"series": True, "alarms": {"t": {"above": 1, "below": 1}}}, "alarms"),
         ):
             given = dict(GOOD)
             given.update(change)

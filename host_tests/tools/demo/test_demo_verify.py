@@ -166,6 +166,83 @@ def test_two_streams_of_a_device_are_apart():
     assert figures(judge(rows[:2], journal)) == (1, 0, 0)
 
 
+def sample(seq, time_ms, *readings, step_ms=1, is_set=1):
+    facts = [is_set, time_ms // 86_400_000, time_ms % 86_400_000, step_ms, readings]
+    return Entry("sample", STREAM, seq, json.dumps(facts).encode())
+
+
+T_MS = 20_410 * 86_400_000 + 5
+SERIES = [
+    Entry("boot", STREAM),
+    ok(0),
+    sample(1, T_MS, ["a", "Cel", 2150, -2], ["b", "", 3, 0]),
+    sample(1, T_MS + 50, ["b", "", 4, 0]),
+    sample(1, T_MS + 101, ["a", "Cel", 2151, -2], ["b", "", 5, 0], step_ms=100),
+    cut(),
+    Entry("boot", STREAM),
+    ok(2),
+    sample(3, T_MS + 500, ["a", "Cel", -1, -2], is_set=0),
+]
+OF_SERIES = [
+    Row("b1", STREAM, 1, 0, "a", "Cel", 21.5, T_MS),
+    Row("b1", STREAM, 1, 1, "b", None, 3.0, T_MS),
+    Row("b1", STREAM, 1, 2, "b", None, 4.0, T_MS + 50),
+    Row("b1", STREAM, 1, 3, "a", "Cel", 21.51, T_MS + 100),
+    Row("b1", STREAM, 1, 4, "b", None, 5.0, T_MS + 100),
+    Row("b1", STREAM, 3, 0, "a", "Cel", -0.01, 77),  # placed by the pipeline
+]
+GOOD_SERIES = [*rows_of(ok(0), ok(2)), *OF_SERIES]
+NEXT = [  # whole on flash, but the power went before the board could say so
+    Row("b1", STREAM, 1, 5, "a", "Cel", 21.52, T_MS + 150),
+    Row("b1", STREAM, 1, 6, "b", None, 6.0, T_MS + 150),
+]
+
+
+def test_samples_of_series_are_compared_row_for_row():
+    result = judge(GOOD_SERIES, SERIES)
+    assert result.exact and not result.unacknowledged
+    assert (result.published, result.stored, result.messages, result.series) == (6, 6, 4, 2)
+    text = accounts.table(summary([result]))
+    assert "b1 store samples of series: 6 measurements in 4 messages\n" in text
+
+
+@pytest.mark.parametrize("missing", range(len(OF_SERIES)))
+def test_a_lost_row_of_a_sample_is_found(missing):
+    rows = [row for row in GOOD_SERIES if row != OF_SERIES[missing]]
+    assert judge(rows, SERIES).lost == 1
+
+
+@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("change", [{"value": 9.0}, {"time_ms": T_MS + 7}, {"name": "c"}])
+def test_an_altered_sample_is_found(place, change):
+    rows = [row._replace(**change) if row == OF_SERIES[place] else row for row in GOOD_SERIES]
+    assert figures(judge(rows, SERIES)) == (1, 0, 1)
+
+
+def test_one_sample_more_is_explained_by_a_cut_right_after_and_no_more():
+    result = judge([*GOOD_SERIES, *NEXT], SERIES)
+    assert result.exact
+    assert (result.stored, result.unacknowledged) == (7, 1)
+    for more in (
+        [*NEXT, NEXT[1]._replace(record=7, time_ms=T_MS + 151)],  # two samples
+        [*NEXT, NEXT[1]._replace(record=7)],  # twice the same reading
+        [OF_SERIES[5]._replace(record=1, name="b")],  # no cut after that series
+        [*NEXT, *rows_of(ok(4))],
+    ):
+        assert judge([*GOOD_SERIES, *more], SERIES).invented == 1, more
+    # the cut stored one thing: the sample, or the next message
+    without_cut = [entry for entry in SERIES if entry.kind != "cut"]
+    assert judge([*GOOD_SERIES, *NEXT], without_cut).invented == 1
+
+
+def test_a_cut_explains_a_sample_or_a_message_and_not_both():
+    journal = [*SERIES[:6], Entry("boot", STREAM), ok(3)]
+    rows = [*rows_of(ok(0), ok(3)), *OF_SERIES[:5]]
+    assert judge([*rows, *NEXT], journal).exact
+    assert judge([*rows, *rows_of(ok(2))], journal).exact
+    assert figures(judge([*rows, *NEXT, *rows_of(ok(2))], journal)) == (0, 0, 1)
+
+
 def summary(results):
     events = Events()
     events.report("broker killed")

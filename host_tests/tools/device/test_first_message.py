@@ -80,5 +80,5 @@ def test_what_is_said_when_it_does_not_come_through(given, text):
 
 
 def test_the_answer_is_found_among_what_the_program_prints():
-    assert parse(["noise", "D 1 1 1 5 0 0 7 1000 64"]).is_done
+    assert parse(["noise", "D 1 1 1 5 0 0 7 1000 64 0"]).is_done
     assert parse(["D 1 1", "x"]) is None

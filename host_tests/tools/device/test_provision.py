@@ -112,7 +112,7 @@ def checked(capsys, folder, text, board="RPI_PICO_W", port=NO_PORT):
 BAD = [
     # settings beside the good ones (None: left out), key, what the line says
     ({"wifi_passwort": SECRET}, "wifi_passwort",
-     "unknown key 'wifi_passwort'; known: alpn, broker_host, "),
+     "unknown key 'wifi_passwort'; known: alarms, alpn, broker_host, "),
     ({"device_id": None}, "device_id", "is missing; add it"),
     ({"broker_host": None}, "broker_host", "is missing; add it"),
     ({"wifi_ssid": None}, "wifi_ssid", "is missing; this board reaches the broker by Wi-Fi"),

@@ -186,11 +186,14 @@ def test_damaged_journal_is_named_with_its_line(tmp_path, line):
         read_journal(path)
 
 
+LINES = b"ok %d payload ok 3\n", b"sample %d [] sample 3\n"
+
+
 def test_journal_tail_counts_a_growing_file(tmp_path):
     path = tmp_path / "journal.txt"
     tail = JournalTail(path)
     assert tail.update() == 0
-    text = b"boot 1 a\n" + b"".join(b"ok %d payload ok 3\n" % n for n in range(50)) + b"cut 1 all\n"
+    text = b"boot 1 a\n" + b"".join(LINES[n % 2] % n for n in range(50)) + b"cut 1 all\n"
     for at in range(len(text)):
         with path.open("ab") as file:
             file.write(text[at : at + 1])

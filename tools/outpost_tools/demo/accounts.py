@@ -36,6 +36,8 @@ def summarize(
         for key in (
             "published",
             "stored",
+            "messages",
+            "series",
             "lost",
             "duplicate_rows",
             "invented",
@@ -64,6 +66,8 @@ def _device(result: Result, redelivered: int, offline_s: float) -> dict[str, Any
         "device": result.device,
         "published": result.published,
         "stored": result.stored,
+        "messages": result.messages,
+        "series": result.series,
         "unacknowledged": result.unacknowledged,
         "lost": result.lost,
         "duplicate_rows": result.duplicate_rows,
@@ -105,8 +109,9 @@ def _legend(summary: dict[str, Any]) -> list[str]:
         f", {count} x {reason}" for reason, count in summary["quarantine_reasons"].items()
     )
     return [
-        f"stored includes {summary['unacknowledged']} messages that were on flash when a power cut "
-        "ended publish()",
+        f"stored includes {summary['unacknowledged']} measurements that were on flash when a power "
+        "cut ended publish()",
+        *_series_note(summary),
         f"{summary['silver_rows']} rows in silver, {summary['quarantined']} in "
         f"quarantine{reasons}; "
         f"broker ({summary['broker']}) killed {summary['broker_kills']} x, "
@@ -115,6 +120,17 @@ def _legend(summary: dict[str, Any]) -> list[str]:
         *_broker_note(summary),
         *summary["examples"],
     ]
+
+
+def _series_note(summary: dict[str, Any]) -> list[str]:
+    devices = [one for one in summary["devices"] if one["series"]]
+    if not devices:
+        return []
+    names = ", ".join(one["device"] for one in devices)
+    stored, messages = (sum(one[key] for one in devices) for key in ("stored", "messages"))
+    others = [one for one in summary["devices"] if not one["series"]]
+    rest = f"; the others' {sum(one['stored'] for one in others)} are a message each" * bool(others)
+    return [f"{names} store samples of series: {stored} measurements in {messages} messages{rest}"]
 
 
 def _broker_note(summary: dict[str, Any]) -> list[str]:

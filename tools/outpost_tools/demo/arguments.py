@@ -35,7 +35,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         default=30.0,
         help=f"at least {SHORTEST_RUN_S}, default 30; then the boards drain",
     )
-    parser.add_argument("--boards", type=int, default=4, help="how many, default 4")
+    parser.add_argument(
+        "--boards", type=int, default=4, help="how many, default 4; half of them with series"
+    )
     parser.add_argument(
         "--level",
         default=os.environ.get("LEVEL") or "4",

@@ -48,6 +48,7 @@ class Stage:
             broker=("127.0.0.1", self.broker.port),
             seconds=seconds,
             seed=seed,
+            series=boards // 2,
             settings={"user": ANY_USER, "level": int(level)},
             events=self.events,
         )
@@ -86,7 +87,8 @@ class Stage:
         began = time.monotonic()
         waiting = list(disasters)
         self._progress.measure(
-            f"{len(self.fleet.boards)} boards publish: power, broker, collector, link fail",
+            f"{len(self.fleet.boards)} boards publish ({len(self.fleet.boards) // 2} of them "
+            "samples of series): power, broker, collector, link fail",
             self._seconds,
         )
         while (

@@ -1,22 +1,25 @@
 """Ground truth against the silver table, row for row. Pure: lists in, figures out.
 
-Every `ok` line of a journal is a message that must be in the table: all its readings, each exactly
-once, with the values that were published. A message without an `ok` line is allowed only where the
-power went inside publish(): at most one for each cut, and only the next number (the board was cut
-before it could say that the message is stored).
+Every `ok` line of a journal is a message that must be in the table, every `sample` line a sample of
+the series with that number: all its readings, each exactly once, in its place, with the values that
+were published, and its time. Either is a measurement. One without a line is allowed only where the
+power went while it was stored: at most one for each cut, the message with the next number, or the
+next sample of the series that was open (the board was cut before it could say that it is stored).
 
-    lost             messages with an `ok` line of which a reading is missing, or has another value
+    lost             measurements with a line of which a reading is missing, or has another value
     duplicate_rows   rows beyond the first of the same (device, stream, seq, record)
     invented         messages that nobody published, or with a reading that nobody published
 """
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from outpost_tools.common import labels
 from outpost_tools.common.message import decode
 from outpost_tools.simulate.journal import Entry
 
@@ -41,11 +44,14 @@ class Row(NamedTuple):
 
 @dataclass
 class Result:
-    """Of one device, in messages, but for duplicate_rows and rows. `examples` are for people."""
+    """Of one device, in measurements, but for messages, series, duplicate_rows and rows. `examples`
+    are for people."""
 
     device: str
     published: int = 0
     stored: int = 0
+    messages: int = 0  # that are in the table
+    series: int = 0  # of these
     unacknowledged: int = 0  # stored without an `ok` line, as a cut explains
     rows: int = 0
     lost: int = 0
@@ -78,18 +84,22 @@ def verify(journals: dict[str, list[Entry]], rows: Iterable[Row]) -> list[Result
 
 
 def _verify_device(device: str, journal: list[Entry], rows: list[Row]) -> Result:
-    result = Result(
-        device, rows=len(rows), power_cuts=sum(entry.kind == "cut" for entry in journal)
-    )
+    cuts = sum(entry.kind == "cut" for entry in journal)
+    result = Result(device, rows=len(rows), power_cuts=cuts)
     table = _messages(rows, result)
-    result.stored = len(table)
+    result.messages = len(table)
     expected = _expected(device, journal, result)
-    for key, readings in expected.items():
-        _compare(key, readings, table.get(key), result)
-    explained = _explained_by_cuts(journal, set(table) - set(expected))
-    result.unacknowledged = len(explained)
-    for stream, seq in sorted(set(table) - set(expected) - explained):
+    tails = {key: _beyond(of, table.get(key, {})) for key, of in expected.items() if of.is_series}
+    messages, samples = _explained_by_cuts(journal, set(table) - set(expected), tails)
+    for key, published in expected.items():
+        known = len(tails[key]) if key in samples else 0
+        _compare(key, published, table.get(key), known, result)
+    result.series = sum(key in table for key in tails)
+    result.unacknowledged = len(messages) + len(samples)
+    result.stored += result.unacknowledged
+    for stream, seq in sorted(set(table) - set(expected) - messages):
         result.invented += 1
+        result.stored += 1
         result.complain(f"nobody published message {seq} of stream {stream}, but the table has it")
     return result
 
@@ -109,52 +119,94 @@ def _messages(rows: list[Row], result: Result) -> dict[MessageKey, dict[int, Rea
     return dict(table)
 
 
-def _expected(
-    device: str, journal: list[Entry], result: Result
-) -> dict[MessageKey, dict[int, Reading]]:
-    expected: dict[MessageKey, dict[int, Reading]] = {}
+@dataclass
+class Published:
+    """What the table must have of a message: the readings of each measurement in it."""
+
+    is_series: bool
+    measurements: list[list[Reading]] = field(default_factory=list)
+    start_ms: int | None = None  # time of the first sample
+
+    def readings(self) -> dict[int, Reading]:
+        """By their place in the message."""
+        return dict(enumerate(one for readings in self.measurements for one in readings))
+
+
+def _expected(device: str, journal: list[Entry], result: Result) -> dict[MessageKey, Published]:
+    expected: dict[MessageKey, Published] = {}
     for entry in journal:
-        if entry.kind != "ok":
+        if entry.kind not in ("ok", "sample"):
             continue
         result.published += 1
         key = (entry.stream, entry.seq)
+        if entry.kind == "sample":
+            of = expected.setdefault(key, Published(True))
+            of.measurements.append(_sample(entry, of))
+            continue
         if key in expected:  # of two messages under one number the tables can hold only one
             result.lost += 1
             result.complain(f"number {entry.seq} of stream {entry.stream} was published twice")
-        expected[key] = _readings(device, entry)
+        expected[key] = Published(False, [_readings(device, entry)])
     return expected
 
 
-def _readings(device: str, entry: Entry) -> dict[int, Reading]:
+def _readings(device: str, entry: Entry) -> list[Reading]:
     message = decode(f"outpost/{device}/data", entry.payload)
     if (message.stream, message.seq) != (entry.stream, entry.seq):
         raise ValueError(
             f"{device}: the payload of number {entry.seq} says {message.seq}, stream "
             f"{message.stream}"
         )
-    return {r.index: (r.name, r.unit, r.value, milliseconds(r.time_s)) for r in message.readings}
+    return [(r.name, r.unit, r.value, milliseconds(r.time_s)) for r in message.readings]
+
+
+def _sample(entry: Entry, of: Published) -> list[Reading]:
+    """Its time is rounded down to the record's unit, from the record's first sample on."""
+    is_set, day, ms, step_ms, readings = json.loads(entry.payload)
+    time_ms = day * 86_400_000 + ms
+    if of.start_ms is None:
+        of.start_ms = time_ms
+    time_ms = of.start_ms + (time_ms - of.start_ms) // step_ms * step_ms
+    return [
+        (name, unit or None, labels.scaled(value, exponent), time_ms if is_set else None)
+        for name, unit, value, exponent in readings
+    ]
 
 
 def milliseconds(time_s: float | None) -> int | None:
     return None if time_s is None else round(time_s * 1000)
 
 
+def _beyond(of: Published, stored: dict[int, Reading]) -> list[Reading]:
+    """The readings that the table has beyond the last published sample."""
+    beyond = sorted(set(stored) - set(of.readings()))
+    return [stored[index] for index in beyond]
+
+
 def _compare(
-    key: MessageKey, expected: dict[int, Reading], stored: dict[int, Reading] | None, result: Result
+    key: MessageKey,
+    published: Published,
+    stored: dict[int, Reading] | None,
+    known: int,
+    result: Result,
 ) -> None:
+    """known: readings beyond the published ones that a cut explains."""
     stream, seq = key
     stored = stored or {}
-    wrong = [
-        i for i, reading in expected.items() if i not in stored or not _same(reading, stored[i])
-    ]
-    if wrong:
-        result.lost += 1
-        index = wrong[0]
-        place = f"message {seq} of stream {stream}, record {index}"
-        result.complain(f"{place}: {expected[index]} was published, {stored.get(index)} is stored")
-    if any(i in stored and not _same(expected[i], stored[i]) for i in expected) or set(
-        stored
-    ) - set(expected):
+    index = 0
+    is_invented = len(set(stored) - set(published.readings())) > known
+    for readings in published.measurements:
+        places = dict(enumerate(readings, index))
+        index += len(readings)
+        result.stored += any(place in stored for place in places)
+        wrong = [i for i, one in places.items() if i not in stored or not _same(one, stored[i])]
+        is_invented = is_invented or any(i in stored for i in wrong)
+        if wrong:
+            result.lost += 1
+            at = wrong[0]
+            place = f"message {seq} of stream {stream}, record {at}"
+            result.complain(f"{place}: {places[at]} was published, {stored.get(at)} is stored")
+    if is_invented:
         result.invented += 1
         result.complain(f"message {seq} of stream {stream} has a reading that nobody published")
 
@@ -165,17 +217,33 @@ def _same(published: Reading, stored: Reading) -> bool:
     return published[:3] == stored[:3] and published[3] in (None, stored[3])
 
 
-def _explained_by_cuts(journal: list[Entry], extra: set[MessageKey]) -> set[MessageKey]:
-    """Which of `extra` a cut explains: between two `ok` lines with n cuts, the first n numbers
-    after the first line."""
-    explained: set[MessageKey] = set()
+def _explained_by_cuts(
+    journal: list[Entry], extra: set[MessageKey], tails: dict[MessageKey, list[Reading]]
+) -> tuple[set[MessageKey], set[MessageKey]]:
+    """Which of `extra`, and which series with a sample in `tails`, a cut explains: between two
+    lines of measurements with n cuts, the next sample of the series of the first line or the n
+    numbers after it, n in all."""
+    messages: set[MessageKey] = set()
+    samples: set[MessageKey] = set()
     following: dict[str, int] = defaultdict(int)  # stream: number after the last that is known
+    is_open: MessageKey | None = None  # the series that would take the next sample
     for entry in journal:
-        if entry.kind == "ok":
+        key = (entry.stream, entry.seq)
+        if entry.kind in ("ok", "sample"):
             following[entry.stream] = entry.seq + 1
+            is_open = key if entry.kind == "sample" else None
         elif entry.kind == "cut":
             key = (entry.stream, following[entry.stream])
-            if key in extra:
-                explained.add(key)
+            if is_open is not None and _is_sample(tails[is_open]):
+                samples.add(is_open)
+            elif key in extra:
+                messages.add(key)
                 following[entry.stream] += 1
-    return explained
+            is_open = None
+    return messages, samples
+
+
+def _is_sample(readings: list[Reading]) -> bool:
+    """Whether they may be one sample: of one time, each name once."""
+    names, moments = {one[0] for one in readings}, {one[3] for one in readings}
+    return len(names) == len(readings) and len(moments) == 1

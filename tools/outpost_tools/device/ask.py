@@ -64,6 +64,11 @@ _QUESTIONS = (
 _NUMBERS = ("broker_port", "interval_ms", "connect_every")
 _BACK, _NONE = "<", "-"
 _YES, _NO = "yes", "no"
+_SERIES = (
+    "series = true: each measurement is on flash at once, and many go out as one message, at the "
+    "latest after 10 minutes. A settings file may say series_age_s, or series = false: a message "
+    "each (firmware/station/SERIES.md)."
+)
 
 
 def ask(kind: Kind, draft: Draft, broker: Path | None = None) -> settings_file.Settings:
@@ -81,6 +86,10 @@ def ask(kind: Kind, draft: Draft, broker: Path | None = None) -> settings_file.S
     answers = settings_file.completed(_Interview(kind, draft, known).run())
     given, ca = broker_part.merged(answers, broker, "answers")
     settings = settings_file.check(given, "answers", Path(), kind, ca)
+    if settings_file.series_win(settings.full):
+        _say(_SERIES)
+        given["series"] = True
+        settings = settings_file.check(given, "answers", Path(), kind, ca)
     settings_file.warn(settings)
     return settings
 

@@ -39,6 +39,7 @@ def first(limit_ms):
         if seq < 0 and tried < 5 and (not tried or (now - measured & 0x3fffffff) > 1000):
             tried, measured = tried + 1, now
             if station.measure():
+                getattr(station, "close_record", int)()  # a firmware from before has none
                 seq = outbox.next_seq - 1
         if not client.poll(now):
             board.idle(client)
@@ -56,7 +57,7 @@ def first(limit_ms):
     held = outbox.next_seq - outbox.oldest_seq
     print("D", int(done), int(is_collector), int(client.is_connected()),
           session.acknowledged, held, station.status, seq, settings["interval_ms"],
-          settings["outbox_blocks"])
+          settings["outbox_blocks"], int(settings.get("series", False)))
     client.close()
     board.stopped(client)
 
@@ -71,8 +72,9 @@ def guarded(limit_ms):
 settings = None
 gc.collect()
 """
-_ANSWER = re.compile(r"D( -?\d+){9}")
+_ANSWER = re.compile(r"D( -?\d+){10}")
 _MESSAGES_A_BLOCK = 16  # of a station's message with three readings: 248 bytes each
+_SAMPLES_A_BLOCK = 500  # of a series, of three readings: 60 a record
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ class Found:
     seq: int
     interval_ms: int
     blocks: int
+    has_series: int = 0
 
 
 def check(board: Board, limit_s: float) -> tuple[bool, str]:
@@ -141,7 +144,8 @@ def told(
 
 def _full(found: Found) -> str:
     """Until the outbox is full, about."""
-    left = max(found.blocks * _MESSAGES_A_BLOCK - found.held, 0)
+    a_block = _SAMPLES_A_BLOCK if found.has_series else _MESSAGES_A_BLOCK
+    left = max(found.blocks * a_block - found.held, 0)
     hours = left * found.interval_ms / 3_600_000
     if hours < 1:
         return f"{hours * 60:.0f} min"

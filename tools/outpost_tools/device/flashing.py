@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import sensor_faults, settings_module, status_numbers
@@ -25,6 +26,7 @@ from outpost_tools.device import (
 )
 from outpost_tools.device.connection import Board, connected
 from outpost_tools.device.kinds import Kind
+from outpost_tools.device.payload import is_of_series
 from outpost_tools.device.progress import Progress, Silent
 from outpost_tools.device.settings_file import Settings
 
@@ -73,6 +75,8 @@ def flash(job: Job) -> Report:
         firmware = payload.build(job.root, job.kind, facts.architecture)
         job.progress.note("comparing it with what is on the board")
         found = _look(board, firmware, job.settings)
+        if _has_series(job, board, found):
+            firmware |= payload.series(job.root, facts.architecture)
         firmware |= _drivers(job, board, facts.architecture, found)
         todo = _plan_firmware(job, board, firmware, found)
         _tell(report, job, todo)
@@ -93,6 +97,7 @@ def provision(job: Job) -> Report:
         wanted = settings.files | sensor_drivers.files(settings.drivers, facts.architecture)
         found = _look(board, {}, settings)
         text = install.read_text(board, plan.RECORD, _MOST_RECORD)
+        _check_series(job, settings, found)
         record = plan.read_record(text)
         todo = plan.make(wanted, found, (inventory.SECRETS, inventory.DRIVERS), record)
         known = plan.known_files(record, found, {})
@@ -150,11 +155,7 @@ def _drivers(
     """Of the sensors that the settings name; without new settings ours of those on the board."""
     if job.settings:
         return sensor_drivers.files(job.settings.drivers, architecture)
-    try:
-        given = json.loads(install.read_text(board, plan.SETTINGS, _MOST_RECORD))
-        drivers = sensor_drivers.on_board(settings_module().check(given)["sensors"], None)
-    except ValueError:  # none, or bad ones: the board says so later
-        return {}
+    drivers = sensor_drivers.on_board(_on_board(board).get("sensors"), None)
     own = f"{inventory.DRIVERS}/{{}}.py"  # a file of the user's, which comes first
     drivers = {name: drivers[name] for name in drivers if own.format(name) not in found.hashes}
     return sensor_drivers.files(drivers, architecture)
@@ -167,12 +168,33 @@ def _blocks_to_pin(job: Job, board: Board, found: inventory.Inventory) -> int:
         return 0
     if job.settings:
         return job.settings.full["outbox_blocks"]
+    return _on_board(board).get("outbox_blocks", 0)
+
+
+def _on_board(board: Board) -> dict[str, Any]:
+    """The settings that the board has; empty: none, or bad ones, which it says later."""
     try:
-        return settings_module().check(json.loads(install.read_text(board, plan.SETTINGS)))[
-            "outbox_blocks"
-        ]
-    except ValueError:  # none, or bad ones: the board says so later
-        return 0
+        return settings_module().check(
+            json.loads(install.read_text(board, plan.SETTINGS, _MOST_RECORD))
+        )
+    except ValueError:
+        return {}
+
+
+def _has_series(job: Job, board: Board, found: inventory.Inventory) -> bool:
+    """The settings want them; or the board had them, so its outbox may hold some."""
+    settings = job.settings.full if job.settings else _on_board(board)
+    return bool(settings.get("series")) or any(map(is_of_series, found.hashes))
+
+
+def _check_series(job: Job, settings: Settings, found: inventory.Inventory) -> None:
+    """Raises ToolError where the settings want what the board has not."""
+    has_program = any(path.startswith("/station/station.") for path in found.hashes)
+    if settings.full["series"] and has_program and not any(map(is_of_series, found.hashes)):
+        raise ToolError(
+            f"{job.port}: key 'series' is true, and the modules for it are not on this board; run "
+            f"`outpost flash --board {job.kind.name} --port {job.port}` with these settings"
+        )
 
 
 def _tell(report: Report, job: Job, todo: plan.Plan) -> None:

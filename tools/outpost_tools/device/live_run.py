@@ -104,6 +104,7 @@ class Live:
             if done < count and passed >= done * seconds * 1000 // count:
                 done += 1
                 station.measure()
+                getattr(station, "close_record", int)()  # a firmware from before has none
             is_done = done == count and (client.session.acknowledged >= count or not limit)
             if passed >= seconds * 1000 and (is_done or passed >= limit * 1000):
                 break

@@ -3,6 +3,7 @@ modules, main.py."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,14 +11,32 @@ from outpost_tools.device import firmware_build
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.plan import MAIN, digest
 
+_OF_SERIES = re.compile(
+    r"/(outpost/(native_|portable_)?series(_\w+)?|station/series_station)\.m?py"
+)
+
 
 def build(root: Path, kind: Kind, architecture: str) -> dict[str, bytes]:
-    """path on the board -> bytes. Raises ToolError."""
+    """path on the board -> bytes, without series(). Raises ToolError."""
     firmware = root / "firmware"
     texts = firmware_build.sources(firmware) | firmware_build.board_sources(kind.folder)
+    texts = {path: text for path, text in texts.items() if not is_of_series(f"/{path}")}
     files = firmware_build.compile_all(texts, architecture)
     files[firmware_build.MAIN] = (firmware / firmware_build.MAIN).read_bytes()
     return {f"/{path}": data for path, data in files.items()}
+
+
+def series(root: Path, architecture: str) -> dict[str, bytes]:
+    """The modules for series, likewise. Raises ToolError."""
+    texts = firmware_build.sources(root / "firmware").items()
+    texts = {path: text for path, text in texts if is_of_series(f"/{path}")}
+    files = firmware_build.compile_all(texts, architecture)
+    return {f"/{path}": data for path, data in files.items()}
+
+
+def is_of_series(path: str) -> bool:
+    """A module that a board needs only where its settings want series, or its outbox holds some."""
+    return _OF_SERIES.fullmatch(path) is not None
 
 
 def sources(root: Path, kind: Kind) -> dict[str, set[str]]:

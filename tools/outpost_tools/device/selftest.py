@@ -55,11 +55,21 @@ def opened():
         return print("X", error)
     outbox = Outbox(device, align=board.align, page_bytes=board.page_bytes)
     result = outbox.mount()
+    if result == -12:  # newer: it may hold series
+        outbox = with_series(device) or outbox
+        result = outbox.mount()
     held = outbox.next_seq - outbox.oldest_seq if result == 0 else 0
     out, aside = getattr(outbox, "left_out", 0), getattr(outbox, "aside", 0)
     stream = str(outbox.stream, "ascii") or "-"
     print("O", result, device.ioctl(4, 0), held, outbox.boot, stream, out, aside)
     return settings
+
+def with_series(device):
+    try:
+        from outpost.series_outbox import over
+    except ImportError:
+        return None
+    return over(Outbox)(device, align=board.align, page_bytes=board.page_bytes)
 
 reason = ""
 board = Board()

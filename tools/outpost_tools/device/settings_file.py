@@ -65,6 +65,13 @@ interval_ms = 60000              # a measurement every minute
 # level = 4                      # MQTT 3.1.1; 5: MQTT 5.0, 3: MQTT 3.1
 # confirmation = "retained"      # "queued": for brokers that refuse RETAIN; the collector's too
 
+# Each measurement is a sample, on flash at once, and many go out as one message: some 5 bytes of
+# flash instead of 256. A record goes out before it is that old, an alarm at once:
+# firmware/station/SERIES.md. Wins where a board that stays awake has a collector.
+# series = true
+# series_age_s = 600
+# alarms = {temperature = {below = 5, above = 30}}
+
 # commands = true                # take commands: `outpost send`; firmware/station/COMMANDS.md
 
 # On a battery: asleep between measurements, which go to flash. What a wake costs: boards/README.md.
@@ -177,6 +184,16 @@ def check(
 
 _STAND_INS = {"device_id": "board", "broker_host": "broker"}  # for what was not asked for yet
 _NEEDED = ("device_id", "broker_host", "wifi_ssid", "mode")
+
+
+_SERIES_MS = 60_000  # a longer interval leaves few samples in a record
+
+
+def series_win(full: dict[str, Any]) -> bool:
+    """Whether series are worth it, for who has not said: many samples a connection, and a reader
+    that knows them. A sleep ends each record."""
+    is_quick = full["interval_ms"] <= _SERIES_MS
+    return full["mode"] == "collector" and not full["deep_sleep"] and is_quick
 
 
 def completed(answers: dict[str, Any]) -> dict[str, Any]:

@@ -55,6 +55,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         default="collector",
         help="who releases a stored message; default collector",
     )
+    parser.add_argument(
+        "--series",
+        type=at_least(0),
+        default=0,
+        metavar="N",
+        help="the last N boards store samples of series, many in a message; default 0",
+    )
     parser.add_argument("--user", default="")
     parser.add_argument(
         "--commands", action="store_true", help="the boards take commands: try `outpost send`"
@@ -77,6 +84,8 @@ def run(args: argparse.Namespace) -> int:
 
     from outpost_tools.simulate import run as simulation
 
+    if args.series > args.boards:
+        raise ToolError(f"--series {args.series}: there are {args.boards} boards")
     if args.credentials and args.user:
         raise ToolError("--user: the users are in --credentials; leave one of them out")
     try:

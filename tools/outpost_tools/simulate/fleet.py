@@ -30,6 +30,7 @@ DEFAULT_INTERVAL_MS = 50
 DEFAULT_CUTS = 4
 # Short where the defaults for real boards are long, so that half a minute shows what happens.
 _FAST = {"keep_alive_s": 4, "confirm_timeout_ms": 2000}
+_SERIES = {"series": True, "series_age_s": 3}
 
 
 @dataclass
@@ -62,12 +63,14 @@ class Fleet:
         interval_ms: int = DEFAULT_INTERVAL_MS,
         cuts: int = DEFAULT_CUTS,
         seed: int = 1,
+        series: int = 0,
         settings: dict[str, Any] | None = None,
         events: Events | None = None,
         credentials: Mapping[str, Credentials] | None = None,
     ) -> None:
-        """`cuts` power cuts of each board, spread over `seconds`; `settings` for settings.json;
-        `credentials` by the board's name.
+        """`cuts` power cuts of each board, spread over `seconds`; the last `series` boards store
+        their measurements as samples of series; `settings` for settings.json; `credentials` by the
+        board's name.
 
         Raises ToolError.
         """
@@ -82,17 +85,21 @@ class Fleet:
         # as provision sets it: "queued" is for brokers that refuse RETAIN
         says = {"say_state": given.get("confirmation") != "queued"}
         self._settings = {**_FAST, **says, "interval_ms": interval_ms, **given}
+        self._first_series = count - series + 1
         plan = {"cuts": cuts, "seconds": seconds, "interval_ms": interval_ms}
         self.boards = [
-            self._board(f"board-{n}", Proxy(*broker), Orders(f"{seed}/board-{n}", **plan))
+            self._board(n, Proxy(*broker), Orders(f"{seed}/board-{n}", **plan))
             for n in range(1, count + 1)
         ]
 
-    def _board(self, device: str, proxy: Proxy, orders: Orders) -> Board:
+    def _board(self, number: int, proxy: Proxy, orders: Orders) -> Board:
+        device = f"board-{number}"
         found = self._credentials.get(device)
+        kind = _SERIES if number >= self._first_series else {}
+        own = {"device_id": device, "broker_host": "127.0.0.1", **kind}
         return Board(
             self.directory / device,
-            {"device_id": device, "broker_host": "127.0.0.1", **self._settings, **_login(found)},
+            {**own, **self._settings, **_login(found)},
             ca=found.ca if found else "",
             command=[*self.command, str(self.root / "firmware" / "main.py")],
             env=source_tree.firmware_environment(self.root),

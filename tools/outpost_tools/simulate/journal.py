@@ -3,6 +3,9 @@ flash.
 
 boot <boot count> <stream>      the outbox is mounted
 ok <seq> <payload>              publish() returned OK
+sample <seq> <facts>            a sample was stored in record <seq> of a series; facts: [1 where the
+                                clock is set, day, ms, unit of the record's times in ms, readings],
+                                a reading: [name, unit, value, exponent]
 refused <status>                publish() returned something else
 cut <operation> <mode>          the power goes now
 sleep <ms>                      deep sleep begins
@@ -20,9 +23,9 @@ class JournalError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`kind` is "boot", "ok", "refused", "cut" or "sleep".
+    """`kind` is "boot", "ok", "sample", "refused", "cut" or "sleep".
 
-    `stream` is that of the last boot; seq and payload are for "ok".
+    `stream` is that of the last boot; seq and payload (facts) are for "ok" and "sample".
     """
 
     kind: str
@@ -57,16 +60,19 @@ def _entry(line: bytes, stream: str) -> Entry:
         return Entry("cut", stream)
     if not stream:
         raise ValueError("before the first boot")
-    if kind == b"ok":
+    if kind in (b"ok", b"sample"):
         seq, payload = rest.split(b" ", 1)
-        return Entry("ok", stream, int(seq), payload)
+        return Entry(kind.decode("ascii"), stream, int(seq), payload)
     if kind in (b"refused", b"sleep"):
         return Entry(kind.decode("ascii"), stream)
     raise ValueError("unknown kind")
 
 
+_MEASURED = (b"\nok ", b"\nsample ")
+
+
 class JournalTail:
-    """Counts the `ok` lines of a journal that still grows, reading only what is new."""
+    """Counts the measurements of a journal that still grows, reading only what is new."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -82,6 +88,7 @@ class JournalTail:
                 data = file.read()
             self._offset += len(data)
             text = self._rest + data
-            self.published += text.count(b"\nok ")
-            self._rest = text[-3:]  # shorter than what is counted: nothing is counted twice
+            whole = text[: text.rfind(b"\n")]
+            self.published += sum(whole.count(mark) for mark in _MEASURED)
+            self._rest = text[len(whole) :]  # the line that still grows, and the end before it
         return self.published

@@ -32,9 +32,11 @@ async def run(args: argparse.Namespace) -> int:
         interval_ms=args.interval_ms,
         cuts=args.cuts,
         seed=args.seed,
+        series=args.series,
         settings={"mode": args.mode, "user": args.user, "commands": args.commands},
     )
-    _say(f"{args.boards} boards on {fleet.interpreter}, seed {args.seed}")
+    kinds = f", {args.series} of them with series" if args.series else ""
+    _say(f"{args.boards} boards{kinds} on {fleet.interpreter}, seed {args.seed}")
     async with fleet:
         late = await _run_and_drain(fleet, args.seconds, "{}:{}".format(*broker))
         offline = fleet.longest_offline_s()
