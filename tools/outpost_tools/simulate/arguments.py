@@ -55,6 +55,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         default="collector",
         help="who releases a stored message; default collector",
     )
+    _add_kinds(parser)
+
+
+def _add_kinds(parser: argparse.ArgumentParser) -> None:
+    """What the boards do that not all do."""
     parser.add_argument(
         "--series",
         type=at_least(0),
