@@ -173,8 +173,7 @@ def _check(args: argparse.Namespace) -> None:
     """Raises ToolError."""
     if args.id is not None and not is_name(args.id):
         raise ToolError(f"--id {args.id!r}: {_NAME_RULE}")
-    if args.credentials is not None:
-        only_with_broker(args, "--credentials", "cert", "key", "alpn", "prefix")
+    _check_security(args)
     if args.prefix is not None and not _PREFIX.match(args.prefix):
         raise ToolError(
             f"--prefix {args.prefix!r}: a topic without '+', '#' and empty levels is needed"
@@ -183,6 +182,12 @@ def _check(args: argparse.Namespace) -> None:
         raise ToolError("--share: name the group")
     if args.share and not is_name(args.share):
         raise ToolError(f"--share {args.share!r}: {_NAME_RULE}")
+
+
+def _check_security(args: argparse.Namespace) -> None:
+    """Raises ToolError."""
+    if args.credentials is not None:
+        only_with_broker(args, "--credentials", "cert", "key", "alpn", "prefix")
     if args.user is None and args.password_file is not None:
         raise ToolError("--password-file needs --user")
     if (args.key is None) != (args.cert is None):
