@@ -215,3 +215,19 @@ def test_a_password_that_goes_in_plain_text_is_warned_of(words, module, name, tm
         args = cli.build_parser(words[0]).parse_args([*words, *log_in, *more])
         getattr(importlib.import_module(f"outpost_tools.{module}"), name)(args)
         assert ("broker.example:1883 in plain text" in capsys.readouterr().err) is warned
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["collect", "--log", "log"],
+        ["republish"],
+        ["send", "kitchen", "report"],
+        ["mq", "bridge", "--lines", "out", "--queue", "Q"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_credentials_and_a_login_are_two_answers_to_one_question(words, tmp_path, capsys):
+    more = ["--credentials", str(tmp_path), "--user", "me", "--tls"]
+    assert cli.main([*words, *more]) == 2
+    assert "--user, --tls: only with --broker, not with --credentials" in capsys.readouterr().err

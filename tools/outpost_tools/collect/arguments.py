@@ -6,7 +6,14 @@ import argparse
 import re
 from pathlib import Path
 
-from outpost_tools.common.command_line import add_command, add_login, address, is_name, positive
+from outpost_tools.common.command_line import (
+    add_command,
+    add_login,
+    address,
+    is_name,
+    only_with_broker,
+    positive,
+)
 from outpost_tools.common.errors import ToolError
 
 SUMMARY = "store messages from the broker on disk, and tell the boards what is durable"
@@ -166,7 +173,7 @@ def _check(args: argparse.Namespace) -> None:
     """Raises ToolError."""
     if args.id is not None and not is_name(args.id):
         raise ToolError(f"--id {args.id!r}: {_NAME_RULE}")
-    _check_credentials(args)
+    _check_security(args)
     if args.prefix is not None and not _PREFIX.match(args.prefix):
         raise ToolError(
             f"--prefix {args.prefix!r}: a topic without '+', '#' and empty levels is needed"
@@ -175,19 +182,15 @@ def _check(args: argparse.Namespace) -> None:
         raise ToolError("--share: name the group")
     if args.share and not is_name(args.share):
         raise ToolError(f"--share {args.share!r}: {_NAME_RULE}")
+
+
+def _check_security(args: argparse.Namespace) -> None:
+    """Raises ToolError."""
+    if args.credentials is not None:
+        only_with_broker(args, "--credentials", "cert", "key", "alpn", "prefix")
     if args.user is None and args.password_file is not None:
         raise ToolError("--password-file needs --user")
     if (args.key is None) != (args.cert is None):
         raise ToolError("--cert and --key go together")
     if (args.cert or args.alpn) and not (args.tls or args.ca_file):
         raise ToolError(f"{'--cert' if args.cert else '--alpn'} needs --tls or --ca-file")
-
-
-def _check_credentials(args: argparse.Namespace) -> None:
-    """They say all of that. Raises ToolError."""
-    if args.credentials is None:
-        return
-    names = ("user", "password_file", "tls", "ca_file", "cert", "key", "alpn", "prefix")
-    given = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name)]
-    if given:
-        raise ToolError(f"--credentials has what {', '.join(given)} would say; leave one out")

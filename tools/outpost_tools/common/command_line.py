@@ -175,6 +175,14 @@ def first_line(path: Path, option: str) -> str:
     return lines[0]
 
 
+def only_with_broker(args: argparse.Namespace, source: str, *more: str) -> None:
+    """Options of add_login(), and `more`, say what this source says already. Raises ToolError."""
+    names = ("user", "password_file", "tls", "ca_file", *more)
+    given = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name)]
+    if given:
+        raise ToolError(f"{', '.join(given)}: only with --broker, not with {source}")
+
+
 def login(args: argparse.Namespace) -> tuple[str, str | None] | None:
     """User and password of add_login() for `--broker`; None: nobody in particular. Raises
     ToolError."""

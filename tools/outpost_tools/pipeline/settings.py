@@ -3,7 +3,7 @@
 The user's are what Spark itself takes: options and --conf of spark-submit, PYSPARK_SUBMIT_ARGS,
 spark-defaults.conf, SPARK_* variables; and our own command's --master, --conf and
 --shuffle-partitions. Ours are defaults, put in where nothing was said: for a session on this
-machine, on loopback. Three are no matter of taste, because the tables depend on them: REQUIRED.
+machine, on loopback. REQUIRED is no matter of taste, because the tables depend on it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,7 @@ from pyspark import SparkConf, SparkContext
 from outpost_tools.common import java
 from outpost_tools.common.errors import ToolError
 
-REQUIRED = {
-    "spark.sql.session.timeZone": "UTC",
-    # INT96, the default, loses the UTC mark
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.sources.partitionOverwriteMode": "static",  # a batch folder is replaced whole
-}
+REQUIRED = {"spark.sql.session.timeZone": "UTC"}
 _DEFAULTS = {
     "spark.master": "local[*]",
     "spark.sql.shuffle.partitions": "2",  # 200 by default: 200 files a batch

@@ -6,7 +6,14 @@ import argparse
 import signal
 from pathlib import Path
 
-from outpost_tools.common.command_line import add_command, add_login, address, login, positive
+from outpost_tools.common.command_line import (
+    add_command,
+    add_login,
+    address,
+    login,
+    only_with_broker,
+    positive,
+)
 from outpost_tools.common.errors import ToolError
 
 SUMMARY = "the newest value of every sensor on a plain topic; Home Assistant finds the boards"
@@ -98,6 +105,7 @@ def _link(args: argparse.Namespace):
     has_will = args.retire is None
     suffix = "" if has_will else "-retire"
     if args.credentials is not None:
+        only_with_broker(args, "--credentials")
         found = credentials.find(args.credentials, "republisher")
         topics = Topics(found.topic_prefix)
         where = (found.address, found.client_id + suffix, topics, args.home_assistant)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from outpost_tools.common.command_line import add_command, add_login, address, login, positive
+from outpost_tools.common.command_line import (
+    add_command,
+    add_login,
+    address,
+    login,
+    only_with_broker,
+    positive,
+)
 from outpost_tools.common.errors import ToolError
 
 SUMMARY = "send a command to boards: report, restart, set, stay-awake"
@@ -148,6 +155,7 @@ def _access(args: argparse.Namespace):
     from outpost_tools.send.delivery import Access
 
     if args.credentials:
+        only_with_broker(args, "--credentials")
         found = credentials.find(args.credentials, "operator")
         return Access(found.address, found.topic_prefix, found.login, found.tls())
     tls = tls_context(args.ca_file) if args.tls or args.ca_file else None

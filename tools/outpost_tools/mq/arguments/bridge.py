@@ -5,7 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from outpost_tools.common.command_line import add_command, add_login, address
+from outpost_tools.common.command_line import (
+    add_command,
+    add_login,
+    address,
+    only_with_broker,
+)
 from outpost_tools.common.errors import ToolError
 from outpost_tools.mq.arguments import options
 
@@ -169,20 +174,12 @@ def _check(args: argparse.Namespace) -> None:
         )
     if args.password_file is not None and args.user is None:
         raise ToolError("--password-file needs --user")
-    _check_broker(args)
+    if args.broker is None:
+        source = "--credentials" if args.credentials is not None else "--segments"
+        only_with_broker(args, source, "id")
     if sum(output is not None for output in (args.lines, args.files, args.put)) != 1:
         raise ToolError("name one output: --lines FILE, --files DIR, or --put QMGR")
     for option in ("--queue", "--reply-to-q", "--reply-to-q-mgr"):
         name = getattr(args, option.removeprefix("--").replace("-", "_"))
         if (name or option == "--queue") and not is_object_name(name):
             raise ToolError(f"{option} {name!r}: 1 to 48 of A-Z a-z 0-9 . _ / % are due")
-
-
-def _check_broker(args: argparse.Namespace) -> None:
-    """Options that say what the source already does, or that it has no use for. Raises
-    ToolError."""
-    names = ("user", "password_file", "tls", "ca_file", "id")
-    given = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name)]
-    if args.broker is None and given:
-        source = "--credentials" if args.credentials is not None else "--segments"
-        raise ToolError(f"{', '.join(given)}: only with --broker, not with {source}")
