@@ -610,6 +610,22 @@ def test_only_files_of_the_range_are_read(month):
         shown(month, last="all")
 
 
+def test_files_of_other_days_are_not_even_looked_at(month, monkeypatch):
+    """A list of years of files would cost more than what is read."""
+    counts = {}
+
+    def opened(folder, name, where=None):
+        found = tables.open_dataset(folder, name, where)
+        counts[name] = len(found.files)
+        return found
+
+    monkeypatch.setattr(reading_, "open_dataset", opened)
+    shown(month)
+    assert counts["readings"] == 8
+    shown(month, until="2025-11-24")
+    assert counts["readings"] == 4
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
