@@ -372,6 +372,13 @@ def test_wear_in_years_on_the_page(tmp_path):
     assert "Flash wear: the first board in 273.8 years" in rendered(tmp_path / "t")
 
 
+def test_wear_of_a_few_minutes_tells_no_years(tmp_path):
+    told = [reading("b", n * 60, name="erases", value=float(n), record=1) for n in range(9)]
+    told += [reading("b", 0, name="outbox_blocks", value=16.0, record=2)]
+    make(tmp_path / "t", [device_row("b")], [reading("b", 0), *told])
+    assert "Flash wear: too short a time to tell" in rendered(tmp_path / "t")
+
+
 def test_the_page_needs_no_other_file(tables_dir):
     html = rendered(tables_dir)
     assert "src=" not in text_of(html) and re.findall(r'href="([^"]*)"', text_of(html)) == [
@@ -603,6 +610,22 @@ def test_only_files_of_the_range_are_read(month):
         shown(month, last="all")
 
 
+def test_files_of_other_days_are_not_even_looked_at(month, monkeypatch):
+    """A list of years of files would cost more than what is read."""
+    counts = {}
+
+    def opened(folder, name, where=None):
+        found = tables.open_dataset(folder, name, where)
+        counts[name] = len(found.files)
+        return found
+
+    monkeypatch.setattr(reading_, "open_dataset", opened)
+    shown(month)
+    assert counts["readings"] == 8
+    shown(month, until="2025-11-24")
+    assert counts["readings"] == 4
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -649,14 +672,16 @@ def test_a_board_that_sends_once_in_a_long_time_is_not_silent(tmp_path):
 def test_newest_values_are_on_the_page(tmp_path):
     rows = [reading("b", n, "temperature", "Cel") for n in range(60)]
     rows += [reading("b", n, "humidity", "%RH", record=1, value=40.25) for n in range(30)]
-    rows += [reading("b", 59, "erases", record=2), reading("b", 59, "mended", record=3)]
+    notes = ("erases", "mended", "report_s", "firmware")
+    rows += [reading("b", 59, name, record=2 + n, value=7) for n, name in enumerate(notes)]
     make(tmp_path / "t", [device_row("b")], rows)
     html = rendered(tmp_path / "t")
     assert (
         '<div class="newest"><span>humidity <b>40.25 %</b></span> '
-        "<span>temperature <b>5.9 °C</b></span> </div>" in html
+        "<span>temperature <b>5.9 °C</b></span> "
+        "<span>firmware <b>7</b></span> </div>" in html
     )
-    assert "at 2025-11-21 03:00:59: temperature 5.9 \\u00b0C&quot;" in html
+    assert "at 2025-11-21 03:00:59: temperature 5.9 \\u00b0C, firmware 7&quot;" in html
 
 
 def test_a_clock_that_is_ahead_is_named_and_does_not_draw_out_the_page(tmp_path):

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outpost_tools.common import attention
+from outpost_tools.common import attention, board_words
 from outpost_tools.common.collector_notes import REASONS, TAKEN_OVER
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.words import natural
@@ -29,7 +29,7 @@ BINS = 150  # about one per two pixels of a phone
 FEWEST_BINS = 48
 POINTS = 100_000  # of all devices and metrics together: what a phone should load
 METRICS = 8  # charts of one device
-ERASES, BLOCKS = newest.WEAR  # by which a board reports on its flash
+ERASES, BLOCKS = board_words.WEAR  # by which a board reports on its flash
 _NICE_S = (
     0.25,
     0.5,

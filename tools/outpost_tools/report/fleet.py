@@ -130,8 +130,8 @@ def _row(place: int, row: dict, findings: list[Finding], report: Report, runs: d
         _number(row, "messages", "messages", "messages"),
         _number(row, "missing_closed", "lost", "lost"),
         _number(row, "missing_open", "open", "may come"),
-        ("num", "delivery median", "p50", row["p50_ms"], duration(row["p50_ms"])),
-        ("num", "delivery 99 %", "p99", row["p99_ms"], duration(row["p99_ms"])),
+        ("num", "delivery median", "p50", row["p50_ms"], delivered(row["p50_ms"])),
+        ("num", "delivery 99 %", "p99", row["p99_ms"], delivered(row["p99_ms"])),
         _number(row, "boots", "boots", "boots"),
         _number(row, "backlog_last", "backlog", "backlog"),
     ]
@@ -154,6 +154,11 @@ def _row(place: int, row: dict, findings: list[Finding], report: Report, runs: d
     )
 
 
+def delivered(milliseconds: float | None) -> str:
+    """Of what came within 0 ms nobody knows the time."""
+    return duration(milliseconds if milliseconds is None else max(milliseconds, 1.0))
+
+
 def _number(row: dict, column: str, key: str, label: str) -> tuple[str, str, str, float, str]:
     """On a phone a 0 is left out."""
     return ("num" if row[column] else "num zero", label, key, row[column], f"{row[column]:,}")
@@ -170,12 +175,12 @@ def _newest(device: str, report: Report) -> str:
 
 def _values(values: list[Value]) -> list[str]:
     """Those of one time together, the newest first."""
-    times: dict[pd.Timestamp, list[str]] = {}
+    times: dict[str, list[str]] = {}
     for one in values:
         text = f"{one.name} {with_unit(one.value, one.unit)}"
-        times.setdefault(one.time, []).append(text)
+        times.setdefault(moment(one.time), []).append(text)
     newest_first = sorted(times.items(), reverse=True)
-    return [f"at {moment(time)}: {', '.join(texts)}" for time, texts in newest_first]
+    return [f"at {time}: {', '.join(texts)}" for time, texts in newest_first]
 
 
 def _facts(row: dict, report: Report) -> list[str]:
@@ -187,7 +192,7 @@ def _facts(row: dict, report: Report) -> list[str]:
         "time",
         f"{row['redelivered']:,} sent twice, stored once",
         f"outbox now {row['backlog_last']:,}, at most {row['backlog_max']:,}",
-        f"slowest delivery {duration(row['max_ms'])}",
+        f"slowest delivery {delivered(row['max_ms'])}",
     ]
     items += [f"outbox: {words.format(row[name])}" for name, words in _HEALTH if row[name]]
     is_shown = any(one.name == "battery" for one in report.newest.get(row["device"], []))

@@ -7,11 +7,10 @@ from typing import NamedTuple
 import pandas as pd
 import pyarrow as pa
 
-from outpost_tools.common import sensor_notes
+from outpost_tools.common import board_words, sensor_notes
 from outpost_tools.common.words import natural
-from outpost_tools.pipeline import health
 
-WEAR = ("erases", "outbox_blocks")
+_FIRMWARE, _SIGNAL = "firmware", "signal"
 
 
 class Value(NamedTuple):
@@ -23,11 +22,12 @@ class Value(NamedTuple):
 
 def is_of_the_board(name: str) -> bool:
     """It tells of the board itself: nothing to draw."""
-    return name in WEAR or name in health.NAMES or sensor_notes.is_note(name)
+    return (name in board_words.DIAGNOSTIC and name != _SIGNAL) or sensor_notes.is_note(name)
 
 
 def of_devices(timed: pa.Table) -> tuple[dict[str, list[Value]], dict[str, list[str]]]:
-    """(device -> values, device -> faults of its sensors in words), each by name."""
+    """(device -> values, device -> faults of its sensors in words), each by name; what tells of the
+    board last."""
     key = ["device", "name"]
     times = timed.group_by(key).aggregate([("time", "max")]).rename_columns([*key, "time"])
     columns = timed.select([*key, "time", "seq", "unit", "value"])
@@ -39,9 +39,9 @@ def of_devices(timed: pa.Table) -> tuple[dict[str, list[Value]], dict[str, list[
     for row in frame.itertuples(index=False):
         if words := sensor_notes.words(row.name, row.value):
             faults.setdefault(row.device, []).append(words)
-        elif not is_of_the_board(row.name):
+        elif row.name == _FIRMWARE or not is_of_the_board(row.name):
             found = Value(row.name, row.unit or "", row.value, row.time)
             values.setdefault(row.device, []).append(found)
     for found in values.values():
-        found.sort(key=lambda one: natural(one.name))
+        found.sort(key=lambda one: (one.name in board_words.DIAGNOSTIC, natural(one.name)))
     return values, faults

@@ -35,6 +35,7 @@ _NAMES_SHOWN = 6
 _EVENTS_SHOWN = 60
 _FOLDS = 12
 _DAYS_A_YEAR = 365.25
+_LEAST_WEAR_S = 3600.0  # an outbox's first minutes say nothing of its years
 
 
 def write(path: Path, content: str) -> None:
@@ -153,8 +154,8 @@ def _facts(report: Report) -> str:
         (f"{int(devices['missing_open'].sum()):,}", "may still come", False),
         (f"{int(devices['redelivered'].sum()):,}", "sent twice, stored once", False),
         (f"{int(report.quarantine['count'].sum()):,}", "quarantined", False),
-        (duration(report.delay_ms.get("p50")), "median delivery", False),
-        (duration(report.delay_ms.get("p99")), "99 % delivered in", False),
+        (fleet.delivered(report.delay_ms.get("p50")), "median delivery", False),
+        (fleet.delivered(report.delay_ms.get("p99")), "99 % delivered in", False),
     ]
     boxes = "".join(
         f"<li{' class=bad' if bad else ''}><b>{number}</b>{label}</li>"
@@ -166,8 +167,7 @@ def _facts(report: Report) -> str:
 def _latency(report: Report) -> str:
     if report.binned is None or not report.delay_ms:
         return ""
-    # half within 0 ms is no time
-    delay = {name: duration(max(value, 1)) for name, value in report.delay_ms.items()}
+    delay = {name: fleet.delivered(value) for name, value in report.delay_ms.items()}
     title = (
         f"Delivery latency: half within {delay['p50']}, 99 % within {delay['p99']}, the slowest "
         f"{delay['max']}"
@@ -231,11 +231,10 @@ def _wear(report: Report) -> str:
     wear = _worn(wear)
     rows = [_wear_row(row) for row in wear.head(_WEAR_SHOWN).to_dict("records")]
     known = wear["years"].dropna()
-    title = (
-        f"the first board in {known.min():,.1f} years"
-        if len(known)
-        else "erases are reported, blocks are not"
-    )
+    unknown = "erases are reported, blocks are not"
+    if wear["blocks"].notna().any():
+        unknown = "too short a time to tell"
+    title = f"the first board in {known.min():,.1f} years" if len(known) else unknown
     note = (
         f"Years until each block has {ENDURANCE:,} erases, at the rate of this time; reported by "
         f"{count(len(wear), 'board')}."
@@ -253,7 +252,8 @@ def _wear(report: Report) -> str:
 def _worn(wear: pd.DataFrame) -> pd.DataFrame:
     """With erases a day and years left, those first that wear out first."""
     wear = wear.assign(day=wear["erases"] / wear["seconds"] * 86_400)
-    years = ENDURANCE * wear["blocks"] / wear["day"].where(wear["day"] > 0) / _DAYS_A_YEAR
+    is_known = (wear["day"] > 0) & (wear["seconds"] >= _LEAST_WEAR_S)
+    years = ENDURANCE * wear["blocks"] / wear["day"].where(is_known) / _DAYS_A_YEAR
     wear = wear.assign(years=years, place=wear["device"].map(places(wear["device"])))
     return wear.sort_values(
         ["years", "day", "place"], ascending=[True, False, True], na_position="last"
