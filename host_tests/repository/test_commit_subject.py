@@ -11,7 +11,10 @@ import commit_subject
 from paths import REPOSITORY
 
 # Commits that were there before the hook, with what it says of them.
-KNOWN = {"Makefile, .ci/run: make rp2; the emulated RP2040 runs in CI."}
+KNOWN = {
+    "Makefile, .ci/run: make rp2; the emulated RP2040 runs in CI.",
+    "tools/device: The modules for series are copied where settings want them.",  # 73 characters
+}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collector_process import Process, mosquitto, wait_until
 from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
 from outpost_tools.common.message import decode
 from outpost_tools.common.series import is_series
-from outpost_tools.device import payload
+from outpost_tools.device import flashing, payload
 
 _ = mosquitto  # a fixture
 pytestmark = pytest.mark.timeout(600)
@@ -46,8 +46,6 @@ def test_the_modules_come_with_the_setting_and_stay_with_the_outbox(rig, tmp_pat
     assert rig.outpost("flash", "--settings", plain, "--no-link") == 0, rig.out + rig.err
     assert modules(rig) == []
     wanted = settings_file(rig, mosquitto.port, series=True, series_age_s=1)
-    assert rig.outpost("provision", wanted) == 2
-    assert "key 'series'" in rig.err and "run `outpost flash" in rig.err
     with Process(tmp_path, mosquitto.port) as collector:
         assert rig.outpost("flash", "--settings", wanted) == 0, rig.out + rig.err
         assert rig.row("message").startswith("the collector confirmed it after")
@@ -66,3 +64,21 @@ def test_the_modules_come_with_the_setting_and_stay_with_the_outbox(rig, tmp_pat
     numbers = {message.seq for message in found}
     assert numbers == set(range(max(numbers) + 1)), "none is missing"
     assert len({message.stream for message in found}) == 1
+
+
+def test_provision_brings_them_to_a_board_of_the_same_version(
+    rig, tmp_path, mosquitto, monkeypatch
+):
+    plain = settings_file(rig, mosquitto.port)
+    assert rig.outpost("flash", "--settings", plain, "--no-link") == 0, rig.out + rig.err
+    wanted = settings_file(rig, mosquitto.port, series=True, series_age_s=1)
+    kept = flashing.firmware_version
+    monkeypatch.setattr(flashing, "firmware_version", lambda: "99.0.0")
+    assert rig.outpost("provision", wanted) == 2
+    assert "key 'series'" in rig.err and "run `outpost flash" in rig.err
+    monkeypatch.setattr(flashing, "firmware_version", kept)
+    with Process(tmp_path, mosquitto.port) as collector:
+        assert rig.outpost("provision", wanted) == 0, rig.out + rig.err
+        wait_until(lambda: sum(map(is_series, collector.payloads())) >= 2)
+        assert modules(rig) == ALL
+    assert rig.outpost("flash", "--no-link") == 0 and rig.row("files").startswith("0 copied")
