@@ -75,13 +75,15 @@ class World:
     def messages(self):
         """(number, whether it is a series, rows) of what is held and may be sent; a row is (time in
         ms, {name: value})."""
+        return [rows_of(payload) for payload in self.payloads()]
+
+    def payloads(self):
         found = []
         seq = self.outbox.oldest_seq
         while self.outbox.load(seq) == 0:
-            seq = self.outbox.loaded_seq
+            seq = self.outbox.loaded_seq + 1
             at = self.outbox.topic_at + self.outbox.topic_length
-            found.append(rows_of(bytes(self.outbox.buffer[at : at + self.outbox.payload_length])))
-            seq += 1
+            found.append(bytes(self.outbox.buffer[at : at + self.outbox.payload_length]))
         return found
 
 

@@ -35,6 +35,7 @@ class Counter:
 
 class Board:
     align = page_bytes = 256
+    reprograms = True
     in_flight_bytes = 0
 
     def __init__(self):

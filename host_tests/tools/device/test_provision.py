@@ -435,6 +435,24 @@ WRONG = {  # key: an answer that does not do, and what is said of it; in the ord
 }
 
 
+@pytest.mark.parametrize(
+    ("interval", "connect_every", "mode", "wins"),
+    [
+        ("60000", "", "collector", True),
+        ("60001", "", "collector", False),
+        ("60000", "20", "collector", False),
+        ("60000", "", "broker", False),
+    ],
+)
+def test_answers_get_series_where_they_win(
+    interval, connect_every, mode, wins, folder, monkeypatch, capsys
+):
+    answers = [*ANSWERS[:8], interval, ANSWERS[9], connect_every, mode]
+    found, err = kept(capsys, monkeypatch, answers, [SECRET, "pass" + SECRET])
+    assert found.get("series", False) is wins
+    assert ("series = true: each measurement is on flash at once" in err) is wins
+
+
 def test_an_answer_that_does_not_do_is_asked_for_again_at_once(folder, monkeypatch, capsys):
     """With a mistake at every question, the settings are those without one."""
     monkeypatch.chdir(folder)

@@ -9,8 +9,10 @@ import pytest
 import series_writer
 from ground_truth import SEED, START_MS, Board, Log
 from outpost_tools import cli
+from outpost_tools.common.series import is_series
 from outpost_tools.pipeline import job, quarantine, schemas, tables
 from pipeline_features import message
+from series_world import DAY_MS, INTERVAL_MS, Thermometer, World
 
 # Of a message that came again in a later batch silver has the copy of the earlier batch.
 OF_A_COPY = {"received", "held", "collector", "segment", "offset"}
@@ -68,6 +70,67 @@ def test_series_are_readings_as_well(spark, tmp_path):
     assert tables.read_table(tables_dir, "gaps").num_rows == 0
     (device,) = tables.read_table(tables_dir, "devices").to_pylist()
     assert (device["messages"], device["readings"]) == (4, found.num_rows)
+
+
+class Boot:
+    """A boot of a station with series; what it measured, and when that truly was. Its first
+    measurement is a message."""
+
+    def __init__(self, true_ms, flash=None):
+        self.parts = [Thermometer(b"t"), Thermometer(b"u", 0)]
+        self.world = World(self.parts, flash)
+        self.world.clock.day = 0
+        self.true_ms, self.truth = true_ms, []
+
+    def set_clock(self, days_off=0):
+        day, ms = divmod(self.true_ms, DAY_MS)
+        clock = self.world.clock
+        clock.now(self.world.now_ms)
+        clock.set(day + days_off, ms, self.world.now_ms)
+
+    def measure(self, count, days_off=0):
+        """days_off: of the board's clock, which the tables believe."""
+        for _ in range(count):
+            at = len(self.truth)
+            self.parts[0].value, self.parts[1].value = 2150 + at, None if at % 3 else at
+            for name, value in (("t", (2150 + at) / 100), ("u", None if at % 3 else at)):
+                self.truth.append((self.true_ms + days_off * DAY_MS, name, value))
+            self.world.turn()
+            self.true_ms += INTERVAL_MS
+
+
+def test_the_stations_series_have_right_times_in_silver(spark, tmp_path):
+    """A clock that is set in a record, that jumps a day and back, a boot in a record, and one with
+    another column."""
+    first = Boot(START_MS)
+    first.measure(5)
+    first.set_clock()  # places what was before
+    first.measure(5)  # the last record is open: the power goes
+    second = Boot(first.true_ms + 60_000, first.world.flash)
+    for days_off in (0, 1, 0):
+        second.set_clock(days_off)
+        second.measure(4, days_off)
+    third = World([Thermometer(b"v", 3, 7)], second.world.flash)  # another column
+    third.clock.set(*divmod(second.true_ms + 60_000, DAY_MS), 0)
+    third.turn(3)
+    third.station.close_record()
+    truth = [row for row in first.truth + second.truth if row[2] is not None]
+    truth += [(second.true_ms + 60_000 + n * INTERVAL_MS, "v", 7000.0) for n in range(3)]
+    payloads = third.payloads()
+    # a clock that is not set, one that is, the second boot with its jumps, the other column
+    assert sum(map(is_series, payloads)) == 4
+    log = Log(tmp_path / "log", SEED)
+    log._waiting = [("board-1", payload, False) for payload in payloads]
+    log.seal(["collector-1"], per_segment=3)
+    assert job.run(spark, log.directory, tmp_path / "tables") == 1
+    columns = ["time", "name", "value", "seq", "record"]
+    silver = tables.read_table(tmp_path / "tables", "readings", columns).sort_by(ORDER[2:])
+    found = [
+        (row["time"].timestamp() * 1000, row["name"], row["value"])
+        for row in silver.to_pylist()
+        if row["name"] in ("t", "u", "v")
+    ]
+    assert [(round(time), *rest) for time, *rest in found] == truth
 
 
 def hostile_log(folder, messages: int) -> Log:

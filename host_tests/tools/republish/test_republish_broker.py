@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import ha_rules
+import series_writer
 from collector_process import Process, wait_until
 from made_broker import MadeBroker
 from outpost_tools import cli
@@ -159,6 +160,42 @@ def test_an_hour_of_outage_shows_no_old_value_as_new_and_the_collector_has_all(t
         world.republisher = None
         world.until(lambda: watcher.last[TOPICS.ours] == "offline")
         assert not watcher.is_available("kitchen")
+
+
+def test_a_board_with_series_is_shown_as_one_with_messages(made):
+    """The newest sample of each record is the value, each value after the one before; a record of
+    an hour ago is not current."""
+    clock = SimpleNamespace(now=float(int(time.time())))
+    columns = (("temperature", "Cel", -2), ("humidity", "%RH", 0))
+    with made.peer("home-assistant", "reader") as peer, board(made, "garden") as garden:
+        world = World(made, Watcher(peer), opened(made, clock))
+        watcher, topic = world.watcher, "outpost/garden/data"
+
+        def record(seq, ends_at, *values, **more):
+            count = len(values)
+            rows = [(10_000 * at, one) for at, one in enumerate(values)]
+            start_ms = round(ends_at * 1000) - 10_000 * (count - 1)
+            more = {"device": "garden", "seq": seq, "held": 1, "start_ms": start_ms, **more}
+            garden.publish(topic, series_writer.payload(rows, columns, **more))
+
+        record(1, clock.now - HOUR, (100, 1), (200, 2))
+        record(2, clock.now, (2150, 40), (2160, None), (2170, None))
+        world.until(lambda: watcher.is_available("garden"))
+        assert watcher.values("garden") == [21.7] and watcher.values("garden", "humidity") == [40.0]
+        pack = json.loads(watcher.last[TOPICS.latest("garden")])
+        times = {one["n"]: one["t"] for one in pack}
+        assert times == {
+            "garden/temperature": clock.now, "garden/humidity": clock.now - 20
+        }  # fmt: skip
+        clock.now += 60
+        garden.publish(topic, message("garden", 3, clock.now, 30))  # an alarm
+        world.until(lambda: 30.0 in watcher.values("garden"))
+        record(4, clock.now + 30, (2180, 41), (2190, 42))
+        world.until(lambda: 21.9 in watcher.values("garden"))
+        assert watcher.values("garden") == [21.7, 30.0, 21.9]
+        config = discovery.config_topic("homeassistant", "garden")
+        found = ha_rules.check(config, watcher.last[config].encode())
+        assert {"temperature", "humidity"} <= set(found["components"])
 
 
 def test_it_is_killed_and_knows_what_the_broker_remembers(made):

@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.firmware import sensor_faults, settings_module, status_numbers
+from outpost_tools.common.firmware import (
+    firmware_version,
+    sensor_faults,
+    settings_module,
+    status_numbers,
+)
 from outpost_tools.device import (
     console,
     first_message,
@@ -97,7 +102,7 @@ def provision(job: Job) -> Report:
         wanted = settings.files | sensor_drivers.files(settings.drivers, facts.architecture)
         found = _look(board, {}, settings)
         text = install.read_text(board, plan.RECORD, _MOST_RECORD)
-        _check_series(job, settings, found)
+        wanted |= _missing_series(job, settings, facts.architecture, found, text)
         record = plan.read_record(text)
         todo = plan.make(wanted, found, (inventory.SECRETS, inventory.DRIVERS), record)
         known = plan.known_files(record, found, {})
@@ -187,14 +192,23 @@ def _has_series(job: Job, board: Board, found: inventory.Inventory) -> bool:
     return bool(settings.get("series")) or any(map(is_of_series, found.hashes))
 
 
-def _check_series(job: Job, settings: Settings, found: inventory.Inventory) -> None:
-    """Raises ToolError where the settings want what the board has not."""
+def _missing_series(
+    job: Job, settings: Settings, architecture: str, found: inventory.Inventory, record: str
+) -> dict[str, bytes]:
+    """The modules for series, where the settings want them and the program's files lack them.
+
+    record: as it is on the board. Raises ToolError for a firmware of another version.
+    """
     has_program = any(path.startswith("/station/station.") for path in found.hashes)
-    if settings.full["series"] and has_program and not any(map(is_of_series, found.hashes)):
+    if not settings.full["series"] or not has_program or any(map(is_of_series, found.hashes)):
+        return {}
+    if f'"version": "{firmware_version()}"' not in record:
         raise ToolError(
-            f"{job.port}: key 'series' is true, and the modules for it are not on this board; run "
-            f"`outpost flash --board {job.kind.name} --port {job.port}` with these settings"
+            f"{job.port}: key 'series' is true, and the firmware on this board is of another "
+            f"version and has no modules for it; run `outpost flash --board {job.kind.name} --port "
+            f"{job.port}` with these settings"
         )
+    return payload.series(job.root, architecture)
 
 
 def _tell(report: Report, job: Job, todo: plan.Plan) -> None:
