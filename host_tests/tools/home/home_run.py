@@ -58,8 +58,8 @@ class Home:
     def text(self):
         return self.output.read_text()
 
-    def wait_for(self, text, times=1):
-        until = time.monotonic() + WAIT_S
+    def wait_for(self, text, times=1, limit_s=WAIT_S):
+        until = time.monotonic() + limit_s
         while self.text().count(text) < times:
             assert self.process.poll() is None, self.text()
             assert time.monotonic() < until, f"{text!r} does not come: {self.text()}"

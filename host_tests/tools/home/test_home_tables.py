@@ -44,7 +44,7 @@ def test_a_boards_readings_become_tables_and_a_report(spark, tmp_path, tree):  #
             assert rig.row("message").startswith("the collector confirmed it after")
             wait_until(lambda: len(home.stored()) >= 20)
         assert 'outpost_reading{board="kitchen",sensor="count"' in home.page("/metrics")
-        home.wait_for("tables: done in")
+        home.wait_for("tables: done in", limit_s=600)  # Spark, on a loaded machine
         rows = deltalake.DeltaTable(str(home.state / "tables" / "readings")).to_pyarrow_table()
         assert set(rows["device"].to_pylist()) == {"kitchen"}
         counts = [row for row in rows.to_pylist() if row["name"] == "count"]
