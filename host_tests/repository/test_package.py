@@ -1,4 +1,5 @@
 # cpython-only: builds and installs the desktop tools
+# ruff: noqa: F811 - fixtures of built_package
 """What `pip install` brings: the whole command, in one package, from any folder.
 
 Built offline by the build backend of .venv, from the files that git knows, and installed into an
@@ -10,10 +11,7 @@ import ast
 import json
 import os
 import re
-import shutil
-import subprocess
 import sys
-import sysconfig
 import tarfile
 import tomllib
 import zipfile
@@ -21,6 +19,17 @@ from pathlib import Path
 
 import pytest
 
+from built_package import (  # noqa: F401 - fixtures
+    OFFLINE,
+    PIP,
+    bare,
+    done,
+    installed,
+    run,
+    source,
+    tracked,
+    wheel,
+)
 from flash_rig import SETTINGS, Rig
 from outpost_tools import DISTRIBUTION
 from outpost_tools.common import children, needs
@@ -34,49 +43,13 @@ PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-
 NOT_SHIPPED = re.compile(
     r"(\.|host_tests/|Makefile|pyproject\.toml|tools/(rp2_recipe/|[^/]+\.(py|lock)$))"
 )
-PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-OFFLINE = ["--no-index", "--no-deps", "--no-build-isolation"]
-
 pytestmark = pytest.mark.timeout(900)
-
-
-def tracked() -> list[str]:
-    """The files of the repository, those not yet committed too."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    done = subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True)
-    return [name for name in done.stdout.splitlines() if (REPOSITORY / name).is_file()]
 
 
 def place(name: str) -> str:
     """Where a file of the repository is in the wheel."""
     is_code = name.startswith("tools/outpost_tools/") and not name.endswith(".md")
     return name.removeprefix("tools/") if is_code else TREE + name
-
-
-def run(command: list[object], folder: Path, **more: str) -> subprocess.CompletedProcess:
-    """As somebody does who knows nothing of this repository."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return subprocess.run(
-        [*map(str, command)], cwd=folder, env=kept | more, capture_output=True, text=True,
-        check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-
-
-def done(command: list[object], folder: Path, **more: str) -> str:
-    finished = run(command, folder, **more)
-    assert finished.returncode == 0, f"{command}: {finished.stdout}{finished.stderr}"
-    return finished.stdout
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory) -> Path:
-    """A clean copy of the repository: a build in the work tree would leave its files there, and
-    take in what an earlier one left."""
-    folder = tmp_path_factory.mktemp("source")
-    for name in tracked():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(REPOSITORY / name, folder / name)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -88,29 +61,9 @@ def archive(source, tmp_path_factory) -> Path:
     return next(folder.glob("*.tar.gz"))
 
 
-@pytest.fixture(scope="module")
-def wheel(source, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    done([*PIP, "wheel", *OFFLINE, "--wheel-dir", folder, "."], source)
-    return next(folder.glob("*.whl"))
-
-
 def contents(path: Path) -> dict[str, bytes]:
     with zipfile.ZipFile(path) as file:
         return {name: file.read(name) for name in file.namelist() if not name.endswith("/")}
-
-
-@pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory) -> Path:
-    """The command `outpost` of an environment of its own."""
-    folder = tmp_path_factory.mktemp("environment")
-    done([sys.executable, "-m", "venv", "--without-pip", folder], folder)
-    python = folder / "bin" / "python"
-    done([*PIP, "--python", python, "install", "--no-index", "--no-deps", wheel], folder)
-    # The other packages, without what .venv itself adds to its path: the repository.
-    packages = Path(sysconfig.get_paths(vars={"base": str(folder)})["purelib"])
-    (packages / "others.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
-    return folder / "bin" / "outpost"
 
 
 # --- What is in it ---
@@ -323,3 +276,39 @@ def test_boards_publish_and_the_collector_keeps_it(installed, tmp_path):
 def test_the_demo_runs(installed, tmp_path):
     assert "EXACT" in done([installed, "demo"], tmp_path)
     assert (tmp_path / "build" / "demo" / "report.html").exists()
+
+
+# --- Without the extras, as `pip install` leaves it ---
+
+NO_JAVA = {"JAVA_HOME": "/nowhere", "PATH": "/nowhere"}
+
+
+@pytest.mark.parametrize(
+    ("words", "extra", "also"),
+    [
+        ("pipeline run --log log --tables t", "pipeline", "no Java found"),
+        ("pipeline compact --tables t", "pipeline", ""),
+        ("pipeline status --log log --tables t", "pipeline", ""),
+        ("pipeline delete --tables t --before 2020-01-01", "pipeline", ""),
+        ("report --tables t --out r.html", "report", ""),
+        ("export --log log --out r.csv", "export", ""),
+        ("demo", "pipeline,report,broker", "no Java found"),
+        ("demo --broker mosquitto", "pipeline,report", "no Java found"),
+        ("mq bridge --segments log --put Q --queue A", "mq", ""),
+    ],
+)
+def test_what_is_missing_is_named_with_the_line_that_installs_it(
+    bare, tmp_path, words, extra, also
+):
+    (tmp_path / "log").mkdir()
+    finished = run([bare, *words.split()], tmp_path, XDG_CACHE_HOME=str(tmp_path), **NO_JAVA)
+    assert finished.returncode == 2, finished.stderr
+    assert f"-m pip install 'outpost-mqtt[{extra}]'" in finished.stderr
+    assert also in finished.stderr and finished.stderr.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "log"], "nothing was begun"
+
+
+def test_what_needs_no_extra_runs_without_one(bare, tmp_path):
+    for words in ("--help", "devices", "service --home --out units", "provision --example"):
+        done([bare, *words.split()], tmp_path, PATH="/nowhere")
+    done([bare, "build", "--arch", "armv6m"], tmp_path, PATH="/nowhere")

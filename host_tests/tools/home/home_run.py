@@ -25,7 +25,7 @@ WAIT_S = 120
 class Home:
     """One `outpost run` at a time in one folder."""
 
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, command=(sys.executable, "-m", "outpost_tools.cli")):
         self.state = folder / "home"
         self.broker_port, self.page_port, self.metrics_port = (
             children.free_port() for _ in range(3)
@@ -33,7 +33,7 @@ class Home:
         self.output = folder / "run.txt"
         self.process = None
         self._command = [
-            *(sys.executable, "-m", "outpost_tools.cli", "run", str(self.state)),
+            *(*map(str, command), "run", str(self.state)),
             *("--host", "127.0.0.1", "--port", str(self.broker_port), "--minutes", "0"),
             *("--listen", f"127.0.0.1:{self.page_port}"),
             *("--metrics-port", str(self.metrics_port), *options),
@@ -58,8 +58,8 @@ class Home:
     def text(self):
         return self.output.read_text()
 
-    def wait_for(self, text, times=1):
-        until = time.monotonic() + WAIT_S
+    def wait_for(self, text, times=1, limit_s=WAIT_S):
+        until = time.monotonic() + limit_s
         while self.text().count(text) < times:
             assert self.process.poll() is None, self.text()
             assert time.monotonic() < until, f"{text!r} does not come: {self.text()}"

@@ -22,6 +22,7 @@ from outpost_tools import cli
 from outpost_tools.common import children
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.interpreters import find_mosquitto
+from outpost_tools.home import jobs as jobs_module
 from outpost_tools.home.jobs import Job, Jobs
 from outpost_tools.home.plan import Plan, Wish, plan
 from outpost_tools.home.process import Process, pause_s
@@ -137,6 +138,19 @@ def test_jobs_run_one_at_a_time_and_tell_a_failure_once(tmp_path):
     assert text.startswith("<><><><>") and "<<" not in text and ">>" not in text
     assert [one for one in said if one.startswith("good: done in ")] and len(said) == 2
     assert "bad: failed (status 1): no room" in said[1] and "bad.txt" in said[1]
+
+
+def test_a_job_with_nothing_to_do_is_asked_again_soon(tmp_path, monkeypatch):
+    """The first data came after its first turn: the tables came 15 minutes later."""
+    monkeypatch.setattr(jobs_module, "_AGAIN_S", 0.0)
+    said, asked = [], []
+    jobs = Jobs(
+        [Job("tables", 1e9, lambda: asked.append(0) or [["true"]][: len(asked) > 2], first_s=0)],
+        tmp_path,
+        said.append,
+    )
+    wait_until(lambda: jobs.turn() or said)
+    assert said[0].startswith("tables: done in") and len(asked) == 3
 
 
 def test_a_full_disk_ends_no_job_and_not_the_program(tmp_path):

@@ -11,11 +11,11 @@ import sys
 import pytest
 
 from outpost_tools import cli
-from outpost_tools.broker.folder import Folder
+from outpost_tools.broker.folder import Folder, own_user
 from outpost_tools.common import children
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.interpreters import find_mosquitto
-from outpost_tools.home import ports, process
+from outpost_tools.home import own_broker, ports, process
 from outpost_tools.home.ports import Taken, Wanted
 from outpost_tools.home.process import Process
 from outpost_tools.home.state import State
@@ -125,6 +125,15 @@ def test_the_folder_of_outpost_run_leads_to_its_brokers(tmp_path, capsys):
     ):
         assert cli.main(words) == 2
         assert f"the broker's folder is {home / 'broker'}" in capsys.readouterr().err
+
+
+def test_a_user_without_a_name_has_a_broker_too(tmp_path, monkeypatch):
+    """As in the container: it ended in a traceback."""
+    nobody = 54_321
+    monkeypatch.setattr(os, "geteuid", lambda: nobody)
+    assert own_user() == str(nobody)
+    wanted = own_broker.listener(tmp_path / "broker", ["127.0.0.1"], None)
+    assert (wanted.host, wanted.port) == ("127.0.0.1", 8883)
 
 
 def test_mosquittos_lines_have_one_time_and_no_advice_for_us():

@@ -76,12 +76,18 @@ def test_one_service_runs_all_that_a_home_needs(tmp_path):
     [inside] = [json.loads(line[4:]) for line in lines if line.startswith("CMD ")]
     assert inside == command[1:] and "USER 10001:10001" in lines
     assert any("install" in line and "mosquitto" in line for line in lines)
+    # Debian's pip refuses to install outside of a virtual environment
+    assert "RUN python3 -m venv /opt/outpost \\" in lines
+    assert any(line.startswith("ENV PATH=/opt/outpost/bin:") for line in lines)
 
 
 @pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="optional: systemd-analyze, of systemd"
 )
 def test_systemd_takes_the_units(made):
+    words = ["service", "--out", str(made), "--home", "--command", str(OUTPOST)]
+    assert cli.main(words) == 0
+    assert (made / "outpost-home.service").is_file()
     units = sorted(map(str, [*made.glob("*.service"), *made.glob("*.timer")]))
     found = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", *units],

@@ -60,12 +60,16 @@ def remedy(*extras: str) -> str:
     """What to type, by the way in which this was installed."""
     if source_tree.is_checkout():
         return "run `make setup`"
+    return f"run: {install(*extras)}"
+
+
+def install(*extras: str) -> str:
+    """The command that adds extras to this installation, a checkout's too.
+
+    pip leaves the installed version where it is, and adds what the extras name.
+    """
     optional = ",".join(extra for extra in extras if extra != "boards")
-    return f"run: {_command(f'{DISTRIBUTION}[{optional}]' if optional else DISTRIBUTION)}"
-
-
-def _command(wanted: str) -> str:
-    """pip leaves the installed version where it is, and adds what the extras name."""
+    wanted = f"{DISTRIBUTION}[{optional}]" if optional else DISTRIBUTION
     home = Path(sys.prefix)
     if (home / "pipx_metadata.json").exists():
         return f"pipx runpip {DISTRIBUTION} install '{wanted}'"

@@ -19,9 +19,7 @@ class Parser(argparse.ArgumentParser):
 
     # argparse parses a subcommand's part by this method, and leaves what is unknown to the main
     # parser, which would complain with its own usage.
-    def parse_known_args(  # pyright: ignore
-        self, args: Sequence[str] | None = None, namespace=None
-    ):
+    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None):
         self._given = list(args or ())
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:

@@ -15,6 +15,7 @@ from outpost_tools.common.words import duration
 from outpost_tools.home.process import spawn
 
 _NICE = ["nice", "-n", "10"]
+_AGAIN_S = 30.0  # after a turn with nothing to do: the first tables come soon after the first data
 
 
 @dataclass
@@ -60,8 +61,8 @@ class Jobs:
         job = next((one for one in self._jobs if one.due_at <= now), None)
         if job is None:
             return
-        job.due_at = now + job.every_s
         self._rest = job.commands()
+        job.due_at = now + (job.every_s if self._rest else min(job.every_s, _AGAIN_S))
         if self._rest:
             self._running, self._began_at = job, now
             self._log(job).unlink(missing_ok=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import ipaddress
 import os
 import pwd
@@ -10,7 +9,7 @@ import socket
 from pathlib import Path
 
 from outpost_tools.broker import making
-from outpost_tools.broker.folder import Folder
+from outpost_tools.broker.folder import Folder, own_user
 from outpost_tools.common import exposure, interpreters
 from outpost_tools.common.errors import ToolError
 from outpost_tools.home.ports import Wanted
@@ -58,7 +57,7 @@ def _wish(folder: Folder, hosts: list[str], port: int | None) -> making.Wish:
 def _user() -> str | None:
     """Root's mosquitto becomes another user, where there is one for it."""
     if os.geteuid() != 0:
-        return getpass.getuser()
+        return own_user()
     try:
         return pwd.getpwnam("mosquitto").pw_name
     except KeyError:

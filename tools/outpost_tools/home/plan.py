@@ -115,7 +115,7 @@ def _tables(wish: Wish, made: Plan) -> None:
         words = ["pipeline", "compact", "--tables", str(state.tables)]
         return [[*OUTPOST, *words]] if state.report.exists() else []
 
-    made.jobs.append(Job("tables", wish.minutes * 60, commands, first_s=2 * SEGMENT_S))
+    made.jobs.append(Job("tables", wish.minutes * 60, commands))
     made.jobs.append(Job("compaction", _DAY_S, compact, first_s=3600))
     made.told.append(
         f"tables   every {wish.minutes:g} min in {state.tables}; report {state.report}"

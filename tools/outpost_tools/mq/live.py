@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from outpost_tools import DISTRIBUTION
+from outpost_tools.common import needs
 from outpost_tools.common.errors import ToolError
 from outpost_tools.mq.header import pad_format
 from outpost_tools.mq.mapping import Outgoing
@@ -50,7 +50,7 @@ def load() -> Any:
         if error.name != "ibmmq":
             raise ToolError(f"ibmmq cannot be used: {error}") from None
         raise ToolError(
-            f"ibmmq is not installed; run: pip install '{DISTRIBUTION}[mq]'; and IBM's MQ client"
+            f"ibmmq is not installed; run: {needs.install('mq')}; and IBM's MQ client"
         ) from None
     except (ImportError, OSError) as error:  # the loader does not find libmqm
         raise ToolError(

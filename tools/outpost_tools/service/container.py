@@ -11,7 +11,7 @@ _USER_ID = 10001  # no user of the host
 _COLLECTOR_HEAD = """\
 # The collector in a container. Put the wheel beside this file, then:
 #
-#   podman build --build-arg BASE=<an image with Python 3.11 or newer> -t outpost-collector .
+#   podman build --build-arg BASE=<Python 3.11 or newer with venv> -t outpost-collector .
 #   podman run --read-only --cap-drop=all --security-opt=no-new-privileges \\
 #       --volume outpost-log:{state} outpost-collector
 #
@@ -21,12 +21,15 @@ _CONTAINERFILE = """\
 {head}ARG BASE
 FROM ${{BASE}}
 {packages}COPY outpost_mqtt-*.whl /tmp/
-RUN pip install --no-cache-dir /tmp/outpost_mqtt-*.whl && rm /tmp/outpost_mqtt-*.whl \\
+# an environment of its own: Debian's pip refuses to install beside Debian's packages
+RUN python3 -m venv /opt/outpost \\
+    && /opt/outpost/bin/pip install --no-cache-dir /tmp/outpost_mqtt-*.whl \\
+    && rm /tmp/outpost_mqtt-*.whl \\
     && mkdir -p {state} && chown {user}:{user} {state}
 USER {user}:{user}
 WORKDIR {state}
 VOLUME {state}
-ENV HOME={state} PYTHONDONTWRITEBYTECODE=1
+ENV PATH=/opt/outpost/bin:/usr/local/bin:/usr/bin:/bin HOME={state} PYTHONDONTWRITEBYTECODE=1
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=30s --start-period=60s CMD ["python3", "-c", \\
     "import urllib.request as r; r.urlopen('http://127.0.0.1:{port}/healthz', timeout=5)"]
@@ -37,7 +40,7 @@ _HOME_HEAD = """\
 # `outpost run` in a container. Put the wheel beside this file, and a password for the page into
 # secrets/page.txt; then:
 #
-#   podman build --build-arg BASE=<an image of Debian 12 or newer with Python> -t outpost-home .
+#   podman build --build-arg BASE=<Debian 12 or newer with python3-venv> -t outpost-home .
 #   podman run --read-only --tmpfs /tmp --cap-drop=all --security-opt=no-new-privileges \\
 #       --volume outpost-home:{state} --volume ./secrets:/run/secrets:ro \\
 #       --publish 8883:8883 --publish 8180:8180 outpost-home \\
