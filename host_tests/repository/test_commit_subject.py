@@ -10,8 +10,11 @@ import yaml
 import commit_subject
 from paths import REPOSITORY
 
-# Commits that were there before the hook, with what it says of them.
-KNOWN = {"Makefile, .ci/run: make rp2; the emulated RP2040 runs in CI."}
+# Commits that were there before the hook, or were made and merged where it was not installed.
+KNOWN = {
+    "Makefile, .ci/run: make rp2; the emulated RP2040 runs in CI.",
+    "outpost/level5: Take aliases of the server's; bytes and cycles by a command.",
+}
 
 
 @pytest.mark.parametrize(
