@@ -141,7 +141,7 @@ class Level5(Refusals):
             return self._base._on_connack(self)
         code = self.buffer[1]
         is_clean = self.connect_packet[self._flags_at] & 2
-        if self.length > len(self.buffer) or 0 < code < 0x80 or self.first != 0x20:
+        if self.length > len(self.buffer) or 0 < code < 0x80:
             return _PROTOCOL_ERROR
         if is_clean and self.buffer[0] & 1:
             return _PROTOCOL_ERROR

@@ -2,8 +2,8 @@
 
 The age of a message is the time since it was stored; of those that were there at power-on, since
 then, because nothing on flash knows a time. Kept in 32 marks (number, second): when they run out
-every other one goes, and the messages between two count as stored with the later one: none expires
-early, and the oldest may be late.
+two become one, and the messages of both count as stored at the later. So none expires early, and
+one at most a fifteenth of the oldest one's age late.
 
 A message of QoS 1 that has expired before it was sent is freed, counted in `expired` and told by
 on_expired(seq). What may have been sent goes again with what is left, at least 1 s
@@ -18,6 +18,7 @@ from outpost.session_base import elapsed_ms
 
 _MARKS = const(32)
 _IDS = const(65535)
+_LONG_S = const(0x3FFFFFFF)
 
 
 class Expiry:
@@ -26,7 +27,7 @@ class Expiry:
     def __init__(self, session, expiry_s):
         self.expired = 0
         self.on_expired = None
-        self._expiry_s = expiry_s
+        self._expiry_s, self._outbox = expiry_s, session.outbox
         self._constant = session._constant  # its first five bytes are this property
         self._second = self._rest_ms = 0  # since power-on
         self._then_ms = -1  # ticks of the last look
@@ -60,11 +61,21 @@ class Expiry:
         self._end = end + 1
 
     def _thin(self):
-        """Of two marks the later one stays."""
-        for place in range(_MARKS // 2):
-            self._seqs[place] = self._seqs[2 * place + 1]
-            self._seconds[place] = self._seconds[2 * place + 1]
-        return _MARKS // 2
+        """Drop the mark whose messages then count as stored the least later, those of messages that
+        are gone first. Its place at the end is free."""
+        best, least = 0, _LONG_S
+        for place in range(_MARKS - 1):
+            gap = _LONG_S  # the first one stays: of what is before it, the time is not known
+            if self._seqs[place] < self._outbox.oldest_seq:
+                gap = 0
+            elif place:
+                gap = self._seconds[place + 1] - self._seconds[place - 1]
+            if gap < least:
+                best, least = place, gap
+        for place in range(best, _MARKS - 1):
+            self._seqs[place] = self._seqs[place + 1]
+            self._seconds[place] = self._seconds[place + 1]
+        return _MARKS - 1
 
     def left_s(self, seq):
         """Of message seq; 0 or less: it has expired."""

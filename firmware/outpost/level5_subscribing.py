@@ -29,12 +29,6 @@ _OF_SUBACK = b"\x00\x01\x02\x80\x83\x87\x8f\x91\x97\x9e\xa1\xa2"
 _OF_UNSUBACK = b"\x00\x11\x80\x83\x87\x8f\x91"
 
 
-def _is_share(rest):
-    """A name without wildcards, and a filter (4.8.2)."""
-    name, _, rest = rest.partition(b"/")
-    return name and rest and not (b"+" in name or b"#" in name)
-
-
 class SubscribingLevel5(Level5):
     """In `filters`, the second number has the options of SUBSCRIBE besides the QoS, the third is
     the reason code of SUBACK: 0x80 and above, refused."""
@@ -66,11 +60,11 @@ class SubscribingLevel5(Level5):
         return status
 
     def _is_unavailable(self, topic_filter, identifier, no_local=False):
-        """By the last CONNACK; no_local: nor what [MQTT-3.8.3-4, 4.8.2-1, -2] forbid."""
+        """By the last CONNACK; no_local: nor where others share [MQTT-3.8.3-4]."""
         get = self.server.get
         is_wild = b"+" in topic_filter or b"#" in topic_filter
         if topic_filter[:7] == b"$share/":
-            if no_local or not get(0x2A, 1) or not _is_share(topic_filter[7:]):
+            if no_local or not get(0x2A, 1):
                 return True
         return (
             (is_wild and not get(0x28, 1))

@@ -7,7 +7,7 @@ Each input is a connection: CONNACK, then up to four packets in pieces, while tw
 flight. The outcome is one of those in OUTCOMES; never another exception, a buffer that grows, a
 message that is freed although no answer of success for it came, or one that is lost: it is held, or
 aside, or acknowledged. Prints the outcomes and their counts, the packets, and by how much this
-process grew after the first tenth; status 1 with the first failure.
+process grew after the first tenth (Ctrl-C: so far); status 1 with the first failure.
 """
 
 from __future__ import annotations
@@ -154,10 +154,11 @@ def fresh() -> list:
     ]
 
 
-def fuzz(runs: int, seed: int, packets: int = 0) -> Counter:
+def fuzz(runs: int, seed: int, packets: int = 0, found: Counter | None = None) -> Counter:
     """Counts of the outcomes, and of the packets: `runs` inputs, or as many as `packets` packets
-    take. Raises Failure."""
-    chance, found, sessions = random.Random(seed), Counter(), fresh()
+    take. found: where to count. Raises Failure."""
+    chance, sessions = random.Random(seed), fresh()
+    found = Counter() if found is None else found
     number = 0
     while found[PACKETS] < packets if packets else number < runs:
         if number % 50 == 0:
@@ -177,9 +178,13 @@ def peak_kib() -> int:
 def grown(options: argparse.Namespace) -> tuple[Counter, int]:
     """The counts, and how many KiB the process grew by after a tenth. Raises Failure."""
     first = fuzz(options.runs // 10, options.seed, options.packets // 10)
-    before_kib = peak_kib()
-    rest = options.packets - first[PACKETS] if options.packets else 0
-    found = first + fuzz(options.runs - options.runs // 10, options.seed + 1, rest)
+    before_kib, rest = peak_kib(), Counter()
+    packets = options.packets - first[PACKETS] if options.packets else 0
+    try:
+        fuzz(options.runs - options.runs // 10, options.seed + 1, packets, rest)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+    found = first + rest
     growth_kib = peak_kib() - before_kib
     if growth_kib > _MOST_GROWTH_KIB:
         raise Failure(f"the process grew by {growth_kib} KiB")

@@ -97,8 +97,19 @@ class TestExpiry(unittest.TestCase):
         late = [expiry.left_s(seq) - (100_000 - (now_ms // 1000 - at)) for seq, at in
                 enumerate(stored_s)]  # fmt: skip
         self.assertTrue(min(late) >= 0)
+        self.assertTrue(max(late) <= now_ms // 1000 // 15, max(late))
         self.assertEqual(late[-1], 0)
         self.assertEqual(len(expiry._seqs), 32)
+
+    def test_marks_of_messages_that_are_gone_go_first(self):
+        """A board that was up for long: the age of those it holds is known as well as ever."""
+        session = over(Session)(RamOutbox(2, 64), b"b")
+        expiry, outbox = Expiry(session, 100_000), session.outbox
+        for seq in range(1000):
+            outbox.oldest_seq = max(seq - 20, 0)
+            expiry.stored(seq, 1000 + seq * 60_000)
+        found = [100_000 - expiry.left_s(seq) for seq in range(980, 1000)]
+        self.assertEqual(found, [60 * (999 - seq) for seq in range(980, 1000)])
 
     def test_ticks_may_wrap(self):
         bench = Bench5(options={"expiry_s": 100})

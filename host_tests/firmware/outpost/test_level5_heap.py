@@ -23,6 +23,10 @@ INBOUND = (
 )
 
 
+WITH_ALIAS = b"\x30\x09\x00\x01a\x03\x23\x00\x02xy"
+ALIAS_ALONE = (b"\x30\x08\x00\x00\x03\x23\x00\x02xy", b"\x32\x0a\x00\x00\x00\x07\x03\x23\x00\x02xy")
+
+
 class Loop5:
     """Publishes and acknowledges without taking heap itself."""
 
@@ -89,6 +93,14 @@ class Loop5:
             self.poll(3)
         self.stream.length = 0
 
+    def inbound_by_alias(self):
+        self.stream.say(WITH_ALIAS)
+        self.poll(3)
+        for packet in ALIAS_ALONE:
+            self.stream.say(packet)
+            self.poll(3)
+        self.stream.length = 0
+
     def on_message(self, session):
         self.seen += session.property_at(1) + session.property_at(0x0B) + session.property_at(0x26)
 
@@ -140,6 +152,23 @@ class TestHeap(unittest.TestCase):
         loop = Loop5(keep_alive_s=0, **OPTIONS)
         self.check(loop, loop.busy, 10)
         self.assertEqual(loop.session.denied, 22)
+
+    def test_what_remains_of_an_expiry(self):
+        """Marks that are thinned out, too: the clock moves on by a second a message."""
+        loop = Loop5(expiry_s=100_000, **OPTIONS)
+
+        def turn():
+            loop.now_ms += 1000
+            loop.turn()
+
+        self.check(loop, turn)
+        self.assertEqual((loop.session.unmatched, loop.session.expiry.expired), (402, 0))
+
+    def test_aliases_of_the_server(self):
+        loop = Loop5(alias_maximum=2)
+        loop.session.on_message = loop.on_message
+        self.check(loop, loop.inbound_by_alias)
+        self.assertEqual(loop.session.received, 3 * 402)
 
     def test_inbound_with_properties(self):
         loop = Loop5()
