@@ -108,7 +108,7 @@ def fetch(name: str) -> Peer:
     target = folder() / f"{name}-{version}"
     if not target.is_dir():
         try:
-            _unpack(_archive(name, version, digest), target)
+            _unpack(archive(name, version, digest), target)
         except (OSError, subprocess.SubprocessError, tarfile.TarError, ValueError) as error:
             return Peer(
                 name,
@@ -126,7 +126,7 @@ def fetch_all(names: Iterable[str] = PINS) -> dict[str, Peer]:
     return {peer.short: peer for peer in map(fetch, names)}
 
 
-def _archive(name: str, version: str, digest: str) -> bytes:
+def archive(name: str, version: str, digest: str) -> bytes:
     done = subprocess.run(
         [sys.executable, "-c", _PIP, name, version],
         capture_output=True,

@@ -40,6 +40,7 @@ import instructions
 import loopback
 import peers
 import peers_cpython
+import series_bytes
 import short_forms
 import size_report
 import spread
@@ -117,6 +118,7 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "cpython_cells": peers_cpython.cells,
     "outbox_vs_littlefs": outbox_vs_littlefs,
     "mount": mount,
+    "series": series_bytes.section,
     "instructions": instructions.instructions,
     "instructions_arm": instructions.on_arm,
     "chip": chip_cycles.cycles,

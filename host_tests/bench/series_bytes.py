@@ -1,20 +1,29 @@
 #!/usr/bin/env python3
-"""Bytes of flash and on air, erases and programs a sample: series beside a message a sample, SenML
-in JSON and in CBOR. Rows of three values; the firmware's own encoders and outbox, over a counting
-chip of 16 blocks; each message is acknowledged when the next one is stored.
+"""Bytes of flash and on air, erases, time offline and wear of a sample: series beside a message a
+sample (SenML in JSON and in CBOR), a file a sample, and a line appended and flushed. The section
+`series` of run_bench.py; alone:
 
     .venv/bin/python host_tests/bench/series_bytes.py
 
+The firmware's own encoders and outbox, over a counting chip of 16 blocks; each message is
+acknowledged when the next one is stored. Real series are real_series.py's, the others are made
+here. The two stores on littlefs are measured by series_stores.py under 32-bit MicroPython.
+
 On air: PUBLISH with QoS 1 in one TCP segment (40 bytes of IPv4 and TCP) and one TLS 1.2 record (29
-bytes, AES-GCM), PUBACK likewise, and the 40 bytes of a segment that acknowledges the PUBACK. A
-series' message has 60 samples.
+bytes, AES-GCM), PUBACK likewise, and the 40 bytes of a segment that acknowledges the PUBACK. What
+lies on littlefs is sent as SenML JSON, a message a sample.
+
+Offline: until the region is full, a sample each 10 s. Years: until a block of 64 has been erased
+100,000 times, a sample each second, wear even.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from pathlib import Path
 
@@ -27,19 +36,25 @@ import cbor2
 
 import series_loss  # noqa: F401 - its fast stand-ins for portable.py
 import series_writer
+import size_report
 from fake_flash import flash_in_ram
 from outpost.outbox import Outbox
 from outpost.series import Series
 from outpost.series_outbox import over
+from outpost_tools.common import interpreters
+from outpost_tools.common.errors import ToolError
+from real_series import RealSeries, fetched, recorded
 from series_samples import TOPIC, Clock
 from station.telemetry import Pack
 
-SAMPLES = 4000
+SAMPLES = 2000
 PER_MESSAGE = 60
 PERIOD_MS = 10_000
 STEP_MS = 100
 SEGMENT, TLS = 40, 29
-COLUMNS = tuple((n.encode(), u.encode(), e) for n, u, e in series_writer.CLIMATE)
+BLOCK = 4096
+ENDURANCE, SECONDS_A_YEAR = 100_000, 365.25 * 86_400
+_REGIONS = (64, 256)  # blocks: 256 KiB, 1 MiB
 
 
 def walk(spread: float, seed: int) -> list[int]:
@@ -59,21 +74,71 @@ def three(make: Callable[[int], list[int]]) -> list[tuple[int, ...]]:
     return list(zip(make(1), make(2), make(3), strict=True))
 
 
-SERIES = {
-    "climate (BME280's noise)": [tuple(v) for _, v in series_writer.climate(SAMPLES)],
-    "slow sensors (steps of 0.3)": three(lambda seed: walk(0.3, seed)),
-    "moving sensors (steps of 4)": three(lambda seed: walk(4, seed)),
-    "noise of 20 units": three(lambda seed: noise(20, seed)),
-    "noise of 300 units": three(lambda seed: noise(300, seed)),
-    "constants": [(2150, 4500, 101_325)] * SAMPLES,
-    "constants with spikes": [(2150 + 3000 * (i % 37 == 0), 4500, 101_325) for i in range(SAMPLES)],
-}
+def made() -> list[RealSeries]:
+    """Made, not measured anywhere."""
+    rows: dict[str, list] = {
+        "made: climate with a BME280's noise": [
+            tuple(values) for _, values in series_writer.climate(SAMPLES)
+        ],
+        "made: random walks, steps of 4": three(lambda seed: walk(4, seed)),
+        "made: noise of 20 units": three(lambda seed: noise(20, seed)),
+        "made: noise of 300 units": three(lambda seed: noise(300, seed)),
+        "made: constants": [(2150, 4500, 101_325)] * SAMPLES,
+        "made: constants with spikes": [
+            (2150 + 3000 * (i % 37 == 0), 4500, 101_325) for i in range(SAMPLES)
+        ],
+    }
+    return [RealSeries(name, series_writer.CLIMATE, found) for name, found in rows.items()]
 
 
 def on_air(payload: int) -> int:
     body = 2 + len(TOPIC) + 2 + payload
     publish = 1 + (1 if body < 128 else 2) + body
     return SEGMENT + TLS + publish + SEGMENT + TLS + 4 + SEGMENT
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table, a sample each. air_per_value: of values that were there."""
+
+    series: str
+    way: str
+    flash: float
+    air: float
+    air_per_value: float
+    erases: float
+    programs: float | None = None
+
+    def offline_h(self, blocks: int) -> float:
+        """Hours until the blocks are full; one of them is kept free by the outbox."""
+        return (blocks - 1) * BLOCK / self.flash * PERIOD_MS / 3_600_000
+
+    @property
+    def years(self) -> float:
+        return ENDURANCE * _REGIONS[0] / self.erases / SECONDS_A_YEAR
+
+    def line(self) -> str:
+        programs = "" if self.programs is None else f"{self.programs:.2f}"
+        hours = " | ".join(_span(self.offline_h(blocks)) for blocks in _REGIONS)
+        return (
+            f"| {self.series} | {self.way} | {self.flash:.2f} | {self.air:.1f} | "
+            f"{self.air_per_value:.2f} | {self.erases:.5f} | {programs} | {hours} | "
+            f"{self.years:,.1f} |"
+        )
+
+    def as_json(self) -> dict:
+        offline = {f"offline_h_{blocks}": round(self.offline_h(blocks), 2) for blocks in _REGIONS}
+        return asdict(self) | offline | {"years": round(self.years, 2)}
+
+
+HEAD = (
+    "| series | way | flash B | air B | air B a value | erases | programs | offline, 256 KiB | "
+    "1 MiB | years |\n|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+)
+
+
+def _span(hours: float) -> str:
+    return f"{hours / 24:.1f} d" if hours >= 48 else f"{hours:.1f} h"
 
 
 class Run:
@@ -88,75 +153,124 @@ class Run:
 
     def used(self) -> int:
         """Bytes of flash, from sector to sector; 4,096 of them are one erase."""
-        return self.outbox._sector_no * 4096 + self.outbox._offset
+        return self.outbox._sector_no * BLOCK + self.outbox._offset
 
     def release(self) -> None:
         while self.outbox.load(self.outbox.oldest_seq) == 0:
             self.air += on_air(self.outbox.payload_length)
             self.outbox.discard(self.outbox.loaded_seq)
 
-    def line(self, name: str) -> str:
-        flash = (self.used() - self.start) / SAMPLES
-        air, programs = self.air / SAMPLES, self.flash.programs / SAMPLES
-        figures = f"{flash:.2f} | {air:.1f} | {air / 3:.2f} | {flash / 4096:.5f} | {programs:.2f}"
-        return f"| {name} | {figures} |"
+    def row(self, one: RealSeries, way: str) -> Row:
+        count = len(one.rows)
+        values = sum(value is not None for row in one.rows for value in row)
+        flash = (self.used() - self.start) / count
+        programs = self.flash.programs / count
+        return Row(
+            one.name, way, flash, self.air / count, self.air / values, flash / BLOCK, programs
+        )
 
 
-def series(rows: list[tuple[int, ...]], per_message: int, record_bytes: int = 512) -> Run:
+def series(one: RealSeries, per_message: int, record_bytes: int = 512) -> Run:
     run = Run(over(Outbox), record_bytes)
-    one = Series(run.outbox, TOPIC, b"board-1", COLUMNS, step_ms=STEP_MS, max_age_s=86_400)
+    columns = tuple((name.encode(), unit.encode(), e) for name, unit, e in one.columns)
+    stored = Series(run.outbox, TOPIC, b"board-1", columns, step_ms=STEP_MS, max_age_s=86_400)
     jitter = random.Random(5)
-    for i, row in enumerate(rows):
+    for i, row in enumerate(one.rows):
         late = jitter.randrange(16)  # of a loop; where it crosses a step, the code says so
         run.clock.pass_ms(PERIOD_MS + late)
-        assert one.add(run.clock, row) == 0
+        assert stored.add(run.clock, row) == 0
         run.clock.pass_ms(-late)
         if per_message and i % per_message == per_message - 1:
-            one.close()
+            stored.close()
         run.release()
-    one.close()
+    stored.close()
     run.release()
     return run
 
 
-def messages(rows: list[tuple[int, ...]], is_cbor: bool) -> Run:
+def messages(one: RealSeries, is_cbor: bool) -> Run:
     run = Run(Outbox)
     pack = Pack(b"board-1")
-    for row in rows:
+    for row in one.rows:
         run.clock.pass_ms(PERIOD_MS)
-        pack.begin(run.outbox, run.clock)
-        for (name, unit, exponent), value in zip(COLUMNS, row, strict=True):
-            pack.add(name, unit, value, exponent)
-        payload = bytes(pack.buffer[: pack.end()])
-        if is_cbor:
-            payload = cbor(run, row)
+        payload = _cbor(run, one, row) if is_cbor else _json(run, pack, one, row)
         assert run.outbox.append(TOPIC, payload, len(payload)) == 0
         run.release()
     return run
 
 
-def cbor(run: Run, row: tuple[int, ...]) -> bytes:
+def _there(one: RealSeries, row: tuple) -> list[tuple[str, str, int, int]]:
+    both = zip(one.columns, row, strict=True)
+    return [(*column, value) for column, value in both if value is not None]
+
+
+def _json(run: Run, pack: Pack, one: RealSeries, row: tuple) -> bytes:
+    pack.begin(run.outbox, run.clock)
+    for name, unit, exponent, value in _there(one, row):
+        pack.add(name.encode(), unit.encode(), value, exponent)
+    return bytes(pack.buffer[: pack.end()])
+
+
+def _cbor(run: Run, one: RealSeries, row: tuple) -> bytes:
     outbox = run.outbox
     time = Decimal(run.clock.time_ms()).scaleb(-3)
     head = {-2: "board-1/", "ver": 1, "sid": "3fa9c1d2", "seq": outbox.next_seq}
-    records = [head | {"held": outbox.oldest_seq, "boot": outbox.boot, -3: time}, {}, {}]
-    for record, (name, unit, exponent), value in zip(records, COLUMNS, row, strict=True):
-        record |= {0: name.decode(), 1: unit.decode(), 2: Decimal(value).scaleb(exponent)}
+    head |= {"held": outbox.oldest_seq, "boot": outbox.boot, -3: time}
+    records = []
+    for name, unit, exponent, value in _there(one, row):
+        records.append(head | {0: name, 1: unit, 2: Decimal(value).scaleb(exponent)})
+        head = {}
     return cbor2.dumps(records)
 
 
-def main() -> int:
-    print("| samples of three values | flash, B | air, B | air, B a value | erases | programs |")
-    print("|---|---:|---:|---:|---:|---:|")
-    for name, rows in SERIES.items():
-        print(series(rows, 0).line(f"series, {name}, full records of 512 bytes"), flush=True)
-        print(series(rows, 0, 1016).line(f"series, {name}, full records of 1,016 bytes"))
-        print(series(rows, PER_MESSAGE).line(f"series, {name}, 60 a message"), flush=True)
-    rows = SERIES["climate (BME280's noise)"]
-    print(messages(rows, False).line("a message each, SenML JSON, climate"))
-    print(messages(rows, True).line("a message each, SenML CBOR, climate"))
-    return 0
+def of_series(one: RealSeries) -> list[Row]:
+    ways = [
+        series(one, PER_MESSAGE).row(one, f"series, {PER_MESSAGE} samples a message"),
+        series(one, 0, 1016).row(one, "series, full records of 1,016 B"),
+    ]
+    if not one.name.startswith("made") or "climate" in one.name:
+        ways += [
+            messages(one, False).row(one, "a message each, SenML JSON"),
+            messages(one, True).row(one, "a message each, SenML CBOR"),
+        ]
+    return ways
+
+
+def on_littlefs(beside: Row) -> list[Row]:
+    """beside: messages in SenML JSON, which is what would be sent of them. Raises ToolError."""
+    command = interpreters.find_micropython("i386")
+    if command is None:
+        raise ToolError("no MicroPython for i386: run `make setup`")
+    places = {"f": paths.FIRMWARE, "r": paths.BOARDS, "b": paths.UNIX_BOARD}
+    command = [*command, "-X", "heapsize=32M"]
+    found = map(json.loads, size_report.ask(command, places, "series_stores").splitlines())
+    return [
+        Row(
+            "any, a line of 32 B each", f"{one['store']}, littlefs",
+            one["blocks"] * BLOCK / one["samples"], beside.air, beside.air_per_value,
+            one["erases"],
+        )
+        for one in found
+    ]  # fmt: skip
+
+
+def section() -> list[dict]:
+    """The table, printed, and its rows."""
+    real: list[RealSeries] = []
+    try:
+        real = fetched()
+    except ToolError as reason:
+        print(f"\nreal series left out: {reason}")
+    print(f"\nA sample of three values:\n\n{HEAD}")
+    rows = []
+    for one in [*real, recorded(), *made()]:
+        found = of_series(one)
+        rows += found
+        print("\n".join(row.line() for row in found), flush=True)
+    found = on_littlefs(next(row for row in rows if row.way.endswith("JSON")))
+    print("\n".join(row.line() for row in found), flush=True)
+    return [row.as_json() for row in rows + found]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    section()

@@ -20,24 +20,8 @@ from series_samples import COLUMNS, DAY_MS, TOPIC, Clock, read
 
 # As in power_loss.py: the same, faster.
 if sys.implementation.name == "cpython":
-    from outbox_real import crc30, fill, is_blank
+    from outbox_real import count_zeros, crc30, fill, is_blank, move_bits, take_bits
     from outpost import series_outbox
-
-    def take_bits(buf, at, size):
-        end = at + size + 7 >> 3
-        number = int.from_bytes(buf[at >> 3 : end], "big") >> 8 * end - at - size
-        return number & (1 << size) - 1
-
-    def move_bits(buf, to, at, count):
-        end = to + count + 7 >> 3
-        room = 8 * end - to - count  # bits after them, which stay
-        mask = (1 << count) - 1 << room
-        old = int.from_bytes(buf[to >> 3 : end], "big")
-        new = old & ~mask | take_bits(buf, 8 * at, count) << room
-        buf[to >> 3 : end] = new.to_bytes(end - (to >> 3), "big")
-
-    def count_zeros(buf, at, end):
-        return 8 * (end - at) - bin(int.from_bytes(buf[at:end], "big")).count("1") & 255
 
     for function in (crc30, fill, is_blank, take_bits, move_bits, count_zeros):
         setattr(series_outbox, function.__name__, function)

@@ -30,7 +30,7 @@ def _append(size: int | None, filler: int = -1) -> Callable[[Explorer], list]:
 
 def _free(place: int) -> Callable[[Explorer], list]:
     def offer(explorer: Explorer) -> list:
-        held = sorted(explorer.promise.held)
+        held = sorted(set(explorer.promise.held) - explorer.open_record())
         if len(held) <= place:
             return []
         return [(f"free {held[place]}", lambda e: e.promise.discard(e.outbox, held[place]))]
@@ -77,6 +77,14 @@ def _note(explorer: Explorer) -> list:
     ]
 
 
+def _add(explorer: Explorer) -> list:
+    return [("add", lambda e: e.add_sample())]
+
+
+def _close(explorer: Explorer) -> list:
+    return [("close", lambda e: e.ram.series.close())] if explorer.open_record() else []
+
+
 ACTIONS: dict[str, Callable[[Explorer], list]] = {
     "append small": _append(4),
     "append large": _append(None),
@@ -91,4 +99,6 @@ ACTIONS: dict[str, Callable[[Explorer], list]] = {
     "load next": _load(False),
     "format": _format,
     "note": _note,
+    "add": _add,
+    "close": _close,
 }

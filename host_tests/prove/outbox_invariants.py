@@ -124,7 +124,7 @@ class Promise:
             held_back = expected == getattr(outbox, "_unproven", -1) - 1
             require(expected < 0 or held_back, "kept", "load(%d) returns %d", seq, status)
             return False
-        found, payload = outbox.loaded_seq, payload_of(outbox)
+        found, payload = outbox.loaded_seq, self.payload_of(outbox)
         known = self.held.get(found) == payload or self.unsaved.get(found) == payload
         known = known or payload in self.maybe.get(found, ())
         require(known, "invented", "load(%d) returns %d %s", seq, found, payload[:20])
@@ -163,12 +163,19 @@ class Promise:
 
     # What must be true
 
+    def payload_of(self, outbox):
+        """Of the message that load() returned, as it stands in `held`."""
+        return payload_of(outbox)
+
+    def contents(self, outbox):
+        return contents(outbox, self.payload_of)
+
     def check(self, outbox, settled=True):
         """Hold a freshly mounted outbox against the promise. settled: no cell is unstable, so what
         was found stays, and is taken over; else it may be different after the next mount.
 
         Returns the number of duplicates."""
-        found = contents(outbox)
+        found = self.contents(outbox)
         for seq, payload in self.held.items():
             require(found.get(seq) == payload, "kept", "%d of %s lost, found %s",
                     seq, sorted(self.held), sorted(found))  # fmt: skip
@@ -236,7 +243,7 @@ def payload_of(outbox):
     return bytes(outbox.buffer[at : at + outbox.payload_length])
 
 
-def contents(outbox):
+def contents(outbox, payload_of=payload_of):
     """What the outbox holds, by number; those released out of order left out.
 
     Reads only: what mount() is not sure of is not made sure first, as load() would do it.

@@ -10,7 +10,7 @@ import signal
 import outbox_real
 from mutant_changes import Mutant
 from outbox_scopes import SCOPES
-from prove_outbox import Explorer
+from prove_outbox import explorer
 
 MODULES = outbox_real.modules()
 # The quick ones that kill most come first.
@@ -18,6 +18,7 @@ TESTS = (
     "test_outbox", "test_outbox_contract", "test_outbox_format", "test_policies",
     "test_state_note", "test_shelf", "test_outbox_bad_images", "test_outbox_faults",
     "test_outbox_power_loss", "test_outbox_format_1", "test_outbox_wear", "test_exactly_once",
+    "test_series", "test_series_power_loss",
 )  # fmt: skip
 _STATES = 120
 _CPU_S = 60  # a scope
@@ -36,11 +37,12 @@ def killer(mutant: Mutant) -> str:
     if mutant.module == "shelf":  # no scope sets a message aside
         return ""
     signal.signal(signal.SIGVTALRM, _stop)
-    for scope in [scope for scope in SCOPES if scope.kills]:
+    is_series = mutant.module in outbox_real.SERIES
+    for scope in [one for one in SCOPES if one.kills and one.is_series == is_series]:
         signal.setitimer(signal.ITIMER_VIRTUAL, _CPU_S)
         try:
             real = outbox_real.Real(scope.block_bytes, (mutant.module, _replaced(mutant.tree())))
-            found = Explorer(scope, real).run(_STATES).violations
+            found = explorer(scope, real).run(_STATES).violations
         except _Endless:
             return f"{scope.name}: does not end"
         except Exception as fault:

@@ -1,10 +1,10 @@
 """The outbox's own modules, loaded from their sources at another block size, and maybe with one
 token changed (a mutant): what the proof runs.
 
-Five things differ from what a board runs, and PROOF.md says so: `_BLOCK_BYTES`; `_MARKS`, places
+Six things differ from what a board runs, and PROOF.md says so: `_BLOCK_BYTES`; `_MARKS`, places
 for marks of format(), of which a small block has two; the CRC comes from zlib; `unload()` does
-nothing; `is_blank` and `fill` are slices. `test_bytes.py` holds the firmware's own against these
-meanings.
+nothing; `is_blank` and `fill` are slices; bits of a series are taken, moved and counted as one
+number. `test_bytes.py` and `test_series_bits.py` hold the firmware's own against these meanings.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ FOLDER = paths.FIRMWARE / "outpost"
 # In the order of their imports.
 NAMES = (
     "outbox_setup", "sectors", "outbox_mount", "outbox_format", "ring", "outbox", "policies",
-    "state_note",
+    "state_note", "series_outbox", "series",
 )  # fmt: skip
+SERIES = ("series_outbox", "series")
 
 
 def modules() -> tuple[str, ...]:
@@ -39,6 +40,25 @@ def is_blank(buf: bytearray, at: int, end: int) -> bool:
 
 def fill(buf: bytearray, count: int) -> None:
     buf[:count] = b"\xff" * count
+
+
+def take_bits(buf: bytearray, at: int, size: int) -> int:
+    end = at + size + 7 >> 3
+    number = int.from_bytes(buf[at >> 3 : end], "big") >> 8 * end - at - size
+    return number & (1 << size) - 1
+
+
+def move_bits(buf: bytearray, to: int, at: int, count: int) -> None:
+    end = to + count + 7 >> 3
+    room = 8 * end - to - count  # bits after them, which stay
+    mask = (1 << count) - 1 << room
+    old = int.from_bytes(buf[to >> 3 : end], "big")
+    new = old & ~mask | take_bits(buf, 8 * at, count) << room
+    buf[to >> 3 : end] = new.to_bytes(end - (to >> 3), "big")
+
+
+def count_zeros(buf: bytearray, at: int, end: int) -> int:
+    return 8 * (end - at) - int.from_bytes(buf[at:end], "big").bit_count() & 255
 
 
 def unload(name: str) -> None:
@@ -80,6 +100,10 @@ class Real:
 
         checksum.crc30, checksum.is_blank, memory.fill = crc30, is_blank, fill  # type: ignore
         memory.unload = unload
+        from outpost import series_bits
+
+        for function in (take_bits, move_bits, count_zeros):
+            setattr(series_bits, function.__name__, function)
 
     def _load(self, name: str, mutate: tuple[str, object] | None) -> types.ModuleType:
         path = FOLDER / f"{name}.py"

@@ -54,6 +54,10 @@ class Scope:
     folding: Folding = field(default_factory=Folding)
 
     @property
+    def is_series(self) -> bool:
+        return self.kind == "Series"
+
+    @property
     def largest(self) -> int:
         """Bytes of payload of a message that fills a sector."""
         return self.record_bytes - 16 - 1
@@ -103,6 +107,13 @@ SCOPES = (
           kind="NotedOutbox", folding=Folding(torn=False)),
     Scope("end of the numbers", 2, 128, _BASIC, first_seq=(1 << 30) - 6,
           folding=Folding(numbers=False)),
+    # A record of 144 bytes is the least that Series takes with one column: one a sector, 5 to 9
+    # samples in it.
+    Scope("series", 2, 208, ("add", "close", "append large", "free first", "off"),
+          kind="Series", record_bytes=144, page_bytes=16, program_ways=_SOME,
+          erase_ways=_SOME_ERASE),
+    Scope("series alone", 2, 208, ("add", "free first", "off"), kind="Series", record_bytes=144,
+          page_bytes=16, program_ways=_SOME, erase_ways=_FEW, kills=True),
     Scope("a flipped bit", 2, 160, ("append large", "free first", "off"), flips=1,
           program_ways=_NO_CELL, erase_ways=STABLE_ERASE, folding=Folding(acks=False)),
 )  # fmt: skip

@@ -42,14 +42,19 @@ FIELDS = {
     "_views": "fixed", "_raw": "fixed", "_place": "fixed", "_device": "fixed", "blocks": "fixed",
     "record_bytes": "fixed", "_align": "fixed", "_page": "fixed",
     "aside": "fixed", "_shelf": "fixed",  # no scope sets a message aside
+    # Of an outbox that holds series; `series_states.py` has them in the key.
+    "_is_marked": "plain", "_gather": "fixed", "_owner": "drop", "_record_at": "drop",
+    "_crc": "drop", "_room": "drop", "_room_at": "drop", "_room_end": "drop",
 }  # fmt: skip
 
 
-HEADER, COPY, RECORD, MARKER = range(4)
+HEADER, COPY, RECORD, MARKER, SAMPLE = range(5)
+_SERIES = 3  # the kind of a record
 
 
 class Piece(NamedTuple):
-    """What one program put on flash: a header, its copy, a record, a marker of format()."""
+    """What one program put on flash: a header, its copy, a record, a marker of format(), a sample
+    of a series. payload: of a series its content (`series_states.py`), of a sample its place."""
 
     at: int
     data: bytes
@@ -66,8 +71,9 @@ class Piece(NamedTuple):
 MARK = b"outpost: "  # format() programs it before anything else
 
 
-def pieces_of(offset: int, data: bytes, before: tuple, seq: int) -> tuple:
-    """The pieces of a program. before: those of its block; seq: the number of the record."""
+def pieces_of(offset: int, data: bytes, before: tuple, seq: int, content: Any = None) -> tuple:
+    """The pieces of a program. before: those of its block; seq: the number of the record; content:
+    what makes the content of a series of its message."""
     found: list[Piece] = []
     at = 0
     while True:
@@ -82,6 +88,8 @@ def pieces_of(offset: int, data: bytes, before: tuple, seq: int) -> tuple:
         else:
             header = [one for one in (*before, *found) if one.sort == HEADER][-1]
             piece = _record(offset, data, at, header, seq)
+            if content and piece.kind & 0xF == _SERIES:
+                piece = piece._replace(payload=content(piece.payload, seq))
         found.append(piece)
         at += len(piece.data)
 
@@ -113,10 +121,13 @@ def _record(offset: int, data: bytes, at: int, header: Piece, seq: int) -> Piece
 class TaggedChip(Chip):
     """A chip that knows the pieces which its blocks were programmed with since the last erase.
 
-    number: that of the next record.
+    number: that of the next record. sample: what makes a piece of the program of a sample, when
+    the next one is that.
     """
 
     align = 4
+    content: Any = None
+    sample: Any = None
 
     def __init__(self, blocks: int, unit_bytes: int = 1, block_bytes: int = 128) -> None:
         Chip.__init__(self, blocks, unit_bytes, block_bytes)
@@ -146,7 +157,11 @@ class TaggedChip(Chip):
     def _note(self, is_erase: bool, block: int, offset: int, data: bytes) -> None:
         if not is_erase and self.bad[block] not in ("deaf", "refusing"):
             before = self.pieces[block]
-            self.pieces[block] = before + pieces_of(offset, data, before, self.number)
+            if self.sample:
+                self.pieces[block] = (*before, self.sample(offset, data, before))
+            else:
+                found = pieces_of(offset, data, before, self.number, self.content)
+                self.pieces[block] = before + found
 
     def snapshot(self) -> tuple:
         return (
@@ -327,7 +342,7 @@ class Keys:
         # A released message of which no record is left that a mount can reach cannot come back.
         pieces = [piece for pieces in self.chip.pieces for piece in pieces]
         oldest = max((piece.sector for piece in pieces), default=0) - self.chip.blocks - 1
-        self.there = {(one.first, one.payload) for one in pieces if one.sector >= oldest}
+        self.there = {(one.first, one.payload[:1]) for one in pieces if one.sector >= oldest}
         self.base = self.least = 0
         if self.folding.numbers:
             self.base = max(numbers, default=promise.next_seq)
@@ -361,7 +376,7 @@ class Keys:
             [
                 (rel[seq], self._tag(seq, promise.unsaved[seq]))
                 for seq in sorted(promise.unsaved)
-                if (seq, promise.unsaved[seq]) in self.there
+                if (seq, promise.unsaved[seq][:1]) in self.there
             ],
             [
                 (rel[seq], *[self._tag(seq, data) for data in promise.maybe[seq]])
@@ -378,6 +393,8 @@ class Keys:
         attempts = self._attempts.setdefault(seq, [])
         if data[0] not in attempts:
             attempts.append(data[0])
+        if data[1:2] == b"\xf5":  # a series; the second byte of others is a number of 7 bits
+            return attempts.index(data[0]), data[1:]
         return attempts.index(data[0]), len(data), data[-1] in (0, 0xFF) and data[-1]
 
     def _flash(self, promise: Any, opens_again: int) -> tuple:

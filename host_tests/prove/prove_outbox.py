@@ -65,7 +65,7 @@ class Explorer:
         self.chip = TaggedChip(scope.blocks, 1, scope.block_bytes)
         self.chip.align = scope.align
         self.outbox = self._new_outbox()
-        self.ram = Ram(self.outbox)
+        self.ram: Any = self._new_ram()
         self.keys = Keys(self.chip, self.ram, scope.folding)
         self.promise: Any = self._new_promise()
         self.parents: dict[bytes, tuple[bytes, str]] = {}
@@ -85,6 +85,9 @@ class Explorer:
         kind = getattr(getattr(self.real, module), scope.kind)
         more = (1,) if scope.kind == "NewestPerTopic" else ()
         return kind(self.chip, scope.record_bytes, scope.align, scope.page_bytes, *more)
+
+    def _new_ram(self) -> Ram:
+        return Ram(self.outbox)
 
     def _new_promise(self) -> Any:
         kind = DropPromise if self.scope.kind == "DropOldest" else Promise
@@ -200,10 +203,10 @@ class Explorer:
 
     def _forget_attempts(self) -> None:
         """Of an attempt that left nothing on flash nothing can come."""
-        there = {(piece.first, piece.payload) for block in self.chip.pieces for piece in block}
+        there = {(piece.first, piece.payload[:1]) for block in self.chip.pieces for piece in block}
         maybe = self.promise.maybe
         for seq in list(maybe):
-            maybe[seq] = tuple(data for data in maybe[seq] if (seq, data) in there)
+            maybe[seq] = tuple(data for data in maybe[seq] if (seq, data[:1]) in there)
             if not maybe[seq]:
                 del maybe[seq]
 
@@ -236,9 +239,14 @@ class Explorer:
     def _note_operation(self, is_erase: bool, block: int, offset: int, data: bytes) -> None:
         promise = self.promise.copy()
         promise.drop(self.outbox)
-        self.chip.number = self.outbox.next_seq
+        self.chip.number, self.chip.sample = self.outbox.next_seq, self._sample_under_way()
         cut = is_erase, block, offset, data
-        self.operations.append((cut, self.chip.snapshot(), promise, self.chip.number))
+        note = self.chip.number, self.chip.sample
+        self.operations.append((cut, self.chip.snapshot(), promise, note))
+
+    def _sample_under_way(self) -> Any:
+        """What makes the piece of the program that begins, when it is that of a sample."""
+        return None
 
     def _world(self) -> list:
         """Blocks fail, bits flip, unstable cells read otherwise: at any moment."""
@@ -267,7 +275,7 @@ class Explorer:
 
     def _cut_all(self, name: str, operations: list, promise: Any) -> None:
         """Each of the operations, in each way."""
-        for number, (cut, chip, then, number_of_record) in enumerate(operations):
+        for number, (cut, chip, then, note) in enumerate(operations):
             is_erase = cut[0]
             ways = self.scope.erase_ways if is_erase else self.scope.program_ways
             for way in ways:
@@ -275,7 +283,7 @@ class Explorer:
                 self.chip.restore(chip)
                 self.promise = (promise or then).copy()
                 self.chip.random.seed(1)
-                self.chip.number = number_of_record
+                self.chip.number, self.chip.sample = note
                 self.chip.cut(*cut, way)
                 kind = "erase" if is_erase else "program"
                 self.power_off(f"{name}, cut in {kind} {number}: {way}")
@@ -338,14 +346,21 @@ class Explorer:
 
     def payload(self, size: int, filler: int = -1) -> bytes:
         """A payload of the next message that no attempt to store one under its number has had."""
-        seq = self.outbox.next_seq
+        seq = self.outbox.next_seq + len(self.open_record())
+        return payload(seq, self.new_attempt(seq), size, filler)
+
+    def new_attempt(self, seq: int) -> int:
+        """One that no attempt to store a message under the number has had."""
         used = {attempt_of(data) for data in self.promise.maybe.get(seq, ())}
         for pieces in self.chip.pieces:
             for piece in pieces:
                 if piece.kind & 1 and piece.first == seq:
                     used.add(attempt_of(piece.payload))
-        attempt = next(number for number in range(99) if number not in used)
-        return payload(seq, attempt, size, filler)
+        return next(number for number in range(99) if number not in used)
+
+    def open_record(self) -> set[int]:
+        """The number of a series' record that takes samples."""
+        return set()
 
     def path(self, key: bytes, name: str) -> tuple[str, ...]:
         """The history of a state, and then `name`."""
@@ -392,6 +407,15 @@ def _see(view: int) -> Any:
     return act
 
 
+def explorer(scope: Scope, real: Real | None = None) -> Explorer:
+    """What runs a scope."""
+    if not scope.is_series:
+        return Explorer(scope, real)
+    from prove_series import SeriesExplorer  # which is made of this one
+
+    return SeriesExplorer(scope, real)
+
+
 def run(scope: Scope, most_states: int, quiet: bool = False) -> Result:
     start = time.time()
 
@@ -402,7 +426,7 @@ def run(scope: Scope, most_states: int, quiet: bool = False) -> Result:
             flush=True,
         )
 
-    return Explorer(scope).run(most_states, None if quiet else progress)
+    return explorer(scope).run(most_states, None if quiet else progress)
 
 
 def table(results: list[Result]) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from outbox_real import Real
 from outbox_scopes import SCOPES, Scope
-from prove_outbox import Explorer
+from prove_outbox import Explorer, explorer
 
 FEW = 400  # states; the mutants die long before
 
@@ -52,6 +52,51 @@ MUTANTS = {
         "return _OK",
     ),
 }
+
+
+SERIES_MUTANTS = {
+    "a sample counts whatever its check says": (
+        "series_outbox",
+        "if self.buffer[end] | self.buffer[end + 1] << 8 != at & 65535:",
+        "if False:",
+    ),
+    "a check does not know its place": (
+        "series_outbox",
+        "return self._crc ^ self._room_at - self._room",
+        "return 0",
+    ),
+    "a state record, or a message, does not close the record": (
+        "series_outbox",
+        "if first & _MESSAGE:",
+        "if False:",
+    ),
+    "a record has no room reserved": (
+        "series_outbox",
+        "self._offset += u32(header, 16) >> 16",
+        "self._offset += 0",
+    ),
+    "a closed record's number is given again": (
+        "series_outbox",
+        "self.next_seq += 1",
+        "self.next_seq += 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SERIES_MUTANTS)
+def test_a_broken_series_is_found(name: str) -> None:
+    module, old, new = SERIES_MUTANTS[name]
+    one = scope("series")
+    real = Real(one.block_bytes, (module, replaced(old, new)))
+    try:
+        found = explorer(one, real).run(FEW).violations
+    except (AssertionError, IndexError) as fault:  # a message that nobody can read
+        found = [str(fault)]
+    assert found, name
+
+
+def test_a_sound_series_is_not_called_broken() -> None:
+    assert not explorer(scope("series")).run(FEW).violations
 
 
 @pytest.mark.parametrize("name", MUTANTS)
