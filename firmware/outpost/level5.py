@@ -193,9 +193,11 @@ class Level5(Refusals):
             self.connect_packet[self._flags_at] &= ~2
 
     def _take_id(self, client_id):
-        from outpost.level5_setup import remember
+        """The server's choice of a client id is this session's from now on."""
+        from outpost.level5_setup import remember, with_id
 
-        remember(self, client_id)
+        self.connect_packet, self.assigned_id = with_id(self.connect_packet, client_id), client_id
+        remember(self.id_file, client_id)
         self._flags_at = number_end(self.connect_packet, 1, 5) + 7
         unload("outpost.level5_setup")
 
@@ -244,7 +246,7 @@ class Level5(Refusals):
             if self.tx[0] & self._barred or length > self._most_bytes:
                 return self._withdraw(length > self._most_bytes)
             if self.expiry and self.expiry.is_over(self):
-                return False
+                return self._expire(self.next_send - 1)
             self.out_end = self._finish()
             if self.in_flight:
                 self.in_flight.add_more(self._extra_end)
@@ -311,16 +313,6 @@ class Level5(Refusals):
                     return place + 1
             place += 1
         return 0
-
-    def _withdraw(self, is_long):
-        """The message that was composed is none that this server takes: it was stored before that
-        was known. False: nothing goes out."""
-        self.out_end = 0
-        self.sent -= 1
-        self.next_send -= 1
-        code = 0x95 if is_long else 0x9A if self.tx[0] & 1 & self._barred else 0x9B
-        self._refuse(self.next_send, code)
-        return False
 
     # --- Packets ---
 

@@ -13,7 +13,7 @@ from micropython import const
 from outpost.memory import copy
 
 _ALIAS = const(0x23)
-_UNKNOWN = const(-0x94)
+_UNKNOWN_ALIAS = const(-0x94)
 
 
 class Aliases:
@@ -31,29 +31,27 @@ class Aliases:
         """Of the message in `buffer`, which has a topic and an alias. Not 0: a reason code."""
         number = self._number(session)
         if not 0 < number < len(self._topics):
-            return -_UNKNOWN
+            return -_UNKNOWN_ALIAS
         if not self._topics[number] or not session.is_on(self._topics[number]):
             self._topics[number] = bytes(session.buffer[2 : 2 + session.topic_length])
         return 0
 
-    def restore(self, session, at):
-        """The message in `buffer` has no topic; its properties are at buffer[at:], and are sound.
-        0: it has its topic; else a reason code."""
-        session.properties_at = at
+    def restore(self, session):
+        """The message in `buffer` has no topic, and sound properties. Its length with the topic,
+        which it has now if there is room; negative: a reason code."""
         number = self._number(session)
         topic = self._topics[number] if 0 < number < len(self._topics) else None
         if not topic:
-            return -_UNKNOWN
+            return _UNKNOWN_ALIAS
         at = len(topic)
-        number = session.length - 2  # of bytes behind the topic, from here on
-        session.length += at
-        if session.length <= len(self._scratch):  # else it is too long
+        if session.length + at <= len(self._scratch):  # else it is too long
+            number = session.length - 2  # of bytes behind the topic, from here on
             copy(self._scratch, 0, session.buffer, 2, number)
             copy(session.buffer, 2 + at, self._scratch, 0, number)
             session.buffer[0] = at >> 8
             session.buffer[1] = at & 255
             copy(session.buffer, 2, topic, 0, at)
-        return 0
+        return session.length + at
 
     def _number(self, session):
         """0: it has none."""

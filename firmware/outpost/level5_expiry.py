@@ -16,8 +16,7 @@ from micropython import const
 
 from outpost.session_base import elapsed_ms
 
-_MARKS = const(32)
-_IDS = const(65535)
+_MOST_MARKS = const(32)
 _LONG_S = const(0x3FFFFFFF)
 
 
@@ -31,7 +30,7 @@ class Expiry:
         self._constant = session._constant  # its first five bytes are this property
         self._second = self._rest_ms = 0  # since power-on
         self._then_ms = -1  # ticks of the last look
-        self._seqs, self._seconds = [0] * _MARKS, [0] * _MARKS
+        self._seqs, self._seconds = [0] * _MOST_MARKS, [0] * _MOST_MARKS
         self._seqs[0] = session.outbox.next_seq - 1  # all that are there
         self._end = 1
 
@@ -54,7 +53,7 @@ class Expiry:
             end = 0
         elif self._seconds[end - 1] == self._second and end > 1:
             end -= 1
-        elif end == _MARKS:
+        elif end == _MOST_MARKS:
             end = self._thin()
         self._seqs[end] = seq
         self._seconds[end] = self._second
@@ -64,7 +63,7 @@ class Expiry:
         """Drop the mark whose messages then count as stored the least later, those of messages that
         are gone first. Its place at the end is free."""
         best, least = 0, _LONG_S
-        for place in range(_MARKS - 1):
+        for place in range(_MOST_MARKS - 1):
             gap = _LONG_S  # the first one stays: of what is before it, the time is not known
             if self._seqs[place] < self._outbox.oldest_seq:
                 gap = 0
@@ -72,10 +71,10 @@ class Expiry:
                 gap = self._seconds[place + 1] - self._seconds[place - 1]
             if gap < least:
                 best, least = place, gap
-        for place in range(best, _MARKS - 1):
+        for place in range(best, _MOST_MARKS - 1):
             self._seqs[place] = self._seqs[place + 1]
             self._seconds[place] = self._seconds[place + 1]
-        return _MARKS - 1
+        return _MOST_MARKS - 1
 
     def left_s(self, seq):
         """Of message seq; 0 or less: it has expired."""
@@ -90,7 +89,6 @@ class Expiry:
         seq = session.next_send - 1
         left_s = self.left_s(seq)
         if left_s <= 0 and session.tx[0] & 0x0E == 2:
-            self._free(session, seq)
             return True
         left_s = max(left_s, 1)
         for at in range(4, 0, -1):
@@ -98,14 +96,8 @@ class Expiry:
             left_s >>= 8
         return False
 
-    def _free(self, session, seq):
-        """As if it were acknowledged, but for those who count that."""
-        session.out_end = 0
-        session.sent -= 1
-        told, session.on_acknowledged = session.on_acknowledged, None
-        session._on_puback(1 + seq % _IDS)
-        session.acknowledged -= 1
-        session.on_acknowledged = told
+    def tell(self, seq):
+        """Message seq was freed."""
         self.expired += 1
         if self.on_expired:
             self.on_expired(seq)

@@ -83,6 +83,28 @@ class Refusals:
             self.high = self.base
         self.next_send = self.base
 
+    def _withdraw(self, is_long):
+        """The message that was composed is none that this server takes: it was stored before that
+        was known. False: nothing goes out."""
+        self.out_end = 0
+        self.sent -= 1
+        self.next_send -= 1
+        code = 0x95 if is_long else 0x9A if self.tx[0] & 1 & self._barred else 0x9B
+        self._refuse(self.next_send, code)
+        return False
+
+    def _expire(self, seq):
+        """The message that was composed goes as if it were acknowledged, but for those who count
+        that. False: nothing goes out."""
+        self.out_end = 0
+        self.sent -= 1
+        told, self.on_acknowledged = self.on_acknowledged, None
+        self._on_puback(1 + seq % _IDS)
+        self.acknowledged -= 1
+        self.on_acknowledged = told
+        self.expiry.tell(seq)
+        return False
+
     # --- A fault of the server's ---
 
     def _fail(self, code):

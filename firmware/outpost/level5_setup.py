@@ -47,7 +47,7 @@ _MORE_FIELDS = 22
 _FIXED_BYTES = 6  # of the note of exactly_once.py
 _WILL = 4
 _CLEAN = 2
-_MOST_ID = 1024  # bytes of a client id
+_MOST_ID_BYTES = 1024  # bytes of a client id
 _PROBLEMS = 0x17  # 0: reason strings and user properties come with few packets only
 
 
@@ -127,19 +127,17 @@ def remembered(client_id, path):
         return client_id
     try:
         with open(path, "rb") as file:
-            return file.read(_MOST_ID)
+            return file.read(_MOST_ID_BYTES)
     except OSError:
         return client_id
 
 
-def remember(session, client_id):
-    """The server's choice of a client id is this session's from now on, and in its file. A flash
-    that refuses leaves it to the next connection."""
-    session.connect_packet = with_id(session.connect_packet, client_id)
-    session.assigned_id = client_id
-    if session.id_file:
+def remember(path, client_id):
+    """The server's choice of a client id, for the next power-on. A flash that refuses leaves it to
+    the next connection."""
+    if path:
         try:
-            with open(session.id_file, "wb") as file:
+            with open(path, "wb") as file:
                 file.write(client_id)
         except OSError:
             pass

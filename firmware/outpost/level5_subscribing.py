@@ -160,10 +160,16 @@ class SubscribingLevel5(Level5):
         end = -0x81
         if self.length <= len(self.buffer):
             end = check(self.buffer, at, self.length, _IN_PUBLISH)
-        self.properties_end = end
+        self.properties_at, self.properties_end = at, end
         packet_id = packets.get_u16(self.buffer, 2) or -1 if at > 2 else 0
-        self._why = -end if end < 0 else self._inbound.restore(self, at)
-        return -1 if self._why else packet_id
+        if end >= 0:
+            end = self._inbound.restore(self)
+        if end < 0:
+            self._why = -end
+            return -1
+        self._why = 0
+        self.length = end
+        return packet_id
 
     def _pass_properties(self, at, room):
         """Of a message that the buffer does not hold; perhaps not the properties either."""

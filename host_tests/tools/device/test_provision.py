@@ -447,7 +447,7 @@ WRONG = {  # key: an answer that does not do, and what is said of it; in the ord
 def test_answers_get_series_where_they_win(
     interval, connect_every, mode, wins, folder, monkeypatch, capsys
 ):
-    answers = [*ANSWERS[:8], interval, ANSWERS[9], connect_every, mode]
+    answers = [*ANSWERS[:8], interval, ANSWERS[9], connect_every, mode, *ANSWERS[12:]]
     found, err = kept(capsys, monkeypatch, answers, [SECRET, "pass" + SECRET])
     assert found.get("series", False) is wins
     assert ("series = true: each measurement is on flash at once" in err) is wins
@@ -648,5 +648,5 @@ def test_at_a_terminal_mistakes_and_an_interrupt_cost_nothing(tmp_path, monkeypa
     assert tomllib.loads(Path("kitchen.toml").read_text()) == {
         "device_id": "kitchen", "wifi_ssid": "Home", "wifi_password": SECRET, "wifi_country": "DE",
         "broker_host": "10.0.0.7", "interval_ms": 5000, "mode": "collector", "commands": True,
-        "say_state": True,
+        "say_state": True, "series": True,
     }  # fmt: skip

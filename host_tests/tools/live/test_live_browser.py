@@ -14,7 +14,7 @@ import paho.mqtt.client as mqtt
 import pytest
 
 import browser_rig
-from collector_process import Process
+from collector_process import Process, wait_until
 from live_server import Server, payload
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_mosquitto
@@ -62,6 +62,7 @@ def house(tmp_path_factory):
         with Process(folder, broker.port) as collector:
             with Server(collector.log, folder) as server:
                 made = House(broker, server)
+                wait_until(lambda: "subscribed" in collector.text())
                 for k in range(12):
                     at = time.time() - 60 * (12 - k)
                     made.publish(
