@@ -25,6 +25,7 @@ READING_COLUMNS = ["device", "record", "seq", "name", "unit", "value", "time", "
 _REFUSED_COLUMNS = ["reason", "topic", "received", "payload"]
 # A board whose clock is ahead would draw the page out into days that are still to come.
 _AHEAD = pd.Timedelta(hours=1)
+_UNKNOWN = pd.Timestamp(0, tz="UTC")  # the arrival of what is no frame (pipeline/exact.py)
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,12 @@ def past(rows: pa.Table, newest_arrival: pd.Timestamp) -> pa.Table:
 
 
 def refused(tables: Path, wanted: TimeRange) -> Iterator[pd.DataFrame]:
-    """The quarantine's rows, a batch at a time: payloads are long."""
-    data = open_dataset(tables, "quarantine", wanted.arrivals())
-    for batch in data.to_batches(columns=_REFUSED_COLUMNS, filter=wanted.rows("received")):
+    """The quarantine's rows, a batch at a time: payloads are long. Unreadable pieces of segments
+    are of any range, because nobody knows when they came."""
+    where, unknown = wanted.arrivals(), f"received = '{_iso(_UNKNOWN)}'"
+    data = open_dataset(tables, "quarantine", where and f"({where}) OR {unknown}")
+    rows = wanted.rows("received") | (pc.field("received") == _scalar(_UNKNOWN))
+    for batch in data.to_batches(columns=_REFUSED_COLUMNS, filter=rows):
         if batch.num_rows:
             yield batch.to_pandas()
 
