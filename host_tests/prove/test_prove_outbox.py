@@ -11,6 +11,7 @@ from outbox_scopes import SCOPES, Scope
 from prove_outbox import Explorer, explorer
 
 FEW = 400  # states; the mutants die long before
+SOME = 4000
 
 
 def scope(name: str) -> Scope:
@@ -75,6 +76,16 @@ SERIES_MUTANTS = {
         "self._offset += u32(header, 16) >> 16",
         "self._offset += 0",
     ),
+    "a too long sample is stored": (
+        "series",
+        "if self._outbox._room_at + length > self._outbox._room_end:",
+        "if False:",
+    ),
+    "a restart says it is none": (
+        "series",
+        "self._put_check(self._put_codes(shape), self._is_restart)",
+        "self._put_check(self._put_codes(shape), False)",
+    ),
     "a closed record's number is given again": (
         "series_outbox",
         "self.next_seq += 1",
@@ -86,10 +97,10 @@ SERIES_MUTANTS = {
 @pytest.mark.parametrize("name", SERIES_MUTANTS)
 def test_a_broken_series_is_found(name: str) -> None:
     module, old, new = SERIES_MUTANTS[name]
-    one = scope("series")
+    one = scope("series alone")
     real = Real(one.block_bytes, (module, replaced(old, new)))
     try:
-        found = explorer(one, real).run(FEW).violations
+        found = explorer(one, real).run(SOME).violations
     except (AssertionError, IndexError) as fault:  # a message that nobody can read
         found = [str(fault)]
     assert found, name
