@@ -101,9 +101,11 @@ def series_parts():
     return series_station
 
 
-def holding_series(kind):
-    """The class of outbox like `kind` that holds series."""
-    return series_parts().over(kind, getattr(board, "reprograms", False))  # as sensor_note
+def holding_series(kind, options):
+    """The class of outbox like `kind` that holds series; whose records are as long as theirs."""
+    parts = series_parts()
+    options["record_bytes"] = parts.RECORD_BYTES
+    return parts.over(kind, getattr(board, "reprograms", False))  # as sensor_note
 
 
 def open_outbox(settings):
@@ -113,12 +115,11 @@ def open_outbox(settings):
     if kind.renumbers:
         options["topics"] = 1  # all messages of a board are on one
     if settings["series"]:
-        kind = holding_series(kind)
-        options["record_bytes"] = series_parts().RECORD_BYTES
+        kind = holding_series(kind, options)
     outbox = kind(board.device, **options)  # pyright: ignore[reportCallIssue]
     result = outbox.mount()
     if result == _NEWER and not settings["series"]:  # it may hold some from before
-        kind = holding_series(kind)
+        kind = holding_series(kind, options)
         outbox = kind(board.device, **options)  # pyright: ignore[reportCallIssue]
         result = outbox.mount()
     if result == _BLANK:

@@ -49,6 +49,7 @@ _KEYS = {
 }
 _OPTIONAL = ("sensors", "wifi_networks", "alarms")
 _TLS_PORT = 8883
+_FAR = 1_000_000_000  # beyond every limit of an alarm; no NaN is within
 _NAME_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _MOST_NAME = 24  # of a sensor
 _LEAST_NEWEST = 4
@@ -125,12 +126,12 @@ def _misfit(settings):
         return "key 'client_cert_file' and key 'client_key_file' belong together; give both or none"
     if settings["connect_every"] > 1 and not settings["deep_sleep"]:
         return "key 'connect_every' needs 'deep_sleep': true; add it, or leave the key out"
-    if settings["when_full"] == "newest_per_topic":
-        return _policy_misfit(settings)
-    return "" if settings["series"] else _series_misfit(settings)
+    return _series_misfit(settings) or _policy_misfit(settings)
 
 
 def _series_misfit(settings):
+    if settings["series"]:
+        return ""
     for key in ("series_age_s", "alarms"):
         if settings[key] != _KEYS[key][1]:
             return "key '" + key + "' needs 'series': true; add it, or leave the key out"
@@ -138,6 +139,8 @@ def _series_misfit(settings):
 
 
 def _policy_misfit(settings):
+    if settings["when_full"] != "newest_per_topic":
+        return ""
     if settings["mode"] == "collector":
         return (
             "key 'when_full' is 'newest_per_topic', which needs 'mode': 'broker': a collector "
@@ -225,6 +228,8 @@ def _alarms_fault(alarms):
                 return "has '" + name + "' with the key '" + key + "'; known: above, below"
             if isinstance(limit, bool) or not isinstance(limit, (int, float)):
                 return "must hold a number as '" + key + "' of '" + name + "'"
+            if not -_FAR < limit < _FAR:
+                return "has '" + name + "' with a '" + key + "' that no reading can have"
         if len(limits) == 2 and limits["below"] >= limits["above"]:
             return "has '" + name + "' with a 'below' that is not less than its 'above'"
     return ""

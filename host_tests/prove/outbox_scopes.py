@@ -107,8 +107,8 @@ SCOPES = (
           kind="NotedOutbox", folding=Folding(torn=False)),
     Scope("end of the numbers", 2, 128, _BASIC, first_seq=(1 << 30) - 6,
           folding=Folding(numbers=False)),
-    # A record of 144 bytes is the least that Series takes with one column: one a sector, 5 to 9
-    # samples in it.
+    # A record of 144 bytes is the least that Series takes with one column: one a sector, up
+    # to 7 samples in it.
     Scope("series", 2, 208, ("add", "close", "append large", "free first", "off"),
           kind="Series", record_bytes=144, page_bytes=16, program_ways=_SOME,
           erase_ways=_SOME_ERASE),

@@ -2,14 +2,11 @@
 """A station with series takes no heap while it measures, stores, closes records, sends them and is
 acknowledged; over flash of both alignments."""
 
-import gc
 import unittest
-
-import micropython
 
 from outpost.policies import DropOldest
 from series_world import Thermometer, World
-from test_heap_all import Server
+from test_heap_all import Server, measured
 
 KINDS = ((4, False), (256, True))  # align, reprograms
 
@@ -38,15 +35,6 @@ class Loop(World):
             self.client.poll(self.now_ms)
             self.client.poll(self.now_ms)
 
-    def measured(self, count):
-        gc.collect()
-        gc.disable()
-        gross, net = micropython.mem_total(), gc.mem_alloc()
-        self.turns(count)
-        gross, net = micropython.mem_total() - gross, gc.mem_alloc() - net
-        gc.enable()
-        return gross, net
-
 
 class TestHeap(unittest.TestCase):
     def test_measured_stored_sent_and_acknowledged(self):
@@ -54,7 +42,7 @@ class TestHeap(unittest.TestCase):
             loop = Loop(kind)
             loop.turns(400)
             sent, alarms = loop.session.acknowledged, loop.alarms
-            self.assertEqual(loop.measured(3000), (0, 0), str(kind))
+            self.assertEqual(measured(loop.turns, 3000), (0, 0), str(kind))
             self.assertTrue(loop.session.acknowledged - sent > 60, str(loop.session.acknowledged))
             self.assertTrue(loop.alarms - alarms > 50)
             self.assertEqual(loop.station.published, loop.count)
@@ -63,7 +51,7 @@ class TestHeap(unittest.TestCase):
         for kind in KINDS:
             loop = Loop(kind, has_link=False)
             loop.turns(400)
-            self.assertEqual(loop.measured(6000), (0, 0), str(kind))
+            self.assertEqual(measured(loop.turns, 6000), (0, 0), str(kind))
             self.assertTrue(loop.outbox.dropped > 10, str(loop.outbox.dropped))
 
 

@@ -8,11 +8,14 @@ import os
 import subprocess
 from pathlib import Path
 
+import paho.mqtt.client as mqtt
 import pytest
 
+from collector_process import wait_until
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_micropython
 from paths import PRODUCT, REPOSITORY, joined
+from series_samples import read
 
 SETTINGS = {"device_id": "board-1", "broker_host": "127.0.0.1", "outbox_blocks": 4}
 
@@ -102,6 +105,33 @@ def test_a_board_stores_loses_power_and_delivers_after_the_boot(tmp_path):
     assert done.returncode == 0
     assert counters["acknowledged"] == len(stored)
     assert counters["held"] == counters["next_seq"]
+
+
+def test_series_taken_back_are_delivered_with_all_their_samples(tmp_path):
+    """Their records are longer than those of messages, and so must be the buffer, whatever the
+    settings say now."""
+    settings = {**SETTINGS, "mode": "broker", "interval_ms": 5, "broker_port": 1}
+    done = run_board(
+        tmp_path, {**settings, "series": True}, cut_at_operation=400, cut_mode="nothing"
+    )
+    assert done.returncode == 137, done.stderr
+    (tmp_path / "stop").touch()
+    payloads = []
+    with Broker("mosquitto", tmp_path / "broker") as broker:
+        peer = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
+        peer.on_message = lambda _client, _userdata, one: payloads.append(one.payload)
+        peer.connect("127.0.0.1", broker.port)
+        peer.loop_start()
+        assert peer.subscribe("outpost/board-1/data", 1)[0] == 0
+        done = run_board(tmp_path, {**settings, "broker_port": broker.port})
+        assert done.returncode == 0, done.stderr
+        held = json.loads((tmp_path / "counters.json").read_text())["acknowledged"]
+        wait_until(lambda: len(payloads) == held)
+        peer.loop_stop()
+    series = [one for one in payloads if one[0] == 0xF5]
+    stored = (tmp_path / "journal.txt").read_text().count("\nsample ")
+    assert max(map(len, series)) > 450 and stored > 200
+    assert sum(len(read(one)["samples"]) for one in series) == stored
 
 
 def test_a_crash_is_kept_in_a_file_and_the_outbox_stays_as_it_was(tmp_path):

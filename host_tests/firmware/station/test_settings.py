@@ -79,6 +79,10 @@ class TestSettings(unittest.TestCase):
             ({"series_age_s": 60}, "series_age_s"),
             ({"series": True, "mode": "broker", "when_full": "newest_per_topic"}, "series"),
             ({"alarms": {"t": {"above": 1}}}, "alarms"),
+            (
+                {"alarms": {"t": {"above": 1}}, "mode": "broker", "when_full": "newest_per_topic"},
+                "alarms",
+            ),
             ({"series": True, "alarms": {}}, "alarms"),
             ({"series": True, "alarms": [1]}, "alarms"),
             ({"series": True, "alarms": {"t": 1}}, "alarms"),
@@ -86,6 +90,8 @@ class TestSettings(unittest.TestCase):
             ({"series": True, "alarms": {"t": {"over": 1}}}, "alarms"),
             ({"series": True, "alarms": {"t": {"above": "1"}}}, "alarms"),
             ({"series": True, "alarms": {"t": {"above": True}}}, "alarms"),
+            ({"series": True, "alarms": {"t": {"above": float("inf")}}}, "alarms"),
+            ({"series": True, "alarms": {"t": {"below": float("nan")}}}, "alarms"),
             ({"series": True, "alarms": {"t": {"above": 1, "below": 1}}}, "alarms"),
         ):
             given = dict(GOOD)

@@ -1,9 +1,9 @@
 """Runs a script on the emulated chip and counts the cycles between its markers.
 
-A write to chip.MARKER_ADDRESS is a marker: BEGIN, END, and SKIP ... RESUME inside, which is left
-out. A value with CHARACTER set is a byte that the script printed (on_chip/console.py). A printed
-line "span <name>" names the next span. Time in which the flash chip is busy is counted apart. Must
-not know: what the spans are.
+A write to chip.MARKER_ADDRESS is a marker (on_chip/spans.py): BEGIN, END, and SKIP ... RESUME
+inside, which is left out. A value with CHARACTER set is a byte that the script printed
+(on_chip/console.py). A printed line "span <name>" names the next span. Time in which the flash chip
+is busy is counted apart. Must not know: what the spans are.
 """
 
 from __future__ import annotations
@@ -93,6 +93,7 @@ def run(
 ) -> Counter:
     """firmware: the interpreter. files: on the board, beside the script. limit_s: of the chip."""
     board = {**files, "/boot.py": (ON_CHIP / "console.py").read_bytes(), "/main.py": script}
+    board["/spans.py"] = (ON_CHIP / "spans.py").read_bytes()
     chip = Chip(littlefs.with_files(firmware, board))
     counter = Counter(chip, echo)
     chip.run(until=int(limit_s * HZ))

@@ -69,7 +69,7 @@ def with_series(device):
         from outpost.series_outbox import over
     except ImportError:
         return None
-    return over(Outbox)(device, align=board.align, page_bytes=board.page_bytes)
+    return over(Outbox)(device, 1024, align=board.align, page_bytes=board.page_bytes)
 
 reason = ""
 board = Board()

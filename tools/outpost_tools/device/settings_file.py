@@ -65,8 +65,8 @@ interval_ms = 60000              # a measurement every minute
 # level = 4                      # MQTT 3.1.1; 5: MQTT 5.0, 3: MQTT 3.1
 # confirmation = "retained"      # "queued": for brokers that refuse RETAIN; the collector's too
 
-# Each measurement is a sample, on flash at once, and many go out as one message: some 5 bytes of
-# flash instead of 256. A record goes out before it is that old, an alarm at once:
+# Each measurement is a sample, on flash at once, and many go out as one message: 5.2 to 6.5 bytes
+# of flash instead of 256. A record goes out before it is that old, an alarm at once:
 # firmware/station/SERIES.md. Wins where a board that stays awake has a collector.
 # series = true
 # series_age_s = 600

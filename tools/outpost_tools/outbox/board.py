@@ -31,7 +31,7 @@ def mount(device):
             from outpost.series_outbox import over
         except ImportError:
             return outbox, status
-        outbox = over(Outbox)(device, align=board.align, page_bytes=board.page_bytes)
+        outbox = over(Outbox)(device, 1024, align=board.align, page_bytes=board.page_bytes)
         status = outbox.mount()
     return outbox, status
 """

@@ -14,6 +14,7 @@ from typing import Any
 
 BLOCK_BYTES = 4096
 PAGE_BYTES = 256
+RECORD_BYTES = 1024  # of the longest that the ready program writes, a series'
 
 
 class ImageFile:
@@ -51,7 +52,7 @@ def mounted(path: Path, align: int) -> tuple[Any, int]:
     from outpost.status import NEWER
 
     for kind in (Outbox, over(Outbox)):
-        outbox = kind(ImageFile(path), align=align, page_bytes=max(PAGE_BYTES, align))
+        outbox = kind(ImageFile(path), RECORD_BYTES, align, max(PAGE_BYTES, align))
         status = outbox.mount()
         if status != NEWER:
             break

@@ -1,60 +1,29 @@
 # micropython-only: runs on the emulated chip, as main.py
-"""The workloads whose cycles are counted: topic 24 bytes, payload 64. `counter.py` counts between
-the markers.
-
-span(name) names what the next BEGIN starts. The stream is a peer of a few lines; what runs inside
-it stands between SKIP and RESUME, and is not counted.
-"""
+"""The workloads whose cycles are counted: topic 24 bytes, payload 64."""
 
 import gc
 import sys
 
+import spans
 from machine import mem32, unique_id
-
-MARKER = 0x40058018
-BEGIN, END, SKIP, RESUME = 1, 2, 3, 4
-TOPIC = b"outpost/rate/0123456/dat"
-PAYLOAD = bytearray(b"0123456789abcdef" * 4)
-TIMES = 12
-
-
-def span(name):
-    print("span " + name)
-
-
-class Peer:
-    """Takes all that is written, remembers the last packet, and returns `reply` once."""
-
-    def __init__(self):
-        self.reply = self.sent = None
-        self.at = 0
-
-    def write(self, buf, offset=0, length=None):
-        mem32[MARKER] = SKIP
-        self.sent = buf
-        self.at = offset
-        if length is None:
-            length = len(buf)
-        mem32[MARKER] = RESUME
-        return length
-
-    def readinto(self, buf):
-        mem32[MARKER] = SKIP
-        reply = self.reply
-        if reply is None:
-            mem32[MARKER] = RESUME
-            return None
-        buf[: len(reply)] = reply
-        self.reply = None
-        mem32[MARKER] = RESUME
-        return len(reply)
-
-    def close(self):
-        pass
+from spans import (
+    BEGIN,
+    END,
+    MARKER,
+    PAYLOAD,
+    RESUME,
+    SKIP,
+    TIMES,
+    TOPIC,
+    Peer,
+    calibrate,
+    exchange,
+    span,
+)
 
 
 class Sock:
-    """The same for umqtt.simple, which writes a packet in pieces and reads byte by byte."""
+    """As Peer, for umqtt.simple, which writes a packet in pieces and reads byte by byte."""
 
     def __init__(self):
         self.reply = b""
@@ -79,30 +48,6 @@ class Sock:
         mem32[MARKER] = RESUME
 
 
-def calibrate():
-    """An empty span, and what a peer's call costs outside of its own two markers."""
-    peer, plain = Peer(), Plain()
-    for name, call in (
-        ("empty", None),
-        ("call of the peer", peer.readinto),
-        ("call of nothing", plain.readinto),
-    ):
-        for _ in range(3):
-            span(name)
-            if call is None:
-                mem32[MARKER] = BEGIN
-                mem32[MARKER] = END
-            else:
-                mem32[MARKER] = BEGIN
-                call(PAYLOAD)
-                mem32[MARKER] = END
-
-
-class Plain:
-    def readinto(self, buf):
-        return None
-
-
 def imports():
     for module in ("session", "client", "ram_outbox", "outbox"):
         gc.collect()
@@ -121,11 +66,7 @@ def connected(outbox):
 
     peer = Peer()
     client = Client(lambda: peer, Session(outbox, b"bench", clean=True))
-    client.poll(1)
-    peer.reply = b"\x20\x02\x00\x00"
-    for now_ms in range(2, 6):
-        client.poll(now_ms)
-    assert client.is_connected()
+    spans.connected(client, peer, b"\x20\x02\x00\x00")
     return client, peer
 
 
@@ -144,26 +85,7 @@ def at_most_once(client):
 
 
 def at_least_once(name, client, peer):
-    """publish, the poll that sends, the one that takes the PUBACK; time stands still. Then idle."""
-    for n in range(TIMES):
-        now_ms = 10 + n
-        client.poll(now_ms)
-        client.poll(now_ms)
-        span(name + " publish")
-        mem32[MARKER] = BEGIN
-        client.publish(TOPIC, PAYLOAD, 64)
-        mem32[MARKER] = END
-        span(name + " send")
-        mem32[MARKER] = BEGIN
-        client.poll(now_ms)
-        mem32[MARKER] = END
-        acknowledge(peer)
-        span(name + " PUBACK")
-        mem32[MARKER] = BEGIN
-        client.poll(now_ms)
-        mem32[MARKER] = END
-        assert client.is_drained(), name
-        client.poll(now_ms)
+    exchange(name, client, lambda: acknowledge(peer))
     idle(name, client, 100)
 
 
@@ -300,4 +222,4 @@ try:
     main()
 except Exception as error:
     sys.print_exception(error)
-print("end of the run")
+print(spans.LAST_LINE)
