@@ -10,6 +10,7 @@ import os
 import pty
 import select
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -34,6 +35,7 @@ class PtyBoard:
         self._environment = {**os.environ, "MICROPYPATH": path}
         self.starts = []
         self._child = None
+        self._told = None  # our end of the board's stderr: what it tells, and the answers
         self._running = False  # a program, not the console
         self._starting = False  # its program will run, and does not yet
         self._interrupts = False  # a Ctrl-C came meanwhile: as a port does, it is kept until then
@@ -68,15 +70,17 @@ class PtyBoard:
         self._child.kill()
 
     def _start(self, how):
+        self._told, told = socket.socketpair()
         self._child = subprocess.Popen(
             [*self._command, str(self._console), how, str(self._program)],
             cwd=self._folder,
             env=self._environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=told,
             bufsize=0,
         )
+        told.close()
         self._starting, self._interrupts = how == "main", False
         # now: until the new process runs it may hold the port that somebody here has open
         self.starts.append(how)
@@ -84,31 +88,46 @@ class PtyBoard:
     def _end(self):
         self._child.kill()
         status = self._child.wait()
-        for stream in (self._child.stdin, self._child.stdout, self._child.stderr):
+        for stream in (self._child.stdin, self._child.stdout, self._told):
             stream.close()
         return status
 
     def _pump(self):
         while not self._stop.is_set():
-            child = self._child
-            ready, _, _ = select.select([child.stderr, child.stdout, self._master], [], [], 0.05)
-            if child.stderr in ready:  # first: it says what a Ctrl-C means
-                self._note(os.read(child.stderr.fileno(), 4096))
-            elif child.stdout in ready:
-                self._from_board(os.read(child.stdout.fileno(), 4096))
+            told, out = self._told, self._child.stdout
+            ready, _, _ = select.select([told, out, self._master], [], [], 0.05)
+            if told in ready:  # first: it says what a Ctrl-C means
+                self._note(self._hear())
+            elif out in ready:
+                self._from_board(os.read(out.fileno(), 4096))
             elif self._master in ready:
                 self._to_board(os.read(self._master, 256))
 
+    def _hear(self):
+        """Nothing when the board has ended."""
+        try:
+            return self._told.recv(4096)
+        except ConnectionResetError:  # it ended with an answer unread
+            return b""
+
     def _note(self, text):
         if text:
-            for word in text.split():  # none: a line's end may come by itself
-                self._running = word == b"run"
-                self._starting = False
-            if self._running and self._interrupts:
-                self._interrupts = False
-                self._child.send_signal(signal.SIGINT)
+            for word in text.split():
+                self._take(word)
         elif not select.select([self._child.stdout], [], [], 0)[0] or not self._drain():
             self._restart()
+
+    def _take(self, word):
+        """`run` or `idle` with a digit, which is the answer. Whatever was decided before it is sent
+        before it.
+        """
+        self._running = word.startswith(b"run")
+        self._starting = False
+        if self._running and self._interrupts:
+            self._child.send_signal(signal.SIGINT)
+        self._interrupts = False
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            self._told.send(word[-1:])
 
     def _drain(self):
         """What the board sent before it ended; false when that is all."""

@@ -3,8 +3,9 @@ nothing), raw REPL, raw paste.
 
 Arguments: how it was reset (`main` runs the program first, `raw` answers in the raw REPL), and the
 program. Ends with status RAW_RESET or FRIENDLY_RESET at a soft reset: `pty_board.py` starts it
-again, so that no module or global is left over. Prints `run` and `idle` on stderr, because Ctrl-C
-must be a signal while a program runs, and a byte at other times.
+again, so that no module or global is left over. Tells `run` and `idle` on stderr, a socket, and
+waits for the answer, because Ctrl-C must be a signal while a program runs, and a byte at other
+times: after `idle` is answered no signal comes.
 """
 
 import gc
@@ -28,6 +29,22 @@ def _get():
     return byte
 
 
+class _Teller:
+    """Each word has a number, and so has its answer: one that an interrupt left behind is known."""
+
+    def __init__(self):
+        self._number = 0
+
+    def tell(self, word):
+        self._number = (self._number + 1) % 10
+        sys.stderr.write("%s%d\n" % (word, self._number))
+        while sys.stderr.read(1) != str(self._number):
+            pass
+
+
+_teller = _Teller()
+
+
 def _reset(status, names):
     """As on a board, what the program left is collected: a file that it had open is closed, however
     little is in it.
@@ -38,22 +55,49 @@ def _reset(status, names):
     sys.exit(status)
 
 
+class _Run:
+    """A program, from its start until no Ctrl-C can come any more."""
+
+    def __init__(self, source, names):
+        self._source, self._names = source, names
+        self._is_started = self._is_over = False
+        self.complaint = ""  # its traceback
+
+    def go(self):
+        while not self._is_over:
+            try:
+                self._step()
+            except KeyboardInterrupt:  # as the program ended: of no effect, as on a board
+                pass
+
+    def _step(self):
+        if not self._is_started:
+            self._is_started = True
+            self._execute()
+        _teller.tell("idle")
+        for _ in range(100):  # an interrupt that is pending is raised here
+            pass
+        self._is_over = True
+
+    def _execute(self):
+        import io
+
+        try:
+            _teller.tell("run")  # from here on a Ctrl-C may come
+            exec(self._source, self._names)
+        except SystemExit:
+            pass
+        except BaseException as error:
+            text = io.StringIO()
+            sys.print_exception(error, text)
+            self.complaint = text.getvalue()
+
+
 def _execute(source, names):
     """Run it; its traceback, or nothing, comes back."""
-    import io
-
-    complaint = ""
-    try:
-        sys.stderr.write("run\n")  # from here on a Ctrl-C may come
-        exec(source, names)
-    except SystemExit:
-        pass
-    except BaseException as error:
-        text = io.StringIO()
-        sys.print_exception(error, text)
-        complaint = text.getvalue()
-    sys.stderr.write("idle\n")
-    return complaint
+    run = _Run(source, names)
+    run.go()
+    return run.complaint
 
 
 def _paste():
@@ -136,13 +180,7 @@ def _serve(how, program, names):
 
 
 def console(how, program):
-    names = {"__name__": "__main__"}
-    while True:
-        try:
-            _serve(how, program, names)
-        except KeyboardInterrupt:  # the signal of a Ctrl-C came when its program had just ended:
-            how = "prompt"  # a byte at the prompt, on a board
-            sys.stderr.write("idle\n")
+    _serve(how, program, {"__name__": "__main__"})
 
 
 if __name__ == "__main__":
