@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from live_server import Events, Server, Writer, cursor_of, payload
+from live_server import WAIT_S, Events, Server, Writer, cursor_of, payload
 from outpost_tools import cli
 from outpost_tools.broker import certificates
 from outpost_tools.common import command_line
@@ -254,3 +254,15 @@ def test_a_sensor_that_fails_and_a_clock_that_is_ahead_need_attention(live):
 
 def test_a_value_that_stays_the_same_is_a_line_amid_its_chart(live):
     assert charts._ticks(-60.0, -60.0) == [-62, -60, -58] and charts._ticks(0.0, 0.0)[1] == 0
+
+
+def test_a_log_that_is_not_there_yet_is_said_and_waited_for(tmp_path):
+    log = tmp_path / "logg"
+    with Server(log, tmp_path) as server:
+        said = server.output.read_text()
+        assert f"--log {log} is not there yet" in said and "outpost collect" in said
+        Writer(log).store("garden", ("temperature", "Cel", 21.5))
+        until = time.monotonic() + WAIT_S
+        while "garden" not in server.text():
+            assert time.monotonic() < until, "the page shows no board"
+            time.sleep(0.1)

@@ -56,13 +56,20 @@ def run(args: argparse.Namespace) -> int:
 
     where = Address(*args.listen, certificate=args.cert, key=args.key)
     login = Login(args.user, password) if password else None
+
+    def say(url: str) -> None:
+        _say(f"live page: {url} (Ctrl-C ends it)")
+        if not args.log.exists():
+            _say(f"--log {args.log} is not there yet: start `outpost collect --log {args.log}`, or")
+            _say("correct the folder; what comes there will be shown")
+
     serve(
-        args.log, where, login, history_bytes=args.history_mib << 20, report=args.report, say=_say
+        args.log, where, login, history_bytes=args.history_mib << 20, report=args.report, say=say
     )
     return 0
 
 
-def _say(url: str) -> None:
+def _say(line: str) -> None:
     import sys
 
-    print(f"live page: {url} (Ctrl-C ends it)", file=sys.stderr, flush=True)
+    print(line, file=sys.stderr, flush=True)
