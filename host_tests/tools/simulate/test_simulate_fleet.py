@@ -4,6 +4,7 @@ collector.
 """
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -52,22 +53,23 @@ def still_running(folder: Path):
     return found
 
 
-def test_boards_with_power_cuts_publish_and_drain(tmp_path, broker):
+@pytest.mark.parametrize("level, spoken", [("4", "p2"), ("5", "p5")])
+def test_boards_with_power_cuts_publish_and_drain(level, spoken, tmp_path, broker):
     log = tmp_path / "log"
     env = children.tools_environment()
     collect = [sys.executable, *"-m outpost_tools.cli collect --broker".split()]
     collect += [f"127.0.0.1:{broker.port}", "--log", str(log)]
     collector = children.start(collect, log=tmp_path / "collector.log", env=env)
     try:
-        options = "--boards 2 --seconds 5 --cuts 3 --interval-ms 20".split()
+        options = f"--boards 2 --seconds 5 --cuts 3 --interval-ms 20 --level {level}".split()
         command = simulate(tmp_path, broker, *options)
-        done = subprocess.run(
-            command, check=False, capture_output=True, text=True, timeout=60, env=env
-        )
+        done = subprocess.run(command, check=False, capture_output=True, text=True, env=env)
         assert done.returncode == 0, done.stderr
     finally:
         assert children.stop(collector) == 0
     assert "MicroPython" in done.stderr and "32-bit" in done.stderr
+    said = "".join(path.read_text() for path in (tmp_path / "broker").glob("*.log"))
+    assert re.search(rf"as board-1 \({spoken}, ", said), "mosquitto's name of the level"
     frames = [
         f
         for path in segments.sealed_segments(log / "collector-1")

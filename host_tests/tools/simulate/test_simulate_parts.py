@@ -199,3 +199,31 @@ def test_journal_tail_counts_a_growing_file(tmp_path):
             file.write(text[at : at + 1])
         tail.update()
     assert tail.published == 50
+
+
+def test_a_broker_that_never_answers_or_refuses_is_named():
+    async def run():
+        answers = [b"", b"\x20\x02\x00\x05", b"\x20\x02\x00\x00"]
+
+        async def answer(reader, writer):
+            await reader.read(100)
+            writer.write(answers.pop(0))
+            writer.close()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        proxy = Proxy("127.0.0.1", server.sockets[0].getsockname()[1])
+        await proxy.start()
+        faults = []
+        while answers:
+            reader, writer = await connect(proxy)
+            writer.write(b"CONNECT")
+            while await reader.read(100):
+                pass
+            faults.append(proxy.fault)
+            writer.close()
+        await proxy.close()
+        server.close()
+        return faults
+
+    silent, refused, taken = asyncio.run(asyncio.wait_for(run(), 30))
+    assert "does not answer" in silent and "code 5" in refused and taken == ""

@@ -63,9 +63,7 @@ def run(args: argparse.Namespace) -> int:
             _say(f"--log {args.log} is not there yet: start `outpost collect --log {args.log}`, or")
             _say("correct the folder; what comes there will be shown")
 
-    serve(
-        args.log, where, login, history_bytes=args.history_mib << 20, report=args.report, say=say
-    )
+    serve(args.log, where, login, history_bytes=args.history_mib << 20, report=args.report, say=say)
     return 0
 
 

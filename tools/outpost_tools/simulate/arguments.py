@@ -67,6 +67,9 @@ def _add_kinds(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="the last N boards store samples of series, many in a message; default 0",
     )
+    parser.add_argument(
+        "--level", choices=("4", "5"), default="4", help="of MQTT: 4 is 3.1.1; default 4"
+    )
     parser.add_argument("--user", default="")
     parser.add_argument(
         "--commands", action="store_true", help="the boards take commands: try `outpost send`"

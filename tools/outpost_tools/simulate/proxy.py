@@ -17,6 +17,8 @@ from outpost_tools.simulate.offline import OfflineMeter
 
 CUTS = ("reset", "silence")
 _CHUNK = 65536
+_NO_ANSWER = "it takes connections and does not answer: it must be an MQTT broker, without TLS"
+_CONNACK = 0x20
 
 
 class Proxy:
@@ -93,7 +95,6 @@ class Proxy:
         except OSError as error:
             self.fault = why_no_connection(error, self._target[1])
             raise
-        self.fault = ""
         self._writers.add(broker_writer)
         try:
             up = asyncio.create_task(self._pump(reader, broker_writer))
@@ -102,6 +103,8 @@ class Proxy:
             for task in pending:
                 task.cancel()
             await asyncio.gather(up, down, return_exceptions=True)
+            if writer not in self._answering and not self.is_cut:
+                self.fault = _NO_ANSWER
         finally:
             self._writers.discard(broker_writer)
             broker_writer.close()  # not abort: what the board sent last still goes out
@@ -113,6 +116,7 @@ class Proxy:
             await self._flowing.wait()
             if answers and not self._refusing and writer not in self._answering:
                 self._answering.add(writer)  # the first answer of the broker: CONNACK
+                self.fault = _refusal(data)
                 self.meter.up(time.monotonic())
             writer.write(data)
             await writer.drain()
@@ -126,3 +130,10 @@ class Proxy:
         for writer in list(self._writers):
             with contextlib.suppress(OSError):
                 writer.transport.abort()
+
+
+def _refusal(answer: bytes) -> str:
+    """What a CONNACK that is not one of success means; "" for others, and within TLS."""
+    if len(answer) < 4 or answer[0] != _CONNACK or not answer[3]:
+        return ""
+    return f"it refuses the boards (CONNACK, code {answer[3]}): try --user, or --credentials"

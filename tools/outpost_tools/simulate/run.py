@@ -33,7 +33,12 @@ async def run(args: argparse.Namespace) -> int:
         cuts=args.cuts,
         seed=args.seed,
         series=args.series,
-        settings={"mode": args.mode, "user": args.user, "commands": args.commands},
+        settings={
+            "mode": args.mode,
+            "user": args.user,
+            "commands": args.commands,
+            "level": int(args.level),
+        },
     )
     kinds = f", {args.series} of them with series" if args.series else ""
     _say(f"{args.boards} boards{kinds} on {fleet.interpreter}, seed {args.seed}")
