@@ -216,7 +216,7 @@ def build(settings, commands=None):
     health.station = station
     if settings["series"]:
         station.start(settings, columns, guards, health)
-    if settings["mode"] == "collector":
+    if settings["mode"] == "collector" and not settings["deep_sleep"]:
         from station.unheard import Unheard
 
         health.unheard = Unheard(client, clock)

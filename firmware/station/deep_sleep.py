@@ -45,6 +45,7 @@ def wake(station, board, settings):
         if station.status == _FULL:
             _measure(station, board)  # what was refused: there is room now, or there is not
             station.close_record()
+        _tell_unheard(client.session, settings)
         _listen(station, board, until)
     client.close()  # programs only if no record has the latest acknowledgements
     board.stopped(client)
@@ -64,6 +65,13 @@ def _is_due(station, board, connect_every):
     if board.stopping() or (station.commands and station.commands.is_trial):
         return True
     return station.client.session.outbox.next_seq % connect_every == 0
+
+
+def _tell_unheard(session, settings):
+    if settings["mode"] == "collector":
+        from station.unheard import after_wake
+
+        after_wake(session, settings["interval_ms"])
 
 
 def _listen(station, board, until):

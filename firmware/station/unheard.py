@@ -2,7 +2,10 @@
 
 Time that the board is connected and holds messages, since the last confirmation, from the start on.
 It goes on sending all the while: this only says so, once an hour at the prompt, and in telemetry as
-`unheard`, in hours (`health.py`). A board in deep sleep is not on for long enough to know.
+`unheard`, in hours (`health.py`).
+
+A board in deep sleep counts nothing: after a wake that was connected and heard none, the messages
+that it holds say for how long. It says so at the prompt only, once in each such wake.
 
 Allocation: construction only.
 """
@@ -11,6 +14,7 @@ from micropython import const
 
 _CONNECTED = const(2)
 _DAY_MINUTES = const(1440)
+_HOUR_MS = const(3_600_000)
 _TOLD = (
     "outpost: the broker takes the messages, and no collector has confirmed one for an hour. They "
     "stay in flash until it is full. Run `outpost collect` at this broker; or, without one, "
@@ -43,3 +47,16 @@ class Unheard:
             self._told = hours
             print(_TOLD)
         return hours
+
+
+def after_wake(session, interval_ms):
+    """Hours, at least, since what a board in deep sleep holds could first be confirmed: it stored
+    one message an interval. 0: this wake was not connected, or heard a confirmation.
+    """
+    outbox = session.outbox
+    if session.state != _CONNECTED or session.confirmations:
+        return 0
+    hours = (outbox.next_seq - outbox.oldest_seq - 1) // max(_HOUR_MS // interval_ms, 1)
+    if hours > 0:
+        print(_TOLD)
+    return max(hours, 0)

@@ -28,6 +28,7 @@ class Wake:
     status: int
     counters: dict
     process_ms: float
+    said: str = ""  # at the prompt
 
     @property
     def was_cut(self) -> bool:
@@ -83,7 +84,8 @@ class Sleeper:
         process_ms = (time.monotonic() - start) * 1000
         assert done.returncode in (0, ASLEEP_STATUS, POWER_CUT_STATUS), done.stderr
         was_cut = done.returncode == POWER_CUT_STATUS
-        one = Wake(done.returncode, {} if was_cut else json.loads(counters.read_text()), process_ms)
+        did = {} if was_cut else json.loads(counters.read_text())
+        one = Wake(done.returncode, did, process_ms, done.stdout)
         self.wakes.append(one)
         return one
 

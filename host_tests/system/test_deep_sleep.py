@@ -134,6 +134,20 @@ def test_without_a_broker_a_wake_has_its_end_and_nothing_is_lost(tmp_path, mosqu
     assert board.wake().counters["acknowledged"] == 1
 
 
+def test_a_sleeping_board_that_hears_no_collector_says_so(tmp_path, mosquitto):
+    """From the second message on: the first one is an interval old, an hour."""
+    settings = {"broker_port": mosquitto.port, "interval_ms": 3_600_000, "wake_limit_ms": 1500}
+    board = Sleeper(tmp_path / "board", micropython("i386"), SEED, **settings)
+    said = ["no collector has confirmed" in board.wake().said for _ in range(3)]
+    assert said == [False, True, True]
+    with Process(tmp_path, mosquitto.port) as collector:
+        # a slow machine: it may take more than one wake until the collector has subscribed
+        assert any("no collector" not in board.wake().said for _ in range(20))
+        drain(board)
+        promised, _ = compare(board, collector.frames())
+    assert promised >= 4
+
+
 def test_the_simulators_fleet_wakes_its_sleepers_and_drains_them(tmp_path, mosquitto):
     micropython("i386")
     settings = {"mode": "broker", "deep_sleep": True, "connect_every": 100}

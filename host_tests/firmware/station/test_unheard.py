@@ -7,7 +7,7 @@ import unittest
 import micropython
 
 from station.clock import Clock
-from station.unheard import Unheard
+from station.unheard import Unheard, after_wake
 
 HOUR_MS = 3_600_000
 
@@ -61,6 +61,22 @@ class TestUnheard(unittest.TestCase):
         self.look(HOUR_MS)
         self.clock.up_day, self.clock.up_ms = 3, 0
         self.assertEqual(self.look(0), 72)
+
+    def test_after_a_wake_the_held_messages_say_for_how_long(self):
+        def hours(held, interval_ms):
+            self.session.next_seq = held
+            return after_wake(self.session, interval_ms)
+
+        self.assertEqual([hours(held, HOUR_MS) for held in (0, 1, 2, 25)], [0, 0, 1, 24])
+        self.assertEqual([hours(held, 60_000) for held in (60, 61, 121)], [0, 1, 2])
+        self.assertEqual(hours(3, 24 * HOUR_MS), 2)  # two days: at least
+
+    def test_after_a_wake_without_link_or_with_a_confirmation_nothing_is_told(self):
+        self.session.next_seq = 100
+        self.session.state = 0
+        self.assertEqual(after_wake(self.session, HOUR_MS), 0)
+        self.session.state, self.session.confirmations = 2, 1
+        self.assertEqual(after_wake(self.session, HOUR_MS), 0)
 
     def test_it_takes_no_heap_and_says_so_each_hour(self):
         if sys.implementation.name != "micropython":
