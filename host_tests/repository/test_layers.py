@@ -96,7 +96,7 @@ ALLOWED = {
         "command_note", "command_text", "commanded_station", "settings", "trial", "outpost.memory",
         "outpost.session", "outpost.subscribing",
     },
-    "station.deep_sleep": {"outpost.session"},
+    "station.deep_sleep": {"outpost.session", "unheard"},
     "station.flash_wear": set(),
     "station.guard": {"outpost.session"},
     "station.health": set(),
