@@ -1,8 +1,8 @@
 """The client's link on a desktop: a TCP socket, with TLS where the settings say so.
 
-Connecting blocks, at most 3 s. Knows no board and no flash; programs that want the link alone
-(benchmarks) take it from here. Allocates when it connects; under MicroPython the stream is the
-socket itself.
+Connecting blocks, at most 3 s an address of the name: `localhost` may be ::1 first, where no broker
+listens. Knows no board and no flash; programs that want the link alone (benchmarks) take it from
+here. Allocates when it connects; under MicroPython the stream is the socket itself.
 """
 
 import socket
@@ -31,29 +31,35 @@ def open_link(settings, time_is_set=yes):
         raise ValueError("settings: key 'broker_host' is missing; add it")
     port = settings.get("broker_port", 8883 if settings.get("tls") else 1883)
 
-    def look_up():
+    def open_socket():
         try:
-            return socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)[0]
+            addresses = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
         except OSError:  # its numbers are getaddrinfo()'s own
             raise OSError(_DNS_FAILED)
-
-    def open_socket():
-        address = look_up()
-        sock = socket.socket(address[0], address[1])
-        try:
-            sock.settimeout(_CONNECT_MS / 1000)
-            sock.connect(address[-1])
-            # A packet is one write, and should not wait for the last one's ACK.
-            sock.setsockopt(_TCP, _NODELAY, 1)
-            sock.setblocking(False)
-        except OSError:
-            sock.close()
-            raise
-        return sock
+        for address in addresses:
+            try:
+                return _connected(address)
+            except OSError as error:
+                refused = error
+        raise refused
 
     if settings.get("tls"):
         return _secure(settings, name or host, open_socket, time_is_set)
     return open_socket if _IS_MICROPYTHON else lambda: _CPythonStream(open_socket())
+
+
+def _connected(address):
+    sock = socket.socket(address[0], address[1])
+    try:
+        sock.settimeout(_CONNECT_MS / 1000)
+        sock.connect(address[-1])
+        # A packet is one write, and should not wait for the last one's ACK.
+        sock.setsockopt(_TCP, _NODELAY, 1)
+        sock.setblocking(False)
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 def _secure(settings, name, open_socket, time_is_set):

@@ -128,7 +128,8 @@ def _device(settings):
 def _link(settings, ticks_ms):
     def open_socket():
         where = settings["broker_host"], settings["broker_port"]
-        address = socket.getaddrinfo(*where, 0, socket.SOCK_STREAM)[0]
+        # as a board's port does it: of AF_INET alone
+        address = socket.getaddrinfo(*where, socket.AF_INET, socket.SOCK_STREAM)[0]
         sock = socket.socket()
         try:
             sock.connect(address[-1])
