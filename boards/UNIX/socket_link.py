@@ -36,6 +36,7 @@ def open_link(settings, time_is_set=yes):
             addresses = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
         except OSError:  # its numbers are getaddrinfo()'s own
             raise OSError(_DNS_FAILED)
+        refused = OSError(_DNS_FAILED)
         for address in addresses:
             try:
                 return _connected(address)
