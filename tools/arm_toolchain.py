@@ -15,7 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from outpost_tools.fetch.cache_rules import drop_unused, say, whole
-from outpost_tools.fetch.debian_packages import LOADERS, SUITE, PrivateApt, Unobtainable
+from outpost_tools.fetch.debian_packages import (
+    LOADERS,
+    SUITE,
+    PrivateApt,
+    Unobtainable,
+    unpack,
+)
 
 PACKAGES = ("gcc-arm-none-eabi", "libnewlib-arm-none-eabi", "cmake", "ninja-build")
 _RECIPE = "1"  # change it when what is kept, or how it is started, changes
@@ -74,16 +80,9 @@ def _unpack(package: Path, root: Path) -> None:
     command = ["dpkg-deb", "--fsys-tarfile", str(package)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
-            archive.extractall(root, filter=_member_filter)
+            unpack(archive, root, is_kept)
     if process.returncode:
         raise Unobtainable(f"dpkg-deb could not unpack {package.name}")
-
-
-def _member_filter(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
-    name = member.name.removeprefix("./")
-    if member.isdir() or not is_kept(name):
-        return None
-    return tarfile.tar_filter(member, path)
 
 
 def _join_newlib(usr: Path) -> None:

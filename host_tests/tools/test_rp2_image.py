@@ -208,6 +208,15 @@ def test_a_patch_that_does_not_fit_is_an_error(tmp_path):
         unpack_source(files, tmp_path / "unpacked")
 
 
+@pytest.mark.parametrize("name", ["../outside.c", "/tmp/outside.c", "thing-1/../../outside.c"])
+def test_a_file_outside_of_its_archives_folder_is_refused(tmp_path, name):
+    with tarfile.open(tmp_path / "thing_1.orig.tar.gz", "w:gz") as archive:
+        archive.addfile(tarfile.TarInfo(name))
+    with pytest.raises(Unobtainable, match="outside of its folder"):
+        unpack_source([tmp_path / "thing_1.orig.tar.gz"], tmp_path / "unpacked")
+    assert not list(tmp_path.rglob("outside.c"))
+
+
 def test_a_machine_without_git_is_told_so(tmp_path):
     path = a_path_with(tmp_path / "bin", "apt-get", "dpkg-deb")
     done = run_program(tmp_path / "cache", PATH=path)

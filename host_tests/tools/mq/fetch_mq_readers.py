@@ -17,6 +17,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from outpost_tools.fetch.debian_packages import unpack
+
 READERS = {
     "pymqi==1.12.13": "a74a48d6f0c59180f678a926927b69d8d7e7df0b228f8903c08b95f54627051c",
     "ibmmq==2.1.2": "f6dbaf11fffc59cd92da76b1ff05e648050e830e9856e5ee9fda9747d9a2d989",
@@ -53,7 +55,7 @@ def fetch(target: Path) -> None:
             zipfile.ZipFile(archive).extractall(target)
         for archive in Path(downloads).glob("*.tar.gz"):
             with tarfile.open(archive) as tar:
-                tar.extractall(target, filter="data")
+                unpack(tar, target)
 
 
 if __name__ == "__main__":
