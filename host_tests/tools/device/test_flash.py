@@ -124,16 +124,22 @@ def test_an_outbox_with_messages_survives_a_flash(rig, tmp_path):
     port = children.free_port()
     settings = settings_file(rig, broker_port=port, interval_ms=5)
     assert rig.outpost("flash", "--settings", settings, "--no-link") == 0, rig.err + rig.out
-    time.sleep(2)
-    assert rig.outpost("flash", "--no-link") == 0
-    held = int(re.search(r"(\d+) messages held", rig.row("outbox"))[1])
+    held = 0
+    for _ in range(60):
+        time.sleep(1)
+        assert rig.outpost("flash", "--no-link") == 0
+        held = int(re.search(r"(\d+) messages held", rig.row("outbox"))[1])
+        if held >= 10:
+            break
     assert held >= 10 and "left as they were" in rig.row("outbox")
     change(rig.tree / "boards" / "support" / "crash_log.py", "const(1000)", "const(900)")
     assert rig.outpost("flash", "--settings", settings, "--no-link") == 0
     assert rig.row("files").startswith("1 copied")
     assert int(re.search(r"(\d+) messages held", rig.row("outbox"))[1]) >= held
+    rig.mpremote("exec", "1")  # its program stands still until there is an observer
     with Broker("mosquitto", tmp_path / "broker", port=port) as broker:
         with Observer(broker.port, "observer", ("outpost/rig-1/data", 1)) as observer:
+            rig.power_cut()
             observer.wait(held + 20)
             seen = list(dict.fromkeys(numbers(observer)))
     assert seen[:held] == list(range(held)), "all that were held, in order"
