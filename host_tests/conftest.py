@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 import hypothesis
@@ -74,3 +75,13 @@ def pytest_make_collect_report(collector):
         report.outcome = "failed"
         report.longrepr = f"{collector.nodeid}: skipped although CI=true: {reason}"
     return report
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What was skipped: each reason once, with the number of tests."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    counts = Counter(str(report.longrepr[-1]).removeprefix("Skipped: ") for report in skipped)
+    if counts:
+        terminalreporter.section("skipped, and what they need", sep="=")
+    for reason in sorted(counts):
+        terminalreporter.write_line(f"{counts[reason]:4} {reason}")
