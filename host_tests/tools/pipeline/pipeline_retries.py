@@ -10,6 +10,7 @@ import time
 import psutil
 import pytest
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from ground_truth import SEED, Board, Log, assert_exact
 from outpost_tools.pipeline import job, retries, rounds
@@ -82,6 +83,25 @@ def test_what_stays_ends_the_run_at_once(made, tmp_path, monkeypatch):
     with pytest.raises(Exception, match="No space left on device"):
         made.run()
     assert not any("No space" in line for line in made.said)
+
+
+def test_a_worker_that_starts_too_late_costs_a_retry(made, tmp_path, monkeypatch):
+    """In whichever step of a round: no step has a retry of its own."""
+    put(tmp_path / "log", message(0, 1, bt=T0))
+    late = [PySparkException("Python worker failed to connect back.")] * 2
+
+    def write(*arguments, **named) -> None:
+        if late:
+            raise late.pop()
+        gold_write(*arguments, **named)
+
+    gold_write = job.gold.write
+    monkeypatch.setattr(job.gold, "write", write)
+    assert made.run() == 0 and not late
+    assert [line.split(" (")[1].split(" of")[0] for line in made.said if "again in" in line] == [
+        "retry 1",
+        "retry 2",
+    ]
 
 
 def test_it_gives_up_after_so_many_in_a_row(made, monkeypatch):

@@ -3,9 +3,14 @@ none of them loads again. Started by Spark (`spark.python.daemon.module`, settin
 
 from pyspark import daemon
 
-from outpost_tools.pipeline import decode, source, transforms
+from outpost_tools.pipeline import decode, gold, source, transforms
 
-LOADED = (decode, source, transforms)  # with pyarrow, numpy and pandas, a second of CPU each time
+LOADED = (
+    decode,
+    gold,
+    source,
+    transforms,
+)  # with pyarrow, numpy and pandas, a second of CPU each time
 
 if __name__ == "__main__":
     daemon.manager()
