@@ -1,12 +1,13 @@
 """What a round costs beside what is there: 5,000 new readings beside 100,000, a million, ...
 
-    python host_tests/bench/pipeline_rounds.py [--rows 100000 1000000] [--days 1 400] [--rounds 4]
+    python host_tests/bench/pipeline_rounds.py [--rows 100000 1000000] [--days 1 400] [--rounds 7]
 
 For each size, tables are filled with that many readings of 1,000 boards over so many days, and
 compacted as a timer would; then rounds follow in one Spark session, each with 5,000 readings that
-are the next ones of all boards. Two rounds warm up; printed is the median of the others: CPU
-seconds of driver, JVM and Python workers together for silver and for gold, and the driver's
-resident memory. `late`: the round's readings are one board's of yesterday.
+are the next ones of all boards. Three rounds warm up, because the JVM still compiles what it has
+just loaded; printed is the median of the others, with the lowest and the highest: CPU seconds of
+driver, JVM and Python workers together for silver and for gold, and the driver's resident memory.
+`late`: the round's readings are one board's, in the middle of what is there; one round warms up.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ import patient_job  # noqa: E402
 from outpost_tools.common import segments  # noqa: E402
 from outpost_tools.pipeline import gold, session, upkeep  # noqa: E402
 
-BOARDS, READINGS, NEW, WARM = 1000, 5, 5000, 2
+BOARDS, READINGS, NEW = 1000, 5, 5000
+WARM = {"next": 3, "late": 1}
 BEGIN_S, DAY_S = 1_763_694_000, 86_400
 NAMES = ("load", "memory", "temperature", "humidity", "battery")
 
@@ -112,20 +114,24 @@ def measure(folder: Path, rows: int, days: int, rounds: int) -> None:
         print(f"{rows:>10,} readings, {days} days: first silver {first[0]:.1f} CPU s, gold "
               f"{first[1]:.1f}", flush=True)  # fmt: skip
         upkeep.compact(tables_dir)
-        for kind in ("next", "late"):
+        for kind, warm in WARM.items():
             found = []
-            for number in range(WARM + rounds):
+            for number in range(warm + rounds):
                 if kind == "next":
                     fleet.send(NEW // READINGS)
                 else:
                     fleet.send_late(number, NEW // READINGS)
                 found.append(round_s(spark, log, tables_dir))
-            silver, golden = (statistics.median(part) for part in zip(*found[WARM:], strict=True))
+            silver, golden = map(_spread, zip(*found[warm:], strict=True))
             memory = psutil.Process().memory_info().rss >> 20
-            print(f"{'':>10} {kind}: silver {silver:.2f} CPU s, gold {golden:.2f} CPU s, "
-                  f"driver {memory} MiB", flush=True)  # fmt: skip
+            print(f"{'':>10} {kind}: CPU s of silver {silver}, of gold {golden}; "
+                  f"driver {memory} MiB; load {os.getloadavg()[0]:.1f}", flush=True)  # fmt: skip
     finally:
         spark.stop()
+
+
+def _spread(values: tuple[float, ...]) -> str:
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 def main() -> None:
@@ -134,7 +140,7 @@ def main() -> None:
     )
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--days", type=int, nargs="+", default=[1], help="(%(default)s)")
-    parser.add_argument("--rounds", type=int, default=4, help="measured ones (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=7, help="measured ones (%(default)s)")
     args = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f}")
     for rows in args.rows:
