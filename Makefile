@@ -11,9 +11,9 @@ PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 \
 	bench-live bench-pipeline bench-report bench-rounds bench-start brokers build clean \
-	cluster-test commands demo demo-seeds format fuzz help home-assistant kills kills-run lint \
-	lock mutants power-loss prove rp2 run setup size size-diff soak soak-collector test \
-	test-cpython test-long test-micropython types venv virtual-days
+	cluster-test commands demo demo-seeds format fuzz help home-assistant kills \
+	kills-readers kills-run lint lock mutants power-loss prove rp2 run setup size size-diff \
+	soak soak-collector test test-cpython test-long test-micropython types venv virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
@@ -105,8 +105,9 @@ bench-level5: setup  ## MQTT 5.0 beside 3.1.1: bytes on air, cycles of the emula
 	@$(BIN)/python host_tests/rigs/rp2040/cycles.py --json build/level5_cycles.json \
 		--script host_tests/rigs/rp2040/on_chip/level5.py
 
-bench-pipeline: setup  ## rates of the pipeline's reader, and the state of deduplication
+bench-pipeline: setup  ## rates of the reader, where the CPU of a row goes, state of deduplication
 	@$(BIN)/python host_tests/bench/pipeline_rates.py --spark
+	@$(BIN)/python host_tests/bench/pipeline_profile.py
 	@$(BIN)/python host_tests/bench/pipeline_state.py
 
 bench-start: setup  ## the pipeline's first result of a small log: where the start of Spark goes
@@ -140,6 +141,10 @@ kills: setup  ## collector, group and broker killed at KILLS=n random moments ea
 	@OUTPOST_COLLECT_KILLS=$(or $(KILLS),60) OUTPOST_COLLECT_MESSAGES=$(or $(MESSAGES),100000) \
 		$(BIN)/python -m pytest -s -q -n 0 host_tests/tools/collect/test_collect_kills.py
 
+kills-readers: setup  ## five engines read in a loop, driver killed KILLS=n times (10): rows right?
+	@OUTPOST_READER_KILLS=$(or $(KILLS),10) $(BIN)/python -m pytest -s -q -n 0 \
+		host_tests/tools/pipeline/test_pipeline_readers.py
+
 kills-run: setup  ## `outpost run` killed KILLS=n times (20), its disk full, its clock set: lost?
 	@OUTPOST_HOME_KILLS=$(or $(KILLS),20) $(BIN)/python -m pytest -n 0 -q \
 		host_tests/tools/home/test_home.py -k killed
@@ -154,8 +159,9 @@ soak-collector: setup  ## the collector under full load for MINUTES=n (60): memo
 bench-diff: venv  ## the last `make bench` against host_tests/baselines/bench.json, with its error
 	@$(BIN)/python host_tests/bench/bench_diff.py
 
-cluster-test: setup  ## the pipeline on a Spark master and two workers, one of them killed
-	@CLUSTER=1 $(BIN)/python -m pytest host_tests/tools/pipeline/test_pipeline_cluster.py -q
+cluster-test: setup  ## the pipeline on a Spark master and two workers, KILLS=n (3) of them killed
+	@CLUSTER=1 CLUSTER_KILLS=$(or $(KILLS),3) $(BIN)/python -m pytest -n 0 -s -q \
+		host_tests/tools/pipeline/test_pipeline_cluster.py
 
 demo-seeds: venv  ## the demo with SEEDS="1 2 3" (1 to 10); stops at the first that loses something
 	@for seed in $(or $(SEEDS),1 2 3 4 5 6 7 8 9 10); do \

@@ -10,12 +10,15 @@ in, so a short sample is slow.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 
@@ -29,6 +32,9 @@ import process_tree
 import series_load
 from outpost_tools.pipeline import decode
 from outpost_tools.pipeline import exact as exact_reader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PLAIN, PACKED = "a row of Spark a reading", "packed, as the job reads"
 
@@ -69,35 +75,43 @@ def through_spark(
 
     Rows/s of the form that the job reads, the best of the warm turns.
     """
-    from outpost_tools.pipeline import session
-
     rates = []
-    with tempfile.TemporaryDirectory() as folder:
-        spark = session.start("local[2]", Path(folder) / "spark.log")
+    with spark_of() as (spark, folder):
         for number in range(1 + rounds):
             for form in forms:
-                buckets = 4 if form == PACKED else 0
-                before, begin = process_tree.roles(os.getpid()), time.perf_counter()
-                frames = (
-                    spark.readStream.format("outpost")
-                    .option("path", str(log))
-                    .option("maxbytesperbatch", 1 << 40)
-                )
-                query = frames.option("buckets", buckets).load().writeStream.format("noop")
-                query = query.option("checkpointLocation", f"{folder}/{number}-{buckets}").trigger(
-                    availableNow=True
-                )
-                query.start().awaitTermination()
-                seconds, after = time.perf_counter() - begin, process_tree.roles(os.getpid())
-                spent = {role: after[role] - before.get(role, 0.0) for role in after}
+                place = folder / f"{number}-{form}"
+                seconds, spent = to_noop(spark, log, place, 4 if form == PACKED else 0)
                 print(
                     f"Spark local[2] to noop, {form}{'' if number else ', cold'}: "
                     f"{_split(rows, seconds, spent)}",
                     flush=True,
                 )
-                rates += [rows / seconds] if buckets and number else []
-        spark.stop()
+                rates += [rows / seconds] if form == PACKED and number else []
     return max(rates)
+
+
+@contextlib.contextmanager
+def spark_of() -> Iterator[tuple[SparkSession, Path]]:
+    """A session, and a folder for its checkpoints."""
+    from outpost_tools.pipeline import session
+
+    with tempfile.TemporaryDirectory() as name:
+        spark = session.start("local[2]", Path(name) / "spark.log")
+        yield spark, Path(name)
+        spark.stop()
+
+
+def to_noop(
+    spark: SparkSession, log: Path, checkpoint: Path, buckets: int
+) -> tuple[float, dict[str, float]]:
+    """(seconds, CPU seconds by process_tree's roles) of all segments through the source."""
+    before, begin = process_tree.roles(os.getpid()), time.perf_counter()
+    frames = spark.readStream.format("outpost").option("path", str(log))
+    frames = frames.option("maxbytesperbatch", 1 << 40).option("buckets", buckets).load()
+    query = frames.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+    query.trigger(availableNow=True).start().awaitTermination()
+    seconds, after = time.perf_counter() - begin, process_tree.roles(os.getpid())
+    return seconds, {role: after[role] - before.get(role, 0.0) for role in after}
 
 
 def _split(rows: int, seconds: float, spent: dict[str, float]) -> str:

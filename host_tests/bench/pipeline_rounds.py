@@ -1,32 +1,43 @@
 """What a round costs beside what is there: 5,000 new readings beside 100,000, a million, ...
 
-    python host_tests/bench/pipeline_rounds.py [--rows 100000 1000000] [--days 1 400] [--rounds 4]
+    python host_tests/bench/pipeline_rounds.py [--rows 100000 1000000] [--days 1 400] [--rounds 7]
+        [--cache FOLDER]
 
 For each size, tables are filled with that many readings of 1,000 boards over so many days, and
 compacted as a timer would; then rounds follow in one Spark session, each with 5,000 readings that
-are the next ones of all boards. Two rounds warm up; printed is the median of the others: CPU
-seconds of driver, JVM and Python workers together for silver and for gold, and the driver's
-resident memory. `late`: the round's readings are one board's of yesterday.
+are the next ones of all boards. Three rounds warm up, because the JVM still compiles what it has
+just loaded; printed is the median of the others, with the lowest and the highest: CPU seconds of
+driver, JVM and Python workers together for silver and for gold, and the driver's resident memory.
+`late`: the round's readings are one board's, in the middle of what is there; one round warms up.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
+import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
+sys.path.insert(0, str(REPOSITORY / "host_tests"))
+import paths  # noqa: E402
+
+sys.path.extend(paths.ALL)
+
 import psutil  # noqa: E402
 
+import patient_job  # noqa: E402
+import process_tree  # noqa: E402
 from outpost_tools.common import segments  # noqa: E402
-from outpost_tools.pipeline import gold, job, session, upkeep  # noqa: E402
+from outpost_tools.pipeline import gold, session, upkeep  # noqa: E402
 
-BOARDS, READINGS, NEW, WARM = 1000, 5, 5000, 2
+BOARDS, READINGS, NEW = 1000, 5, 5000
+WARM = {"next": 3, "late": 1}
 BEGIN_S, DAY_S = 1_763_694_000, 86_400
 NAMES = ("load", "memory", "temperature", "humidity", "battery")
 
@@ -41,10 +52,10 @@ def payload(board: str, stream: str, seq: int, time_s: int) -> bytes:
 class Fleet:
     """Boards that send in turn, and the collector that seals what they sent."""
 
-    def __init__(self, log: Path, messages: int, days: int) -> None:
+    def __init__(self, log: Path, messages: int, days: int, *, sent: int = 0) -> None:
         self._writer = segments.SegmentWriter(log / "collector-1")
         self._step_s = days * DAY_S * 0.7 / max(1, messages / BOARDS)
-        self._sent = 0
+        self._sent = sent
 
     def send(self, messages: int) -> None:
         for _ in range(messages):
@@ -72,12 +83,7 @@ class Fleet:
 
 def cpu_s() -> float:
     """Of this process and all below it, also those that have ended."""
-    found = 0.0
-    for one in [psutil.Process(), *psutil.Process().children(recursive=True)]:
-        with contextlib.suppress(psutil.NoSuchProcess):  # it ends now: its parent has its time
-            times = one.cpu_times()
-            found += times.user + times.system + times.children_user + times.children_system
-    return found
+    return sum(process_tree.roles(os.getpid()).values())
 
 
 def round_s(spark, log: Path, tables_dir: Path) -> tuple[float, float]:
@@ -90,36 +96,47 @@ def round_s(spark, log: Path, tables_dir: Path) -> tuple[float, float]:
 
     gold.write = measured
     try:
-        job.run(spark, log, tables_dir)
+        patient_job.run(spark, log, tables_dir)
     finally:
         gold.write = write
     return marks[1] - marks[0], cpu_s() - marks[1]
 
 
+def fill(folder: Path, rows: int, days: int) -> None:
+    Fleet(folder / "log", rows // READINGS, days).send(rows // READINGS)
+    spark = session.start("local[2]", folder / "tables" / "spark.log")
+    first = round_s(spark, folder / "log", folder / "tables")
+    upkeep.compact(folder / "tables")
+    session.stop(spark)
+    print(f"{rows:,} readings, {days} days, at once: silver {first[0]:.1f} CPU s, gold "
+          f"{first[1]:.1f}", flush=True)  # fmt: skip
+    (folder / "filled").touch()
+
+
 def measure(folder: Path, rows: int, days: int, rounds: int) -> None:
     log, tables_dir = folder / "log", folder / "tables"
-    fleet = Fleet(log, rows // READINGS, days)
-    fleet.send(rows // READINGS)
+    fleet = Fleet(log, rows // READINGS, days, sent=rows // READINGS)
+    print(f"{rows:,} readings, {days} days, {NEW:,} more a round", flush=True)
     spark = session.start("local[2]", tables_dir / "spark.log")
     try:
-        first = round_s(spark, log, tables_dir)
-        print(f"{rows:>10,} readings, {days} days: first silver {first[0]:.1f} CPU s, gold "
-              f"{first[1]:.1f}", flush=True)  # fmt: skip
-        upkeep.compact(tables_dir)
-        for kind in ("next", "late"):
+        for kind, warm in WARM.items():
             found = []
-            for number in range(WARM + rounds):
+            for number in range(warm + rounds):
                 if kind == "next":
                     fleet.send(NEW // READINGS)
                 else:
                     fleet.send_late(number, NEW // READINGS)
                 found.append(round_s(spark, log, tables_dir))
-            silver, golden = (statistics.median(part) for part in zip(*found[WARM:], strict=True))
+            silver, golden = map(_spread, zip(*found[warm:], strict=True))
             memory = psutil.Process().memory_info().rss >> 20
-            print(f"{'':>10} {kind}: silver {silver:.2f} CPU s, gold {golden:.2f} CPU s, "
-                  f"driver {memory} MiB", flush=True)  # fmt: skip
+            print(f"{kind:>6}: CPU s of silver {silver}, of gold {golden}; "
+                  f"driver {memory} MiB; load {os.getloadavg()[0]:.1f}", flush=True)  # fmt: skip
     finally:
         spark.stop()
+
+
+def _spread(values: tuple[float, ...]) -> str:
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 def main() -> None:
@@ -128,22 +145,32 @@ def main() -> None:
     )
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--days", type=int, nargs="+", default=[1], help="(%(default)s)")
-    parser.add_argument("--rounds", type=int, default=4, help="measured ones (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=7, help="measured ones (%(default)s)")
+    parser.add_argument("--cache", type=Path, help="folder that keeps filled tables (none is kept)")
     args = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f}")
-    for rows in args.rows:
-        for days in args.days:
-            sizes = [sys.executable, __file__, "--one", str(rows), str(days), str(args.rounds)]
-            os.spawnv(os.P_WAIT, sys.executable, sizes)  # each with a Spark of its own
+    with tempfile.TemporaryDirectory() as temporary:
+        for rows in args.rows:
+            for days in args.days:
+                folder = (args.cache or Path(temporary)) / f"{rows}-{days}"
+                if not (folder / "filled").exists():
+                    shutil.rmtree(folder, ignore_errors=True)
+                    _run("fill", folder, rows, days)
+                run = Path(temporary) / "run"
+                shutil.copytree(folder, run)
+                _run("measure", run, rows, days, args.rounds)
+                shutil.rmtree(run)
 
 
-def one(rows: str, days: str, rounds: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        measure(Path(folder), int(rows), int(days), int(rounds))
+def _run(what: str, folder: Path, *sizes: int) -> None:
+    """In a process with a Spark of its own."""
+    line = [sys.executable, __file__, f"--{what}", str(folder), *map(str, sizes)]
+    subprocess.run(line, check=True)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--one"]:
-        one(*sys.argv[2:])
+    parts = {"--fill": fill, "--measure": measure}
+    if sys.argv[1:2] and sys.argv[1] in parts:
+        parts[sys.argv[1]](Path(sys.argv[2]), *map(int, sys.argv[3:]))
     else:
         main()

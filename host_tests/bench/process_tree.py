@@ -50,9 +50,14 @@ def pss_bytes(processes: Iterable[psutil.Process]) -> int:
     return total
 
 
+# Spark's daemons ignore the end of their workers, so the kernel forgets their time: kept from the
+# last look.
+_forks: dict[psutil.Process, float] = {}
+
+
 def roles(root: int) -> dict[str, float]:
     """CPU seconds of a PySpark program's processes so far, by what they do; those that have ended
-    and were waited for count.
+    count, too.
     """
     found = {
         "driver": 0.0,
@@ -69,9 +74,13 @@ def roles(root: int) -> dict[str, float]:
                 threads = _threads(process)
                 found |= {role: found[role] + threads[role] for role in threads}
                 found["JVM, rest"] += max(own_cpu_s(process) - sum(threads.values()), 0.0)
+                found["Python workers"] += sum(process.cpu_times()[2:4])  # that have ended
+            elif "daemon" in " ".join(process.parent().cmdline()):
+                _forks[process] = own_cpu_s(process)
             else:
                 # its own time and that of the children it waited for
                 found["Python workers"] += sum(process.cpu_times()[:4])
+    found["Python workers"] += sum(_forks.values())
     return found
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from outpost_tools.common import java
 
 START_S = 120
-DRIVER = "127.0.0.9"
+DRIVER = "127.0.1.1"  # apart from the workers', however many there are
 
 
 def _die_with_parent() -> None:

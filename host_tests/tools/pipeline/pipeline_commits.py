@@ -10,8 +10,9 @@ from collections import Counter
 import pytest
 
 import engines
+import patient_job
 from ground_truth import START_MS
-from outpost_tools.pipeline import delta, job, tables, upkeep
+from outpost_tools.pipeline import delta, tables, upkeep
 from pipeline_features import DAY_MS, T0, message, put, recomputed_windows, windows_of
 
 KEY = ["device", "stream", "seq", "record", "value"]
@@ -76,7 +77,7 @@ def test_five_engines_read_rightly_while_runs_and_compactions_go_on(spark, tmp_p
     watcher = Watcher(tables_dir, readers)
     watcher.start()
     try:
-        assert job.run(spark, log, tables_dir, batch_bytes=1) == count
+        assert patient_job.run(spark, log, tables_dir, batch_bytes=1) == count
     finally:
         watcher.stop()
     upkeep.compact(tables_dir)
@@ -123,7 +124,7 @@ def test_a_driver_that_dies_after_any_commit_changes_nothing(spark, tmp_path, mo
         raise Died
 
     for _ in zip(*map(rounds, logs.values()), strict=True):
-        job.run(spark, logs["plain"], tmp_path / "plain" / "tables")
+        patient_job.run(spark, logs["plain"], tmp_path / "plain" / "tables")
         deaths = 0
         with monkeypatch.context() as patch:
             patch.setattr(delta, "commit", dying)
@@ -138,7 +139,7 @@ def test_a_driver_that_dies_after_any_commit_changes_nothing(spark, tmp_path, mo
 
 def dies(spark, log, tables_dir) -> bool:
     try:
-        job.run(spark, log, tables_dir)
+        patient_job.run(spark, log, tables_dir)
     except Exception as error:
         assert "Died" in f"{type(error)} {error}"
         return True

@@ -3,9 +3,10 @@
 import json
 import shutil
 
+import patient_job
 from ground_truth import START_MS
 from outpost_tools.common import segments
-from outpost_tools.pipeline import fingerprints, job, quarantine, tables, upkeep
+from outpost_tools.pipeline import fingerprints, quarantine, tables, upkeep
 from pipeline_features import T0, message, recomputed_windows, windows_of
 
 DEVICE, TOPIC = "board-5", b"outpost/board-5/data"
@@ -45,13 +46,13 @@ def test_a_number_with_other_contents_is_kept_and_told_whenever_it_comes(spark, 
     mine, other = [said(n, n) for n in range(6)], [said(n, n + 0.5) for n in range(6)]
     write(log, *enumerate(mine[:4]), (10, other[0]), (11, mine[0]), (12, other[0]))
     write(log, (20, other[0]), (21, other[1]), (22, mine[2]), (23, other[4]))
-    assert job.run(spark, log, tables_dir, batch_bytes=1) == 2
+    assert patient_job.run(spark, log, tables_dir, batch_bytes=1) == 2
     assert kept(tables_dir) == other[:2]
     upkeep.compact(tables_dir, kept_h=0)
     shutil.rmtree(tables_dir / fingerprints.FOLDER)  # they are made again of the tables
     again = [(30 + n, content) for n, content in enumerate(mine[:4] + other[:2] + [other[4]])]
     write(log, *again, (40, mine[4]), (41, said(3, 3, name="other")))
-    assert job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(spark, log, tables_dir) == 1
     assert values(tables_dir) == {0: 0, 1: 1, 2: 2, 3: 3, 4: 4.5}
     assert kept(tables_dir) == sorted([*other[:2], mine[4], said(3, 3, name="other")])
     row = device(tables_dir)
@@ -69,11 +70,11 @@ def test_of_several_collectors_the_message_received_first_is_in_silver_also_when
     write(log, *((100 + n, said(n, n)) for n in range(4)))
     deleted = write(log, (110, said(4, 4)), (111, said(5, 5)))
     write(log, (120, said(6, 6)))
-    assert job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(spark, log, tables_dir) == 1
     deleted.unlink()
     earlier = [(50, said(1, 1.5)), (51, said(4, 4.5, records=[{"n": "more", "v": 7}]))]
     write(log, *earlier, (105, said(2, 2.5)), (106, said(0, 0)), collector="collector-2")
-    assert job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(spark, log, tables_dir) == 1
     expected = {0: 0, 1: 1.5, 2: 2, 3: 3, 4: 4.5, 5: 5, 6: 6}
     for _ in range(2):
         rows = tables.read_table(tables_dir, "readings", ["seq", "record", "value"]).to_pylist()

@@ -6,11 +6,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 import pytest
 
+import patient_job
 import series_writer
 from ground_truth import SEED, START_MS, Board, Log
 from outpost_tools import cli
 from outpost_tools.common.series import is_series
-from outpost_tools.pipeline import job, quarantine, schemas, tables
+from outpost_tools.pipeline import quarantine, schemas, tables
 from pipeline_features import message
 from series_world import DAY_MS, INTERVAL_MS, Thermometer, World
 
@@ -62,7 +63,7 @@ def test_series_are_readings_as_well(spark, tmp_path):
     log._waiting.append(("board-1", single, False))
     log.seal(["collector-1"], per_segment=3)
     tables_dir = tmp_path / "tables"
-    assert job.run(spark, log.directory, tables_dir) == 1
+    assert patient_job.run(spark, log.directory, tables_dir) == 1
     status, found = exported(log.directory, tmp_path)
     assert status == 0
     assert_equal(found, tables_dir)
@@ -122,7 +123,7 @@ def test_the_stations_series_have_right_times_in_silver(spark, tmp_path):
     log = Log(tmp_path / "log", SEED)
     log._waiting = [("board-1", payload, False) for payload in payloads]
     log.seal(["collector-1"], per_segment=3)
-    assert job.run(spark, log.directory, tmp_path / "tables") == 1
+    assert patient_job.run(spark, log.directory, tmp_path / "tables") == 1
     columns = ["time", "name", "value", "seq", "record"]
     silver = tables.read_table(tmp_path / "tables", "readings", columns).sort_by(ORDER[2:])
     found = [
@@ -159,7 +160,7 @@ def test_the_export_of_100000_messages_is_silver_in_every_column(spark, tmp_path
     messages = 100_000
     log = hostile_log(tmp_path, messages)
     tables_dir = tmp_path / "tables"
-    assert job.run(spark, log.directory, tables_dir) == 1
+    assert patient_job.run(spark, log.directory, tables_dir) == 1
     capsys.readouterr()
     status, rows = exported(log.directory, tmp_path)
     assert_equal(rows, tables_dir)

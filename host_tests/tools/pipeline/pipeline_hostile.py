@@ -12,8 +12,9 @@ import pytest
 
 import fuzz_messages
 import hostile_messages
+import patient_job
 from ground_truth import SEED
-from outpost_tools.pipeline import delta, job, quarantine, tables
+from outpost_tools.pipeline import delta, quarantine, tables
 from pipeline_features import T0, message, put, recomputed_windows, times, windows_of
 
 
@@ -34,9 +35,9 @@ def test_no_number_in_a_message_stops_the_tables(spark, tmp_path):
         message(7, 7, bt=T0, name="torn", value=0.5),
     )
     put(log, message(0, 1, bt=T0, device="board-6"), device="board-6")
-    assert job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(spark, log, tables_dir) == 1
     put(log, message(8, 7, up=10, bt=T0 + 10))
-    assert job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(spark, log, tables_dir) == 1
     assert reasons(tables_dir) == [
         "label t out of range",
         *["label up out of range"] * 2,
@@ -72,7 +73,7 @@ def test_messages_of_another_century_or_of_every_day_do_not_fill_the_tables(spar
         message(28, 9, up=1),  # the board booted before there was any
         message(29, 9, up=20 * year_s, bt=T0),
     )
-    assert job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(spark, log, tables_dir) == 1
     expected = {"times too far apart": 20, "record 0: time after its arrival": 1}
     assert Counter(reasons(tables_dir)) == expected | {"record 0: time long before its arrival": 1}
     half_year, late = T0 - year_s // 2, T0 + 4 * 86_400
@@ -86,9 +87,9 @@ def test_gold_places_by_the_rule_of_the_tables(spark, tmp_path):
     """The same, with the clocks known only after the readings were written."""
     log, tables_dir = tmp_path / "log", tmp_path / "tables"
     put(log, message(0, 8, up=1), message(1, 8, up=10 * 365 * 86_400), message(2, 9, up=1))
-    assert job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(spark, log, tables_dir) == 1
     put(log, message(3, 8, up=100, bt=T0 + 100), message(4, 9, up=20 * 365 * 86_400, bt=T0))
-    assert job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(spark, log, tables_dir) == 1
     assert times(tables_dir) == {0: T0 + 1, 1: None, 2: None, 3: T0 + 100, 4: T0}
     assert windows_of(tables_dir) == recomputed_windows(tables_dir)
 
@@ -113,7 +114,7 @@ def test_a_flood_of_hostile_messages_reaches_gold_and_touches_no_other_board(spa
         put(log, *hostile, device=fuzz_messages.DEVICE)
         numbers = range(first, first + 20)
         put(log, *(message(n, 1, bt=T0 + n, device="board-6") for n in numbers), device="board-6")
-        assert job.run(spark, log, tables_dir) == 1
+        assert patient_job.run(spark, log, tables_dir) == 1
     assert windows_by_key(windows_of(tables_dir)) == windows_by_key(recomputed_windows(tables_dir))
     assert all(math.isfinite(row["mean"]) for row in windows_of(tables_dir))
     rows = tables.read_table(tables_dir, "readings", ["device", "seq", "time"]).to_pylist()
@@ -147,7 +148,7 @@ def test_whatever_one_board_tries_the_others_have_the_same_tables(spark, tmp_pat
         log.mkdir(parents=True)
         for number in range(2):
             (log / f"segment-{number:012d}.seg").write_bytes(hostile_messages.segment(sent))
-            assert job.run(spark, log.parent, tmp_path / name / "tables") == 1
+            assert patient_job.run(spark, log.parent, tmp_path / name / "tables") == 1
     after = {name: tmp_path / name / "tables" for name in ("with", "without")}
     for name in ("readings", *tables.GOLD_TABLES):
         found, expected = (of_good_boards(after[n], name) for n in ("with", "without"))

@@ -10,10 +10,13 @@ import time
 import psutil
 import pytest
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from ground_truth import SEED, Board, Log, assert_exact
 from outpost_tools.pipeline import job, retries, rounds
 from pipeline_features import T0, message, put
+
+LATE = "Python worker failed to connect back."
 
 
 def workers() -> list[psutil.Process]:
@@ -84,15 +87,36 @@ def test_what_stays_ends_the_run_at_once(made, tmp_path, monkeypatch):
     assert not any("No space" in line for line in made.said)
 
 
-def test_it_gives_up_after_so_many_in_a_row(made, monkeypatch):
+def test_a_worker_that_starts_too_late_is_tried_again_at_once(made, tmp_path, monkeypatch):
+    """In whichever step of a round: no step has a retry of its own."""
+    put(tmp_path / "log", message(0, 1, bt=T0))
+    late = [PySparkException(LATE)] * 2
+
+    def write(*arguments, **named) -> None:
+        if late:
+            raise late.pop()
+        gold_write(*arguments, **named)
+
+    gold_write = job.gold.write
+    monkeypatch.setattr(job.gold, "write", write)
+    assert made.run() == 0 and not late
+    assert sum("took more than Spark's 10 s" in line for line in made.said) >= 2
+    assert not any("again in" in line for line in made.said)
+
+
+@pytest.mark.parametrize(
+    ("error", "at_once"),
+    [(ConnectionResetError("Connection reset by peer"), 0), (PySparkException(LATE), 8)],
+)
+def test_it_gives_up_after_so_many_in_a_row(made, monkeypatch, error, at_once):
     tries = []
     made._delays_s = (0.01, 0.02, 0.03)
 
     def lost(*_: object, **__: object) -> None:
         tries.append(1)
-        raise ConnectionResetError("Connection reset by peer")
+        raise error
 
     monkeypatch.setattr(job, "run", lost)
-    with pytest.raises(ConnectionResetError):
+    with pytest.raises(type(error)):
         made.run()
-    assert len(tries) == 4 and len(made.said) == 3
+    assert len(tries) == at_once + 4 and len(made.said) == at_once + 3

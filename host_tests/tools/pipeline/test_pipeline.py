@@ -15,6 +15,7 @@ from outpost_tools.common import java
 from outpost_tools.common.errors import ToolError
 
 try:
+    import patient_job
     from outpost_tools.pipeline import delta, job, session, tables
 
     java.environment()
@@ -127,11 +128,11 @@ def done(spark, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pipeline")
     log, tables_dir = Log(folder / "log", SEED), folder / "tables"
     first_day(log)
-    assert job.run(spark, log.directory, tables_dir, batch_bytes=60_000) > 1
+    assert patient_job.run(spark, log.directory, tables_dir, batch_bytes=60_000) > 1
     assert_exact(log, tables_dir)
     assert {(row["first"], row["state"]) for row in table(tables_dir, "gaps")} == FIRST_DAY_GAPS
     second_day(log)
-    assert job.run(spark, log.directory, tables_dir) == 1
+    assert patient_job.run(spark, log.directory, tables_dir) == 1
     return log, tables_dir
 
 
@@ -248,7 +249,7 @@ def test_health_and_latency(done):
 def test_a_run_without_new_segments_changes_nothing(spark, done):
     log, tables_dir = done
     before = {path: path.stat().st_mtime_ns for path in tables_dir.rglob("part-*")}
-    assert job.run(spark, log.directory, tables_dir) == 0
+    assert patient_job.run(spark, log.directory, tables_dir) == 0
     assert {path: path.stat().st_mtime_ns for path in tables_dir.rglob("part-*")} == before
 
 
@@ -261,7 +262,7 @@ def test_a_batch_whose_commit_was_lost_is_replayed_to_the_same_tables(spark, don
     )
     last.unlink()
     (commits / f".{last.name}.crc").unlink(missing_ok=True)
-    assert job.run(spark, log.directory, tables_dir) == 1
+    assert patient_job.run(spark, log.directory, tables_dir) == 1
     assert snapshot(tables_dir) == before
 
 
@@ -279,7 +280,7 @@ def test_a_log_of_nothing_but_refused_frames_gives_empty_tables(spark, tmp_path)
     log = Log(tmp_path / "log", SEED)
     log.refuse("board-1", b"", "empty")
     log.seal(["collector-1"], per_segment=10)
-    assert job.run(spark, log.directory, tmp_path / "tables") == 1
+    assert patient_job.run(spark, log.directory, tmp_path / "tables") == 1
     assert [row["reason"] for row in table(tmp_path / "tables", "quarantine")] == ["empty"]
     assert all(
         table(tmp_path / "tables", name) == []

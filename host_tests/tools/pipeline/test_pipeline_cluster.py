@@ -5,11 +5,13 @@ and with workers killed: the same tables. `make cluster-test`.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -33,10 +35,11 @@ pytestmark = [
     pytest.mark.skipif(
         not os.environ.get("CLUSTER"), reason="optional: make cluster-test, ten minutes"
     ),
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(900 + 90 * int(os.environ.get("CLUSTER_KILLS", "3"))),
 ]
 MESSAGES = int(os.environ.get("CLUSTER_MESSAGES", "400"))  # of each of 50 boards
 KILLS = int(os.environ.get("CLUSTER_KILLS", "3"))
+LIMIT_S = 300  # of a step, on a busy machine
 
 
 def on_one_machine(log: Path, tables_dir: Path) -> subprocess.Popen:
@@ -73,6 +76,7 @@ def content(tables_dir: Path) -> dict[str, list[str]]:
 class Made:
     log: Log
     parts: list[list[Path]]  # the segments that were there after each part
+    copies: list[int]  # and the messages that they had
     tables: dict[str, list[str]]
     folder: Path
     package: Path
@@ -82,7 +86,7 @@ class Made:
 def made(tmp_path_factory):
     """A log, which grew in parts, and the tables that one machine made of it in one run."""
     folder = tmp_path_factory.mktemp("cluster")
-    log, parts = Log(folder / "log", SEED), []
+    log, parts, copies = Log(folder / "log", SEED), [], []
     boards = [
         Board(f"board-{n}", f"{n:08x}", clock_ms=None if n % 10 == 0 else START_MS + n * 7)
         for n in range(50)
@@ -96,6 +100,7 @@ def made(tmp_path_factory):
         log.disorder(500)
         log.seal(["collector-1", "collector-2"], per_segment=500)
         parts.append(sorted(log.directory.rglob("*.seg")))
+        copies.append(log.copies)
     finish(on_one_machine(log.directory, folder / "local"))
     assert_exact(log, folder / "local")
     package = folder / "outpost.zip"
@@ -103,7 +108,7 @@ def made(tmp_path_factory):
         [sys.executable, "-m", "outpost_tools.cli", "pipeline", "package", str(package)],
         check=True, stdout=subprocess.DEVNULL,
     )  # fmt: skip
-    return Made(log, parts, content(folder / "local"), folder, package)
+    return Made(log, parts, copies, content(folder / "local"), folder, package)
 
 
 @pytest.fixture(scope="module")
@@ -112,9 +117,9 @@ def cluster(made):
         yield cluster
 
 
-def run(made: Made, log: Path, tables_dir: Path, master: str) -> subprocess.Popen:
+def run(made: Made, log: Path, tables_dir: Path, master: str, *more: str) -> subprocess.Popen:
     program = made.package.with_name("outpost_submit.py")
-    line = ("run", "--log", log, "--tables", tables_dir)
+    line = ("run", "--log", log, "--tables", tables_dir, *more)
     return submit(master, made.package, program, *line)
 
 
@@ -145,26 +150,52 @@ def test_two_workers_make_the_same_tables(made, cluster):
     assert len({path.parts[-3] for path in applications}) == 2, "only one worker had an executor"
 
 
+def link_part(made: Made, part: list[Path], log: Path) -> None:
+    for path in part:
+        link = log / path.relative_to(made.log.directory)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if not link.exists():
+            os.link(path, link)
+
+
+def wait_for(moment, process: subprocess.Popen) -> None:
+    """Until `moment()`. A run that ends by itself has failed."""
+    deadline = time.monotonic() + LIMIT_S
+    while not moment():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "nothing came in"
+        time.sleep(0.02)
+
+
+def messages_in_gold(tables_dir: Path) -> int:
+    if not tables.exists(tables_dir, "devices"):
+        return 0
+    return sum(tables.read_table(tables_dir, "devices", ["received"])["received"].to_pylist())
+
+
 def test_workers_killed_in_the_middle_of_batches_change_nothing(made, cluster):
-    """A run for each part of the log; a worker and its executor are killed in each, and another
-    one, with another address, takes its place."""
-    tables_dir, log = made.folder / "tables-killed", made.folder / "parts"
-    for number, paths in enumerate(made.parts):
-        for path in paths:
-            link = log / path.relative_to(made.log.directory)
-            link.parent.mkdir(parents=True, exist_ok=True)
-            if not link.exists():
-                os.link(path, link)
-        process = run(made, log, tables_dir, cluster.master)
-        planned = tables_dir / "_checkpoint" / "offsets" / str(number)
-        while process.poll() is None and not planned.exists():
-            time.sleep(0.05)
-        time.sleep(1)  # the batch has its tasks now
-        assert process.poll() is None
-        query = consumed.query(tables_dir)
-        assert delta.committed(tables_dir / "readings", query) < number, "too late"
-        cluster.kill_worker()
-        cluster.add_worker()
-        finish(process)
+    """One run, a round for each part of the log; in each a worker and its executor are killed, and
+    another one, with another address, takes its place."""
+    tables_dir, log, chance = made.folder / "tables-killed", made.folder / "parts", Random(SEED)
+    link_part(made, made.parts[0], log)
+    process = run(made, log, tables_dir, cluster.master, "--continuous", "--interval", "1")
+    in_batches = 0
+    try:
+        for number, part in enumerate(made.parts):
+            link_part(made, part, log)
+            planned = tables_dir / consumed.CHECKPOINT / "offsets" / str(number)
+            wait_for(planned.exists, process)
+            time.sleep(chance.uniform(0, 2))  # the batch has its tasks now
+            in_batches += (
+                delta.committed(tables_dir / "readings", consumed.query(tables_dir)) < number
+            )
+            cluster.kill_worker()
+            cluster.add_worker()
+            wait_for(lambda now=number: messages_in_gold(tables_dir) == made.copies[now], process)
+            print(f"{number + 1} workers killed, {in_batches} in the middle of a batch", flush=True)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    assert in_batches > len(made.parts) / 2
     assert_exact(made.log, tables_dir)
     assert content(tables_dir) == made.tables

@@ -11,7 +11,8 @@ try:
     import numpy as np
     import pyarrow as pa
 
-    from outpost_tools.pipeline import gold_schemas, schemas, totals, windows
+    from outpost_tools.common.ranges import cover
+    from outpost_tools.pipeline import gold_schemas, schemas, summaries, totals, windows
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -23,7 +24,7 @@ SECOND = 1_000_000
 ROWS = st.lists(
     st.tuples(
         st.sampled_from("ab"),
-        st.integers(1, 2),
+        st.integers(1, 4),
         st.integers(0, 9),
         st.sampled_from(["load", "battery", "mended", None]),
         st.sampled_from([0.1, 0.2, 0.3, 1e300]),
@@ -78,6 +79,74 @@ def test_readings_that_get_their_time_later_add_it_to_the_totals(rows):
                                pa.nulls(len(rows), pa.bool_()))  # fmt: skip
     parts = [totals.of_rows(before), totals.of_placed(table(late))]
     assert plain(totals.added(parts)) == plain(totals.of_rows(after))
+
+
+def bounds(boots: list[dict]) -> list[tuple]:
+    """(device, boot, not_before, not_after), plainly, of rows of totals."""
+    found = []
+    for boot in boots:
+        ends = (None, None)
+        if boot["without_time"]:
+            mine = [one for one in boots if one["device"] == boot["device"]]
+            before = [one["last_time"] for one in mine if place(one) < place(boot)]
+            after = [one["first_time"] for one in mine if place(one) > place(boot)]
+            ends = (
+                max(filter(None, before), default=None),
+                min([*filter(None, after), boot["first_received"]]),
+            )
+        found.append((boot["device"], boot["boot"], *ends))
+    return sorted(found, key=str)
+
+
+def place(boot: dict) -> tuple[int, int]:
+    return boot["first_seq"], boot["boot"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS.filter(bool), st.randoms(use_true_random=False))
+def test_a_boot_without_a_clock_was_between_its_neighbours(rows, chance):
+    pieces = totals.of_rows(table(rows))
+    order = list(range(pieces.num_rows))
+    chance.shuffle(order)
+    found = summaries.boots(pieces.take(order)).to_pylist()
+    names = ("device", "boot", "not_before", "not_after")
+    assert sorted((tuple(row[n] for n in names) for row in found), key=str) == bounds(
+        pieces.to_pylist()
+    )
+
+
+STREAMS = st.lists(
+    st.tuples(st.sets(st.integers(0, 30), min_size=1), st.integers(0, 30), st.integers(0, 30)),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STREAMS)
+def test_gaps_are_the_numbers_between_the_lowest_held_and_the_last(streams):
+    states, expected = [], set()
+    for number, (seqs, low, more) in enumerate(streams):
+        known = []
+        for seq in sorted(seqs):
+            cover(known, seq, seq)
+        row = {
+            "device": f"board-{number}",
+            "stream": "s",
+            "ranges": [end for one in known for end in one],
+        }
+        states.append(row | {"held_min": low, "held_max": low + more})
+        for seq in set(range(low, max(seqs))) - seqs:
+            expected.add((row["device"], seq, "closed" if seq < low + more else "open"))
+    rows = summaries.gaps(pa.Table.from_pylist(states, schema=schemas.STREAM)).to_pylist()
+    assert expected == {
+        (row["device"], seq, row["state"])
+        for row in rows
+        for seq in range(row["first"], row["last"] + 1)
+    }
+    assert sum(row["count"] for row in rows) == len(expected)
+    after = {(row["device"], row["state"], row["last"] + 1) for row in rows}
+    assert not after & {(row["device"], row["state"], row["first"]) for row in rows}
 
 
 def test_a_window_has_what_a_plain_sum_in_the_order_of_time_has():

@@ -170,16 +170,20 @@ def test_the_lowest_message_with_both_times_gives_the_clock_also_when_it_comes_l
     ]
 
 
-@given(
-    st.dictionaries(st.integers(-1000, 1000), st.integers(1, 50), min_size=1),
-    st.sampled_from([0.5, 0.95, 0.99]),
-)
-def test_a_percentile_of_counts_is_that_of_the_values(counts, part):
-    values = np.array(sorted(counts))
-    weights = np.array([counts[value] for value in values.tolist()])
-    assert summaries.percentile(values, weights, part) == pytest.approx(
-        np.quantile(np.repeat(values, weights), part)
-    )
+COUNTS = st.dictionaries(st.integers(-1000, 1000), st.integers(1, 50), min_size=1)
+
+
+@settings(deadline=None)
+@given(st.lists(COUNTS, min_size=1, max_size=4), st.sampled_from([0.5, 0.95, 0.99]))
+def test_percentiles_of_counts_are_those_of_the_values(devices, part):
+    values = [np.array(sorted(counts)) for counts in devices]
+    weights = [
+        np.array([counts[value] for value in sorted(counts)], np.int64) for counts in devices
+    ]
+    begins = np.cumsum([0, *map(len, values[:-1])])
+    found = summaries.percentiles(np.concatenate(values), np.concatenate(weights), begins, part)
+    plain = [np.quantile(np.repeat(*one), part) for one in zip(values, weights, strict=True)]
+    assert found.tolist() == pytest.approx(plain)
 
 
 def outpost(*arguments: object) -> subprocess.CompletedProcess:

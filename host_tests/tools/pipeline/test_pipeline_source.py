@@ -2,6 +2,8 @@
 """The source without a Spark session: offsets, bounds, and what damage in the log leads to."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -135,3 +137,12 @@ def test_arrow_batches_are_bounded_in_bytes():
     row[schemas.FRAME.get_field_index("payload")] = b"x" * (1 << 20)
     sizes = [batch.num_rows for batch in exact.arrow_batches(iter([row] * 40))]
     assert sizes == [16, 16, 8]
+
+
+def test_the_source_loads_neither_pandas_nor_what_reads_tables():
+    """Spark starts a Python with it in each round, for the offsets alone."""
+    said = "import sys, outpost_tools.pipeline.source as s; print(*sys.modules)"
+    line = [sys.executable, "-c", said]
+    loaded = subprocess.run(line, capture_output=True, text=True, check=True).stdout.split()
+    assert "pyarrow" in loaded
+    assert not {"pandas", "deltalake", "pyarrow.dataset"} & set(loaded)

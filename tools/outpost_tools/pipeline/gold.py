@@ -50,7 +50,6 @@ _NEEDED = list(dict.fromkeys([*windows.NEEDED, *totals.NEEDED]))
 _READ = pa.schema([schemas.READING.field(name) for name in _NEEDED])
 _RESULT = pa.schema([*delta.FILES, ("gone", pa.bool_())])
 _HOUR_US = 3_600_000_000
-_MOST_TASKS = 64  # that read new readings
 Progress = Callable[[str], None]
 
 
@@ -126,7 +125,9 @@ def _made(spark: SparkSession, tables_dir: Path, maker: Maker, visited: set[int]
     items += [("", group) for group in {one % maker.groups for one in visited}]
     if not items:
         return _Made([], before)
-    paths = spark.sparkContext.parallelize(items, min(len(items), _MOST_TASKS))
+    # A task costs a worker 0.1 CPU s, whatever it reads.
+    tasks = min(len(items), spark.sparkContext.defaultParallelism)
+    paths = spark.sparkContext.parallelize(items, tasks)
     rows = paths.toDF("path string, bucket int")
     rows = rows.mapInArrow(maker.packed, schemas.spark(packed.PACKED))
     found = rows.groupBy("bucket").applyInArrow(

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from deltalake import DeltaTable
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from outpost_tools.common import labels
@@ -36,8 +35,6 @@ from outpost_tools.pipeline.consumed import CHECKPOINT
 from outpost_tools.pipeline.session import SetupError
 from outpost_tools.pipeline.source import DEFAULT_BATCH_BYTES, available
 
-_LATE_WORKER = "Python worker failed to connect back"
-_LATE_TRIES = 6
 Progress = Callable[[str], None]
 
 
@@ -52,7 +49,8 @@ def run(
     progress: Progress = lambda text: None,
 ) -> int:
     """Take in all segments that are sealed now; the number of batches that ran. `versions`: message
-    versions that count as understood, the others go to quarantine. Raises SetupError."""
+    versions that count as understood, the others go to quarantine. Raises SetupError, and what
+    Spark raises: whether that passes is retries.py's to say."""
     check_directories(log, tables_dir)
     tables.create(tables_dir)
     quarantine.finish_replay(tables_dir)
@@ -75,23 +73,10 @@ def run(
         "checkpointLocation", str(tables_dir / CHECKPOINT)
     )
     writer = writer.trigger(availableNow=True)
-    _patiently(lambda: writer.start().awaitTermination(), progress)
+    writer.start().awaitTermination()
     consumed.prune_replay(tables_dir)
-    _patiently(lambda: gold.write(spark, tables_dir, window_s, progress=progress), progress)
+    gold.write(spark, tables_dir, window_s, progress=progress)
     return len(done)
-
-
-def _patiently(step: Callable[[], object], progress: Progress) -> None:
-    """Again when a worker was not up in Spark's ten seconds, which cannot be set: a busy machine is
-    no failure."""
-    for left in reversed(range(_LATE_TRIES)):
-        try:
-            step()
-            return
-        except PySparkException as error:
-            if not left or _LATE_WORKER not in str(error):
-                raise
-            progress("a Python worker took more than 10 s to start; trying again")
 
 
 def check_directories(log: Path, tables_dir: Path) -> None:

@@ -10,8 +10,12 @@ from __future__ import annotations
 # In a row; a round that ends well starts them anew. A single run has somebody waiting for it.
 SINGLE_S = (5.0, 10.0, 20.0)
 CONTINUOUS_S = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0)  # about 15 minutes
+# A Python worker has ten seconds to start, which cannot be set: a busy machine is no failure, and
+# the next one finds its libraries in memory. At once, so often in a row, before those.
+LATE_TRIES = 8
+_LATE = "Python worker failed to connect back"
 _TRANSIENT = (
-    "Python worker failed to connect back",
+    _LATE,
     "Python worker exited unexpectedly",
     "PythonWorkerFactory",  # where a worker could not be made
     "ExecutorLostFailure",
@@ -49,6 +53,10 @@ def is_transient(error: BaseException) -> bool:
     if any(sign in said for sign in _PERMANENT):
         return False
     return any(sign in said for sign in _TRANSIENT) or any(map(_is_broken_off, _chain(error)))
+
+
+def is_late_worker(error: BaseException) -> bool:
+    return any(_LATE in str(one) for one in _chain(error))
 
 
 def _is_broken_off(error: BaseException) -> bool:

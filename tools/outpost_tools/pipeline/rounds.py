@@ -59,7 +59,7 @@ class _Rounds:
         self.log_file: Path = args.tables / "spark.log"
         self._delays_s = retries.CONTINUOUS_S if args.continuous else retries.SINGLE_S
         self._spark: SparkSession | None = None
-        self._failures = 0
+        self._failures = self._late = 0
 
     def run(self) -> int:
         """The troubles that were found: damaged pieces and conflicts."""
@@ -85,7 +85,7 @@ class _Rounds:
         except Exception as error:
             self._wait_after(error)
             return False
-        self._failures = 0
+        self._failures = self._late = 0
         return True
 
     def _round(self) -> None:
@@ -121,6 +121,10 @@ class _Rounds:
     def _wait_after(self, error: Exception) -> None:
         """Until the next try. Raises the error when it will not pass, or came too often."""
         is_dead = self._spark is not None and not session.is_alive(self._spark)
+        if not is_dead and retries.is_late_worker(error) and self._late < retries.LATE_TRIES:
+            self._late += 1
+            self._say("a Python worker took more than Spark's 10 s to start; trying again")
+            return
         if not (is_dead or retries.is_transient(error)) or self._failures == len(self._delays_s):
             raise error
         delay_s = self._delays_s[self._failures]

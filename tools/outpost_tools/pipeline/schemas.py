@@ -12,6 +12,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+REPLAY = ".replay"  # a folder among the tables, and its name as a collector: see quarantine.py
 _TIME = pa.timestamp("us", "UTC")
 # Where a row came from: the frame's place in the log is its identity for good.
 _ORIGIN = [

@@ -11,7 +11,8 @@ quarantine (quarantine.py).
 Offsets are {collector: number of the last consumed segment}. Sealed segments never change and are
 numbered without holes, so a range of offsets always yields the same rows: Spark's replay of a batch
 after a kill is exact. A missing number, or a log that has become shorter, stops the query: silence
-would be loss. Knows no tables and no deduplication.
+would be loss. Knows no tables and no deduplication: each round starts a Python for the offsets, and
+what reads tables (pandas, Arrow's datasets) would double the CPU of its start.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from outpost_tools.common import labels, segments
-from outpost_tools.pipeline import decode, packed, schemas, tables
+from outpost_tools.pipeline import decode, packed, schemas
 
 # about 800,000 small messages: bounds the memory of one micro-batch
 DEFAULT_BATCH_BYTES = 128 << 20
 _PARTITION_BYTES = 8 << 20
-REPLAY = tables.REPLAY  # no collector has that name: an id does not begin with a dot
+REPLAY = schemas.REPLAY  # no collector has that name: an id does not begin with a dot
 
 
 class OutpostSource(DataSource):

@@ -18,7 +18,7 @@ import pyarrow.dataset
 from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline import delta, gold_schemas, schemas
 
-REPLAY = ".replay"  # below the tables: see quarantine.py
+REPLAY = schemas.REPLAY
 SILVER_TABLES = ("readings", "quarantine", "streams")
 GOLD_TABLES = ("windows", "gaps", "latency", "devices", "boots")
 ALL = (*SILVER_TABLES, *GOLD_TABLES, "totals")

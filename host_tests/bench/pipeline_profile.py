@@ -1,0 +1,148 @@
+"""Where the CPU of a row goes on its way from a segment through Spark into its sink that keeps
+nothing.
+
+    python host_tests/bench/pipeline_profile.py [--messages 500000] [--rounds 3]
+
+Each step of the reader is measured alone, on the same segments in one process; then Spark runs the
+same code in its workers, and what it takes beside them is its own. What a query costs whatever its
+rows (starting workers, planning, compiling) is measured with one message and taken off.
+Microseconds of CPU a row, the median of the rounds, two more warm up; with them the rate that two
+cores could reach if nothing else ran.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import paths
+
+sys.path.extend(paths.ALL)
+
+import pipeline_load
+import pipeline_rates
+from outpost_tools.common import segments
+from outpost_tools.pipeline import decode, packed
+
+_BUCKETS, _CORES = 4, 2
+
+
+def frames_of(data: bytes) -> Iterator[tuple[int, list[int]]]:
+    runs = segments.Contents(data).runs(
+        most=decode._FRAMES_PER_BATCH, most_bytes=decode._BYTES_PER_BATCH
+    )
+    yield from runs
+
+
+def read(path: Path) -> None:
+    path.read_bytes()
+
+
+def cut(path: Path) -> None:
+    for _ in frames_of(path.read_bytes()):
+        pass
+
+
+def parsed(path: Path) -> None:
+    data = path.read_bytes()
+    reader = decode._Reader(data, "collector-1", 0, (1,))
+    for begin, ends in frames_of(data):
+        with decode._without_collector():
+            reader._chunk(reader._frames(begin, ends))
+
+
+def decoded(path: Path) -> None:
+    for _ in decode.segment_batches(path.read_bytes(), "collector-1", 0):
+        pass
+
+
+def whole(path: Path) -> None:
+    for _ in packed.pack(decode.segment_batches(path.read_bytes(), "collector-1", 0), _BUCKETS):
+        pass
+
+
+# Each does what the one before does, and one thing more.
+STEPS: dict[str, Callable[[Path], None]] = {
+    "read the file": read,
+    "cut it into frames, check their CRC": cut,
+    "parse the JSON into records (msgspec)": parsed,
+    "check the records, make Arrow columns": decoded,
+    "split by bucket, pack as Arrow IPC": whole,
+}
+
+
+def steps_us(files: list[Path], rows: int, rounds: int) -> dict[str, float]:
+    """By step, what it takes more than the one before."""
+    sums = {}
+    for name, step in STEPS.items():
+        found = []
+        for number in range(1 + rounds):
+            begin = time.process_time()
+            for path in files:
+                step(path)
+            found += [time.process_time() - begin] if number else []
+        sums[name] = statistics.median(found) * 1e6 / rows
+    before = [0.0, *sums.values()]
+    return {name: us - last for (name, us), last in zip(sums.items(), before, strict=False)}
+
+
+def spark_us(
+    log: Path, small: Path, rows: int, rounds: int
+) -> tuple[float, dict[str, float], dict[str, float]]:
+    """(rows/s by the clock; by role microseconds a row; CPU seconds of a query of one message)."""
+    many, few, rates = [], [], []
+    with pipeline_rates.spark_of() as (spark, folder):
+        for number in range(2 + rounds):
+            found = [
+                pipeline_rates.to_noop(spark, one, folder / f"{number}-{one.name}", _BUCKETS)
+                for one in (small, log)
+            ]
+            if number > 1:
+                few.append(found[0][1])
+                many.append(found[1][1])
+                rates.append(rows / found[1][0])
+    fixed, whole = (
+        {role: statistics.median(one[role] for one in spent) for role in spent[0]}
+        for spent in (few, many)
+    )
+    roles = {role: (whole[role] - fixed[role]) * 1e6 / rows for role in whole}
+    return statistics.median(rates), roles, fixed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--messages", type=int, default=500_000, help="%(default)s, three readings each"
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="%(default)s")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        log, small = Path(folder, "log"), Path(folder, "small")
+        rows = pipeline_load.write_log(log, args.messages, segment_bytes=4 << 20)
+        pipeline_load.write_log(small, 1)
+        steps = steps_us(sorted(log.glob("*/*.seg")), rows, args.rounds)
+        rate, roles, fixed = spark_us(log, small, rows, args.rounds)
+    ours = sum(steps.values())
+    beside = {"in Spark's workers, beside that": roles.pop("Python workers") - ours, **roles}
+    total = ours + sum(beside.values())
+    print(f"{rows:,} rows; load {os.getloadavg()[0]:.1f}; CPU of a row in µs, and part")
+    for name, us in (steps | beside).items():
+        print(f"{us:8.3f}  {us / total:5.1%}  {name}")
+    print(f"{total:8.3f}  all: {_CORES * 1e6 / total:,.0f} rows/s on {_CORES} idle cores")
+    print(f"{ours:8.3f}  the reader alone: {_CORES * 1e6 / ours:,.0f} rows/s on {_CORES} cores")
+    parts = ", ".join(f"{role} {cpu_s:.2f}" for role, cpu_s in fixed.items())
+    print(f"a query of one message: {sum(fixed.values()):.1f} CPU s ({parts})")
+    print(f"by the clock, with that: {rate:,.0f} rows/s")
+
+
+if __name__ == "__main__":
+    main()
