@@ -136,8 +136,6 @@ class ExactlyOnceSession(SubscribingSession):
             return False
         packets.put_u16(self.tx, packets.put_header(self.tx, 0x62, 2), packet_id_of(seq))
         self._start(self.tx, _PUBREL_BYTES)
-        if self.in_flight:
-            self.in_flight.await_proof()
         self.next_send = seq + 1
         self.high = max(self.high, seq + 1)
         return True

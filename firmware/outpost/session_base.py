@@ -95,7 +95,7 @@ class SessionBase(Reader):
     def _publish_now(self, topic, payload, length):
         if self.state != _CONNECTED:
             return _OFFLINE
-        if self.out_end or (self.in_flight and not self.in_flight.has_room(len(topic) + length)):
+        if self.out_end:
             return _BUSY
         if len(topic) + length > self.outbox.record_bytes:  # `tx` is made for them
             return _TOO_BIG
