@@ -89,6 +89,7 @@ class Outbox(Ring):
 
         status = outbox_mount.mount(self)
         unload("outpost.outbox_mount")
+        unload("outpost.checksum")  # it only chose the functions
         return status
 
     def format(self, stream: bytes, force: bool = False, first_seq: int = 0) -> int:

@@ -49,11 +49,6 @@ _UNSAVED = const(64)  # at most, beside those in flight
 _LIVED_MS = const(30_000)
 
 
-def packet_id_of(seq):
-    """Packet identifier of an outbox message (1..65535)."""
-    return 1 + seq % _IDS
-
-
 class Session(SessionBase):
     """Publishes. outbox: mounted. client_id: bytes, what the server knows this board by.
 
@@ -225,7 +220,7 @@ class Session(SessionBase):
         else:
             first |= 8
             self.redelivered += 1
-        first |= (1 + seq % _IDS) << 8  # packet_id_of(), a call less
+        first |= (1 + seq % _IDS) << 8  # packets.packet_id_of(), a call less
         self.out = self.tx
         self.out_at = 0
         self.out_end = put_publish(

@@ -20,7 +20,7 @@ from micropython import const
 from outpost import packets
 from outpost.memory import unload
 from outpost.reader import is_topic
-from outpost.session import Session, packet_id_of
+from outpost.session import Session
 
 _OK = const(0)
 _BUSY = const(-3)
@@ -201,7 +201,7 @@ class SubscribingSession(Session):
                 requested.append(entry)
         self._is_request_due = len(requested) > 0  # look again after the answer
         if requested:
-            self._request_id = packet_id_of(self.base + 32767)
+            self._request_id = packets.packet_id_of(self.base + 32767)
             packet = encode_filters(self._request_id, requested)
             self._start(packet, len(packet))
             self._request_ms = self.now_ms
