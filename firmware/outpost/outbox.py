@@ -158,7 +158,7 @@ class Outbox(Ring):
         return self.oldest_seq - self._saved_oldest
 
     def _put(self, first):
-        """Write the record, and once more to the next sector when the flash did not take it."""
+        """Write the record: when the flash does not take it, into the next sector that does."""
         for_message = first & 3 == _MESSAGE
         if for_message and self.next_seq == _SEQ_MASK:
             from outpost import outbox_format
@@ -171,26 +171,20 @@ class Outbox(Ring):
             return _FULL
         if first & 3 == _ROOM:
             return _OK
-        if not self._write_record(first, size) and not self._retry(first, size):
-            return _STORAGE
+        tries = 6
+        while not self._write_record(first, size):
+            tries -= 1
+            if not tries:
+                return _STORAGE
+            self._note_failure()
+            if not self._make_room(size):
+                return _STORAGE
         if for_message:
             size = self.loaded_seq = self.next_seq  # it was read back, and is in the buffer yet
             self.next_seq = size + 1
         self._saved_oldest = self.oldest_seq
         self._saved_acked = self.acked
         return _OK
-
-    def _retry(self, first, size):
-        """The record did not come through: write it into the next sector that takes it."""
-        tries = 5
-        while tries:
-            self._note_failure()
-            if not self._make_room(size):
-                break
-            if self._write_record(first, size):
-                return True
-            tries -= 1
-        return False
 
     # --- Read ---
 
