@@ -173,11 +173,9 @@ class Outbox(Ring):
             return _OK
         tries = 6
         while not self._write_record(first, size):
-            tries -= 1
-            if not tries:
-                return _STORAGE
             self._note_failure()
-            if not self._make_room(size):
+            tries -= 1
+            if not tries or not self._make_room(size):
                 return _STORAGE
         if for_message:
             size = self.loaded_seq = self.next_seq  # it was read back, and is in the buffer yet
