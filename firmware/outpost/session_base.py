@@ -33,9 +33,9 @@ _LINK_LOST = const(-23)
 _NO_ANSWER = const(-25)
 
 
-def elapsed_ms(now_ms, then_ms):
-    """Milliseconds from then to now, over a wrap too; 0 when `then` is later (up to 6 days)."""
-    passed = (now_ms - then_ms) & _TICKS
+def elapsed_ms(now_ms, since_ms):
+    """Milliseconds from since to now, over a wrap too; 0 when `since` is later (up to 6 days)."""
+    passed = (now_ms - since_ms) & _TICKS
     return passed if passed < _HALF else 0
 
 
