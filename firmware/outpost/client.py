@@ -51,19 +51,19 @@ _COUNT_OF_IDLE = const(3)
 _ENOUGH = const(8)
 
 
-def backoff_ms(attempt, random_bits):
+def backoff_ms(attempt, random):
     """Milliseconds to wait after `attempt` attempts without progress: doubled 7 times, half of it
     fixed, half random, so that a thousand boards do not return in step after a broker's restart;
-    then 60 to 76 s. random_bits: 16 random bits.
+    then 60 to 76 s. random: 16 random bits.
     """
-    random_bits &= 0xFFFF
+    random &= 0xFFFF
     if attempt > _DOUBLINGS:
-        return _LONGEST_WAIT_MS + (random_bits >> 2)
+        return _LONGEST_WAIT_MS + (random >> 2)
     step = _FIRST_WAIT_MS // 2 << attempt - 1
-    return step + (random_bits * step >> 16)
+    return step + (random * step >> 16)
 
 
-def nothing(argument):
+def nothing(buf):
     """Stands in for readinto() while there is no stream."""
     return None
 
@@ -80,7 +80,6 @@ class Client:
     last_error = _OK  # status, or error number of the port, that ended the last stream
     failures = 0  # streams that ended in an error, or did not open
     takeovers = 0  # of them TAKEN_OVER
-    _short = 0  # the last connections that ended as if taken over: see _ENOUGH
 
     def __init__(self, link, session, random=None):
         # What each poll() reads is made first: it then has the place that its hash names.
@@ -96,6 +95,7 @@ class Client:
         self._attempt = 0  # attempts since the last progress, see Session.has_progress()
         self._since_ms = 0  # ticks at which the stream was lost
         self._wait_ms = 0  # from then on, until the next attempt
+        self._short = 0  # the last connections that ended as if taken over: see _ENOUGH
 
     def is_connected(self) -> bool:
         return self.session.state == _CONNECTED

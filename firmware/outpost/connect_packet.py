@@ -7,20 +7,11 @@ and as much again while it is put together.
 
 import builtins
 
-from outpost.memory import unload
-from outpost.topics import is_text
+from micropython import const
 
-_LIMITS = (
-    ("keep_alive_s", 0, 65_535),
-    ("window", 1, 16),
-    ("rx_bytes", 4, 0xFFFFFFF),
-    ("in_flight_bytes", 0, 0x1FFFFFFF),
-    ("response_ms", 1, 14_000_000),
-    ("level", 3, 4),
-)
+from outpost.reader import is_topic
 
-
-_FIELDS = 60  # one more than 59 places hold
+_FIELDS = const(60)  # one more than 59 places hold
 
 
 def widen(one):
@@ -35,8 +26,16 @@ def widen(one):
 
 
 def check_options(*values):
-    """Values of the options in _LIMITS, in their order. ValueError names the first out of range."""
-    for (name, least, most), value in zip(_LIMITS, values):
+    """In the order below. ValueError names the first that is out of its range."""
+    limits = (
+        ("keep_alive_s", 0, 65_535),
+        ("window", 1, 16),
+        ("rx_bytes", 4, 0xFFFFFFF),
+        ("in_flight_bytes", 0, 0x1FFFFFFF),
+        ("response_ms", 1, 14_000_000),
+        ("level", 3, 4),
+    )
+    for (name, least, most), value in zip(limits, values):
         if not least <= value <= most:
             raise ValueError("session: %s must be %d to %d, not %s" % (name, least, most, value))
 
@@ -45,11 +44,12 @@ def _check_texts(client_id, will, user):
     """ValueError names the first that no server takes, for a server would close each connection."""
     topic = will[0] if will else b"-"
     for name, text in (("client_id", client_id), ("user", user), ("will's topic", topic)):
-        if text and not is_text(bytes(text)):
+        # As `topics.is_text`, which is not worth another module here.
+        text = bytes(text or b"").replace(b"+", b"-").replace(b"#", b"-")
+        if len(text) > 65_535 or not is_topic(text, 0, len(text)):
             raise ValueError("session: %s is not UTF-8 without NUL, or too long" % name)
     if not topic or b"+" in topic or b"#" in topic:
         raise ValueError("session: a will's topic is not empty and has no wildcard")
-    unload("outpost.topics")
 
 
 def _field(data):

@@ -27,7 +27,6 @@ Its hooks, beside those of `subscribing.py`:
 from micropython import const
 
 from outpost import packets
-from outpost.session import packet_id_of
 from outpost.subscribing import SubscribingSession
 
 _OK = const(0)
@@ -134,10 +133,8 @@ class ExactlyOnceSession(SubscribingSession):
         self._two |= bit
         if not self._released & bit:
             return False
-        packets.put_u16(self.tx, packets.put_header(self.tx, 0x62, 2), packet_id_of(seq))
+        packets.put_u16(self.tx, packets.put_header(self.tx, 0x62, 2), packets.packet_id_of(seq))
         self._start(self.tx, _PUBREL_BYTES)
-        if self.in_flight:
-            self.in_flight.await_proof()
         self.next_send = seq + 1
         self.high = max(self.high, seq + 1)
         return True
@@ -151,14 +148,14 @@ class ExactlyOnceSession(SubscribingSession):
             while not self._due >> (seq & 15) & 1:
                 seq += 1
             self._due &= ~(1 << (seq & 15))
-            self._answer = _PUBREL | packet_id_of(seq)
+            self._answer = _PUBREL | packets.packet_id_of(seq)
         return SubscribingSession._on_tick(self)
 
     def _on_puback(self, packet_id):
         """Of a QoS 1 message only."""
         if self._two:
             self._follow_window()
-        distance = (packet_id - packet_id_of(self.base)) % _IDS
+        distance = (packet_id - packets.packet_id_of(self.base)) % _IDS
         if distance < 16 and self._two >> (self.base + distance & 15) & 1:
             self.ignored += 1
             return _OK
@@ -191,7 +188,7 @@ class ExactlyOnceSession(SubscribingSession):
     def _in_flight(self, first, packet_id):
         """Place in the window of the message that this identifier stands for; -1: none in flight
         has it, which is counted."""
-        place = (packet_id - packet_id_of(self.base)) % _IDS
+        place = (packet_id - packets.packet_id_of(self.base)) % _IDS
         end = self.next_send - self.base
         if self.out_end and self.out is self.tx and self.tx[0] & 0x36 > 0x30:
             end -= 1  # the last PUBLISH is half written

@@ -2,7 +2,9 @@
 
 For ports whose write() blocks for seconds when the network stack is full: what the stack holds is
 bounded, and a PINGREQ asks for proof where no acknowledgement will bring it. A module of its own,
-so that boards that have no such port do not pay. Must not know a packet. Allocation: construction.
+so that boards that have no such port do not pay: it stands before those of its session's methods
+that start a packet, and looks at the session's fields for what was proved. Allocation:
+construction.
 
 Cost: what a packet occupies in the stack until the server's TCP has it. Proof of one packet proves
 all before it: TCP keeps the order.
@@ -15,6 +17,9 @@ all before it: TCP keeps the order.
 
 from micropython import const
 
+_BUSY = const(-3)
+_CONNECTING = const(1)
+_CONNECTED = const(2)
 _OVERHEAD = const(9)  # of a PUBLISH: fixed header, length of the topic, packet identifier
 _PACKET_COST = const(130)  # beside a packet's bytes: lwIP's buffer and segment headers 100, TLS 29
 _LEAST_COST = const(200)  # keeps the segments few as well: 32 of them are all that lwIP has
@@ -26,63 +31,91 @@ def cost_of(length):
 
 
 class InFlight:
-    """most: the bound, a sum of cost_of(). longest: bytes of the longest packet."""
+    """most: the bound, a sum of cost_of()."""
 
-    def __init__(self, most, longest):
+    def __init__(self, session, most):
         self.most = most
-        self._longest = longest - _OVERHEAD
-        self.unproven_cost = 0  # of the packets that no answer has shown to have arrived
+        self._session = session
+        self._longest = len(session.tx) - _OVERHEAD
+        self._unproven_cost = 0  # of the packets that no answer has shown to have arrived
         self._proof_end = 0  # of it, up to the last PUBLISH that the server must acknowledge
         self._ping_end = 0  # of it, up to the PINGREQ whose answer is awaited
         self.answers_wait = False  # answers are held back until there is room
+        # The session's own methods; it calls those of the same name here instead.
+        self._start, self._start_message = session._start, session._start_message
+        self._publish_now, self._on_tick = session._publish_now, session._on_tick
 
-    def forget(self):
-        """A new connection, or its CONNACK: nothing is unproven."""
-        self.unproven_cost = self._proof_end = self._ping_end = 0
-        self.answers_wait = False
+    def publish_now(self, topic, payload, length):
+        """QoS 0: BUSY also while there is no room for it."""
+        if self._session.state == _CONNECTED and not self.has_room(len(topic) + length):
+            return _BUSY
+        return self._publish_now(topic, payload, length)
+
+    def start(self, data, length):
+        """Any packet but PUBLISH of an outbox's message."""
+        session = self._session
+        self._look()
+        self._start(data, length)
+        if session.state == _CONNECTING:  # CONNECT, which CONNACK proves before another packet
+            self._unproven_cost = self._proof_end = self._ping_end = 0
+            self.answers_wait = False
+            return
+        self.add(session.out_end)
+        if data[0] == 0xC0 and session._awaited_ms < 0:
+            self._ping_end = self._unproven_cost
+
+    def start_message(self):
+        """PUBLISH, or PUBREL in its place, which start() has counted."""
+        session = self._session
+        self._look()
+        if not self._start_message():
+            return False
+        if session.out is session.tx and session.tx[0] >> 4 == 3:
+            self.add(session.out_end)
+        self._proof_end = self._unproven_cost
+        return True
+
+    def on_tick(self):
+        """PINGREQ, when nothing else goes out and proof is needed."""
+        session = self._session
+        if self._on_tick():
+            return True
+        if session.state != _CONNECTED or session._awaited_ms >= 0 or not self._needs_ping():
+            return False
+        session.start_ping()
+        return True
 
     def has_room(self, length):
         """True when a packet with `length` bytes of topic and payload may be started: a single one
         goes out whatever its length, and none before answers that wait."""
         if self.answers_wait:
             return False
-        cost = self.unproven_cost
+        self._look()
+        cost = self._unproven_cost
         return not cost or cost + cost_of(length + _OVERHEAD) <= self.most
 
     def add(self, length):
         """A packet was started."""
-        self.unproven_cost += cost_of(length)
+        self._unproven_cost += cost_of(length)
 
-    def add_more(self, length):
-        """The packet started last, which must be acknowledged, is this much longer."""
-        self.unproven_cost += length
-        self._proof_end = self.unproven_cost
-
-    def await_proof(self):
-        """The packet started last is one that the server must acknowledge."""
-        self._proof_end = self.unproven_cost
-
-    def add_ping(self):
-        """A PINGREQ was started."""
-        self._ping_end = self.unproven_cost
-
-    def on_pong(self):
-        """PINGRESP."""
-        self._prove(self._ping_end)
-
-    def on_all_acknowledged(self):
-        """The last PUBLISH in flight is acknowledged."""
-        self._prove(self._proof_end)
+    def _look(self):
+        """Did PINGRESP come, or the acknowledgement of the last PUBLISH in flight?"""
+        session = self._session
+        if self._ping_end and session._awaited_ms < 0:
+            self._prove(self._ping_end)
+        if self._proof_end and session.next_send == session.base:
+            self._prove(self._proof_end)
 
     def _prove(self, end):
-        self.unproven_cost -= end
+        self._unproven_cost -= end
         self._proof_end = max(self._proof_end - end, 0)
         self._ping_end = max(self._ping_end - end, 0)
 
-    def needs_ping(self, is_idle):
-        """True when answers wait for room; or when no PUBLISH in flight will prove anything
-        (is_idle), and half of the bound, or the room for the longest packet, is taken."""
+    def _needs_ping(self):
+        """True when answers wait for room; or when no PUBLISH in flight will prove anything, and
+        half of the bound, or the room for the longest packet, is taken."""
         if self.answers_wait:
             return True
-        cost = self.unproven_cost if is_idle else 0
+        self._look()
+        cost = self._unproven_cost if self._session.next_send == self._session.base else 0
         return cost > 0 and (cost * 2 > self.most or not self.has_room(self._longest))

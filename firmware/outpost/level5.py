@@ -220,7 +220,7 @@ class Level5(Refusals):
     def _publish_now(self, topic, payload, length):
         if self.state != _CONNECTED:
             return _OFFLINE
-        if self.out_end or (self.in_flight and not self.in_flight.hasroom(len(topic) + length)):
+        if self.out_end:
             return _BUSY
         if len(topic) + length > min(self.outbox.record_bytes, self._most_bytes):
             return _TOO_BIG
@@ -232,6 +232,8 @@ class Level5(Refusals):
         topic = self._put_head(0x31 if self._retain else 0x30, length)
         length = copy(self.tx, topic, payload, 0, length)
         self._base._start(self, self.tx, length)
+        if self.in_flight:
+            self.in_flight.add(length)
         return _OK
 
     def _start_message(self):
@@ -248,8 +250,6 @@ class Level5(Refusals):
             if self.expiry and self.expiry.is_over(self):
                 return self._expire(self.next_send - 1)
             self.out_end = self._finish()
-            if self.in_flight:
-                self.in_flight.add_more(self._extra_end)
         return True
 
     def _start(self, data, length):

@@ -64,7 +64,6 @@ class Outbox(Ring):
     refused = 0  # messages since mount() for which the ring was full,
     dropped = 0  # those given up by a policy, to make room,
     unreadable = 0  # those lost by the flash
-    _shelf = None  # a Shelf, while messages are aside
     # True where a kept message may get a new number, which collector mode cannot follow.
     renumbers = False
     # The state note, which each state record carries: see `state_note.py`.
@@ -74,6 +73,7 @@ class Outbox(Ring):
     def __init__(self, device, record_bytes=512, align=4, page_bytes=256):
         Ring.__init__(self, device, record_bytes, align, page_bytes)
         self.aside = 0  # messages set aside
+        self._shelf = None  # a Shelf, while there are
         self._saved_oldest = self._saved_acked = 0  # oldest_seq and acked in the newest record
         self._unproven = -1  # the number after the newest message, if that may be torn
         self._mounted_seq = 0  # next_seq as mount() left it, numbers passed over included
@@ -89,6 +89,7 @@ class Outbox(Ring):
 
         status = outbox_mount.mount(self)
         unload("outpost.outbox_mount")
+        unload("outpost.checksum")  # it only chose the functions
         return status
 
     def format(self, stream: bytes, force: bool = False, first_seq: int = 0) -> int:
@@ -157,7 +158,7 @@ class Outbox(Ring):
         return self.oldest_seq - self._saved_oldest
 
     def _put(self, first):
-        """Write the record, and once more to the next sector when the flash did not take it."""
+        """Write the record: when the flash does not take it, into the next sector that does."""
         for_message = first & 3 == _MESSAGE
         if for_message and self.next_seq == _SEQ_MASK:
             from outpost import outbox_format
@@ -170,26 +171,18 @@ class Outbox(Ring):
             return _FULL
         if first & 3 == _ROOM:
             return _OK
-        if not self._write_record(first, size) and not self._retry(first, size):
-            return _STORAGE
+        tries = 6
+        while not self._write_record(first, size):
+            self._note_failure()
+            tries -= 1
+            if not tries or not self._make_room(size):
+                return _STORAGE
         if for_message:
             size = self.loaded_seq = self.next_seq  # it was read back, and is in the buffer yet
             self.next_seq = size + 1
         self._saved_oldest = self.oldest_seq
         self._saved_acked = self.acked
         return _OK
-
-    def _retry(self, first, size):
-        """The record did not come through: write it into the next sector that takes it."""
-        tries = 5
-        while tries:
-            self._note_failure()
-            if not self._make_room(size):
-                break
-            if self._write_record(first, size):
-                return True
-            tries -= 1
-        return False
 
     # --- Read ---
 

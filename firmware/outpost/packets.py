@@ -7,6 +7,15 @@ The put_…() functions write into the caller's buffer and return the offset aft
 made sure that it fits.
 """
 
+from micropython import const
+
+_IDS = const(65535)
+
+
+def packet_id_of(seq):
+    """Packet identifier of an outbox message (1..65535)."""
+    return 1 + seq % _IDS
+
 
 def get_u16(buf, at):
     return buf[at] << 8 | buf[at + 1]

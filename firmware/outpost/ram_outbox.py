@@ -60,7 +60,7 @@ class RamOutbox:
         # Message seq is in slot seq % slots: topic and payload; flags:7 topic_length:8
         # payload_length:14.
         self._slots = slots
-        self._texts = [bytearray(record_bytes) for _ in range(slots)]
+        self._texts = list(map(bytearray, [record_bytes] * slots))
         self._heads = [0] * slots
         # The message that was loaded last:
         self.loaded_seq = -1

@@ -5,7 +5,7 @@ bytes are kept (the topic and packet identifier of a PUBLISH are among them), th
 it arrives. Hostile lengths end in an error, never in a growing buffer.
 
 Must not know what a packet means, only which hook it belongs to: see `session.py`. Its own:
-    _on_rest(chunk, at, count)  what comes by of a packet that the buffer does not hold
+    _on_rest(data, at, count)  what comes by of a packet that the buffer does not hold
 Allocation: the buffer, at construction.
 """
 # pyright: reportAttributeAccessIssue=false
@@ -107,8 +107,8 @@ class Reader:
             return self._on_packet(self.first) or at
         return at
 
-    def feed(self, chunk, at, end):
-        """Take chunk[at:end], up to the end of one packet. Returns the offset of the first byte not
+    def feed(self, data, at, end):
+        """Take data[at:end], up to the end of one packet. Returns the offset of the first byte not
         taken, or -1 when the remaining length has more than four bytes.
 
         Fixed header (2.2.3): type and flags, then 1 to 4 bytes of remaining length, lowest 7 bits
@@ -120,32 +120,32 @@ class Reader:
         shift = self._shift
         while at < end and shift < _TOO_LONG:
             if shift < 0:
-                self.first = chunk[at]
+                self.first = data[at]
                 shift = 0
             else:
-                self.length |= (chunk[at] & 127) << shift
-                shift = shift + 7 if chunk[at] > 127 else _BODY
+                self.length |= (data[at] & 127) << shift
+                shift = shift + 7 if data[at] > 127 else _BODY
             at += 1
         self._shift = shift
         if shift == _TOO_LONG:
             return -1
         if shift == _BODY:
             end = min(end - at, self.length - self.have)  # now a count: 11 words of frame at most
-            self._keep(chunk, at, end)
+            self._keep(data, at, end)
             self.have += end
             self.is_between = self.have == self.length
             at += end
         return at
 
-    def _keep(self, chunk, at, count):
-        """chunk[at:at+count] belongs to the packet, `have` bytes from its start."""
+    def _keep(self, data, at, count):
+        """data[at:at+count] belongs to the packet, `have` bytes from its start."""
         room = len(self.buffer) - self.have
         if room < count:
             if room > 0:
-                copy(self.buffer, self.have, chunk, at, room)
-            self._on_rest(chunk, at, count)
+                copy(self.buffer, self.have, data, at, room)
+            self._on_rest(data, at, count)
         else:
-            copy(self.buffer, self.have, chunk, at, count)
+            copy(self.buffer, self.have, data, at, count)
 
-    def _on_rest(self, chunk, at, count):
+    def _on_rest(self, data, at, count):
         """As _keep(): of these bytes the buffer has no room for the last ones."""

@@ -5,7 +5,7 @@
     sector_no   ->    17     18            19     20     ->
 
 From tail to head each sector's number is one more than that of the block before. A block that
-takes no erase or no program is left out, and so is one that is lent (`_lend_block`): the ring goes
+takes no erase or no program is left out, and so is one that is lent (`shelf.py`): the ring goes
 on in the next one. Must not know what is in a record (`sectors.py`), nor which messages are freed
 (`outbox.py`).
 
@@ -29,7 +29,7 @@ class Ring(Sectors):
 
     left_out = 0  # bad blocks
     _out = ()  # blocks that are not in the ring: the bad ones, and those that are lent
-    lent = ()  # of these, the blocks that mount() found lent: see `_lend_block`
+    lent = ()  # of these, the blocks that mount() found lent: see `shelf.py`
     _is_worn_out = False  # fewer than two blocks work: nothing is stored
     _failed_block = -1  # in it a sector could not be opened, once
     # What mount() could not be sure of, bit by bit. 1: the block after the head may hold a torn
@@ -190,20 +190,3 @@ class Ring(Sectors):
             if self._failed_block == self._head:
                 self._leave_out(self._head)
             self._failed_block = self._head
-
-    def _lend_block(self):
-        """A free block for another use: out of the ring until _take_back(). -1: there is none.
-
-        Its user gives it a sector header of its own magic, "OS", by which mount() knows it.
-        """
-        block = self._after(self._head)
-        if self.blocks - len(self._out) < 3 or not self._has_header or not self._is_free(block):
-            return -1
-        self._ready = -1
-        self._out += (block,)
-        return block
-
-    def _take_back(self, block):
-        """A lent block, erased, is of the ring again."""
-        self._out = tuple([one for one in self._out if one != block])
-        self.lent = tuple([one for one in self.lent if one != block])

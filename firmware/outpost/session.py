@@ -49,11 +49,6 @@ _UNSAVED = const(64)  # at most, beside those in flight
 _LIVED_MS = const(30_000)
 
 
-def packet_id_of(seq):
-    """Packet identifier of an outbox message (1..65535)."""
-    return 1 + seq % _IDS
-
-
 class Session(SessionBase):
     """Publishes. outbox: mounted. client_id: bytes, what the server knows this board by.
 
@@ -111,10 +106,6 @@ class Session(SessionBase):
         self.maybe_sent = min(outbox.next_seq, self.base + _MOST_IN_FLIGHT + _UNSAVED)
         self.window = window
         self.in_flight = None  # its bound, an InFlight
-        if in_flight_bytes:
-            from outpost.in_flight import InFlight
-
-            self.in_flight = InFlight(in_flight_bytes, len(self.tx))
         self._release = outbox.discard
         self.on_acknowledged = None  # the application's; called with the sequence number
         # Counters. sent: PUBLISH packets with QoS 1 or 2, redelivered of them with DUP. ignored:
@@ -132,6 +123,13 @@ class Session(SessionBase):
         # last, and of its end; `acknowledged` at its CONNACK.
         self._up_ms = self._inbound_ms = self._offline_ms = self._acked_before = 0
         self.connects = self.longest_outage_ms = 0
+        if in_flight_bytes:
+            from outpost.in_flight import InFlight
+
+            bound = self.in_flight = InFlight(self, in_flight_bytes)
+            # It stands before these methods:
+            self._start, self._start_message = bound.start, bound.start_message
+            self._publish_now, self._on_tick = bound.publish_now, bound.on_tick
 
     # --- Connection ---
 
@@ -143,8 +141,6 @@ class Session(SessionBase):
         self._answer = 0
         self._awaited_ms = self._inbound_ms = self.now_ms
         self._exchange_ms = -1
-        if self.in_flight:
-            self.in_flight.forget()
         self._start(self.connect_packet, len(self.connect_packet))
 
     def has_progress(self):
@@ -193,16 +189,12 @@ class Session(SessionBase):
         self._start(b"\xc0\x00", 2)
         if self._awaited_ms < 0:
             self._awaited_ms = self.now_ms
-            if self.in_flight:
-                self.in_flight.add_ping()
 
     def _start(self, data, length):
         self.out = data
         self.out_at = 0
         self.out_end = length
         self._sent_ms = self.now_ms
-        if self.in_flight:
-            self.in_flight.add(length)
 
     def _start_message(self):
         """PUBLISH of the outbox's next message (3.3), if the window has room. True: started."""
@@ -228,7 +220,7 @@ class Session(SessionBase):
         else:
             first |= 8
             self.redelivered += 1
-        first |= (1 + seq % _IDS) << 8  # packet_id_of(), a call less
+        first |= (1 + seq % _IDS) << 8  # packets.packet_id_of(), a call less
         self.out = self.tx
         self.out_at = 0
         self.out_end = put_publish(
@@ -237,9 +229,6 @@ class Session(SessionBase):
         )  # fmt: skip
         self._sent_ms = self.now_ms
         self.sent += 1
-        if self.in_flight:
-            self.in_flight.add(self.out_end)
-            self.in_flight.await_proof()
         self.next_send = seq + 1
         return True
 
@@ -285,8 +274,6 @@ class Session(SessionBase):
         self._awaited_ms = -1
         self._up_ms = self.now_ms
         self._acked_before = self.acknowledged
-        if self.in_flight:
-            self.in_flight.forget()  # CONNECT arrived
         self._on_connected()
         return _OK
 
@@ -309,14 +296,10 @@ class Session(SessionBase):
                 unload("outpost.suspects")
             if self.out_end:
                 return True
-        keep_ms, in_flight = self.keep_alive_s * 750, self.in_flight
+        keep_ms = self.keep_alive_s * 750
         is_due = keep_ms and self._waited(self._sent_ms) >= keep_ms
         if not is_due and self._awaited_ms < 0:
-            is_due = (
-                (keep_ms and self._waited(self._inbound_ms) >= keep_ms)
-                or self._on_late(0)
-                or (in_flight and in_flight.needs_ping(self.next_send == self.base))
-            )
+            is_due = (keep_ms and self._waited(self._inbound_ms) >= keep_ms) or self._on_late(0)
         if is_due:
             self.start_ping()
         return self.out_end > 0
@@ -334,8 +317,6 @@ class Session(SessionBase):
         is_late = self._awaited_ms >= 0 and self._on_late(self._waited(self._awaited_ms))
         self._awaited_ms = -1
         self._inbound_ms = self.now_ms  # before the tick looks whether a PINGREQ is due
-        if self.in_flight:
-            self.in_flight.on_pong()
         return _NO_ANSWER if is_late else _OK
 
     def _on_puback(self, packet_id):
@@ -353,8 +334,6 @@ class Session(SessionBase):
             seq = self._slide(place)
         else:
             self.base = seq + 1
-        if self.in_flight and self.next_send == self.base:
-            self.in_flight.on_all_acknowledged()
         self.acknowledged += 1
         self._release(seq)
         if seq & 15 == 15 and self.outbox.unsaved() >= _SAVE_COUNT:

@@ -33,9 +33,9 @@ _LINK_LOST = const(-23)
 _NO_ANSWER = const(-25)
 
 
-def elapsed_ms(now_ms, then_ms):
-    """Milliseconds from then to now, over a wrap too; 0 when `then` is later (up to 6 days)."""
-    passed = (now_ms - then_ms) & _TICKS
+def elapsed_ms(now_ms, since_ms):
+    """Milliseconds from since to now, over a wrap too; 0 when `since` is later (up to 6 days)."""
+    passed = (now_ms - since_ms) & _TICKS
     return passed if passed < _HALF else 0
 
 
@@ -95,7 +95,7 @@ class SessionBase(Reader):
     def _publish_now(self, topic, payload, length):
         if self.state != _CONNECTED:
             return _OFFLINE
-        if self.out_end or (self.in_flight and not self.in_flight.has_room(len(topic) + length)):
+        if self.out_end:
             return _BUSY
         if len(topic) + length > self.outbox.record_bytes:  # `tx` is made for them
             return _TOO_BIG

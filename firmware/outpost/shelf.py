@@ -17,8 +17,7 @@ Power cut: in put(), the record is whole or absent. In release(), the message is
 the copying, both blocks are there: the new one counts if it has all records that its header tells,
 since nothing is appended to it before the old one is erased.
 
-Must not know why messages are set aside. Allocation: the index, a copy of each record that is
-programmed.
+Must not know why messages are set aside. Allocation: the index, a copy of each programmed record.
 """
 # pyright: reportAttributeAccessIssue=false
 
@@ -44,6 +43,22 @@ _RELEASE = const(2)
 _VERSION = const(2)
 _LENT_MAGIC = const(0x534F)  # "OS"
 _MOST_TRIES = const(3)  # blocks that are bad, before it is given up
+
+
+def lend_block(outbox):
+    """A free block, out of the ring until take_back(); by its header mount() knows it. -1: none."""
+    block, left = outbox._after(outbox._head), outbox.blocks - len(outbox._out)
+    if left < 3 or not outbox._has_header or not outbox._is_free(block):
+        return -1
+    outbox._ready = -1
+    outbox._out += (block,)
+    return block
+
+
+def take_back(outbox, block):
+    """A lent block, erased, is of the ring again."""
+    outbox._out = tuple([one for one in outbox._out if one != block])
+    outbox.lent = tuple([one for one in outbox.lent if one != block])
 
 
 class _Found:
@@ -356,7 +371,7 @@ class Shelf:
         """An erased block; -1: there is none."""
         outbox = self._outbox
         for _ in range(_MOST_TRIES):
-            block = self._spare.pop() if self._spare else outbox._lend_block()
+            block = self._spare.pop() if self._spare else lend_block(outbox)
             if block < 0 or self._clear(block):
                 return block
         return -1
@@ -379,7 +394,7 @@ class Shelf:
         while self._spare:
             block = self._spare.pop()
             if self._clear(block):
-                self._outbox._take_back(block)
+                take_back(self._outbox, block)
             else:
                 is_done = False
         return is_done

@@ -33,11 +33,11 @@ class StreamingSession(SubscribingSession):
         self._data = None  # the next piece begins at _data[_data_at]
         self._data_at = 0
 
-    def _keep(self, chunk, at, count):
+    def _keep(self, data, at, count):
         if not self.have:
             self._mode = _SKIPS  # a packet begins
         room = len(self.buffer) - self.have
-        SubscribingSession._keep(self, chunk, at, count)
+        SubscribingSession._keep(self, data, at, count)
         if count < room or not self._is_long() or not self.on_piece:
             return
         if room > 0:  # the buffer is full now: topic and identifier are in it
@@ -45,7 +45,7 @@ class StreamingSession(SubscribingSession):
             count -= room
             self._begin()
         if self._mode == _STREAMS and count:
-            self._data = chunk
+            self._data = data
             self._data_at = at
             self._hand_over(count)
 

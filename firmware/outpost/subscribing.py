@@ -20,7 +20,7 @@ from micropython import const
 from outpost import packets
 from outpost.memory import unload
 from outpost.reader import is_topic
-from outpost.session import Session, packet_id_of
+from outpost.session import Session
 
 _OK = const(0)
 _BUSY = const(-3)
@@ -201,7 +201,7 @@ class SubscribingSession(Session):
                 requested.append(entry)
         self._is_request_due = len(requested) > 0  # look again after the answer
         if requested:
-            self._request_id = packet_id_of(self.base + 32767)
+            self._request_id = packets.packet_id_of(self.base + 32767)
             packet = encode_filters(self._request_id, requested)
             self._start(packet, len(packet))
             self._request_ms = self.now_ms
@@ -325,16 +325,16 @@ class SubscribingSession(Session):
             return -1
         return (packets.get_u16(buf, at - 2) or -1) if id_bytes else 0
 
-    def _on_rest(self, chunk, at, count):
+    def _on_rest(self, data, at, count):
         """The packet identifier follows a topic that the buffer does not hold, or not all of it."""
         if 0x30 < self.first & 0xF6 < 0x40:
             place = 2 + packets.get_u16(self.buffer, 0) - self.have
-            self._pass(chunk, at, place, count)
-            self._pass(chunk, at, place + 1, count)
+            self._pass(data, at, place, count)
+            self._pass(data, at, place + 1, count)
 
-    def _pass(self, chunk, at, place, count):
+    def _pass(self, data, at, place, count):
         if 0 <= place < count:
-            self._passed_id = self._passed_id << 8 & 0xFF00 | chunk[at + place]
+            self._passed_id = self._passed_id << 8 & 0xFF00 | data[at + place]
 
     def is_on(self, topic: bytes) -> bool:
         """True when the message in `buffer` came on this topic (bytes)."""

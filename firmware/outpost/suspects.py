@@ -39,7 +39,7 @@ from micropython import const
 from outpost import packets
 from outpost.memory import put_publish
 from outpost.reader import is_topic
-from outpost.session import elapsed_ms, packet_id_of
+from outpost.session import elapsed_ms
 
 _OK = const(0)
 _FULL = const(-1)
@@ -317,7 +317,7 @@ class Suspects:
         length = outbox.topic_length + outbox.payload_length
         if session.in_flight and not session.in_flight.has_room(length):
             return
-        self._packet_id = packet_id_of(session.base + 32767)
+        self._packet_id = packets.packet_id_of(session.base + 32767)
         session._start(session.tx, self._put(session, outbox))
         self._state = _AGAIN
         self._since_ms = session.now_ms

@@ -22,58 +22,39 @@ VERSION = const(1)
 _NUMBER_BYTES = const(24)
 
 
-def put_integer(buf, at, value):
-    """Decimal digits of value (within 30 bits); returns the offset after them."""
+def put_integer(buf, at, value, least=1, places=0):
+    """Decimal digits of value (within 30 bits): at least `least`, a point before the last `places`.
+    Returns the offset after them."""
     if value < 0:
         buf[at] = 0x2D
         at += 1
         value = -value
-    end = at + 1
-    rest = value // 10
-    while rest:
+    end = at + (places > 0)
+    rest = value
+    while rest or least > 0:
         rest //= 10
+        least -= 1
         end += 1
-    return _put_digits(buf, at, end, value)
-
-
-def _put_digits(buf, at, end, value):
-    """Right-aligned, filled with zeros."""
     place = end
     while place > at:
         place -= 1
-        buf[place] = 0x30 + value % 10
-        value //= 10
+        if places and place == end - places - 1:
+            buf[place] = 0x2E
+        else:
+            buf[place] = 0x30 + value % 10
+            value //= 10
     return end
 
 
 def put_decimal(buf, at, value, exponent):
     """value * 10 ** exponent as a JSON number: 42, -2 is 0.42; 42, 3 is 42e3. exponent -9..9."""
-    if exponent >= 0:
-        at = put_integer(buf, at, value)
-        if exponent:
-            buf[at] = 0x65
-            at = put_integer(buf, at + 1, exponent)
-        return at
-    if value < 0:
-        buf[at] = 0x2D
-        at += 1
-        value = -value
-    scale = 1
-    while exponent:
-        scale *= 10
-        exponent += 1
-    return _put_fraction(buf, at, value, scale)
-
-
-def _put_fraction(buf, at, value, scale):
-    at = put_integer(buf, at, value // scale)
-    buf[at] = 0x2E
-    value %= scale
-    end = at + 1
-    while scale > 1:
-        scale //= 10
-        end += 1
-    return _put_digits(buf, at + 1, end, value)
+    if exponent < 0:
+        return put_integer(buf, at, value, 1 - exponent, -exponent)
+    at = put_integer(buf, at, value)
+    if exponent:
+        buf[at] = 0x65
+        at = put_integer(buf, at + 1, exponent)
+    return at
 
 
 def put_time(buf, at, day, ms):
@@ -84,11 +65,7 @@ def put_time(buf, at, day, ms):
     hundreds = day * 864 + ms // 100_000
     if hundreds:
         at = put_integer(buf, at, hundreds)
-        at = _put_digits(buf, at, at + 2, ms // 1000 % 100)
-    else:
-        at = put_integer(buf, at, ms // 1000)
-    buf[at] = 0x2E
-    return _put_digits(buf, at + 1, at + 4, ms % 1000)
+    return put_integer(buf, at, ms % 100_000, 5 if hundreds else 4, 3)
 
 
 class Pack:

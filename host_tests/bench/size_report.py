@@ -79,7 +79,7 @@ CLIENT = Configuration(
     ("client", "ram_outbox"),
     "client_alone",
     22_100,
-    17_640,
+    17_010,
     11_000,
     4_500,
 )
@@ -88,7 +88,7 @@ ALL = Configuration(
     ("client", "outbox", "clock", "telemetry"),
     "with_all",
     44_620,
-    32_590,
+    31_500,
     20_000,
     9_000,
 )

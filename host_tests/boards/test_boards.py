@@ -13,7 +13,7 @@ from fake_machine import PORTS, Bench, Chip, Filesystem, Reset, flash_of
 from fake_network import RP2, Ticks
 from outpost import status
 from outpost.outbox import Outbox
-from outpost.session import packet_id_of
+from outpost.packets import packet_id_of
 from station.clock import Clock
 from station.deep_sleep import wake
 from station.settings import check

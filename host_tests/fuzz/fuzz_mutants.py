@@ -23,7 +23,7 @@ MUTANTS = (
     ("one more in flight than the window allows", "subscriber", "session",
      "if seq - self.base >= self.window", "if seq - self.base > self.window"),
     ("QoS 0 overwrites what goes out", "subscriber", "session_base",
-     "if self.out_end or (self.in_flight and", "if (self.in_flight and"),
+     "if self.out_end:\n            return _BUSY", "if False:\n            return _BUSY"),
     ("reconnects at once", "subscriber", "client",
      "self._wait_ms = backoff_ms(", "self._wait_ms = 0 * backoff_ms("),
     ("no deadline for CONNACK and PINGRESP", "subscriber", "session_base",

@@ -42,11 +42,11 @@ ALLOWED = {
     "outpost.aio": set(),
     "outpost.checksum": {"native_checksum", "portable"},
     "outpost.client": {"session"},
-    "outpost.connect_packet": {"memory", "topics"},
+    "outpost.connect_packet": {"reader"},
     "outpost.durable": {"session", "subscribing"},
     "outpost.properties": {"reader"},
     "outpost.queued": {"durable", "session"},
-    "outpost.exactly_once": {"packets", "session", "subscribing"},
+    "outpost.exactly_once": {"packets", "subscribing"},
     "outpost.in_flight": set(),
     "outpost.level5": {
         "level5_refusals", "level5_setup", "level5_subscribing", "memory", "packets", "properties",

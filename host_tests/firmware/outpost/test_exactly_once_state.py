@@ -7,7 +7,7 @@ import unittest
 from bench_client import STREAM, TOPIC, Bench, puback, split
 from fake_flash import flash_in_ram
 from outpost import status
-from outpost.session import packet_id_of
+from outpost.packets import packet_id_of
 from outpost.state_note import NotedOutbox
 
 PRESENT, ABSENT = b"\x20\x02\x01\x00", b"\x20\x02\x00\x00"

@@ -12,6 +12,7 @@ from nor_flash import CUT_MODES, NorFlash
 from outpost import status
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest
+from outpost.shelf import lend_block, take_back
 from outpost.state_note import NotedOutbox
 from power_loss import contents
 
@@ -140,7 +141,7 @@ class TestDeadBlocks(unittest.TestCase):
 
 class TestLentBlocks(unittest.TestCase):
     def _lend(self, flash, outbox):
-        block = outbox._lend_block()
+        block = lend_block(outbox)
         outbox._erase(block)
         header = bytearray(b"OS\x02\x02" + bytes(24))
         from outpost.checksum import crc30
@@ -166,18 +167,18 @@ class TestLentBlocks(unittest.TestCase):
             self.assertEqual((outbox.lent, outbox.left_out), ((block,), 0))
             self.assertEqual(len(contents(outbox)), 6)
         outbox._erase(block)
-        outbox._take_back(block)
+        take_back(outbox, block)
         self.assertEqual(mounted(copy_of(flash))._out, ())
         publish(outbox, 60)
         self.assertEqual(len(contents(mounted(copy_of(flash)))), len(contents(outbox)))
 
     def test_two_blocks_stay(self):
         outbox = formatted(flash_in_ram(3, 256))
-        self.assertTrue(outbox._lend_block() >= 0)
-        self.assertEqual(outbox._lend_block(), -1)
+        self.assertTrue(lend_block(outbox) >= 0)
+        self.assertEqual(lend_block(outbox), -1)
         full = formatted(flash_in_ram(3, 256))
         publish(full, 60)
-        self.assertEqual(full._lend_block(), -1)
+        self.assertEqual(lend_block(full), -1)
 
 
 class RaisingFlash(NorFlash):

@@ -5,8 +5,9 @@ import unittest
 
 from outpost import status
 from outpost.connect_packet import encode_connect
+from outpost.packets import packet_id_of
 from outpost.ram_outbox import RamOutbox
-from outpost.session import Session, elapsed_ms, packet_id_of
+from outpost.session import Session, elapsed_ms
 from outpost.streaming import StreamingSession
 from outpost.subscribing import SubscribingSession
 
