@@ -10,7 +10,7 @@ from array import array
 import micropython
 
 # CRC-32 by nibbles, three times as fast as bit by bit. An array, because words must be aligned.
-_TABLE = array(
+TABLE = array(
     "I",
     b"\x00\x00\x00\x00\x64\x10\xb7\x1d\xc8\x20\x6e\x3b\xac\x30\xd9\x26"
     b"\x90\x41\xdc\x76\xf4\x51\x6b\x6b\x58\x61\xb2\x4d\x3c\x71\x05\x50"
@@ -22,7 +22,7 @@ _TABLE = array(
 @micropython.viper
 def crc30(seed: int, buf: ptr8, at: int, end: int) -> int:
     """See `checksum.py`. The first two names are in registers, so they become CRC and pointer."""
-    table = ptr32(_TABLE)
+    table = ptr32(TABLE)
     mask = int(uint(1) << 30) - 1
     seed = seed ^ mask | int(uint(3) << 30)  # its complement in 32 bits
     buf = ptr8(int(buf) + at)
@@ -39,7 +39,7 @@ def crc30(seed: int, buf: ptr8, at: int, end: int) -> int:
 @micropython.viper
 def put_record(buf: ptr8, at: int, prefix: ptr8, topic: ptr8, payload: ptr8):
     """See `checksum.py`. The first two names are in registers, so they become pointer and CRC."""
-    table = ptr32(_TABLE)
+    table = ptr32(TABLE)
     buf = ptr8(int(buf) + at)
     mask = int(uint(1) << 30) - 1
     at = ptr32(prefix)[3] ^ mask | int(uint(3) << 30)  # the seed's complement in 32 bits

@@ -20,8 +20,8 @@ from struct import pack_into
 from micropython import const
 
 from outpost.memory import copy
-from outpost.series_bits import is_near, put_bits, put_codes, put_wholes, remember
-from outpost.series_outbox import check_of
+from outpost.series_bits import is_near, put_bits, put_codes, put_sample, put_wholes, remember
+from outpost.series_outbox import any_check_of
 
 _OK = const(0)
 _TOO_BIG = const(-2)
@@ -58,6 +58,7 @@ class Series:
         self._header = _header_of(device, columns)
         self._columns_at = _FIXED + len(device)
         self._with_uptime = False
+        self._stream = b""  # the outbox's, as the header has it
         self._mask = -outbox._align  # room begins and ends where a record may
         self._record_bytes = min(record_bytes, outbox.record_bytes) & self._mask
         self._room = 0  # bytes for samples of the record that was begun last
@@ -68,7 +69,7 @@ class Series:
         self._now = 2 * count + 4  # its place in _state
         self._ks = bytearray([0] + [_FIRST_K] * count)
         self._is_restart = False  # the sample that was coded last
-        self._samples = 0  # coded since the record was begun
+        self._full = (1 << count) - 1 << 5 | count  # shape of a sample with nothing missing
         self._sample = bytearray(8 * (count + 1) + 12)
         self._blank = bytes(len(self._sample))
         self._is_set = False  # the record's times are since 1970
@@ -81,8 +82,8 @@ class Series:
 
     def add(self, clock, values):
         """Store a sample: OK, FULL, BUSY, STORAGE; TOO_BIG: a value is not within 30 bits. clock:
-        is_set, day, ms, up_day, up_ms, brought up to now. values: an integer or None for each
-        column; with None for all there is nothing to store.
+        day (0: it is not set), ms, up_day, up_ms, brought up to now. values: an integer or None
+        for each column; with None for all there is nothing to store.
 
         Power cut inside: the sample is whole or absent. Returned OK: it survives. STORAGE: it may
         be on flash, but nothing is promised.
@@ -90,7 +91,8 @@ class Series:
         status = self._take(values)
         if status > 0:
             status = self._add(clock, status << 5 | self._count)
-        self.refused += status != _OK
+        if status:
+            self.refused += 1
         return status
 
     def poll(self, clock, ahead_ms=0):
@@ -114,23 +116,26 @@ class Series:
 
     def _take(self, values):
         """Which values are there, as bits; OK when none is; TOO_BIG."""
+        state = self._state
+        at = self._now
         mask = i = 0
         while i < self._count:
             value = values[i]
             i += 1
             mask <<= 1
             if value is not None:
-                if not -_LIMIT <= value < _LIMIT:
+                if (value >> 29) + 1 >> 1:  # it is neither 0 nor -1
                     return _TOO_BIG
-                self._state[self._now + i] = value
+                state[at + i] = value
                 mask |= 1
         return mask
 
     def _add(self, clock, shape):
-        if self._outbox._busy:
+        outbox = self._outbox
+        if outbox._busy:
             return _BUSY
-        if self.is_open() and not self._is_old(clock) and self._set_time(clock):
-            status = self._store(shape)
+        if outbox._owner is self and self._set_time(clock):
+            status = self._store(outbox, shape)
             if status <= 0:
                 return status
             self._is_full = True
@@ -144,13 +149,19 @@ class Series:
 
     def _set_time(self, clock):
         """Of the sample, in steps since the record's start. False: the record cannot have it."""
-        if clock.is_set != self._is_set:
+        is_set = self._is_set
+        if is_set and clock.day == self._day and clock.up_day == self._up_day:  # nearly always
+            if clock.up_ms - self._up_ms >= self._max_age_ms:
+                return False
+            self._state[self._now] = (clock.ms - self._ms) // self.step_ms
+            return True
+        if self._is_old(clock) or (clock.day > 0) != is_set:
             return False
-        days = (clock.day if self._is_set else clock.up_day) - self._day
+        days = (clock.day if is_set else clock.up_day) - self._day
         if not -_MOST_DAYS <= days <= _MOST_DAYS:
             return False
         days = days * _DAY_MS - self._ms  # milliseconds from here on
-        days = (days + (clock.ms if self._is_set else clock.up_ms)) // self.step_ms
+        days = (days + (clock.ms if is_set else clock.up_ms)) // self.step_ms
         self._state[self._now] = days
         return -_LIMIT <= days < _LIMIT
 
@@ -211,18 +222,18 @@ class Series:
     def _learn(self):
         """k of each code, by the record that was written last: the mean length of its numbers. That
         is within 1 % of the best k, also where there are spikes."""
+        samples = self._state[self._count + 2] - 1  # those that were coded
         at = self._count + 3
         i = 0
         while i <= self._count:
-            if self._samples > 7:
-                self._ks[i] = min(self._state[at + i] // self._samples, 15)
+            if samples > 7:
+                self._ks[i] = min(self._state[at + i] // samples, 15)
             self._state[at + i] = 0
             i += 1
-        self._samples = 0
 
     def _start(self, clock):
         """The record's start."""
-        self._is_set = clock.is_set
+        self._is_set = clock.day > 0
         self._with_uptime = self._with_uptime or not self._is_set
         self._up_day, self._up_ms = clock.up_day, clock.up_ms
         self._day = clock.day if self._is_set else clock.up_day
@@ -232,10 +243,9 @@ class Series:
 
     def _put_header(self, outbox):
         header = self._header
-        i = 0
-        while i < 4:
-            header[4 + i] = _digit(outbox.stream[2 * i]) << 4 | _digit(outbox.stream[2 * i + 1])
-            i += 1
+        if outbox.stream != self._stream:
+            self._stream = outbox.stream
+            self._put_stream(header)
         pack_into("<II", header, 8, outbox.next_seq, outbox.oldest_seq)
         pack_into("<HH", header, 16, outbox.boot, self._room)
         pack_into("<HI", header, 20, self._day, self._ms)
@@ -243,6 +253,12 @@ class Series:
         if header[3] & _SETS_CLOCK:
             pack_into("<HI", header, header[2] - 6, self._up_day, self._up_ms)
         self._put_parameters(header)
+
+    def _put_stream(self, header):
+        i = 0
+        while i < 4:
+            header[4 + i] = _digit(self._stream[2 * i]) << 4 | _digit(self._stream[2 * i + 1])
+            i += 1
 
     def _put_parameters(self, header):
         at = self._columns_at
@@ -252,28 +268,30 @@ class Series:
             header[at + 1] = header[at + 1] & 0xF0 | self._ks[i]
             at += 3 + header[at + 2] + (header[at + 1] >> 4)
 
-    def _store(self, shape):
+    def _store(self, outbox, shape):
         """OK, STORAGE; 1: the room that is left is too small."""
-        length = self._put_check(self._put_codes(shape), self._is_restart)
+        length = 0
+        if shape == self._full:
+            length = put_sample(self._sample, self._state, self._ks, shape, outbox.seed())
+        if not length:
+            length = self._put_check(self._put_codes(shape), self._is_restart)
         self._last_bytes = length
-        if self._outbox._room_at + length > self._outbox._room_end:
+        if outbox._room_at + length > outbox._room_end:
             return 1
-        return _OK if self._outbox.extend(self._sample, length) else _STORAGE
+        return _OK if outbox.extend(self._sample, length) else _STORAGE
 
     def _put_codes(self, shape):
         """The sample. Returns its length in bits."""
         copy(self._sample, 0, self._blank, 0, len(self._blank))
-        is_restart = not (self._state[self._count + 2] and is_near(self._state, shape))
+        self._is_restart = not is_near(self._state, shape)
         at = 0
-        if is_restart or shape >> 5 != (1 << self._count) - 1:
-            at = self._put_mask(shape, is_restart)
-        if is_restart:
+        if self._is_restart or shape != self._full:
+            at = self._put_mask(shape, self._is_restart)
+        if self._is_restart:
             at = put_wholes(self._sample, at, self._state, shape)
         else:
             at = put_codes(self._sample, at, self._state, self._ks, shape)
-            self._samples += 1
-        remember(self._state, shape, is_restart)
-        self._is_restart = is_restart
+        remember(self._state, shape, self._is_restart)
         return at
 
     def _put_mask(self, shape, is_restart):
@@ -286,7 +304,7 @@ class Series:
         end = bits + 7 >> 3
         sample = self._sample
         sample[end - 1] |= (1 << (-bits & 7)) - 1
-        bits = check_of(sample, 0, end, self._outbox.seed(), is_restart)
+        bits = any_check_of(sample, 0, end, self._outbox.seed(), is_restart)
         sample[end] = bits & 0xFF
         sample[end + 1] = bits >> 8 & 0xFF
         if not is_restart:

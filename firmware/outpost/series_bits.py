@@ -1,17 +1,20 @@
-"""The samples of a series as bits (`firmware/SERIES_FORMAT.md`), as fast as the board can: machine
-code, or plain Python without a native emitter. Bounds are the caller's duty. No function allocates.
+"""The samples of a series as bits (`firmware/SERIES_FORMAT.md`). Bounds are the caller's duty. No
+function allocates. What nearly every sample takes is machine code where the board can
+(`native_series.py`); plain Python does the rest, and without a native emitter all of it.
 
 A sample is time and values of n columns, 1 to 16, each within its limits. Places are in bits, and
 where bits are put there must be zeros.
 
-    state array("i"): time, value 1 .. n of the last sample, time between the last two,
-                      1 once there was one, for each code the sum of its numbers' lengths in bits,
-                      time, value 1 .. n of the new sample (a missing one is any number), 0
+    state array("i"): time, value 1 .. n of the last sample, time between the last two, 0 until
+                      there was one, then 1 and one more for each that was coded; for each code the
+                      sum of its numbers' lengths in bits; time, value 1 .. n of the new sample (a
+                      missing one is any number), 0
     ks    k of the time's code, and of each column's
     shape mask of the values that are there (column 1 highest) << 5 | n
 
 put_bits(buf, at, value, size) -> at + size; value within 30 bits. take_bits(buf, at, size) ->
-value. bit_length(value) -> bits. is_near(state, shape): the differences are small enough for codes.
+value. bit_length(value) -> bits. is_near(state, shape): there was a sample, and the differences
+are small enough for codes.
 
 put_codes(buf, at, state, ks, shape) -> end: the codes of a sample. put_wholes(buf, at, state,
 shape) -> end: the numbers of a restart. remember(state, shape, is_restart): the new one is the
@@ -20,45 +23,195 @@ last.
 pass_codes(buf, at, end, ks, shape), pass_wholes(buf, at, end, shape) -> where those that begin at
 bit `at`, which is not 0, end, no later than `end`; 0: there are none.
 
-move_bits(buf, to, at, count) copies bits from byte `at` on down to bit `to`. count_zeros(buf, at,
-end) -> how many bits of buf[at:end], in bytes, are 0, modulo 256.
+move_bits(buf, to, at, count) copies bits from byte `at` on down to bit `to`, and may change the
+two bytes after them.
+
+In machine code:
+
+check_of(buf, at, end, seed) -> the check of the sample buf[at:end]: low 7 bits of its CRC << 8 |
+how many of its bits are 0, modulo 256.
+
+put_sample(buf, state, ks, shape, seed) -> bytes, check included, of a sample of which nothing is
+missing; it is the last then. 0: it is not near, or left to put_codes().
+
+holds(buf, at, sample, length): sample[:length] is at buf[at].
+
+move_samples(buf, at, place, ks) -> where to look on: moves samples that check, from byte `at` on,
+down to bit place[0], and place[0] on. It may stop before any; it does so at what has a mark, or
+does not check. place array("i"): target, end of the room, its start, seed, columns.
 """
 
 # pyright: reportArgumentType=false
 
 from array import array
 
-try:
-    from outpost.native_series import (
-        bit_length,
-        count_zeros,
-        is_near,
-        move_bits,
-        pass_codes,
-        pass_wholes,
-        put_bits,
-        put_codes,
-        put_wholes,
-        remember,
-        take_bits,
-    )
+from micropython import const
 
-    if count_zeros(b"\xf0", 0, 1) != 4:  # frozen, it may read another constant: see `checksum.py`
+try:
+    from outpost.native_series import check_of, holds, move_samples, put_sample
+
+    # Frozen, it may read another constant: see `checksum.py`. And on 64 bits a negative number is
+    # read as a large one.
+    if check_of(b"123", 0, 3, 0) != 0x520E:
         raise ValueError
-    if not is_near(array("i", b"\0\0\0\0\xff\xff\xff\xff" + bytes(28)), 33):
-        raise ValueError  # 64 bits: a negative number is read as a large one
+    if put_sample(bytearray(9), array("i", (0, 0, 0, 1, 0, 0, 0, -1, 0)), b"\0\0", 33, 0) != 3:
+        raise ValueError
 except (ImportError, AttributeError, SyntaxError, ValueError):
-    # No native emitter, or an .mpy of another architecture.
-    from outpost.portable_series import (  # noqa: F401 - handed on
-        bit_length,
-        count_zeros,
-        is_near,
-        move_bits,
-        pass_codes,
-        pass_wholes,
-        put_bits,
-        put_codes,
-        put_wholes,
-        remember,
-        take_bits,
-    )
+    # No native emitter, or an .mpy of another architecture. They are used from here: F401.
+    from outpost.portable_series import check_of, holds, move_samples, put_sample  # noqa: F401
+
+
+def put_bits(buf, at, value, size):
+    while size > 30:  # zeros
+        size -= 1
+        at += 1
+    while size:
+        count = min(8 - (at & 7), size)  # bits of this byte
+        size -= count
+        at += count
+        count = (value >> size & (1 << count) - 1) << (-at & 7)  # they
+        buf[at - 1 >> 3] |= count
+    return at
+
+
+def bit_length(value):
+    length = 0
+    while value:
+        value >>= 1
+        length += 1
+    return length
+
+
+# While columns are gone through, the present one's index is in `shape` too: 0 is the time.
+_ONE = const(1 << 21)
+_NEAR = const(1 << 28)
+
+
+def _is_there(shape):
+    return shape < _ONE or shape >> (shape & 31) - (shape >> 21) + 5 & 1
+
+
+def _is_over(shape):
+    return shape >> 21 > shape & 31
+
+
+def is_near(state, shape):
+    if not state[(shape & 31) + 2]:
+        return False
+    while not _is_over(shape):
+        if _is_there(shape) and not -_NEAR < _change(state, shape) < _NEAR:
+            return False
+        shape += _ONE
+    shape &= 31
+    return -_NEAR < _change(state, shape) - state[shape + 1] < _NEAR
+
+
+def _now(state, shape):
+    return state[2 * (shape & 31) + 4 + (shape >> 21)]
+
+
+def _change(state, shape):
+    return _now(state, shape) - state[shape >> 21]
+
+
+def put_codes(buf, at, state, ks, shape):
+    while not _is_over(shape):
+        if _is_there(shape):
+            at = _put_code(buf, at, state, ks, shape)
+        shape += _ONE
+    return at
+
+
+def _put_code(buf, at, state, ks, shape):
+    ks = ks[shape >> 21]  # k
+    value = _change(state, shape)
+    if shape < _ONE:
+        value -= state[(shape & 31) + 1]
+    value = value << 1 if value >= 0 else -1 - (value << 1)
+    state[(shape & 31) + 3 + (shape >> 21)] += bit_length(value)
+    if shape < _ONE and value:
+        value += 1
+    value += 1 << ks
+    ks = 2 * bit_length(value) - 1 - ks  # bits
+    return put_bits(buf, at, value, ks)
+
+
+def put_wholes(buf, at, state, shape):
+    while not _is_over(shape):
+        if _is_there(shape):
+            at = _put_whole(buf, at, _now(state, shape))
+        shape += _ONE
+    return at
+
+
+def _put_whole(buf, at, value):
+    value = value << 1 if value >= 0 else -1 - (value << 1)
+    at = put_bits(buf, at, bit_length(value), 5)
+    return put_bits(buf, at, value, bit_length(value))
+
+
+def remember(state, shape, is_restart):
+    n = shape & 31
+    now = 2 * n + 4
+    state[n + 1] = 0 if is_restart else state[now] - state[0]
+    if not (is_restart and state[n + 2]):
+        state[n + 2] += 1
+    state[0] = state[now]
+    shape >>= 5
+    while n:
+        if shape & 1:
+            state[n] = state[now + n]
+        elif is_restart:
+            state[n] = 0
+        shape >>= 1
+        n -= 1
+
+
+def take_bits(buf, at, size):
+    value = 0
+    while size:
+        value = value << 1 | buf[at >> 3] >> 7 - (at & 7) & 1
+        at += 1
+        size -= 1
+    return value
+
+
+def pass_codes(buf, at, end, ks, shape):
+    while at and not _is_over(shape):
+        if _is_there(shape):
+            at = _pass_code(buf, at, end, ks, shape)
+        shape += _ONE
+    return at
+
+
+def _pass_code(buf, at, end, ks, shape):
+    size = ks[shape >> 21] + 1
+    while at < end and not take_bits(buf, at, 1):
+        at += 1
+        size += 1
+    return at + size if size < 31 and at + size <= end else 0
+
+
+def pass_wholes(buf, at, end, shape):
+    while at and not _is_over(shape):
+        if _is_there(shape):
+            at = _pass_whole(buf, at, end)
+        shape += _ONE
+    return at
+
+
+def _pass_whole(buf, at, end):
+    size = take_bits(buf, at, 5) if at + 5 <= end else 31
+    at += size + 5
+    return at if size < 31 and at <= end else 0
+
+
+def move_bits(buf, to, at, count):
+    shift = to & 7
+    to >>= 3
+    while count > 0:
+        buf[to] = buf[to] & ~(255 >> shift) | buf[at] >> shift
+        to += 1
+        buf[to] = buf[at] << 8 - shift & 255
+        at += 1
+        count -= 8

@@ -7,13 +7,22 @@ Allocation: construction and mount().
 """
 # pyright: reportAttributeAccessIssue=false
 
+from array import array
 from struct import pack_into
 
 from micropython import const
 
 from outpost.checksum import crc30, is_blank
 from outpost.memory import copy, fill, u32
-from outpost.series_bits import count_zeros, move_bits, pass_codes, pass_wholes, take_bits
+from outpost.series_bits import (
+    check_of,
+    holds,
+    move_bits,
+    move_samples,
+    pass_codes,
+    pass_wholes,
+    take_bits,
+)
 
 _OK = const(0)
 _FULL = const(-1)
@@ -30,53 +39,60 @@ _FIXED = const(31)  # bytes of a series' header before the device's name
 _MOST_COLUMNS = const(16)
 
 
-def check_of(buf, at, end, seed, is_restart):
+def any_check_of(buf, at, end, seed, is_restart):
     """The check that follows the sample buf[at:end]: 4 bytes, or 2."""
-    seed = crc30(seed, buf, at, end)
-    return seed if is_restart else (seed & 0x7F) << 8 | count_zeros(buf, at, end)
+    return crc30(seed, buf, at, end) if is_restart else check_of(buf, at, end, seed)
 
 
 class _Gather:
     """Makes the message of the record that was loaded."""
 
     def __init__(self):
-        self.buffer = b""
-        self.room = self.end = 0  # where the samples are
-        self.crc = 0  # of the record
-        self.bit = 0  # where the next one goes
+        self.buffer = bytearray()
+        # Where the next sample goes, as a bit; the room's end and start; the record's CRC; columns.
+        self.place = array("i", (0, 0, 0, 0, 0))
         self.ks = bytearray(_MOST_COLUMNS + 1)  # k of each code
-        self.columns = self.shape = self.mark_bits = 0
+        self.shape = self.mark_bits = 0
         self.is_lost = False  # from here on a sample must be a restart
 
     def gather(self, outbox):
         """Move the samples that check together, up to the header."""
         self.buffer = outbox.buffer
+        place = self.place
         at = outbox.topic_at + outbox.topic_length
         self._take_header(at)
-        self.end = end = at + outbox.payload_length
-        self.bit = at + self.buffer[at + 2] << 3
-        self.bit += self._bits(self.bit) >> 1  # the first sample is where it belongs
-        self.crc = u32(self.buffer, end)
-        self.room = outbox._padded(outbox.topic_at - _PREFIX, end + 4)
-        self.end = min(self.room + (u32(self.buffer, at + 16) >> 16), outbox._filled)
+        place[1] = at + outbox.payload_length
+        place[0] = at + self.buffer[at + 2] << 3
+        end = self._bits(place[0]) >> 1
+        place[0] += end  # the first sample is where it belongs
+        end = place[1]
+        place[3] = u32(self.buffer, end)
+        place[2] = end = outbox._padded(outbox.topic_at - _PREFIX, end + 4)
+        place[1] = end + (u32(self.buffer, at + 16) >> 16)
+        place[1] = min(place[1], outbox._filled)
         self.is_lost = False
-        end = self.room
-        while end < self.end:
+        while end < place[1]:
+            if not self.is_lost:
+                end = move_samples(self.buffer, end, place, self.ks)
             end = self._move(end)
-        end = self.bit
+        outbox.payload_length = self._end() - at
+
+    def _end(self):
+        """Where the message ends, its last byte filled up with 0."""
+        end = self.place[0]
         if end & 7:
             self.buffer[end >> 3] &= 0xFF00 >> (end & 7) & 0xFF
-        outbox.payload_length = (end + 7 >> 3) - at
+        return end + 7 >> 3
 
     def _take_header(self, at):
         buf = self.buffer
-        self.columns = min(buf[at + 29], _MOST_COLUMNS)
-        self.shape = (1 << self.columns) - 1 << 5 | self.columns
+        self.place[4] = columns = min(buf[at + 29], _MOST_COLUMNS)
+        self.shape = (1 << columns) - 1 << 5 | columns
         self.ks[0] = buf[at + 28]
         self.mark_bits = self.ks[0] + 1 if self.ks[0] else 3
         at += _FIXED + buf[at + 30]
         i = 0
-        while i < self.columns:
+        while i < columns:
             i += 1
             self.ks[i] = buf[at + 1] & 15
             at += 3 + buf[at + 2] + (buf[at + 1] >> 4)
@@ -87,33 +103,35 @@ class _Gather:
         end = self._checked(at, bits)
         self.is_lost = not end
         if end:
-            move_bits(self.buffer, self.bit, at, bits >> 1)
-            self.bit += bits >> 1
+            move_bits(self.buffer, self.place[0], at, bits >> 1)
+            self.place[0] += bits >> 1
             return end
-        return self.end if is_blank(self.buffer, at, self.end) else at + 1
+        return self.place[1] if is_blank(self.buffer, at, self.place[1]) else at + 1
 
     def _bits(self, at):
         """Twice the length of the sample at bit `at`, plus 1 if it is a restart; 0: there is
         none."""
         start = at
         if not self._has_mark(at):
-            at = pass_codes(self.buffer, at, self.end << 3, self.ks, self.shape)
+            at = pass_codes(self.buffer, at, self.place[1] << 3, self.ks, self.shape)
             return at and at - start << 1
         at += self.mark_bits
-        shape = take_bits(self.buffer, at, self.columns + 1)
-        at += self.columns + 1
-        is_restart = shape >> self.columns
-        shape = (shape << 5 | self.columns) & self.shape
+        shape = take_bits(self.buffer, at, self.place[4] + 1)
+        at += self.place[4] + 1
+        is_restart = shape >> self.place[4]
+        shape = (shape << 5 | self.place[4]) & self.shape
         if shape < 32 or (not is_restart and self._has_mark(at)):
             return 0
         if is_restart:
-            at = pass_wholes(self.buffer, at, self.end << 3, shape)
+            at = pass_wholes(self.buffer, at, self.place[1] << 3, shape)
         else:
-            at = pass_codes(self.buffer, at, self.end << 3, self.ks, shape)
+            at = pass_codes(self.buffer, at, self.place[1] << 3, self.ks, shape)
         return at and at - start << 1 | is_restart
 
     def _has_mark(self, at):
-        if at + self.mark_bits + self.columns >= self.end << 3:  # no sample is so near the end
+        if (
+            at + self.mark_bits + self.place[4] >= self.place[1] << 3
+        ):  # no sample is so near the end
             return False
         return take_bits(self.buffer, at, self.mark_bits) == (1 << self.ks[0]) + 1
 
@@ -123,9 +141,10 @@ class _Gather:
             return 0
         end = at + ((bits >> 1) + 7 >> 3)
         bits &= 1
-        if end + 2 + 2 * bits > self.end:
+        if end + 2 + 2 * bits > self.place[1]:
             return 0
-        at = check_of(self.buffer, at, end, self.crc ^ at - self.room, bits)
+        seed = self.place[3] ^ at - self.place[2]
+        at = any_check_of(self.buffer, at, end, seed, bits)
         if self.buffer[end] | self.buffer[end + 1] << 8 != at & 0xFFFF:
             return 0
         if not bits:
@@ -242,15 +261,15 @@ class InPlace:
 
     def _program_sample(self, length):
         at = self._room_at
-        view = self._views[(at % self._page + length + self._page - 1) // self._page]
         page = at & -self._page
         at -= page
+        view = self._views[(at + length + self._page - 1) // self._page]
         fill(self.buffer, len(view))
         copy(self.buffer, at, self._topic, 0, length)
         self.loaded_seq = -1
         self._raw.writeblocks(self._place[self._head], view, page)
         self._raw.readblocks(self._place[self._head], view, page)
-        return crc30(0, view, at, at + length) == crc30(0, self._topic, 0, length)
+        return holds(view, at, self._topic, length)
 
     # --- What the outbox does otherwise ---
 

@@ -1,4 +1,4 @@
-"""Cycles and start-up on the emulated RP2040: `chip` and `chip_start` of run_bench.py.
+"""Cycles and start-up on the emulated RP2040: sections `chip...` of run_bench.py.
 
 The real interpreter (tools/rp2_image.py builds it), the files that `outpost flash` copies,
 umqtt.simple beside them on the same chip. Nothing is random there: a second run has the same
@@ -36,6 +36,24 @@ def cycles() -> dict[str, dict]:
 
     rows, _ = counted.measure(counted.parse([]))
     print("\nCycles of the RP2040 at 125 MHz, topic 24 and payload 64 bytes, flash time apart:")
+    print(counted.table(rows, ""))
+    return rows
+
+
+def series() -> dict[str, dict]:
+    """The same of a series of 60 samples of three values, beside a message a sample."""
+    reason = _why_not()
+    if reason:
+        print(f"\nCycles of series on the RP2040: not counted: {reason}")
+        return {}
+    from rp2040 import counter
+    from rp2040 import cycles as counted
+
+    script = counter.ON_CHIP / "series.py"
+    rows, said = counted.measure(counted.parse(["--script", str(script)]))
+    if len(rows) < len(counted.PER_VALUE):
+        raise ToolError("cycles of series: the script failed on the chip:\n" + "\n".join(said))
+    print("\nCycles of the RP2040 at 125 MHz, 60 samples of three values, flash time apart:")
     print(counted.table(rows, ""))
     return rows
 

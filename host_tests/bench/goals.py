@@ -165,6 +165,12 @@ ROWS = (
         cells.chip(cells.CHIP_GOALS), cells.chip_peers,
         "Look-ups of attributes and calls of methods, not bytes moved: the profile is of the "
         "same run, call by call."),
+    Row("Cycles of the RP2040 a value of a series of 60 samples of three: stored at once, closed, "
+        "sent, acknowledged; flash time apart", "<= 20,000",
+        series_cells.cycles_a_value, series_cells.cycles_of_messages,
+        "A third of a sample's program call, which is 24,700 cycles in the port itself, is in each "
+        "value. The rest is add(), and the samples gathered from their record when it is sent: in "
+        "the profile, a call each."),
     Row("Cycles of the RP2040 of a poll that finds nothing",
         "<= 6,000 in the same ms, <= 15,000 in a new one", cells.chip(cells.CHIP_IDLE_GOALS),
         cells.none,

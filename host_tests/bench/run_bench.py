@@ -122,6 +122,7 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "instructions": instructions.instructions,
     "instructions_arm": instructions.on_arm,
     "chip": chip_cycles.cycles,
+    "chip_series": chip_cycles.series,
     "chip_start": chip_cycles.start,
     "power_cuts": short_forms.power_cuts,
     "spark": short_forms.spark,

@@ -1,9 +1,12 @@
-"""Cells of the table of goals that are about series: of the section `series` of run_bench.py."""
+"""Cells of the table of goals that are about series: of the sections `series` and `chip_series`
+of run_bench.py.
+"""
 
 from __future__ import annotations
 
 from goal_cells import NO, YES, Cell, Missing, Results
 
+MOST_CYCLES = 20_000
 MOST_FLASH, MOST_AIR, MOST_ERASES = 6.0, 2.5, 0.0015
 
 
@@ -44,3 +47,24 @@ def others(results: Results) -> str:
         for name, row in zip(wanted, rows, strict=True)
         if row
     )
+
+
+def cycles_a_value(results: Results) -> Cell:
+    found = _cycles(results)
+    value = found["series, a value"]["cycles"]
+    parts = [
+        (name, f"{row['cycles']:,}") for name, row in found.items() if name.startswith("series ")
+    ]
+    return Cell(f"{value:,}", YES if value <= MOST_CYCLES else NO, parts)
+
+
+def cycles_of_messages(results: Results) -> str:
+    """The same values, three in a message of their own."""
+    return f"a message a sample: {_cycles(results)['message of three, a value']['cycles']:,}"
+
+
+def _cycles(results: Results) -> dict:
+    if not results.get("chip_series"):
+        why = results.get("failed", {}).get("chip_series", "not run")
+        raise Missing(f"section chip_series: {why}")
+    return results["chip_series"]

@@ -20,10 +20,10 @@ from series_samples import COLUMNS, DAY_MS, TOPIC, Clock, read
 
 # As in power_loss.py: the same, faster.
 if sys.implementation.name == "cpython":
-    from outbox_real import count_zeros, crc30, fill, is_blank, move_bits, take_bits
+    from outbox_real import check_of, crc30, fill, is_blank, move_bits, take_bits
     from outpost import series_outbox
 
-    for function in (crc30, fill, is_blank, take_bits, move_bits, count_zeros):
+    for function in (crc30, fill, is_blank, take_bits, move_bits, check_of):
         setattr(series_outbox, function.__name__, function)
 
 DAY = 20_413

@@ -57,8 +57,9 @@ def move_bits(buf: bytearray, to: int, at: int, count: int) -> None:
     buf[to >> 3 : end] = new.to_bytes(end - (to >> 3), "big")
 
 
-def count_zeros(buf: bytearray, at: int, end: int) -> int:
-    return 8 * (end - at) - int.from_bytes(buf[at:end], "big").bit_count() & 255
+def check_of(buf: bytearray, at: int, end: int, seed: int) -> int:
+    zeros = 8 * (end - at) - int.from_bytes(buf[at:end], "big").bit_count() & 255
+    return (crc30(seed, buf, at, end) & 127) << 8 | zeros
 
 
 def unload(name: str) -> None:
@@ -102,7 +103,7 @@ class Real:
         memory.unload = unload
         from outpost import series_bits
 
-        for function in (take_bits, move_bits, count_zeros):
+        for function in (take_bits, move_bits, check_of):
             setattr(series_bits, function.__name__, function)
 
     def _load(self, name: str, mutate: tuple[str, object] | None) -> types.ModuleType:

@@ -92,7 +92,7 @@ class SeriesPromise(Promise):
         clock = Clock(DAY, 0)
         clock.pass_ms(TIMES_MS[place])
         status = series.add(clock, (PLACES[place] + _TAG * tag,))
-        require(series._samples < 8, "scope", "so many samples change the codes")
+        require(coded(series) < 8, "scope", "so many samples change the codes")
         if status == 0 and is_open and outbox.next_seq == seq:
             self.held[seq] = self.grown[1]
             self._forget(began)
@@ -140,14 +140,19 @@ class SeriesPromise(Promise):
         return content(found, outbox.loaded_seq) if found[:1] == bytes([IS_SERIES]) else found
 
 
+def coded(series: Any) -> int:
+    """Samples of the record that was begun last, restarts apart."""
+    return max(0, series._state[series._count + 2] - 1)
+
+
 class SeriesRam(Ram):
     """The outbox's fields, and those of its Series."""
 
     # What is left out is constant, or set before it is read; what was sampled last follows from
     # the promise of the open record.
-    _IN_KEY = ("_is_full", "_samples", "_is_set")
+    _IN_KEY = ("_is_full", "_is_set")
     _SAVED = (
-        "_header", "_with_uptime", "_room", "_is_full", "_state", "_ks", "_is_restart", "_samples",
+        "_header", "_with_uptime", "_stream", "_room", "_is_full", "_state", "_ks", "_is_restart",
         "_sample", "_is_set", "_day", "_ms", "_up_day", "_up_ms", "refused",
     )  # fmt: skip
 
@@ -182,7 +187,7 @@ class SeriesRam(Ram):
 
     def key(self, sector: int, turn: int) -> tuple:
         o = self.outbox
-        mine = tuple(getattr(self.series, name) for name in self._IN_KEY)
+        mine = (*(getattr(self.series, name) for name in self._IN_KEY), coded(self.series))
         if o._owner is not None:
             room = o._record_at, o._room, o._room_at, o._room_end
         else:  # only how much the last one used

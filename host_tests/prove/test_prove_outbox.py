@@ -78,7 +78,7 @@ SERIES_MUTANTS = {
     ),
     "a too long sample is stored": (
         "series",
-        "if self._outbox._room_at + length > self._outbox._room_end:",
+        "if outbox._room_at + length > outbox._room_end:",
         "if False:",
     ),
     "a restart says it is none": (

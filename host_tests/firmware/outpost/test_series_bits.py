@@ -7,8 +7,9 @@ import unittest
 from array import array
 
 from outpost import portable_series, series_bits
+from outpost.checksum import crc30
 
-KINDS = [series_bits, portable_series]
+KINDS = [series_bits, portable_series]  # of what is machine code where the board can
 
 
 def state_of(columns):
@@ -29,57 +30,159 @@ def samples(columns, count):
         yield row, (below((1 << columns) - 1) + 1) << 5 | columns
 
 
+def take(state, columns, row):
+    """The new sample: time, and a value for each column."""
+    for i in range(columns + 1):
+        state[2 * columns + 4 + i] = row[i]
+
+
+def checked(buf, bits, seed):
+    """Fill the last byte up and add the check, as the page says. Returns the length."""
+    end = bits + 7 >> 3
+    buf[end - 1] |= (1 << (-bits & 7)) - 1
+    check = portable_series.check_of(buf, 0, end, seed)
+    buf[end], buf[end + 1] = check & 0xFF, check >> 8
+    return end + 2
+
+
+START = 48  # of the room, in its buffer
+
+
+def room_of(columns, ks, full, count):
+    """A room with so many samples, of which nothing is missing, and some erased bytes."""
+    state, room = state_of(columns), bytearray(START)
+    state[columns + 2] = 1
+    row = [0] * (columns + 1)
+    for _ in range(count):
+        for i in range(columns + 1):
+            row[i] += below(200) - 100
+        row[0] += 300  # so that the time's code is no mark
+        take(state, columns, row)
+        sample = bytearray(160)
+        end = series_bits.put_codes(sample, 0, state, ks, full)
+        series_bits.remember(state, full, False)
+        room += sample[: checked(sample, end, 77 ^ len(room) - START)]
+    return room
+
+
 class TestSeriesBits(unittest.TestCase):
-    def test_both_put_the_same_and_both_find_its_end(self):
+    def test_what_is_put_is_passed(self):
         random.seed(1)
         for columns in (1, 2, 7, 16):
             ks = bytes([below(16) for _ in range(columns + 1)])
-            states = [state_of(columns) for _ in KINDS]
+            state = state_of(columns)
             for row, shape in samples(columns, 150):
                 at = 1 + below(20)
-                found = []
-                for kind, state in zip(KINDS, states):
-                    for i in range(columns + 1):
-                        state[2 * columns + 4 + i] = row[i]
-                    buf = bytearray(200)
-                    near = kind.is_near(state, shape)
-                    if near:
-                        end = kind.put_codes(buf, at, state, ks, shape)
-                        ends = [kind.pass_codes(buf, at, e, ks, shape) for e in (end, end - 1)]
-                    else:
-                        end = kind.put_wholes(buf, at, state, shape)
-                        ends = [kind.pass_wholes(buf, at, e, shape) for e in (end, end - 1)]
-                    self.assertEqual(ends, [end, 0])
-                    kind.remember(state, shape, not near)
-                    found.append((bool(near), end, bytes(buf), list(state)))
-                self.assertEqual(found[0], found[1])
+                take(state, columns, row)
+                buf = bytearray(200)
+                near = series_bits.is_near(state, shape)
+                if near:
+                    end = series_bits.put_codes(buf, at, state, ks, shape)
+                    ends = [series_bits.pass_codes(buf, at, e, ks, shape) for e in (end, end - 1)]
+                else:
+                    end = series_bits.put_wholes(buf, at, state, shape)
+                    ends = [series_bits.pass_wholes(buf, at, e, shape) for e in (end, end - 1)]
+                self.assertEqual(ends, [end, 0])
+                series_bits.remember(state, shape, not near)
+
+    def test_a_sample_put_at_once_is_the_one_that_is_put_step_by_step(self):
+        random.seed(9)
+        for columns in (1, 3, 16):
+            ks = bytes([below(16) for _ in range(columns + 1)])
+            state, other = state_of(columns), state_of(columns)
+            full = (1 << columns) - 1 << 5 | columns
+            for row, _ in samples(columns, 200):
+                for one in (state, other):
+                    take(one, columns, row)
+                seed = below(1 << 30)
+                sample, expected = bytearray(160), bytearray(160)
+                near = series_bits.is_near(other, full)
+                length = series_bits.put_sample(sample, state, ks, full, seed)
+                if length:
+                    self.assertTrue(near)
+                    end = series_bits.put_codes(expected, 0, other, ks, full)
+                    self.assertEqual(length, checked(expected, end, seed))
+                    self.assertEqual(sample[:length], expected[:length])
+                else:
+                    self.assertTrue(
+                        not near or series_bits.put_sample is portable_series.put_sample
+                    )
+                    series_bits.remember(state, full, not near)
+                    near and series_bits.put_codes(expected, 0, other, ks, full)
+                series_bits.remember(other, full, not near)
+                for one in (state, other):  # sums: of what was coded
+                    one[columns + 3 : 2 * columns + 4] = array("i", [0] * (columns + 1))
+                self.assertEqual(state, other)
+
+    def test_a_time_that_jumps_there_and_back_is_no_code(self):
+        """The change of the step is twice as large as the step."""
+        for kind in (series_bits.put_sample, None):
+            state = state_of(1)
+            state[3] = 1
+            for time in ((1 << 28) - 1, 0):
+                take(state, 1, (time, 5))
+                length = kind and kind(bytearray(40), state, b"\x0f\x0f", 33, 1)
+                near = series_bits.is_near(state, 33) if not length else True
+                self.assertEqual(bool(near), time > 0)
+                if not length:
+                    series_bits.remember(state, 33, not near)
+
+    def test_samples_moved_at_once_are_those_moved_one_by_one(self):
+        """Machine code stops at what it does not take; there nothing has been moved."""
+        random.seed(11)
+        for columns in (1, 3, 16):
+            ks = bytes([2 + below(5) for _ in range(columns + 1)])
+            full = (1 << columns) - 1 << 5 | columns
+            for turn in range(40):
+                room = room_of(columns, ks, full, 10)
+                if turn % 4:  # a bit of it is wrong
+                    room[START + below(len(room) - START)] ^= 1 << below(8)
+                place = array("i", (13, len(room), START, 77, columns))
+                moved = bytearray(room)
+                end = series_bits.move_samples(moved, START, place, ks)
+                at, to, expected = START, 13, bytearray(room)
+                while at < end:
+                    bits = series_bits.pass_codes(room, at << 3, len(room) << 3, ks, full) - (
+                        at << 3
+                    )
+                    check = at + (bits + 7 >> 3)
+                    number = portable_series.check_of(room, at, check, 77 ^ at - START)
+                    self.assertEqual(room[check] | room[check + 1] << 8, number)
+                    series_bits.move_bits(expected, to, at, bits)
+                    at, to = check + 2, to + bits
+                self.assertEqual((at, to), (end, place[0]))
+                expected[to >> 3] &= 0xFF00 >> (to & 7) & 0xFF
+                moved[to >> 3] &= 0xFF00 >> (to & 7) & 0xFF
+                self.assertEqual(moved[: (to >> 3) + 1], expected[: (to >> 3) + 1])
+                self.assertEqual(moved[end:], room[end:])
+                if not turn % 4 and series_bits.move_samples is not portable_series.move_samples:
+                    self.assertTrue(end >= len(room) - 3, "all but what is nearest to the end")
 
     def test_a_code_is_as_the_page_says(self):
-        for kind in KINDS:
-            state = state_of(1)
-            state[2] = 10  # the time between samples
-            buf = bytearray(4)
-            state[6], state[7] = 11, -3  # T = 1 + zigzag(1), and zigzag(-3) = 5
-            end = kind.put_codes(buf, 3, state, b"\0\2", 1 << 5 | 1)
-            self.assertEqual("%08d" % int(bin(buf[0])[2:]), "00000100")  # 3 bits, 00100
-            self.assertEqual((end, bin(buf[1])[2:5]), (13, "100"))  # 01001
-            self.assertEqual(list(state)[4:6], [2, 3])
-            buf = bytearray(4)
-            self.assertEqual(kind.put_wholes(buf, 0, state, 1 << 5 | 1), 5 + 5 + 5 + 3)
-            self.assertEqual(bytes(buf[:3]), b"\x2d\x87\x40")
+        state = state_of(1)
+        state[2] = 10  # the time between samples
+        buf = bytearray(4)
+        state[6], state[7] = 11, -3  # T = 1 + zigzag(1), and zigzag(-3) = 5
+        end = series_bits.put_codes(buf, 3, state, b"\0\2", 1 << 5 | 1)
+        self.assertEqual("%08d" % int(bin(buf[0])[2:]), "00000100")  # 3 bits, 00100
+        self.assertEqual((end, bin(buf[1])[2:5]), (13, "100"))  # 01001
+        self.assertEqual(list(state)[4:6], [2, 3])
+        buf = bytearray(4)
+        self.assertEqual(series_bits.put_wholes(buf, 0, state, 1 << 5 | 1), 5 + 5 + 5 + 3)
+        self.assertEqual(bytes(buf[:3]), b"\x2d\x87\x40")
 
     def test_bits_are_put_and_taken(self):
         random.seed(2)
-        for kind in KINDS:
-            for _ in range(300):
-                size, at = below(31), below(20)
-                value = below(1 << size)
-                buf = bytearray(16)
-                self.assertEqual(kind.put_bits(buf, at, value, size + 12), at + size + 12)
-                self.assertEqual(kind.take_bits(buf, at + 12, size), value)
-                self.assertEqual(kind.bit_length(value), len(bin(value)) - 2 if value else 0)
+        kind = series_bits
+        for _ in range(300):
+            size, at = below(31), below(20)
+            value = below(1 << size)
+            buf = bytearray(16)
+            self.assertEqual(kind.put_bits(buf, at, value, size + 12), at + size + 12)
+            self.assertEqual(kind.take_bits(buf, at + 12, size), value)
+            self.assertEqual(kind.bit_length(value), len(bin(value)) - 2 if value else 0)
 
-    def test_any_bytes_are_the_same_to_both(self):
+    def test_no_bytes_are_passed_beyond_their_end(self):
         random.seed(5)
         for _ in range(2000):
             buf = bytes([random.getrandbits(8) for _ in range(24)])
@@ -87,12 +190,8 @@ class TestSeriesBits(unittest.TestCase):
             shape = (below((1 << columns) - 1) + 1) << 5 | columns
             ks = bytes([below(4) * below(4) for _ in range(17)])
             end = below(192)
-            found = [
-                (kind.pass_codes(buf, 3, end, ks, shape), kind.pass_wholes(buf, 3, end, shape))
-                for kind in KINDS
-            ]
-            self.assertEqual(found[0], found[1])
-            self.assertTrue(found[0][0] <= end and found[0][1] <= end)
+            self.assertTrue(series_bits.pass_codes(buf, 3, end, ks, shape) <= end)
+            self.assertTrue(series_bits.pass_wholes(buf, 3, end, shape) <= end)
 
     def test_bits_are_moved_down_over_themselves(self):
         random.seed(6)
@@ -100,24 +199,34 @@ class TestSeriesBits(unittest.TestCase):
             start = bytes([random.getrandbits(8) for _ in range(40)])
             at = 1 + below(20)
             to, count = below(8 * at), below(100)
-            found = []
-            for kind in KINDS:
-                buf = bytearray(start)
-                kind.move_bits(buf, to, at, count)
-                found.append(bytes(buf))
-                moved = [kind.take_bits(buf, to + i, 1) for i in range(count)]
-                expected = [kind.take_bits(start, 8 * at + i, 1) for i in range(count)]
-                self.assertEqual(moved, expected)
-                after = [kind.take_bits(buf, i, 1) for i in range(to + count, 320)]
-                kept = [kind.take_bits(start, i, 1) for i in range(to + count, 320)]
-                self.assertEqual(after, kept)
-            self.assertEqual(found[0], found[1])
+            buf = bytearray(start)
+            series_bits.move_bits(buf, to, at, count)
+            end = to + count
+            moved = [series_bits.take_bits(buf, i, 1) for i in range(end)]
+            expected = [series_bits.take_bits(start, i, 1) for i in range(to)]
+            expected += [series_bits.take_bits(start, 8 * at + i, 1) for i in range(count)]
+            self.assertEqual(moved, expected)
+            self.assertEqual(buf[(end >> 3) + 2 :], start[(end >> 3) + 2 :])
 
-    def test_zeros_are_counted(self):
+    def test_checks_are_the_same_to_both(self):
+        random.seed(7)
         for kind in KINDS:
-            self.assertEqual(kind.count_zeros(b"\xff\x00\xfe\x7f", 0, 4), 10)
-            self.assertEqual(kind.count_zeros(bytes(40), 1, 33), 0)
-            self.assertEqual(kind.count_zeros(b"\x00", 1, 1), 0)
+            self.assertEqual(kind.check_of(b"123", 0, 3, 0), 0x520E)
+            self.assertEqual(kind.check_of(bytes(40), 1, 33, 5) & 0xFF, 0)
+        for _ in range(300):
+            buf = bytes([random.getrandbits(8) for _ in range(40)])
+            at, seed = below(20), below(1 << 30)
+            found = [kind.check_of(buf, at, at + 9, seed) for kind in KINDS]
+            self.assertEqual(found[0], found[1])
+            crc = crc30(seed, buf, at, at + 9) & 0x7F
+            zeros = sum([8 - bin(byte).count("1") for byte in buf[at : at + 9]])
+            self.assertEqual(found[0], crc << 8 | zeros)
+
+    def test_what_was_read_back_is_compared(self):
+        for kind in KINDS:
+            self.assertTrue(kind.holds(b"..abc.", 2, b"abcd", 3))
+            self.assertFalse(kind.holds(b"..abc.", 2, b"abcd", 4))
+            self.assertFalse(kind.holds(b"..abc.", 2, b"xbc", 3))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ class BelievesAnySample(series_outbox._Gather):
 
     def _checked(self, at, bits):
         end = at + ((bits >> 1) + 7 >> 3) + 2 + 2 * (bits & 1)
-        return end if bits and end <= self.end else 0
+        return end if bits and end <= self.place[1] else 0
 
 
 class GathersAll(over(Outbox)):

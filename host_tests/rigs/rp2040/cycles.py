@@ -35,6 +35,19 @@ SUMS = {  # rows that are sums of others
     "RAM QoS 1, all three": ("RAM publish", "RAM send", "RAM PUBACK"),
     "stored QoS 1, all three": ("stored publish", "stored send", "stored PUBACK"),
 }
+# Rows of all that has gone into so many values: (spans, the span there is one of a message, values
+# a message).
+PER_VALUE = {
+    "series, a value": (
+        ("series add", "series add, which begins a record", "series close", "series send",
+         "series PUBACK"),
+        "series PUBACK",
+        180,
+    ),
+    "message of three, a value": (
+        ("message publish", "message send", "message PUBACK"), "message PUBACK", 3
+    ),
+}  # fmt: skip
 
 
 def files(checkout: Path, optimize: int) -> dict[str, bytes]:
@@ -51,33 +64,16 @@ def files(checkout: Path, optimize: int) -> dict[str, bytes]:
     return board
 
 
+_NOT_ROWS = ("empty", "call of the peer", "call of nothing")
+
+
 def summary(spans: list[counter.Span]) -> dict[str, dict]:
     """By name: median, least and most cycles, flash time in ms, programs and erases."""
     raw: dict[str, list[counter.Span]] = {}
     for span in spans:
         raw.setdefault(span.name, []).append(span)
-
-    def middle(name: str) -> int:
-        return round(statistics.median(span.cycles for span in raw[name])) if name in raw else 0
-
-    empty = middle("empty")
-    per_call = max(0, middle("call of the peer") - middle("call of nothing"))
-    rows = {}
-    for name, found in raw.items():
-        if name in ("empty", "call of the peer", "call of nothing"):
-            continue
-        cycles = [span.cycles - empty - span.skips * per_call for span in found]
-        rows[name] = {
-            "cycles": round(statistics.median(cycles)),
-            "least": min(cycles),
-            "most": max(cycles),
-            "times": len(found),
-            "flash_ms": round(
-                statistics.median(span.flash_cycles for span in found) / CYCLES_PER_MS, 2
-            ),
-            "programs": statistics.median(span.programs for span in found),
-            "erases": statistics.median(span.erases for span in found),
-        }
+    rows = {name: _row(found, _net(found, raw)) for name, found in raw.items()}
+    rows = {name: row for name, row in rows.items() if name not in _NOT_ROWS}
     for name, parts in SUMS.items():
         if all(part in rows for part in parts):
             rows[name] = {
@@ -85,7 +81,49 @@ def summary(spans: list[counter.Span]) -> dict[str, dict]:
                 for key in rows[parts[0]]
                 if key != "times"
             }
+    for name, (parts, last, values) in PER_VALUE.items():
+        if last in raw:
+            spent = [span for part in parts for span in raw[part]]
+            rows[name] = _a_value(spent, sum(_net(spent, raw)), values * len(raw[last]))
     return rows
+
+
+def _net(found: list[counter.Span], raw: dict[str, list[counter.Span]]) -> list[int]:
+    """Cycles of each, less those of the markers."""
+
+    def middle(name: str) -> int:
+        return round(statistics.median(span.cycles for span in raw[name])) if name in raw else 0
+
+    per_call = max(0, middle("call of the peer") - middle("call of nothing"))
+    return [span.cycles - middle("empty") - span.skips * per_call for span in found]
+
+
+def _row(found: list[counter.Span], cycles: list[int]) -> dict:
+    busy = statistics.median(span.flash_cycles for span in found)
+    return {
+        "cycles": round(statistics.median(cycles)),
+        "least": min(cycles),
+        "most": max(cycles),
+        "times": len(found),
+        "flash_ms": round(busy / CYCLES_PER_MS, 2),
+        "programs": statistics.median(span.programs for span in found),
+        "erases": statistics.median(span.erases for span in found),
+    }
+
+
+def _a_value(spent: list[counter.Span], cycles: int, values: int) -> dict:
+    """The row of all these spans, shared out to so many values."""
+    each = round(cycles / values)
+    flash_ms = sum(span.flash_cycles for span in spent) / CYCLES_PER_MS / values
+    return {
+        "cycles": each,
+        "least": each,
+        "most": each,
+        "times": values,
+        "flash_ms": round(flash_ms, 2),
+        "programs": round(sum(span.programs for span in spent) / values, 3),
+        "erases": round(sum(span.erases for span in spent) / values, 4),
+    }
 
 
 def table(rows: dict[str, dict], pattern: str) -> str:
