@@ -1,3 +1,4 @@
+# cpython-only: a pseudo-terminal with MicroPython behind it
 """A Ctrl-C that comes as a program ends must not cost the board's console a byte: mpremote would
 wait for its answer for ever.
 """
