@@ -80,6 +80,7 @@ class Client:
     last_error = _OK  # status, or error number of the port, that ended the last stream
     failures = 0  # streams that ended in an error, or did not open
     takeovers = 0  # of them TAKEN_OVER
+    _short = 0  # the last connections that ended as if taken over: see _ENOUGH
 
     def __init__(self, link, session, random=None):
         # What each poll() reads is made first: it then has the place that its hash names.
@@ -95,7 +96,6 @@ class Client:
         self._attempt = 0  # attempts since the last progress, see Session.has_progress()
         self._since_ms = 0  # ticks at which the stream was lost
         self._wait_ms = 0  # from then on, until the next attempt
-        self._short = 0  # the last connections that ended as if taken over: see _ENOUGH
 
     def is_connected(self) -> bool:
         return self.session.state == _CONNECTED

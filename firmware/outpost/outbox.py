@@ -64,6 +64,7 @@ class Outbox(Ring):
     refused = 0  # messages since mount() for which the ring was full,
     dropped = 0  # those given up by a policy, to make room,
     unreadable = 0  # those lost by the flash
+    _shelf = None  # a Shelf, while messages are aside
     # True where a kept message may get a new number, which collector mode cannot follow.
     renumbers = False
     # The state note, which each state record carries: see `state_note.py`.
@@ -73,7 +74,6 @@ class Outbox(Ring):
     def __init__(self, device, record_bytes=512, align=4, page_bytes=256):
         Ring.__init__(self, device, record_bytes, align, page_bytes)
         self.aside = 0  # messages set aside
-        self._shelf = None  # a Shelf, while there are
         self._saved_oldest = self._saved_acked = 0  # oldest_seq and acked in the newest record
         self._unproven = -1  # the number after the newest message, if that may be torn
         self._mounted_seq = 0  # next_seq as mount() left it, numbers passed over included

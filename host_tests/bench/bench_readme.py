@@ -116,6 +116,22 @@ def sizes() -> str:
     return _table(("", ".mpy", "heap", "heap, frozen into the image"), lines)
 
 
+def parts() -> str:
+    return _of_sizes("parts", "part")
+
+
+def features() -> str:
+    return _of_sizes("features", "feature")
+
+
+def _of_sizes(table: str, head: str) -> str:
+    """From what size_parts.py wrote."""
+    with (BASELINES / "size_parts.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["table"] == table]
+    lines = [_row(row["title"], [f"{int(row[of]):,}" for of in ("alone", "whole")]) for row in rows]
+    return _table((head, "client alone", "with outbox"), lines)
+
+
 def outbox() -> str:
     have = kept()
     forms = {"erases": ".3f", "programs": ".2f", "bytes_programmed": ",.0f", "heap_net": ",.0f"}
@@ -159,6 +175,8 @@ def wear() -> str:
 TABLES: dict[str, tuple[Path, Callable[[], str]]] = {
     "measured": (BENCH, measured),
     "sizes": (BENCH, sizes),
+    "parts": (BENCH, parts),
+    "features": (BENCH, features),
     "outbox": (BENCH, outbox),
     "wear": (WEAR, wear),
 }

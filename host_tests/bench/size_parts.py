@@ -2,37 +2,42 @@
 """What the heap of size_report.py's two configurations consists of, and what single features take
 of it.
 
-    .venv/bin/python host_tests/bench/size_parts.py
+    .venv/bin/python host_tests/bench/size_parts.py [--write]
 
 Bytecode, code info and functions are counted as the 32-bit interpreter compiles the sources
 (`micropython -v -v`), names as it counts them itself; "the rest" is what its heap holds besides.
-A feature's figure: the heap without the functions that serve it alone. Their names, and the lines
-for it in other functions, stay: it is the least that the feature costs.
+A feature's figure: the functions that serve it alone, code and objects. Its lines in other
+functions, its fields and its names come on top: it is the least that the feature costs.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
+import csv
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
+import bench_readme
 import size_report
 from outpost_tools.common import interpreters
 from outpost_tools.common.errors import ToolError
 
 FIRMWARE = size_report.REPOSITORY / "firmware"
+BASELINE = size_report.BASELINE.with_name("size_parts.csv")
 _BLOCK = 16  # bytes: what the heap is given out by, and a function's object
 _CODE = re.compile(
     r"^File (\S+), code block '(\S+)'.*\n"
     r"Raw bytecode \(code_info_size=(\d+), bytecode_size=(\d+)\)",
     re.M,
 )
-# Of the modules that stay: set-up code is unloaded, or loaded with what needs it.
+# What came after commit 4dc0c3b, of the modules that stay: set-up code is unloaded, and suspects.py
+# and shelf.py are loaded with what needs them.
 FEATURES = {
     "deadlines of every exchange, progress by bytes": (
         "session_base: _see _waited _moved_on _on_late _overdue part_written; session: _on_pong"
@@ -42,25 +47,34 @@ FEATURES = {
         "outbox: shelf"
     ),
     "backoff by progress, takeovers, errors of links": (
-        "client: backoff_ms _judge __exit__; session: has_progress"
+        "client: _judge __exit__; session: has_progress"
     ),
     "topics checked before they are stored": "session_base: _is_topic; reader: is_topic",
-    "QoS 0": "session_base: _publish_now",
-    "acknowledgements saved, blocks erased when idle": (
-        "session_base: settle _tidy; ring: erase_ahead _clear_free; outbox: save_state unsaved"
-    ),
     "blocks that fail are left out": "ring: _leave_out _note_failure _clear _is_cleared",
     "headers survive a flipped bit": "sectors: _mend_header _load_copy _copy_at",
     "torn records never read as whole later": "ring: _resume; outbox: _prove",
-    "records after damage, numbers lost": (
-        "sectors: _count_erased; outbox: _search _seek _advance discard_through"
-    ),
+    "records after damage, numbers lost": "sectors: _count_erased; outbox: _search _advance",
 }
 
 
-def functions(configuration: size_report.Configuration, loaded: list[str]) -> list[tuple[int, int]]:
-    """(code info, bytecode) in bytes of each function that stays; modules and classes only run
-    once."""
+@dataclass(frozen=True)
+class Function:
+    """One that stays in the heap. Bytes of its code info (names of arguments, line numbers) and of
+    its bytecode."""
+
+    module: str
+    name: str
+    info: int
+    bytecode: int
+
+    @property
+    def heap(self) -> int:
+        """Its code, in whole blocks, and its object."""
+        return -(-(self.info + self.bytecode) // _BLOCK) * _BLOCK + _BLOCK
+
+
+def functions(loaded: list[str]) -> list[Function]:
+    """Of these modules ("outpost.client"). What runs once, modules and classes, is not there."""
     command = interpreters.find_micropython("i386")
     if command is None:
         raise ToolError("no MicroPython for i386: run `make setup`")
@@ -72,83 +86,90 @@ def functions(configuration: size_report.Configuration, loaded: list[str]) -> li
     for name in loaded:
         tree = ast.parse((FIRMWARE / f"{name.replace('.', '/')}.py").read_text(encoding="utf-8"))
         once |= {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
-    files = {f"{name.replace('.', '/')}.py" for name in loaded}
+    modules = {name.rpartition(".")[2] for name in loaded}
     return [
-        (int(info), int(code))
+        Function(Path(file).stem, name, int(info), int(code))
         for file, name, info, code in _CODE.findall(done.stdout.decode(errors="replace"))
-        if name not in once and any(file.endswith(one) for one in files)
+        if name not in once and Path(file).stem in modules
     ]
 
 
 def parts(
     bench: size_report.Bench, configuration: size_report.Configuration
-) -> list[tuple[str, int]]:
-    """(part, bytes), the whole last."""
+) -> tuple[dict[str, int], list[Function]]:
+    """Bytes by part, and the functions."""
     points, loaded = bench.run(*configuration.modules, "=", configuration.instance)
     row = bench.row(configuration.modules, configuration.instance)
-    spans = (("=start", configuration.modules[-1]), ("=ready", "=instance"))
-    counts = [points[end].names - points[start].names for start, end in spans]
-    texts = [points[end].name_text - points[start].name_text for start, end in spans]
-    names = [6 * count + text for count, text in zip(counts, texts, strict=True)]
-    code = functions(configuration, [f"{bench.rooms[name]}.{name}" for name in loaded])
-    info, bytecode = (sum(column) for column in zip(*code, strict=True))
-    rounded = sum(-(-sum(one) // _BLOCK) * _BLOCK for one in code) - info - bytecode
-    found = [
-        (f"bytecode of {len(code)} functions", bytecode),
-        ("their names of arguments and line numbers", info),
-        ("their blocks rounded up to 16 bytes, and their objects", rounded + _BLOCK * len(code)),
-        (f"{sum(counts)} names, of which the set-up code's {counts[1]}", sum(names)),
-        ("one instance: buffers, fields", (row.heap_instance or 0) - names[1]),
+    names = []
+    for start, end in (("=start", configuration.modules[-1]), ("=ready", "=instance")):
+        first, last = points[start], points[end]
+        names.append(6 * (last.names - first.names) + last.name_text - first.name_text)
+    code = functions([f"{bench.rooms[name]}.{name}" for name in loaded])
+    info, bytecode = sum(one.info for one in code), sum(one.bytecode for one in code)
+    found = {
+        "bytecode of functions": bytecode,
+        "names of their arguments, line numbers": info,
+        "their objects, and the rest of their last blocks of 16 bytes": (
+            sum(one.heap for one in code) - info - bytecode
+        ),
+        "text and places of names": names[0],
+        "names that set-up code leaves behind": names[1],
+        "one instance: buffers, fields": (row.heap_instance or 0) - names[1],
+    }
+    rest = row.heap - sum(found.values())
+    return {**found, "dictionaries, classes, tables and constants of modules": rest}, code
+
+
+def cost(code: list[Function], serving: str) -> int:
+    """Bytes of the functions that a line of FEATURES names, as far as the configuration has them.
+    Raises ToolError for one that nothing has."""
+    wanted = {
+        (module.strip(), name)
+        for module, names in (part.split(":") for part in serving.split(";"))
+        for name in names.split()
+    }
+    missing = {
+        (module, name)
+        for module, name in wanted
+        if f"def {name}(" not in (FIRMWARE / "outpost" / f"{module}.py").read_text(encoding="utf-8")
+    }
+    if missing:
+        raise ToolError(f"FEATURES: no function {', '.join(map('.'.join, sorted(missing)))}")
+    return sum(one.heap for one in code if (one.module, one.name) in wanted)
+
+
+def measured() -> list[tuple[str, str, int, int]]:
+    """(table, title, bytes of client alone, with outbox). Raises ToolError."""
+    with tempfile.TemporaryDirectory() as folder:
+        bench = size_report.Bench(FIRMWARE, Path(folder))
+        (alone, code), (whole, more) = [parts(bench, one) for one in size_report.CONFIGURATIONS]
+    rows = [("parts", title, alone[title], whole[title]) for title in alone]
+    rows += [
+        ("features", title, cost(code, serving), cost(more, serving))
+        for title, serving in FEATURES.items()
     ]
-    found.append(
-        (f"{len(loaded)} modules, their classes and tables", row.heap - sum(n for _, n in found))
-    )
-    return [*found, ("**together**", row.heap)]
-
-
-def without(serving: str, folder: Path) -> Path:
-    """A copy of the firmware in `folder` in which None stands in place of these functions."""
-    firmware = folder / "firmware"
-    shutil.copytree(FIRMWARE, firmware)
-    shutil.copytree(FIRMWARE.parent / "boards", folder / "boards")
-    for module, names in (part.split(":") for part in serving.split(";")):
-        path = firmware / "outpost" / f"{module.strip()}.py"
-        text = path.read_text(encoding="utf-8")
-        lines, wanted = text.splitlines(), set(names.split())
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef) and node.name in wanted:
-                wanted.remove(node.name)
-                blank = [""] * ((node.end_lineno or node.lineno) - node.lineno)
-                placeholder = " " * node.col_offset + f"{node.name} = None"
-                lines[node.lineno - 1 : node.end_lineno] = [placeholder, *blank]
-        if wanted:
-            raise ToolError(f"{module}.py has no {', '.join(sorted(wanted))}: see FEATURES")
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return firmware
+    for table in ("parts", "features"):
+        sums = [sum(row[column] for row in rows if row[0] == table) for column in (2, 3)]
+        rows.append((table, "**together**", *sums))
+    return rows
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--write", action="store_true", help="to the baseline, and to README.md")
+    args = parser.parse_args()
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            bench = size_report.Bench(FIRMWARE, Path(folder) / "whole")
-            for configuration in size_report.CONFIGURATIONS:
-                print(f"\n| {configuration.title} | bytes |\n|---|---:|")
-                for title, count in parts(bench, configuration):
-                    print(f"| {title} | {count:,} |")
-            whole = [bench.row(one.modules).heap for one in size_report.CONFIGURATIONS]
-            print("\n| feature | client alone | with outbox |\n|---|---:|---:|")
-            together = "; ".join(FEATURES.values())
-            for number, (title, serving) in enumerate(
-                [*FEATURES.items(), ("**together**", together)]
-            ):
-                place = Path(folder) / str(number)
-                less = size_report.Bench(without(serving, place), place / "lib")
-                heaps = [less.row(one.modules).heap for one in size_report.CONFIGURATIONS]
-                saved = [a - b for a, b in zip(whole, heaps, strict=True)]
-                print(f"| {title} | {saved[0]:,} | {saved[1]:,} |")
+        rows = measured()
     except ToolError as error:
         print(f"size: {error}", file=sys.stderr)
         return 2
+    for _, title, alone, whole in rows:
+        print(f"{title:<66}{alone:>8,}{whole:>8,}")
+    if args.write:
+        with BASELINE.open("w", newline="", encoding="utf-8") as file:
+            table = csv.writer(file, lineterminator="\n")
+            table.writerows([("table", "title", "alone", "whole"), *rows])
+        bench_readme.write()
     return 0
 
 

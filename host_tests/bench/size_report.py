@@ -79,7 +79,7 @@ CLIENT = Configuration(
     ("client", "ram_outbox"),
     "client_alone",
     22_100,
-    17_010,
+    16_850,
     11_000,
     4_500,
 )
@@ -88,7 +88,7 @@ ALL = Configuration(
     ("client", "outbox", "clock", "telemetry"),
     "with_all",
     44_620,
-    31_500,
+    31_450,
     20_000,
     9_000,
 )

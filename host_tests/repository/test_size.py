@@ -77,3 +77,16 @@ def test_a_module_that_grows_is_told(tmp_path):
     done = report("--firmware", str(firmware))
     assert done.returncode != 0
     assert "budget" in done.stderr
+
+
+def test_the_parts_of_the_heap_are_the_baselines():
+    """bench_readme.py writes the page's tables from it."""
+    import size_parts
+
+    found = {row[:2]: row[2:] for row in size_parts.measured()}
+    with size_parts.BASELINE.open() as file:
+        kept = {(row["table"], row["title"]): row for row in csv.DictReader(file)}
+    assert found.keys() == kept.keys()
+    for key, counts in found.items():
+        said = [int(kept[key][column]) for column in ("alone", "whole")]
+        assert list(counts) == pytest.approx(said, rel=0.05, abs=64), key

@@ -117,6 +117,12 @@ class TestLimits(unittest.TestCase):
         bench.poll(4)
         self.assertEqual(len(bench.stream.take()), 100)
 
+    def test_qos_0_keeps_to_the_bound_of_what_is_in_flight(self):
+        bench = connected(in_flight_bytes=300)
+        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, 0), status.OK)
+        bench.poll()
+        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, 0), status.BUSY)
+
     def test_maximum_qos_and_retain(self):
         """[MQTT-3.2.2-11, -14]: refused with a status, never on the wire."""
         bench = connected(b"\x24\x00\x25\x00")
