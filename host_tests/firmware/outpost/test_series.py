@@ -53,6 +53,21 @@ def failing(write, way):
 
 
 class TestSeries(unittest.TestCase):
+    def test_a_record_longer_than_the_outbox_reads_is_counted(self):
+        rig = Rig(max_age_s=86_400)
+        for n in range(300):
+            self.assertEqual(rig.add((2150 + n * 7 % 30, 4512, 101_325)), OK)
+        rig.series.close()
+        image = image_of(rig.flash)
+        found = []
+        for record_bytes in (512, 128):
+            outbox = over(Outbox)(flash_in_ram(4, 256, image), record_bytes=record_bytes)
+            self.assertEqual(outbox.mount(), OK)
+            self.assertEqual(outbox.load(0), OK)
+            found.append((len(read_message(outbox)["samples"]), outbox.cut_short))
+        self.assertEqual([times for _, times in found], [0, 1])
+        self.assertTrue(found[0][0] > found[1][0] > 0, found)
+
     def test_samples_are_one_message_in_order_with_their_times(self):
         rig = Rig()
         rows = [(2150, 4512, 101_325), (2151, None, 101_325), (2149, 4500, 101_327)]
