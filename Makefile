@@ -10,8 +10,8 @@ DEMOS ?= amqtt nats nats3
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 \
-	bench-live bench-pipeline bench-report bench-rounds bench-start brokers build clean \
-	cluster-test commands demo demo-seeds format fuzz help home-assistant kills \
+	bench-live bench-pipeline bench-report bench-rounds bench-series bench-start brokers build \
+	clean cluster-test commands demo demo-seeds format fuzz help home-assistant kills \
 	kills-readers kills-run lint lock mutants power-loss prove rp2 run setup size size-diff \
 	soak soak-collector test test-cpython test-long test-micropython types venv virtual-days
 
@@ -109,6 +109,10 @@ bench-pipeline: setup  ## rates of the reader, where the CPU of a row goes, stat
 	@$(BIN)/python host_tests/bench/pipeline_rates.py --spark
 	@$(BIN)/python host_tests/bench/pipeline_profile.py
 	@$(BIN)/python host_tests/bench/pipeline_state.py
+
+bench-series: setup  ## a million samples through collector and pipeline; SAMPLES=n SINGLES=n
+	@$(BIN)/python host_tests/bench/series_million.py --samples $(or $(SAMPLES),1000000) \
+		--singles $(or $(SINGLES),100000)
 
 bench-start: setup  ## the pipeline's first result of a small log: where the start of Spark goes
 	@$(BIN)/python host_tests/bench/pipeline_start.py

@@ -69,13 +69,15 @@ class _Gather:
         place[3] = u32(self.buffer, end)
         place[2] = end = outbox._padded(outbox.topic_at - _PREFIX, end + 4)
         place[1] = end + (u32(self.buffer, at + 16) >> 16)
-        place[1] = min(place[1], outbox._filled)
+        if place[1] > outbox._filled:
+            place[1] = at = outbox._filled
+            outbox.cut_short += not is_blank(self.buffer, at - 4, at)
         self.is_lost = False
         while end < place[1]:
             if not self.is_lost:
                 end = move_samples(self.buffer, end, place, self.ks)
             end = self._move(end)
-        outbox.payload_length = self._end() - at
+        outbox.payload_length = self._end() - outbox.topic_at - outbox.topic_length
 
     def _end(self):
         """Where the message ends, its last byte filled up with 0."""
@@ -159,6 +161,9 @@ class InPlace:
     """
 
     _base = None  # the class of outbox
+    # Times that a record was read without its last samples, since record_bytes is too small for it.
+    # They go with it when it is released.
+    cut_short = 0
     reprograms = False  # its flash takes several programs in a page
     _header_bits = 0x1F
     _is_marked = False  # the head sector's header says that it may hold a series

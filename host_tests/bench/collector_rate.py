@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -46,21 +47,34 @@ sys.exit(main())
 
 
 def main() -> int:
-    args = _arguments()
+    args = arguments()
     with (
         tempfile.TemporaryDirectory(prefix="collector-rate-") as folder,
         Broker("mosquitto", Path(folder) / "broker") as broker,
     ):
-        names = [f"c{n + 1}" for n in range(args.share)]
-        for name in names:
-            _make_session(broker.port, name, _filter(args))
-        count = _preload(broker.port, args)
-        row = _measure(Path(folder), broker, names, count, args)
+        row = through(Path(folder), broker, fleet(args), args)
     print(json.dumps(row) if args.json else _line(row))
-    return 0 if row["stored"] == count else 1
+    return 0 if row["stored"] == row["sent"] else 1
 
 
-def _arguments() -> argparse.Namespace:
+def through(
+    folder: Path, broker: Broker, packets: Iterable[tuple[bytes, bytes]], args: argparse.Namespace
+) -> dict:
+    """What the collectors make of these (topic, payload), which the broker holds before they start;
+    their logs are in folder/log. args: as arguments() gives them."""
+    names = [f"c{n + 1}" for n in range(args.share)]
+    for name in names:
+        _make_session(broker.port, name, _filter(args))
+    count = _preload(broker.port, packets)
+    return _measure(folder, broker, names, count, args)
+
+
+def fleet(args: argparse.Namespace) -> Iterator[tuple[bytes, bytes]]:
+    for device, _, data in load.fleet(args.devices, args.messages):
+        yield load.topic_of(device), data
+
+
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -71,7 +85,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--no-confirmation", action="store_true")
     parser.add_argument("--json", action="store_true")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 def _filter(args: argparse.Namespace) -> bytes:
@@ -92,11 +106,11 @@ def _make_session(port: int, name: str, topic_filter: bytes) -> None:
         link.sendall(b"\xe0\0")
 
 
-def _preload(port: int, args: argparse.Namespace) -> int:
+def _preload(port: int, packets: Iterable[tuple[bytes, bytes]]) -> int:
     publisher = load.Publisher(port)
     part, count = [], 0
-    for device, _, data in load.fleet(args.devices, args.messages):
-        part.append((load.topic_of(device), data))
+    for packet in packets:
+        part.append(packet)
         count += 1
         if len(part) == 5000:
             publisher.publish(part)

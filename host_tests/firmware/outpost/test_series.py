@@ -53,6 +53,40 @@ def failing(write, way):
 
 
 class TestSeries(unittest.TestCase):
+    def test_a_record_longer_than_the_outbox_reads_is_counted(self):
+        rig = Rig(max_age_s=86_400)
+        for n in range(300):
+            self.assertEqual(rig.add((2150 + n * 7 % 30, 4512, 101_325)), OK)
+        rig.series.close()
+        image = image_of(rig.flash)
+        found = []
+        for record_bytes in (512, 128):
+            outbox = over(Outbox)(flash_in_ram(4, 256, image), record_bytes=record_bytes)
+            self.assertEqual(outbox.mount(), OK)
+            self.assertEqual(outbox.load(0), OK)
+            found.append((len(read_message(outbox)["samples"]), outbox.cut_short))
+        self.assertEqual([times for _, times in found], [0, 1])
+        self.assertTrue(found[0][0] > found[1][0] > 0, found)
+
+    def test_what_a_wake_from_deep_sleep_costs(self):
+        """Each wake begins a record, whose room nobody fills: record_bytes of flash a sample, and
+        a program, or two where the first of a sector crosses a page. SERIES.md says so."""
+        found = {}
+        for record_bytes in (512, 256):
+            rig = Rig(blocks=16, record_bytes=record_bytes)
+            began, programs = rig.outbox._offset, 0
+            for n in range(60):
+                before = rig.flash.programs
+                self.assertEqual(rig.add((2150 + n, 4512, 101_325)), OK)
+                programs += rig.flash.programs - before
+                used = rig.outbox._sector_no * 4096 + rig.outbox._offset - began
+                rig = rig.again(record_bytes=record_bytes)
+            counts = [len(message["samples"]) for message in read_all(rig.outbox)]
+            self.assertEqual(counts, [1] * 60)
+            found[record_bytes] = used // 60
+            self.assertTrue(60 <= programs <= 70, programs)
+        self.assertEqual(found, {512: 512, 256: 256})
+
     def test_samples_are_one_message_in_order_with_their_times(self):
         rig = Rig()
         rows = [(2150, 4512, 101_325), (2151, None, 101_325), (2149, 4500, 101_327)]

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+import series_writer
 from made_broker import MadeBroker
 from mq_bridge import (
     BridgeProcess,
@@ -115,6 +116,31 @@ def test_the_demos_messages_into_mq_and_out_again(tmp_path, broker):
     finally:
         children.kill(collecting)
     check_demo(tmp_path, broker, commands, collected)
+
+
+def test_a_series_goes_into_mq_and_out_again_byte_for_byte(tmp_path, broker):
+    """As bytes of no text; with the number and the first sample's time of an Outpost message."""
+    topic = "outpost/board-1/data"
+    rows = series_writer.climate(60)
+    payloads = [
+        series_writer.payload(rows, seq=seq, start_ms=series_writer.START_MS + 600_000 * seq)
+        for seq in range(1200, 1205)
+    ]
+    options = "--seq-num", "--pub-time", "reading"
+    with bridge(tmp_path, broker, *options) as running:
+        wait_until(lambda: "subscribed" in running.text())
+        publish_all(broker.port, [Publication(topic.encode(), one, 1) for one in payloads])
+        wait_until(lambda: len(running.commands()) == len(payloads))
+        assert running.terminate() == 0
+        commands = running.commands()
+    assert packets_of(commands) == [(topic, payload) for payload in payloads]
+    for seq, command in zip(range(1200, 1205), commands, strict=True):
+        said = psc.read(parse(command.data, encoding=command.md.encoding).folders()[0].text)
+        start_s = (series_writer.START_MS + 600_000 * seq) / 1000
+        assert said.values("SeqNum") == [str(seq)]
+        assert said.values("PubTime") == [psc.pub_time(start_s)]
+    _, packets = through_queue_manager(commands)
+    assert [packet.payload for packet in packets] == payloads
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import json
 import shutil
 
 import patient_job
+import series_writer
 from ground_truth import START_MS
 from outpost_tools.common import segments
 from outpost_tools.pipeline import fingerprints, quarantine, tables, upkeep
@@ -85,3 +86,64 @@ def test_of_several_collectors_the_message_received_first_is_in_silver_also_when
     gone = [json.loads(content)[0]["v"] for content in kept(tables_dir)]
     assert sorted(gone) == [1, 2.5, 4]
     assert device(tables_dir)["readings"] == 8 and device(tables_dir)["conflicts"] == 3
+
+
+SAMPLES = [(10_000 * n, (2150 + n, None if n == 3 else 4500 - n, 101_325)) for n in range(12)]
+
+
+def series(seq, rows):
+    first = rows[0][0]
+    rows = [(time - first, values) for time, values in rows]
+    start_ms = START_MS + seq * 1000 + first
+    return series_writer.payload(rows, device=DEVICE, seq=seq, held=0, start_ms=start_ms)
+
+
+def readings_of(tables_dir, seq) -> list[tuple]:
+    rows = tables.read_table(tables_dir, "readings").to_pylist()
+    rows = sorted((row for row in rows if row["seq"] == seq), key=lambda row: row["record"])
+    assert [row["record"] for row in rows] == list(range(len(rows)))
+    assert len({row["offset"] for row in rows}) == 1  # all of one message
+    start = START_MS + seq * 1000
+    return [
+        (round(row["time"].timestamp() * 1000) - start, row["name"], row["value"]) for row in rows
+    ]
+
+
+def expected_of(rows) -> list[tuple]:
+    names = [(name, 10**-exponent) for name, _, exponent in series_writer.CLIMATE]
+    return [
+        (time, name, value / scale)
+        for time, values in rows
+        for (name, scale), value in zip(names, values, strict=True)
+        if value is not None
+    ]
+
+
+def test_a_series_that_comes_again_with_fewer_samples_is_a_repeat_whichever_came_first(
+    spark, tmp_path
+):
+    """What a cut in an erase leaves of a released record: its beginning, or samples on both sides
+    of a gap, from a restart on. By one collector, by two, in one batch, in several; and a board
+    with other values is a conflict still."""
+    log, tables_dir = tmp_path / "log", tmp_path / "tables"
+    whole = [series(seq, SAMPLES) for seq in range(6)]
+    begin = [series(seq, SAMPLES[:5]) for seq in range(6)]
+    gap = [series(seq, SAMPLES[:4] + SAMPLES[8:]) for seq in range(6)]
+    write(log, (0, whole[0]), (1, begin[0]), (2, begin[1]), (3, gap[1]), (4, whole[1]), (5, gap[1]))
+    write(log, (10, whole[2]), (11, begin[3]), (12, gap[4]))
+    assert job.run(spark, log, tables_dir, batch_bytes=1) == 2
+    assert readings_of(tables_dir, 3) == expected_of(SAMPLES[:5])
+    other = [(time, (first + (time > 50_000), *more)) for time, (first, *more) in SAMPLES]
+    write(log, (20, begin[2]), (21, gap[2]), (22, whole[3]), (23, gap[3]), (24, series(2, other)))
+    write(log, (9, whole[4]), (13, begin[4]), (30, gap[0]), collector="collector-2")
+    assert job.run(spark, log, tables_dir) == 1
+    for _ in range(2):
+        for seq in range(5):
+            assert readings_of(tables_dir, seq) == expected_of(SAMPLES), seq
+        upkeep.compact(tables_dir, kept_h=0)
+        shutil.rmtree(tables_dir / fingerprints.FOLDER)
+        write(log, *((40 + seq, gap[seq]) for seq in range(5)), (46, whole[1]))
+        assert job.run(spark, log, tables_dir) == 1
+    assert kept(tables_dir) == [series(2, other)]
+    assert device(tables_dir)["conflicts"] == 1
+    assert windows_of(tables_dir) == recomputed_windows(tables_dir)

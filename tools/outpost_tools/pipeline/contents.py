@@ -45,8 +45,17 @@ def keys(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
 def of_rows(rows: pa.Table) -> np.ndarray:
     """What each reading says, its place in the message included: added up, they are the message's
     contents."""
+    return _said(rows, _INTEGERS)
+
+
+def of_readings(rows: pa.Table) -> np.ndarray:
+    """The same without the place, which another of its message's readings moves if it is lost."""
+    return _said(rows, _INTEGERS[1:])
+
+
+def _said(rows: pa.Table, integers: tuple[str, ...]) -> np.ndarray:
     said = np.full(rows.num_rows, _ABSENT)
-    for name in _INTEGERS:
+    for name in integers:
         said = _mixed(said, pc.fill_null(rows[name], -1).to_numpy().astype(np.int64).view(TYPE))
     for name in _FLOATS:
         said = _mixed(said, _floats(rows[name]))

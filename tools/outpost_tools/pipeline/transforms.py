@@ -30,6 +30,7 @@ from outpost_tools.pipeline import (
     fingerprints,
     moves,
     packed,
+    parts,
     schemas,
     tables,
 )
@@ -76,12 +77,13 @@ class Sources:
 @dataclass(frozen=True)
 class Marked:
     """Of a batch: new readings, origins of its messages that conflict with another, rows of silver
-    whose place another takes, clocks by which readings in silver get other times, the state after,
-    and the fingerprints of what is kept."""
+    whose place another takes, rows there of messages of which the whole came, clocks by which
+    readings in silver get other times, the state after, and the fingerprints of what is kept."""
 
     readings: pa.Table
     conflicts: pa.Table
     displaced: pa.Table
+    outgrown: pa.Table
     clocks: pa.Table
     state: pa.Table
     fingerprints: np.ndarray
@@ -101,7 +103,7 @@ def mark(batch: DataFrame, said: Path, sources: Sources) -> DataFrame:
         fingerprints.write(said, group, marked.fingerprints)
         more = conflicts.refused(marked.conflicts, sources.path_of, marked.displaced)
         written = _written(sources.tables_dir, marked, pa.concat_tables([refused, more]))
-        return moves.result(written, [marked.clocks], [marked.displaced])
+        return moves.result(written, [marked.clocks], [marked.displaced, marked.outgrown])
 
     return batch.groupBy("bucket").applyInArrow(take, schemas.spark(moves.RESULT))
 
@@ -131,13 +133,17 @@ def mark_streams(
     prints = fingerprints.of_messages(rows, begins)
     fresh = first_copy[begins] & ~is_old
     differs = _differing(prints, fresh, known)
+    part = parts.find(rows, begins, key, fresh, differs, stored)
+    differs &= ~(part.is_part | part.is_first | part.is_taking)
+    fresh = fresh & ~part.is_part | part.is_first
     heads = rows.select(_HEADS).take(begins)
     latest = _latest(state, state_codes, len(names))
     late = is_old & differs
     late &= heads["received"].cast(pa.int64()).to_numpy() <= latest[code[begins]]
     taking, giving = _displacing(heads, np.flatnonzero(late), stored)
     lengths = np.diff(begins, append=len(code))
-    clock = _clocks(state, rows.filter(pa.array(np.repeat(fresh | differs, lengths))))
+    said = fresh | differs | part.is_taking
+    clock = _clocks(state, rows.filter(pa.array(np.repeat(said, lengths))))
     after = _next_state(names, grown(old, key[fresh]), clock)
     changed, after["open_boots"] = _open_boots(rows, state, state_codes, clock, names)
     counts = np.bincount(code[begins], minlength=len(names))
@@ -148,10 +154,10 @@ def mark_streams(
     kept = kept.filter(pa.array(fresh | differs))
     after |= conflicts.next_state(state, state_codes, kept, len(names))
     states = pa.table([after[field.name] for field in schemas.STREAM], schema=schemas.STREAM)
-    readings = rows.filter(pa.array(np.repeat(fresh | taking, lengths)))
+    readings = rows.filter(pa.array(np.repeat(fresh | taking | part.is_taking, lengths)))
     readings = clocks.place(readings.select(schemas.READING.names).cast(schemas.READING), clock)
     origins = heads.select(displaced.ORIGIN).filter(pa.array(differs & ~taking))
-    return Marked(readings, origins, giving, changed, states, prints[fresh | differs])
+    return Marked(readings, origins, giving, part.outgrown, changed, states, prints[said])
 
 
 def _clocks(state: pa.Table, rows: pa.Table) -> pa.Table:

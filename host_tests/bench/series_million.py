@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""A million samples of three values as series, through the real collector over mosquitto and the
+pipeline into silver; beside the same readings as messages of their own. What `make bench-series`
+runs.
+
+    .venv/bin/python host_tests/bench/series_million.py [--samples 1000000] [--singles 100000]
+
+Each way: mosquitto holds the messages before the collector starts (collector_rate.py); then the
+segments it sealed are decoded to Arrow, by one process and by two (pipeline_rates.py); then
+`outpost pipeline run` on two threads. Silver is read back: its rows are counted, and the integers
+of each column summed up; anything but what was sent ends the program with 1.
+
+A reading is a value. Where other work shares the machine, compare what a CPU second does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import paths
+
+sys.path.extend(paths.ALL)
+
+import pyarrow.compute as pc
+
+import collector_rate
+import pipeline_rates
+import series_writer
+from outpost_tools.common import children
+from outpost_tools.common.broker import Broker
+from outpost_tools.pipeline import tables
+
+PER_MESSAGE = 60
+BOARDS = 100
+PERIOD_MS = 10_000
+AGO_MS = 20 * series_writer.DAY_MS
+COLUMNS = series_writer.CLIMATE
+_SPREADS = (1, 6, 2)  # of a BME280's values from sample to sample
+_STREAM = "3fa9c1d2"
+
+
+@dataclass
+class Sent:
+    """What was sent: messages, readings, and the sum of each column's integers."""
+
+    messages: int = 0
+    readings: int = 0
+    sums: Counter = field(default_factory=Counter)
+
+    def add(self, rows: list[series_writer.Row]) -> None:
+        self.messages += 1
+        self.readings += len(rows) * len(COLUMNS)
+        for place, (name, _, _) in enumerate(COLUMNS):
+            self.sums[name] += sum(values[place] for _, values in rows)
+
+
+class Climate:
+    """Rows of each board, one after the other."""
+
+    def __init__(self) -> None:
+        self._dice = random.Random(1)
+        self._values = [[2150, 4500, 101_325] for _ in range(BOARDS)]
+
+    def rows(self, board: int, count: int) -> list[series_writer.Row]:
+        values, found = self._values[board], []
+        for place in range(count):
+            for column, spread in enumerate(_SPREADS):
+                values[column] += self._dice.randint(-spread, spread)
+            found.append((place * PERIOD_MS, list(values)))
+        return found
+
+
+def series(samples: int, start_ms: int, sent: Sent) -> Iterator[tuple[bytes, bytes]]:
+    climate = Climate()
+    for number in range(-(-samples // PER_MESSAGE)):
+        board, seq = number % BOARDS, number // BOARDS
+        rows = climate.rows(board, min(PER_MESSAGE, samples - number * PER_MESSAGE))
+        sent.add(rows)
+        data = series_writer.payload(
+            rows, device=f"board-{board}", stream=_STREAM, seq=seq, held=seq, step_ms=100,
+            start_ms=start_ms + seq * PER_MESSAGE * PERIOD_MS,
+        )  # fmt: skip
+        yield f"outpost/board-{board}/data".encode(), data
+
+
+def singles(samples: int, start_ms: int, sent: Sent) -> Iterator[tuple[bytes, bytes]]:
+    """As station.telemetry.Pack writes them."""
+    climate = Climate()
+    for number in range(samples):
+        board, seq = number % BOARDS, number // BOARDS
+        rows = climate.rows(board, 1)
+        sent.add(rows)
+        seconds, ms = divmod(start_ms + seq * PERIOD_MS, 1000)
+        head = f'"bn":"board-{board}/","ver":1,"sid":"{_STREAM}","seq":{seq},"held":{seq},"boot":3'
+        texts = [
+            f'"n":"{name}","u":"{unit}","v":{_decimal(value, exponent)}'
+            for (name, unit, exponent), value in zip(COLUMNS, rows[0][1], strict=True)
+        ]
+        text = "[{" + head + f',"bt":{seconds}.{ms:03d},' + "},{".join(texts) + "}]"
+        yield f"outpost/board-{board}/data".encode(), text.encode()
+
+
+def _decimal(value: int, exponent: int) -> str:
+    return f"{value // 100}.{value % 100:02d}" if exponent == -2 else str(value)
+
+
+def collected(folder: Path, make, samples: int) -> tuple[Sent, dict]:
+    """folder/log has the collector's segments afterwards."""
+    sent, start_ms = Sent(), int(time.time() * 1000) - AGO_MS
+    with Broker("mosquitto", folder / "broker") as broker:
+        args = collector_rate.arguments(["--devices", str(BOARDS)])
+        row = collector_rate.through(folder, broker, make(samples, start_ms, sent), args)
+    if row["stored"] != sent.messages:
+        sys.exit(f"series_million: {sent.messages} messages sent, {row['stored']} stored")
+    return sent, row
+
+
+def decoded(log: Path, readings: int) -> dict[int, tuple[float, float]]:
+    """By processes: readings/s by the clock, and in a CPU second; each process takes segments."""
+    segments = [str(path) for path in sorted(log.glob("*/*.seg"))]
+    rows = sum(map(pipeline_rates.fast, segments))
+    if rows != readings:
+        sys.exit(f"series_million: {readings} readings in the segments, {rows} decoded")
+    # Each segment several times, so that two processes have work for some seconds.
+    times = max(2, 6_000_000 // readings)
+    found = {}
+    for processes in (1, 2):
+        paths_ = segments * (times * processes)
+        found[processes] = pipeline_rates.rate(pipeline_rates.fast, paths_, processes)
+    return found
+
+
+def through_pipeline(folder: Path) -> tuple[float, float]:
+    """(seconds, CPU seconds) of `outpost pipeline run` on folder/log into folder/tables."""
+    began, before = time.monotonic(), _children_cpu_s()
+    command = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", "--master", "local[2]"]
+    command += ["--log", str(folder / "log"), "--tables", str(folder / "tables")]
+    done = subprocess.run(
+        command, env=children.tools_environment(), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        sys.exit(f"series_million: the pipeline failed:\n{done.stderr[-2000:]}")
+    return time.monotonic() - began, _children_cpu_s() - before
+
+
+def _children_cpu_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def check(place: Path, sent: Sent) -> None:
+    """Silver has what was sent: the number of rows, and the sum of each column's integers."""
+    rows = tables.read_table(place, "readings", ["name", "value"])
+    if rows.num_rows != sent.readings:
+        sys.exit(f"series_million: {sent.readings} readings sent, {rows.num_rows} in silver")
+    for name, _, exponent in COLUMNS:
+        values = rows["value"].filter(pc.equal(rows["name"], name))
+        integers = pc.round(pc.multiply(values, 10.0**-exponent)).cast("int64")
+        if (found := pc.sum(integers).as_py()) != sent.sums[name]:
+            sys.exit(f"series_million: {name}: sum {sent.sums[name]} sent, {found} in silver")
+    if tables.exists(place, "quarantine") and tables.read_table(place, "quarantine").num_rows:
+        sys.exit("series_million: messages went to quarantine")
+
+
+def measure(name: str, make, samples: int) -> dict:
+    with tempfile.TemporaryDirectory(prefix="series-million-") as place:
+        folder = Path(place)
+        sent, collector = collected(folder, make, samples)
+        size = sum(path.stat().st_size for path in (folder / "log").glob("*/*"))
+        rates = decoded(folder / "log", sent.readings)
+        seconds, cpu_s = through_pipeline(folder)
+        check(folder / "tables", sent)
+    per_message = sent.readings / sent.messages
+    return {
+        "way": name, "samples": samples, "messages": sent.messages, "readings": sent.readings,
+        "log_bytes_a_reading": round(size / sent.readings, 2),
+        "collector_readings_s": round(collector["rate"] * per_message),
+        "collector_readings_cpu_s": round(collector["rate_per_cpu_s"] * per_message),
+        "decoded_s": {count: round(one[0]) for count, one in rates.items()},
+        "decoded_cpu_s": {count: round(one[1]) for count, one in rates.items()},
+        "pipeline_s": round(seconds, 1), "pipeline_cpu_s": round(cpu_s, 1),
+        "exact": True,
+    }  # fmt: skip
+
+
+def show(row: dict) -> None:
+    messages = f"{row['messages']:,} messages, {row['readings']:,} readings"
+    size = f"{row['log_bytes_a_reading']} bytes of log a reading"
+    print(f"{row['way']}: {row['samples']:,} samples of three, {messages}, {size}")
+    lines = {"collector": (row["collector_readings_s"], row["collector_readings_cpu_s"])}
+    for count, rate in row["decoded_s"].items():
+        lines[f"to Arrow, {count} process(es)"] = rate, row["decoded_cpu_s"][count]
+    for what, (rate, of_cpu) in lines.items():
+        print(f"  {what:<24}{rate:>12,} readings/s, {of_cpu:>10,} in a CPU second")
+    spent = f"{row['pipeline_s']} s, {row['pipeline_cpu_s']} CPU s with the start of Spark"
+    print(f"  to silver and gold: {spent}; exact: rows, and sums of the integers", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--samples", type=int, default=1_000_000, help="as series: %(default)s")
+    parser.add_argument(
+        "--singles", type=int, default=100_000, help="as messages of their own: %(default)s"
+    )
+    parser.add_argument(
+        "--json", type=Path, default=paths.REPOSITORY / "build" / "series_million.json"
+    )
+    args = parser.parse_args()
+    print(f"processors {os.cpu_count()}, load {os.getloadavg()[0]:.1f}")
+    rows = []
+    for name, make, samples in (
+        ("series of 60", series, args.samples), ("a message each", singles, args.singles)
+    ):  # fmt: skip
+        if samples:
+            rows.append(measure(name, make, samples))
+            show(rows[-1])
+    args.json.parent.mkdir(exist_ok=True)
+    args.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+# cpython-only: Arrow and Spark's classes
+"""A series that a board sends again with fewer samples: from the firmware's outbox, whose power is
+cut in an erase, to what a batch of the pipeline makes of both. Through Spark:
+pipeline_conflicts.py.
+"""
+
+import os
+
+import pytest
+
+try:
+    import numpy as np
+    import pyarrow as pa
+
+    import series_samples
+    from fake_flash import PowerCut, flash_in_ram
+    from outpost.outbox import Outbox
+    from outpost.series import Series
+    from outpost.series_outbox import over
+    from outpost_tools.common import segments
+    from outpost_tools.pipeline import decode, fingerprints, schemas, transforms
+except ImportError as problem:
+    if os.environ.get("CI") == "true":
+        raise
+    pytest.skip(f"missing: PySpark: {problem}", allow_module_level=True)
+
+BLOCKS, DAY, RECEIVED_MS = 4, 20_413, 20_413 * series_samples.DAY_MS + 80_000_000
+
+
+def payloads(outbox) -> dict[int, bytes]:
+    found, seq = {}, outbox.oldest_seq
+    while outbox.load(seq) == 0:
+        at, seq = outbox.topic_at + outbox.topic_length, outbox.loaded_seq + 1
+        found[outbox.loaded_seq] = bytes(outbox.buffer[at : at + outbox.payload_length])
+    return found
+
+
+def sent_twice(record_bytes: int) -> list[tuple[bytes, bytes]]:
+    """(what was sent and released, what the board sends after a cut that leaves the first half of
+    the next erase undone), different ones only."""
+    flash = flash_in_ram(BLOCKS)
+    outbox = over(Outbox)(flash)
+    outbox.format(b"3fa9c1d2")
+    columns, topic = series_samples.COLUMNS, series_samples.TOPIC
+    series = Series(outbox, topic, b"board-1", columns, step_ms=100, record_bytes=record_bytes)
+    clock, place = series_samples.Clock(DAY, 0), 0
+    while series.add(clock, (2150 + place * 7 % 5, 4500 - place * 3 % 40, 101_325)) == 0:
+        clock.pass_ms(10_000)
+        place += 1
+    sent = payloads(outbox)
+    outbox.discard_through(outbox.next_seq - 1)  # all are released, and no record says so yet
+    flash.cut_at, flash.cut_mode = flash.operations + 1, "last"  # the erase of the oldest sector
+    with pytest.raises(PowerCut):
+        series.add(clock, (0, 0, 0))
+    flash.cut_at = 0
+    again = over(Outbox)(flash)
+    assert again.mount() == 0
+    return [
+        (sent[seq], payload)
+        for seq, payload in payloads(again).items()
+        if sent.get(seq, payload) != payload
+    ]
+
+
+def rows_of(tmp_path, *found: bytes) -> pa.Table:
+    writer = segments.SegmentWriter(tmp_path / "collector-1")
+    for place, payload in enumerate(found):
+        frame = segments.encode_frame(RECEIVED_MS + place, series_samples.TOPIC, payload)
+        writer.append(frame)
+    data = writer.seal().read_bytes()
+    batches = list(decode.segment_batches(data, "collector-1", 0))
+    return pa.Table.from_batches(batches).select(schemas.READING.names)
+
+
+def marked(batches: list[pa.Table]) -> pa.Table:
+    """Silver after these batches; asserts that no message conflicts."""
+    silver, state, said = schemas.READING.empty_table(), schemas.STREAM.empty_table(), []
+    for batch in batches:
+        known = fingerprints.Known([np.sort(one) for one in said])
+
+        def stored(wanted: set, now: pa.Table = silver) -> pa.Table:
+            return now if wanted else now.slice(0, 0)
+
+        found = transforms.mark_streams(batch, state, known, stored)
+        assert not found.conflicts.num_rows and not found.displaced.num_rows
+        assert found.outgrown.num_rows in (0, silver.num_rows)
+        kept = silver.slice(0, 0) if found.outgrown.num_rows else silver
+        silver, state = pa.concat_tables([kept, found.readings]), found.state
+        said.append(found.fingerprints)
+    assert state["conflicts"].to_pylist() == [0]
+    return silver
+
+
+def said_in(rows: pa.Table) -> list[tuple]:
+    columns = (rows[name].to_pylist() for name in ("seq", "record", "time", "name", "value"))
+    return sorted(zip(*columns, strict=True))
+
+
+def test_what_an_erase_leaves_of_a_released_record_is_a_repeat_in_any_order(tmp_path):
+    pairs = [pair for size in range(420, 620, 20) for pair in sent_twice(size)]
+    assert pairs, "no record came again with fewer samples"
+    for number, (whole, part) in enumerate(pairs):
+        samples, rest = (series_samples.read(one)["samples"] for one in (whole, part))
+        assert 0 < len(rest) < len(samples) and set(rest) < set(samples)
+        folder = tmp_path / str(number)
+        one, other = rows_of(folder / "1", whole), rows_of(folder / "2", part)
+        both = rows_of(folder / "3", part, whole, part), rows_of(folder / "4", whole, part)
+        for batches in ([one, other], [other, one], [other, one, other], *([one] for one in both)):
+            assert said_in(marked(batches)) == said_in(one)

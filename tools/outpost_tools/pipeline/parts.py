@@ -1,0 +1,108 @@
+"""Messages of which a part came: all readings of one are among those of another with its number.
+
+So does a series that a board sends again after its power was cut in the erase of a sector: the
+record had been released, what the erase has left of it checks, and has fewer samples
+(`firmware/SERIES_FORMAT.md`). That is no conflict: the message with the most readings is in silver,
+whichever came first, and the others count as its repeats.
+
+Arrow and numpy; what silver has is given.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from outpost_tools.pipeline import contents, schemas
+
+_KEY = [*schemas.KEY, "seq"]
+_NOTHING = schemas.READING.empty_table()
+Stored = Callable[[set[tuple[str, str, int]]], pa.Table]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Of the copies of a batch: which are only a part of another (is_part), which take the place
+    of one of this batch (is_first) or of silver (is_taking), as parts of them; and the rows of
+    silver whose place they take."""
+
+    is_part: np.ndarray
+    is_first: np.ndarray
+    is_taking: np.ndarray
+    outgrown: pa.Table
+
+
+@dataclass
+class _Best:
+    """The message with the most readings so far; copy: -1 when it is in silver."""
+
+    copy: int
+    readings: Counter
+
+
+def find(
+    rows: pa.Table,
+    begins: np.ndarray,
+    key: np.ndarray,
+    fresh: np.ndarray,
+    differs: np.ndarray,
+    stored: Stored,
+) -> Found:
+    """Of copies, which begin at `begins` of `rows` and are sorted by `key`, their message's, and
+    arrival. fresh: the first of a new number. differs: says what no copy known has said. Silver is
+    read only where one does."""
+    found = Found(*(np.zeros(len(begins), dtype=bool) for _ in range(3)), _NOTHING)
+    suspects = np.flatnonzero(differs)
+    if not len(suspects):
+        return found
+    ends = np.append(begins[1:], rows.num_rows)
+
+    def readings(copy: int) -> Counter:
+        part = rows.slice(begins[copy], ends[copy] - begins[copy])
+        return Counter(contents.of_readings(part).tolist())
+
+    first = np.flatnonzero(fresh & np.isin(key, key[suspects])).tolist()
+    best = {key[copy]: _Best(copy, readings(copy)) for copy in first}
+    known = [copy for copy in suspects.tolist() if key[copy] not in best]
+    names = dict(zip(_names(rows.select(_KEY).take(begins[known])), key[known], strict=True))
+    there = stored(set(names))
+    keys = [names[name] for name in _names(there)]
+    best |= _of_silver(there, keys)
+    for copy in suspects[np.argsort(begins[suspects] - ends[suspects], kind="stable")].tolist():
+        if key[copy] in best:  # else silver has no message of this number; the longest first
+            best[key[copy]] = _better(found, best[key[copy]], _Best(copy, readings(copy)))
+    gone = {key[copy] for copy in np.flatnonzero(found.is_taking)}
+    mask = pa.array([one in gone for one in keys], pa.bool_())
+    return Found(found.is_part, found.is_first, found.is_taking, there.filter(mask))
+
+
+def _better(found: Found, old: _Best, new: _Best) -> _Best:
+    """Which of the two has all of the other; the old one where neither has. Written down."""
+    if new.readings <= old.readings:
+        found.is_part[new.copy] = True
+        return old
+    if not old.readings < new.readings:
+        return old
+    if old.copy < 0:
+        found.is_taking[new.copy] = True
+        return new
+    found.is_part[old.copy] = True
+    found.is_taking[new.copy], found.is_taking[old.copy] = found.is_taking[old.copy], False
+    found.is_first[old.copy] = False
+    found.is_first[new.copy] = not found.is_taking[new.copy]
+    return new
+
+
+def _names(rows: pa.Table) -> list[tuple]:
+    return list(zip(*(rows[name].to_pylist() for name in _KEY), strict=True))
+
+
+def _of_silver(there: pa.Table, keys: list[int]) -> dict[int, _Best]:
+    best: dict[int, _Best] = {}
+    for key, reading in zip(keys, contents.of_readings(there).tolist(), strict=True):
+        best.setdefault(key, _Best(-1, Counter())).readings[reading] += 1
+    return best
