@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import IO
 
 from outpost_tools.common import java
 
@@ -40,8 +41,11 @@ def users_environment() -> dict[str, str]:
     return environment | java.environment() | {"PYSPARK_PYTHON": sys.executable}
 
 
-def submit(master: str, package: Path, *line: object, **more: str) -> subprocess.Popen:
-    """spark-submit with settings that are not ours, from the folder of the package."""
+def submit(
+    master: str, package: Path, *line: object, out: int | IO[bytes] = subprocess.PIPE
+) -> subprocess.Popen:
+    """spark-submit with settings that are not ours, from the folder of the package. out: a file
+    where nobody reads while it runs, because a pipe that is full stops the driver."""
     settings = {"spark.driver.host": DRIVER, "spark.driver.bindAddress": DRIVER}
     settings |= {"spark.sql.shuffle.partitions": "3", "spark.sql.session.timeZone": "Asia/Tokyo"}
     settings |= {"spark.executor.memory": "640m", "spark.ui.enabled": "false"}
@@ -49,8 +53,8 @@ def submit(master: str, package: Path, *line: object, **more: str) -> subprocess
     command = [program("spark-submit"), "--master", master, "--driver-memory", "700m", *options]
     return subprocess.Popen(
         [*map(str, [*command, "--py-files", package, *line])],
-        cwd=package.parent, env=users_environment() | more, text=True, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        cwd=package.parent, env=users_environment(), text=True, start_new_session=True,
+        stdout=out, stderr=subprocess.PIPE if out == subprocess.PIPE else subprocess.STDOUT,
     )  # fmt: skip
 
 
@@ -75,7 +79,7 @@ class Cluster:
             raise
         return self
 
-    def add_worker(self) -> None:
+    def add_worker(self, *, is_awaited: bool = True) -> None:
         """On the next address."""
         name, host = f"worker-{self._begun}", f"127.0.0.{2 + self._begun}"
         self._begun += 1
@@ -83,7 +87,8 @@ class Cluster:
         options += ["--work-dir", self._folder / name]
         process, log = self._start("worker.Worker", name, host, *options, self.master)
         self.workers.append(process)
-        self._wait_for(log, r"Successfully registered with master")
+        if is_awaited:
+            self._wait_for(log, r"Successfully registered with master")
 
     def kill_worker(self) -> None:
         """SIGKILL for one worker and its executors."""

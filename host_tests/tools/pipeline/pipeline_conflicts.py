@@ -131,19 +131,19 @@ def test_a_series_that_comes_again_with_fewer_samples_is_a_repeat_whichever_came
     gap = [series(seq, SAMPLES[:4] + SAMPLES[8:]) for seq in range(6)]
     write(log, (0, whole[0]), (1, begin[0]), (2, begin[1]), (3, gap[1]), (4, whole[1]), (5, gap[1]))
     write(log, (10, whole[2]), (11, begin[3]), (12, gap[4]))
-    assert job.run(spark, log, tables_dir, batch_bytes=1) == 2
+    assert patient_job.run(spark, log, tables_dir, batch_bytes=1) == 2
     assert readings_of(tables_dir, 3) == expected_of(SAMPLES[:5])
     other = [(time, (first + (time > 50_000), *more)) for time, (first, *more) in SAMPLES]
     write(log, (20, begin[2]), (21, gap[2]), (22, whole[3]), (23, gap[3]), (24, series(2, other)))
     write(log, (9, whole[4]), (13, begin[4]), (30, gap[0]), collector="collector-2")
-    assert job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(spark, log, tables_dir) == 1
     for _ in range(2):
         for seq in range(5):
             assert readings_of(tables_dir, seq) == expected_of(SAMPLES), seq
         upkeep.compact(tables_dir, kept_h=0)
         shutil.rmtree(tables_dir / fingerprints.FOLDER)
         write(log, *((40 + seq, gap[seq]) for seq in range(5)), (46, whole[1]))
-        assert job.run(spark, log, tables_dir) == 1
+        assert patient_job.run(spark, log, tables_dir) == 1
     assert kept(tables_dir) == [series(2, other)]
     assert device(tables_dir)["conflicts"] == 1
     assert windows_of(tables_dir) == recomputed_windows(tables_dir)

@@ -117,10 +117,12 @@ def cluster(made):
         yield cluster
 
 
-def run(made: Made, log: Path, tables_dir: Path, master: str, *more: str) -> subprocess.Popen:
+def run(
+    made: Made, log: Path, tables_dir: Path, master: str, *more: str, **named
+) -> subprocess.Popen:
     program = made.package.with_name("outpost_submit.py")
     line = ("run", "--log", log, "--tables", tables_dir, *more)
-    return submit(master, made.package, program, *line)
+    return submit(master, made.package, program, *line, **named)
 
 
 def test_the_users_settings_are_in_force(made, cluster):
@@ -158,12 +160,12 @@ def link_part(made: Made, part: list[Path], log: Path) -> None:
             os.link(path, link)
 
 
-def wait_for(moment, process: subprocess.Popen) -> None:
+def wait_for(moment, process: subprocess.Popen, said: Path) -> None:
     """Until `moment()`. A run that ends by itself has failed."""
     deadline = time.monotonic() + LIMIT_S
     while not moment():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, "nothing came in"
+        is_alive = process.poll() is None and time.monotonic() < deadline
+        assert is_alive, said.read_text(errors="replace")[-4000:]
         time.sleep(0.02)
 
 
@@ -178,24 +180,26 @@ def test_workers_killed_in_the_middle_of_batches_change_nothing(made, cluster):
     another one, with another address, takes its place."""
     tables_dir, log, chance = made.folder / "tables-killed", made.folder / "parts", Random(SEED)
     link_part(made, made.parts[0], log)
-    process = run(made, log, tables_dir, cluster.master, "--continuous", "--interval", "1")
-    in_batches = 0
+    said, in_batches = made.folder / "killed.txt", 0
+    with said.open("wb") as out:
+        more = ("--continuous", "--interval", "1")
+        process = run(made, log, tables_dir, cluster.master, *more, out=out)
     try:
         for number, part in enumerate(made.parts):
             link_part(made, part, log)
             planned = tables_dir / consumed.CHECKPOINT / "offsets" / str(number)
-            wait_for(planned.exists, process)
+            wait_for(planned.exists, process, said)
             time.sleep(chance.uniform(0, 2))  # the batch has its tasks now
-            in_batches += (
-                delta.committed(tables_dir / "readings", consumed.query(tables_dir)) < number
-            )
+            query = consumed.query(tables_dir)
+            in_batches += delta.committed(tables_dir / "readings", query) < number
             cluster.kill_worker()
-            cluster.add_worker()
-            wait_for(lambda now=number: messages_in_gold(tables_dir) == made.copies[now], process)
+            cluster.add_worker(is_awaited=False)
+            copies = made.copies[number]
+            wait_for(lambda n=copies: messages_in_gold(tables_dir) == n, process, said)
             print(f"{number + 1} workers killed, {in_batches} in the middle of a batch", flush=True)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        process.wait()
     assert in_batches > len(made.parts) / 2
     assert_exact(made.log, tables_dir)
     assert content(tables_dir) == made.tables

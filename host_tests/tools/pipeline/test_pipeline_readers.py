@@ -11,7 +11,7 @@ import random
 import subprocess
 import sys
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -50,13 +50,13 @@ KEYS = {
 
 
 class Watcher(threading.Thread):
-    """Reads all tables with each engine in turn until stop(); compares with what the one before
-    saw. Compacts now and then, as a timer would."""
+    """Reads all tables with each engine in turn until stop(); compares with what it saw before
+    (engines have times of different types). Compacts now and then, as a timer would."""
 
     def __init__(self, tables_dir: Path, readers: dict) -> None:
         super().__init__(daemon=True)
         self._tables_dir, self._readers, self._stopping = tables_dir, readers, threading.Event()
-        self._seen = {name: Counter() for name in KEYS}
+        self._seen: defaultdict[tuple[str, str], Counter] = defaultdict(Counter)
         self.reads, self.twice, self.fewer, self.compactions = Counter(), 0, 0, 0
         self.fault: BaseException | None = None
 
@@ -77,13 +77,13 @@ class Watcher(threading.Thread):
         if not tables.exists(self._tables_dir, name):
             return
         rows = Counter(self._readers[engine](self._tables_dir / name, KEYS[name]))
-        twice, gone = rows - Counter(set(rows)), self._seen[name] - rows
+        twice, gone = rows - Counter(set(rows)), self._seen[engine, name] - rows
         for what, found in (("twice", twice), ("gone", gone)):
             if found:
                 print(f"{engine}, {name}: {what}: {found.most_common(3)}", flush=True)
         self.twice += twice.total()
         self.fewer += bool(gone)
-        self._seen[name] = rows
+        self._seen[engine, name] = rows
         self.reads[engine] += 1
 
     def stop(self) -> None:
