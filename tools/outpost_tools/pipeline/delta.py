@@ -62,14 +62,37 @@ def create(place: Path, schema: pa.Schema, partition_by: str | None, **settings:
         )
 
 
-def open_table(place: Path) -> DeltaTable:
-    return DeltaTable(str(place))
+def open_table(place: Path, version: int | None = None) -> DeltaTable:
+    """None: the newest."""
+    return DeltaTable(str(place), version=version)
 
 
 def committed(place: Path, query: str) -> int:
     """The number of the last batch of that query in the table; -1 before the first."""
     found = open_table(place).transaction_version(query) if exists(place) else None
     return -1 if found is None else found
+
+
+def version_before(place: Path, batch: Batch) -> int | None:
+    """The version that the commit of this batch was made on; None where the table does not have the
+    batch, or its log no longer says."""
+    if committed(place, batch.query) < batch.number:
+        return None
+    for version in range(open_table(place).version(), 0, -1):
+        try:
+            actions = _actions(place, version)
+        except FileNotFoundError:
+            return None
+        known = [one["txn"] for one in actions if "txn" in one]
+        if any((one["appId"], one["version"]) == batch for one in known):
+            return version - 1
+    return None
+
+
+def _actions(place: Path, version: int) -> list[dict]:
+    """Raises FileNotFoundError."""
+    text = (place / "_delta_log" / f"{version:020}.json").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
 
 
 # --- Files, written by tasks ---
@@ -232,10 +255,9 @@ def commits(place: Path, since: int) -> list[Commit] | None:
     found = []
     for number in range(since + 1, open_table(place).version() + 1):
         try:
-            text = (place / "_delta_log" / f"{number:020}.json").read_text(encoding="utf-8")
+            found.append(_commit_of(place, number, _actions(place, number)))
         except FileNotFoundError:
             return None
-        found.append(_commit_of(place, number, list(map(json.loads, text.splitlines()))))
     return [one for one in found if one.partitions]
 
 

@@ -22,17 +22,23 @@ ORIGIN = ["collector", "segment", "offset"]
 PLACE = ["received", *ORIGIN]  # the order of arrival
 
 
-def stored(place: Path, wanted: set[tuple[str, str, int]]) -> pa.Table:
-    """The rows of these messages (device, stream, number) in silver, which lies in `place`."""
+def stored(place: Path, wanted: set[tuple[str, str, int]], version: int | None = None) -> pa.Table:
+    """The rows of these messages (device, stream, number) in silver, which lies in `place`, in that
+    version of it (None: the newest; so too where a vacuum has taken its files)."""
     if not wanted:
         return schemas.READING.empty_table()
     devices, _, numbers = zip(*wanted, strict=True)
     near = f"device BETWEEN {delta.text(min(devices))} AND {delta.text(max(devices))}"
     near += f" AND seq BETWEEN {min(numbers)} AND {max(numbers)}"
-    data = delta.open_table(place).to_pyarrow_dataset(file_pruning_predicate=near)
     is_near = pc.field("device").isin(sorted(set(devices)))
     is_near &= pc.field("seq").isin(sorted(set(numbers)))
-    rows = data.to_table(columns=schemas.READING.names, filter=is_near)
+    data = delta.open_table(place, version).to_pyarrow_dataset(file_pruning_predicate=near)
+    try:
+        rows = data.to_table(columns=schemas.READING.names, filter=is_near)
+    except FileNotFoundError:
+        if version is None:
+            raise
+        return stored(place, wanted)
     keys = zip(*(rows[name].to_pylist() for name in ("device", "stream", "seq")), strict=True)
     found = rows.filter(pa.array([key in wanted for key in keys], pa.bool_()))
     return found.cast(schemas.READING)

@@ -106,7 +106,8 @@ def write_batch(
         return []  # only Spark's own note of it was lost
     known = tuple(fingerprints.before(tables_dir, number))
     streams = delta.open_table(tables_dir / "streams")
-    states = transforms.Sources(log, tables_dir, _by_bucket(streams), known)
+    silver = delta.version_before(tables_dir / "readings", this)
+    states = transforms.Sources(log, tables_dir, _by_bucket(streams), known, silver)
     said = fingerprints.begin(tables_dir, number)
     files, moved = moves.of_result(transforms.mark(batch, said, states).toArrow())
     fingerprints.finish(tables_dir, number, said)

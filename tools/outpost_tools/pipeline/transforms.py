@@ -52,20 +52,23 @@ def nothing_stored(wanted: set[tuple[str, str, int]]) -> pa.Table:
 
 @dataclass(frozen=True)
 class Sources:
-    """What a batch's tasks read beside it: the log, the tables, the state's files by bucket, and
-    the files of the fingerprints known before it."""
+    """What a batch's tasks read beside it, all of it as it was before the batch: the log, the
+    tables, the state's files by bucket, the files of the fingerprints known, and the version of
+    silver (None: the newest). A batch that comes again, because its driver died between the commits
+    of two tables, must find what it found the first time."""
 
     log: Path
     tables_dir: Path
     state_files: dict[int, list[Path]]
     fingerprints: tuple[Path, ...]
+    silver_version: int | None
 
     def path_of(self, collector: str, segment: int) -> Path:
         return segment_path(self.log, collector, segment, self.tables_dir / tables.REPLAY)
 
     def stored(self, wanted: set[tuple[str, str, int]]) -> pa.Table:
         """What silver has of these messages."""
-        return displaced.stored(self.tables_dir / "readings", wanted)
+        return displaced.stored(self.tables_dir / "readings", wanted, self.silver_version)
 
     def states(self, readings: pa.Table) -> pa.Table:
         """Of the streams in all buckets that these readings are of, before the batch."""
