@@ -9,7 +9,8 @@ import builtins
 
 from micropython import const
 
-from outpost.reader import is_topic
+from outpost.memory import unload
+from outpost.topics import is_text
 
 _FIELDS = const(60)  # one more than 59 places hold
 
@@ -44,12 +45,11 @@ def _check_texts(client_id, will, user):
     """ValueError names the first that no server takes, for a server would close each connection."""
     topic = will[0] if will else b"-"
     for name, text in (("client_id", client_id), ("user", user), ("will's topic", topic)):
-        # As `topics.is_text`, which is not worth another module here.
-        text = bytes(text or b"").replace(b"+", b"-").replace(b"#", b"-")
-        if len(text) > 65_535 or not is_topic(text, 0, len(text)):
+        if text and not is_text(bytes(text)):
             raise ValueError("session: %s is not UTF-8 without NUL, or too long" % name)
     if not topic or b"+" in topic or b"#" in topic:
         raise ValueError("session: a will's topic is not empty and has no wildcard")
+    unload("outpost.topics")
 
 
 def _field(data):

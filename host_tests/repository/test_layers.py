@@ -42,7 +42,7 @@ ALLOWED = {
     "outpost.aio": set(),
     "outpost.checksum": {"native_checksum", "portable"},
     "outpost.client": {"session"},
-    "outpost.connect_packet": {"reader"},
+    "outpost.connect_packet": {"memory", "topics"},
     "outpost.durable": {"session", "subscribing"},
     "outpost.properties": {"reader"},
     "outpost.queued": {"durable", "session"},
