@@ -38,6 +38,14 @@ _SEQ_MASK = const(0x3FFFFFFF)
 _FIXED = const(31)  # bytes of a series' header before the device's name
 _MOST_COLUMNS = const(16)
 
+# Of `place`, as in series_bits.py: bit where the next sample goes, bytes where the room ends and
+# begins, the record's CRC, columns.
+_TARGET = const(0)
+_ROOM_END = const(1)
+_ROOM_START = const(2)
+_SEED = const(3)
+_COLUMNS = const(4)
+
 
 def any_check_of(buf, at, end, seed, is_restart):
     """The check that follows the sample buf[at:end]: 4 bytes, or 2."""
@@ -49,7 +57,6 @@ class _Gather:
 
     def __init__(self):
         self.buffer = bytearray()
-        # Where the next sample goes, as a bit; the room's end and start; the record's CRC; columns.
         self.place = array("i", (0, 0, 0, 0, 0))
         self.ks = bytearray(_MOST_COLUMNS + 1)  # k of each code
         self.shape = self.mark_bits = 0
@@ -61,19 +68,19 @@ class _Gather:
         place = self.place
         at = outbox.topic_at + outbox.topic_length
         self._take_header(at)
-        place[1] = at + outbox.payload_length
-        place[0] = at + self.buffer[at + 2] << 3
-        end = self._bits(place[0]) >> 1
-        place[0] += end  # the first sample is where it belongs
-        end = place[1]
-        place[3] = u32(self.buffer, end)
-        place[2] = end = outbox._padded(outbox.topic_at - _PREFIX, end + 4)
-        place[1] = end + (u32(self.buffer, at + 16) >> 16)
-        if place[1] > outbox._filled:
-            place[1] = at = outbox._filled
+        place[_ROOM_END] = at + outbox.payload_length
+        place[_TARGET] = at + self.buffer[at + 2] << 3
+        end = self._bits(place[_TARGET]) >> 1
+        place[_TARGET] += end  # the first sample is where it belongs
+        end = place[_ROOM_END]
+        place[_SEED] = u32(self.buffer, end)
+        place[_ROOM_START] = end = outbox._padded(outbox.topic_at - _PREFIX, end + 4)
+        place[_ROOM_END] = end + (u32(self.buffer, at + 16) >> 16)
+        if place[_ROOM_END] > outbox._filled:
+            place[_ROOM_END] = at = outbox._filled
             outbox.cut_short += not is_blank(self.buffer, at - 4, at)
         self.is_lost = False
-        while end < place[1]:
+        while end < place[_ROOM_END]:
             if not self.is_lost:
                 end = move_samples(self.buffer, end, place, self.ks)
             end = self._move(end)
@@ -81,14 +88,14 @@ class _Gather:
 
     def _end(self):
         """Where the message ends, its last byte filled up with 0."""
-        end = self.place[0]
+        end = self.place[_TARGET]
         if end & 7:
             self.buffer[end >> 3] &= 0xFF00 >> (end & 7) & 0xFF
         return end + 7 >> 3
 
     def _take_header(self, at):
         buf = self.buffer
-        self.place[4] = columns = min(buf[at + 29], _MOST_COLUMNS)
+        self.place[_COLUMNS] = columns = min(buf[at + 29], _MOST_COLUMNS)
         self.shape = (1 << columns) - 1 << 5 | columns
         self.ks[0] = buf[at + 28]
         self.mark_bits = self.ks[0] + 1 if self.ks[0] else 3
@@ -105,35 +112,34 @@ class _Gather:
         end = self._checked(at, bits)
         self.is_lost = not end
         if end:
-            move_bits(self.buffer, self.place[0], at, bits >> 1)
-            self.place[0] += bits >> 1
+            move_bits(self.buffer, self.place[_TARGET], at, bits >> 1)
+            self.place[_TARGET] += bits >> 1
             return end
-        return self.place[1] if is_blank(self.buffer, at, self.place[1]) else at + 1
+        return self.place[_ROOM_END] if is_blank(self.buffer, at, self.place[_ROOM_END]) else at + 1
 
     def _bits(self, at):
         """Twice the length of the sample at bit `at`, plus 1 if it is a restart; 0: there is
         none."""
         start = at
         if not self._has_mark(at):
-            at = pass_codes(self.buffer, at, self.place[1] << 3, self.ks, self.shape)
+            at = pass_codes(self.buffer, at, self.place[_ROOM_END] << 3, self.ks, self.shape)
             return at and at - start << 1
         at += self.mark_bits
-        shape = take_bits(self.buffer, at, self.place[4] + 1)
-        at += self.place[4] + 1
-        is_restart = shape >> self.place[4]
-        shape = (shape << 5 | self.place[4]) & self.shape
+        shape = take_bits(self.buffer, at, self.place[_COLUMNS] + 1)
+        at += self.place[_COLUMNS] + 1
+        is_restart = shape >> self.place[_COLUMNS]
+        shape = (shape << 5 | self.place[_COLUMNS]) & self.shape
         if shape < 32 or (not is_restart and self._has_mark(at)):
             return 0
         if is_restart:
-            at = pass_wholes(self.buffer, at, self.place[1] << 3, shape)
+            at = pass_wholes(self.buffer, at, self.place[_ROOM_END] << 3, shape)
         else:
-            at = pass_codes(self.buffer, at, self.place[1] << 3, self.ks, shape)
+            at = pass_codes(self.buffer, at, self.place[_ROOM_END] << 3, self.ks, shape)
         return at and at - start << 1 | is_restart
 
     def _has_mark(self, at):
-        if (
-            at + self.mark_bits + self.place[4] >= self.place[1] << 3
-        ):  # no sample is so near the end
+        # No sample is so near the end.
+        if at + self.mark_bits + self.place[_COLUMNS] >= self.place[_ROOM_END] << 3:
             return False
         return take_bits(self.buffer, at, self.mark_bits) == (1 << self.ks[0]) + 1
 
@@ -143,9 +149,9 @@ class _Gather:
             return 0
         end = at + ((bits >> 1) + 7 >> 3)
         bits &= 1
-        if end + 2 + 2 * bits > self.place[1]:
+        if end + 2 + 2 * bits > self.place[_ROOM_END]:
             return 0
-        seed = self.place[3] ^ at - self.place[2]
+        seed = self.place[_SEED] ^ at - self.place[_ROOM_START]
         at = any_check_of(self.buffer, at, end, seed, bits)
         if self.buffer[end] | self.buffer[end + 1] << 8 != at & 0xFFFF:
             return 0

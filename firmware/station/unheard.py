@@ -53,10 +53,10 @@ def after_wake(session, interval_ms):
     """Hours, at least, since what a board in deep sleep holds could first be confirmed: it stored
     one message an interval. 0: this wake was not connected, or heard a confirmation.
     """
-    outbox = session.outbox
-    if session.state != _CONNECTED or session.confirmations:
+    held = session.outbox.next_seq - session.outbox.oldest_seq
+    if not held or session.state != _CONNECTED or session.confirmations:
         return 0
-    hours = (outbox.next_seq - outbox.oldest_seq - 1) // max(_HOUR_MS // interval_ms, 1)
-    if hours > 0:
+    hours = (held - 1) // max(_HOUR_MS // interval_ms, 1)
+    if hours:
         print(_TOLD)
-    return max(hours, 0)
+    return hours
