@@ -102,12 +102,14 @@ class Died(Exception):
 
 
 def rounds(log):
-    """Each call brings new messages, some of which move what came before, one conflict, and one
-    frame that is none."""
-    put(log, *(message(n, 1, up=n) for n in range(6)), message(8, 1, up=8, bt=T0 + 8), b"x")
+    """Each call brings new messages, some of which move what came before, conflicts, the whole of
+    what came in part, and one frame that is none."""
+    put(log, *(message(n, 1, up=n) for n in range(6)), message(8, 1, up=8, bt=T0 + 8), b"x",
+        message(10, 2, bt=T0 + 30))  # fmt: skip
     yield
     put(log, message(7, 1, up=7, bt=T0 - 86_400), message(3, 1, up=3, value=7.5), b"y",
-        message(9, 2, bt=T0 + 20), received_ms=START_MS + 4 * DAY_MS)  # fmt: skip
+        message(9, 2, bt=T0 + 20), message(10, 2, bt=T0 + 30, records=[{"n": "more", "v": 1}]),
+        received_ms=START_MS + 4 * DAY_MS)  # fmt: skip
     put(log, message(8, 1, up=8, bt=T0 + 8, value=2.5), collector="collector-2",
         received_ms=START_MS + DAY_MS)  # fmt: skip
     yield

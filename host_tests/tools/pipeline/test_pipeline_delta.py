@@ -11,7 +11,7 @@ try:
     import pyarrow as pa
 
     from outpost_tools.common.errors import ToolError
-    from outpost_tools.pipeline import delta, schemas, tables, upkeep
+    from outpost_tools.pipeline import delta, displaced, schemas, tables, upkeep
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -98,6 +98,26 @@ def test_a_rewrite_beside_a_compaction_is_made_again(silver):
     delta.rewrite(silver, without_first, batch=BATCH)
     assert [len(found) for found in tries] == [3, 1]
     assert rows(silver) == 3 and delta.committed(silver, "query") == 0
+
+
+def test_silver_can_be_read_as_it_was_before_a_batch(silver):
+    """So a batch that comes again does, unless a vacuum has taken the files of that version."""
+    old, new = (tables.write_readings(silver.parent, readings(0, device=name)) for name in "ab")
+    delta.commit(silver, old, BATCH)
+    assert delta.version_before(silver, BATCH) == 0
+    again = delta.Batch("query", 1)
+    assert delta.version_before(silver, again) is None  # the table does not have it yet
+    delta.rewrite(silver, lambda table: ([], delta.files_of(table)), new, again)
+    upkeep.compact(silver.parent)
+    before = delta.version_before(silver, again)
+    wanted = {("a", None, 0), ("b", None, 0)}
+
+    def devices(version):
+        return displaced.stored(silver, wanted, version)["device"].to_pylist()
+
+    assert before == 1 and (devices(before), devices(None)) == (["a"], ["b"])
+    delta.path_in(silver, old[0]).unlink()
+    assert devices(before) == ["b"]
 
 
 def test_what_has_changed_since_a_version_is_told_by_day_but_not_by_compaction(silver):

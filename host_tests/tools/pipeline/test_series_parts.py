@@ -4,25 +4,17 @@ cut in an erase, to what a batch of the pipeline makes of both. Through Spark:
 pipeline_conflicts.py.
 """
 
-import os
-
+import numpy as np
+import pyarrow as pa
 import pytest
 
-try:
-    import numpy as np
-    import pyarrow as pa
-
-    import series_samples
-    from fake_flash import PowerCut, flash_in_ram
-    from outpost.outbox import Outbox
-    from outpost.series import Series
-    from outpost.series_outbox import over
-    from outpost_tools.common import segments
-    from outpost_tools.pipeline import decode, fingerprints, schemas, transforms
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: PySpark: {problem}", allow_module_level=True)
+import series_samples
+from fake_flash import PowerCut, flash_in_ram
+from outpost.outbox import Outbox
+from outpost.series import Series
+from outpost.series_outbox import over
+from outpost_tools.common import segments
+from outpost_tools.pipeline import decode, fingerprints, schemas, transforms
 
 BLOCKS, DAY, RECEIVED_MS = 4, 20_413, 20_413 * series_samples.DAY_MS + 80_000_000
 
