@@ -8,7 +8,14 @@ See `series_bits.py`. Only small constants: a frozen function may read others wr
 
 import micropython
 
+from outpost.native import fill
 from outpost.native_checksum import TABLE
+
+# Objects, which a viper function can hold against objects alone.
+MISSING = None
+LIMIT = 29  # bits of a value, without its sign
+
+ZEROS = b"\4\3\3\2\3\2\2\1\3\2\2\1\2\1\1\0"  # bits of a nibble that are 0
 
 
 @micropython.viper
@@ -31,131 +38,242 @@ def check_of(buf: ptr8, at: int, end: int, seed: int) -> int:
 
 
 @micropython.viper
-def is_plain(state: ptr32, n: int) -> bool:
-    """There was a sample, and the differences are small enough for codes."""
-    if not state[n + 2]:
-        return False
-    large = int(uint(1) << 28)
-    value = state[2 * n + 4] - state[0] - state[n + 1]
-    i = 0
-    while i <= n:
-        if value >= large or value <= 0 - large:
-            return False
-        value = state[2 * n + 4 + i] - state[i]
-        i += 1
-    return value < large and value > 0 - large
-
-
-@micropython.viper
-def add_check(buf, size: int, byte: int, seed: int) -> int:
-    """Fill the last byte up, of which `byte` has some bits after a 1, and add the check."""
-    target = ptr8(buf)
-    if byte > 1:
-        while byte <= 255:
-            byte = byte << 1 | 1
-        target[size] = byte
-        size += 1
-    byte = int(check_of(buf, 0, size, seed))
-    target[size] = byte
-    target[size + 1] = byte >> 8
-    return size + 2
-
-
-@micropython.viper
-def put_sample(buf, fields, ks: ptr8, shape: int, seed: int) -> int:
+def take(parts, clock, values) -> bool:
     """See `series_bits.py`."""
-    n = shape & 31
-    if not is_plain(fields, n):
-        return 0
-    state = ptr32(fields)
+    state = ptr32(parts[0])
+    since = ptr32(parts[1])
+    day = int(clock.day)
+    if not day or day != since[0] or int(clock.up_day) != since[2]:
+        return False
+    n = since[6]
+    if int(clock.up_ms) - since[3] >= since[5] or not state[n + 2]:
+        return False
+    limit = LIMIT
+    large = int(uint(1) << 28)
     now = ptr32(int(state) + 8 * n + 16)
-    step = now[0] - state[0]
-    value = step - state[n + 1]
-    state[n + 1] = step
+    now[0] = (int(clock.ms) - since[1]) // since[4]
+    value = now[0] - state[0]
+    is_near = value < large and value > 0 - large
+    value -= state[n + 1]
+    i = 0
+    while is_near and value < large and value > 0 - large:
+        if i == n:
+            return True
+        one = values[i]
+        i += 1
+        now[i] = 0
+        if one:
+            is_near = (int(one >> limit) + 1) >> 1 == 0  # it is 0 or -1
+            now[i] = int(one)
+        elif one is MISSING:
+            return False
+        value = now[i] - state[i]
+    return False
+
+
+@micropython.viper
+def put_sample(parts) -> int:
+    """See `series_bits.py`."""
+    state = ptr32(parts[0])
+    ks = ptr8(parts[2])
+    buf = ptr8(parts[3])
+    begin = int(buf)
+    n = ptr32(parts[1])[6]
+    now = ptr32(int(state) + 8 * n + 16)
+    value = now[0] - state[0]  # the step
     state[n + 2] += 1
-    target = ptr8(buf)
+    i = state[n + 1]
+    state[n + 1] = value
+    value -= i
     byte = 1  # what is there of it, after a 1
-    is_time = 1
     i = 0
     while i <= n:
         state[i] = now[i]
-        value = value << 1 if value >= 0 else -1 - (value << 1)
+        value = value << 1 ^ value >> 31
         size = 0
         while value >> size:
             size += 1
         state[n + 3 + i] += size
-        if value:
-            value += is_time
-        is_time = 0
-        value += 1 << ks[i]
+        value += (1 << ks[i]) + int(i == 0 and value > 0)
         while value >> size:
             size += 1
-        i = i + 1 | (2 * size - 1 - ks[i]) << 8  # and the bits that are left
-        while i > 255:
-            i -= 256  # of which the first ones are 0
-            byte = byte << 1 | (value >> (i >> 8) & 1 if i >> 8 < size else 0)
+        left = 2 * size - 1 - ks[i]  # bits, of which the first ones are 0
+        i += 1
+        while left:
+            left -= 1
+            byte = byte << 1 | (value >> left & 1 if left < size else 0)
             if byte > 255:
-                target[0] = byte
-                target = ptr8(int(target) + 1)
+                buf[0] = byte
+                buf = ptr8(int(buf) + 1)
                 byte = 1
         value = now[i] - state[i]
-    return int(add_check(buf, int(target) - int(ptr8(buf)), byte, seed))
+    while 1 < byte < 256:
+        byte = byte << 1 | 1
+    buf[0] = byte
+    return 2 * (int(buf) - begin + (byte >> 8))
 
 
 @micropython.viper
-def holds(buf: ptr8, at: int, sample: ptr8, length: int) -> bool:
+def program(tools, raw, sample: ptr8, length: int) -> int:
     """See `series_bits.py`."""
-    while length:
-        length -= 1
-        if buf[at + length] ^ sample[length]:
-            return False
-    return True
+    where = ptr32(tools[0])
+    end = (length >> 1) + 2 + 2 * (length & 1)
+    if where[0] + end > where[1]:
+        return 1
+    table = ptr32(TABLE)
+    zeros = ptr8(ZEROS)
+    mask = int(uint(1) << 30) - 1
+    crc = where[3] ^ (where[0] - where[2]) ^ mask | int(uint(3) << 30)  # complement in 32 bits
+    i = count = 0
+    while i < length >> 1:
+        count += zeros[sample[i] & 15] + zeros[sample[i] >> 4]
+        crc ^= sample[i]
+        crc = int(uint(crc) >> 4) ^ table[crc & 15]
+        crc = int(uint(crc) >> 4) ^ table[crc & 15]
+        i += 1
+    crc = (crc ^ mask) & mask
+    crc = crc if length & 1 else (crc & 127) << 8 | count & 255
+    while i < end:
+        sample[i] = crc
+        crc >>= 8
+        i += 1
+    page = where[0] & (0 - where[4])
+    at = where[0] - page
+    pages = (at + end + where[4] - 1) // where[4]
+    view = tools[1][pages]
+    fill(view, pages * where[4])
+    target = ptr8(int(ptr8(view)) + at)
+    while i:
+        i -= 1
+        target[i] = sample[i]
+    raw.writeblocks(where[5], view, page)
+    raw.readblocks(where[5], view, page)
+    while i < end and target[i] == sample[i]:
+        i += 1
+    if i == end:
+        where[0] += end
+        where[6] = end
+    return 0 if i == end else -5
 
 
 @micropython.viper
-def end_of(source: ptr8, at: int, place: ptr32, ks: ptr8) -> int:
-    """Where the sample at byte `at` ends, as a bit; 0: it is none, or has a mark."""
-    k = ks[0]
-    mark = k + 1 if k else 3
-    bits = source[at] << 16 | source[at + 1] << 8 | source[at + 2]
-    if bits >> (24 - mark) == (1 << k) + 1:
-        return 0
-    end = place[1] << 3
-    at <<= 3
-    i = 0
-    while i <= place[4]:
-        size = ks[i] + 1
-        while at < end and not source[at >> 3] << (at & 7) & 128:
+def move_samples(source: ptr8, at: int, place: ptr32, ks: ptr8) -> int:
+    """See `series_bits.py`."""
+    table = ptr32(TABLE)
+    zeros = ptr8(ZEROS)
+    mask = int(uint(1) << 30) - 1
+    last = place[1] - 2  # where a check may begin
+    while at + 2 <= last and (source[at] << 8 | source[at + 1]) >> place[5] != place[6]:
+        bit = at << 3
+        i = count = 0
+        while i <= place[4]:
+            size = ks[i] + 1
+            while bit < last << 3 and not source[bit >> 3] << (bit & 7) & 128:
+                bit += 1
+                size += 1
+            bit += size
+            if size > 30 or bit > last << 3:
+                return at
+            i += 1
+        end = (bit + 7) >> 3  # here is its check
+        crc = place[3] ^ (at - place[2]) ^ mask | int(uint(3) << 30)
+        i = at
+        while i < end:
+            count += zeros[source[i] & 15] + zeros[source[i] >> 4]
+            crc ^= source[i]
+            crc = int(uint(crc) >> 4) ^ table[crc & 15]
+            crc = int(uint(crc) >> 4) ^ table[crc & 15]
+            i += 1
+        if source[end] != count & 255 or source[end + 1] != (crc ^ mask) & 127:
+            break
+        i = place[0] >> 3
+        size = place[0] & 7
+        place[0] += bit - (at << 3)
+        while at < end:
+            byte = source[at]
+            source[i] = source[i] & (255 - (255 >> size)) | byte >> size
+            i += 1
+            source[i] = byte << (8 - size)
             at += 1
-            size += 1
-        at += size
-        if size > 30 or at > end:
-            return 0
+        at += 2
+    return at
+
+
+@micropython.viper
+def put_bits(buf: ptr8, at: int, value: int, size: int) -> int:
+    """See `series_bits.py`."""
+    if size > 30:
+        at += size - 30
+        size = 30
+    while size:
+        size -= 1
+        buf[at >> 3] |= (value >> size & 1) << (7 - (at & 7))
+        at += 1
+    return at
+
+
+@micropython.viper
+def take_bits(buf: ptr8, at: int, size: int) -> int:
+    """See `series_bits.py`."""
+    value = 0
+    while size:
+        value = value << 1 | (buf[at >> 3] >> (7 - (at & 7)) & 1)
+        at += 1
+        size -= 1
+    return value
+
+
+@micropython.viper
+def bit_length(value: int) -> int:
+    """See `series_bits.py`."""
+    length = 0
+    while value:
+        value >>= 1
+        length += 1
+    return length
+
+
+@micropython.viper
+def put_wholes(buf: ptr8, at: int, fields, shape: int) -> int:
+    """See `series_bits.py`."""
+    n = shape & 31
+    state = ptr32(fields)
+    now = ptr32(int(state) + 8 * n + 16)
+    i = 0
+    while i <= n:
+        if not i or shape >> (n - i + 5) & 1:
+            value = now[i]
+            value = value << 1 if value >= 0 else -1 - (value << 1)
+            size = 0
+            while value >> size:
+                size += 1
+            left = size + 5
+            while left:
+                left -= 1
+                bit = size >> (left - size) if left >= size else value >> left
+                buf[at >> 3] |= (bit & 1) << (7 - (at & 7))
+                at += 1
         i += 1
     return at
 
 
 @micropython.viper
-def move_samples(buf, at: int, fields, ks) -> int:
+def pass_wholes(buf: ptr8, at: int, end: int, shape: int) -> int:
     """See `series_bits.py`."""
-    source = ptr8(buf)
-    place = ptr32(fields)
-    while at + 4 <= place[1]:
-        bits = int(end_of(buf, at, fields, ks))
-        end = (bits + 7) >> 3  # here is its check
-        if not bits or end + 2 > place[1]:
-            break
-        number = int(check_of(buf, at, end, place[3] ^ (at - place[2])))
-        if source[end] | source[end + 1] << 8 != number:
-            break
-        to = place[0] >> 3
-        shift = place[0] & 7
-        place[0] += bits - (at << 3)
-        while at < end:
-            bits = source[at]
-            source[to] = source[to] & (255 - (255 >> shift)) | bits >> shift
-            to += 1
-            source[to] = bits << (8 - shift)
-            at += 1
-        at += 2
+    n = shape & 31
+    i = 0
+    while i <= n:
+        if not i or shape >> (n - i + 5) & 1:
+            if at + 5 > end:
+                return 0
+            size = 0
+            left = 5
+            while left:
+                left -= 1
+                size = size << 1 | (buf[at >> 3] >> (7 - (at & 7)) & 1)
+                at += 1
+            at += size
+            if size > 30 or at > end:
+                return 0
+        i += 1
     return at

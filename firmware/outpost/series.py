@@ -20,8 +20,15 @@ from struct import pack_into
 from micropython import const
 
 from outpost.memory import copy
-from outpost.series_bits import is_near, put_bits, put_codes, put_sample, put_wholes, remember
-from outpost.series_outbox import any_check_of
+from outpost.series_bits import (
+    is_near,
+    put_bits,
+    put_codes,
+    put_sample,
+    put_wholes,
+    remember,
+    take,
+)
 
 _OK = const(0)
 _TOO_BIG = const(-2)
@@ -37,6 +44,20 @@ _DAY_MS = const(86_400_000)
 _FIRST_K = const(3)  # before a record has shown a better one
 _SETS_CLOCK = const(2)  # the flag of an uptime
 
+# Of the outbox's `where`, and of `since`: see `series_bits.py`.
+_AT = const(0)
+_END = const(1)
+_START = const(2)
+_LAST = const(6)
+# Of `since`, where the record begins: day (0: it is not known), ms, the same since boot; then what
+# stays.
+_ON_DAY = const(0)
+_AT_MS = const(1)
+_UP_DAY = const(2)
+_UP_MS = const(3)
+_STEP_MS = const(4)
+_MAX_AGE_MS = const(5)
+
 
 class Series:
     """outbox: mounted. device: as in the topic. columns: (name, unit, exponent) of each, bytes and
@@ -51,8 +72,20 @@ class Series:
     def __init__(self, outbox, topic, device, columns, step_ms=1, max_age_s=600, record_bytes=4096):
         _check(outbox, device, columns, step_ms, max_age_s)
         count = len(columns)
-        self._outbox, self._topic = outbox, topic
-        self._count, self.step_ms, self._max_age_ms = count, step_ms, max_age_s * 1000
+        # What a sample takes is made first: it then has the place that its hash names.
+        self._outbox = outbox
+        # Methods in fields are found without a search through the classes.
+        self.add, self._extend = self.add, outbox.extend
+        self._sample = bytearray(8 * (count + 1) + 12)
+        # Its codes, and what they go on from: see `series_bits.py`.
+        self._state = array("i", [0] * (3 * count + 6))
+        self._since = array("i", (0, 0, 0, 0, step_ms, max_age_s * 1000, count))
+        self._ks = bytearray([0] + [_FIRST_K] * count)
+        self._parts = self._state, self._since, self._ks, self._sample, outbox.where
+        self._full = (1 << count) - 1 << 5 | count  # shape of a sample with nothing missing
+        self._now = 2 * count + 4  # place in _state of the new sample
+        self._is_restart = False  # the sample that was coded last
+        self._topic, self._count, self.step_ms = topic, count, step_ms
         self.refused = 0  # samples that add() returned no OK for
         # The header: fixed fields, device, columns, and maybe an uptime.
         self._header = _header_of(device, columns)
@@ -62,19 +95,8 @@ class Series:
         self._mask = -outbox._align  # room begins and ends where a record may
         self._record_bytes = min(record_bytes, outbox.record_bytes) & self._mask
         self._room = 0  # bytes for samples of the record that was begun last
-        self._last_bytes = 0  # of the last sample, its check included
         self._is_full = False  # the last record was
-        # The sample, its codes, and what they go on from: see `series_bits.py`.
-        self._state = array("i", [0] * (3 * count + 6))
-        self._now = 2 * count + 4  # its place in _state
-        self._ks = bytearray([0] + [_FIRST_K] * count)
-        self._is_restart = False  # the sample that was coded last
-        self._full = (1 << count) - 1 << 5 | count  # shape of a sample with nothing missing
-        self._sample = bytearray(8 * (count + 1) + 12)
         self._blank = bytes(len(self._sample))
-        self._is_set = False  # the record's times are since 1970
-        self._day = self._ms = 0  # its start
-        self._up_day = self._up_ms = 0  # the same since boot
         self._header += self._blank  # where the first sample goes; its length with an uptime:
         self._header_bytes = len(self._header) - len(self._blank)
         if self._record_bytes - self._size(len(self._header)) < 2 * len(self._sample):
@@ -88,9 +110,16 @@ class Series:
         Power cut inside: the sample is whole or absent. Returned OK: it survives. STORAGE: it may
         be on flash, but nothing is promised.
         """
-        status = self._take(values)
-        if status > 0:
-            status = self._add(clock, status << 5 | self._count)
+        outbox = self._outbox
+        if outbox._owner is self and not outbox._busy and take(self._parts, clock, values):
+            status = put_sample(self._parts)
+            status = self._extend(status)
+            if status > 0:
+                status = self._go_on(clock, self._full)
+        else:
+            status = self._take(values)
+            if status > 0:
+                status = self._add(clock, status << 5 | self._count)
         if status:
             self.refused += 1
         return status
@@ -102,8 +131,8 @@ class Series:
 
     def is_nearly_full(self):
         """The open record has no room for two more samples like the last one."""
-        left = self._outbox._room_end - self._outbox._room_at
-        return self.is_open() and left < 2 * self._last_bytes
+        where = self._outbox.where
+        return self.is_open() and where[_END] - where[_AT] < 2 * where[_LAST]
 
     def close(self):
         """What was taken is a message now. Before sleep, and when somebody waits for it."""
@@ -135,33 +164,35 @@ class Series:
         if outbox._busy:
             return _BUSY
         if outbox._owner is self and self._set_time(clock):
-            status = self._store(outbox, shape)
-            if status <= 0:
-                return status
-            self._is_full = True
+            status = self._fill_up(self._put_codes(shape))
+            status = self._extend(status)
+            return status if status <= _OK else self._go_on(clock, shape)
+        return self._begin(clock, shape)
+
+    def _go_on(self, clock, shape):
+        """The record has no room for the sample, which begins another one."""
+        self._is_full = True
         return self._begin(clock, shape)
 
     def _is_old(self, clock, ahead_ms=0):
-        days = clock.up_day - self._up_day
+        since = self._since
+        days = clock.up_day - since[_UP_DAY]
         if days > _MOST_DAYS:
             return True
-        return days * _DAY_MS + clock.up_ms - self._up_ms >= self._max_age_ms - ahead_ms
+        return days * _DAY_MS + clock.up_ms - since[_UP_MS] >= since[_MAX_AGE_MS] - ahead_ms
 
     def _set_time(self, clock):
         """Of the sample, in steps since the record's start. False: the record cannot have it."""
-        is_set = self._is_set
-        if is_set and clock.day == self._day and clock.up_day == self._up_day:  # nearly always
-            if clock.up_ms - self._up_ms >= self._max_age_ms:
-                return False
-            self._state[self._now] = (clock.ms - self._ms) // self.step_ms
-            return True
-        if self._is_old(clock) or (clock.day > 0) != is_set:
+        since = self._since
+        if self._is_old(clock) or (clock.day > 0) != (since[_ON_DAY] > 0):
             return False
-        days = (clock.day if is_set else clock.up_day) - self._day
+        if since[_ON_DAY]:
+            days, ms = clock.day - since[_ON_DAY], clock.ms - since[_AT_MS]
+        else:
+            days, ms = clock.up_day - since[_UP_DAY], clock.up_ms - since[_UP_MS]
         if not -_MOST_DAYS <= days <= _MOST_DAYS:
             return False
-        days = days * _DAY_MS - self._ms  # milliseconds from here on
-        days = (days + (clock.ms if is_set else clock.up_ms)) // self.step_ms
+        days = (days * _DAY_MS + ms) // self.step_ms  # steps from here on
         self._state[self._now] = days
         return -_LIMIT <= days < _LIMIT
 
@@ -201,8 +232,9 @@ class Series:
         """Bytes for samples. A record that was closed before it was full may have wasted most of
         its room; else what the newest sector has left is taken, if that is at least half."""
         outbox = self._outbox
-        if outbox._room and not self._is_full:
-            most = min((outbox._room_at - outbox._room) * 9 // 8 + 16, most)
+        where = outbox.where
+        if where[_START] and not self._is_full:
+            most = min((where[_AT] - where[_START]) * 9 // 8 + 16, most)
             return -(-max(2 * len(self._sample), most) & self._mask)
         left = abs(outbox._limit) - outbox._offset - self._record_bytes + most
         if most > left >= max(most >> 1, 2 * len(self._sample)):
@@ -216,7 +248,7 @@ class Series:
             self._put_header(outbox)
             if not outbox.begin(self._topic, self._header, length):
                 return _STORAGE
-            outbox._owner = self
+            outbox._owner, outbox.sample = self, self._sample
         return status
 
     def _learn(self):
@@ -233,12 +265,12 @@ class Series:
 
     def _start(self, clock):
         """The record's start."""
-        self._is_set = clock.day > 0
-        self._with_uptime = self._with_uptime or not self._is_set
-        self._up_day, self._up_ms = clock.up_day, clock.up_ms
-        self._day = clock.day if self._is_set else clock.up_day
-        self._ms = clock.ms if self._is_set else clock.up_ms
-        self._header[3] = self._is_set | (self._is_set and self._with_uptime) << 1
+        is_set = clock.day > 0
+        self._with_uptime = self._with_uptime or not is_set
+        since = self._since
+        since[_ON_DAY], since[_AT_MS] = clock.day, clock.ms
+        since[_UP_DAY], since[_UP_MS] = clock.up_day, clock.up_ms
+        self._header[3] = is_set | (is_set and self._with_uptime) << 1
         self._header[2] = self._header_bytes - (0 if self._header[3] & _SETS_CLOCK else 6)
 
     def _put_header(self, outbox):
@@ -248,10 +280,14 @@ class Series:
             self._put_stream(header)
         pack_into("<II", header, 8, outbox.next_seq, outbox.oldest_seq)
         pack_into("<HH", header, 16, outbox.boot, self._room)
-        pack_into("<HI", header, 20, self._day, self._ms)
+        since = self._since
+        if since[_ON_DAY]:
+            pack_into("<HI", header, 20, since[_ON_DAY], since[_AT_MS])
+        else:
+            pack_into("<HI", header, 20, since[_UP_DAY], since[_UP_MS])
         pack_into("<HB", header, 26, self.step_ms, self._ks[0])
         if header[3] & _SETS_CLOCK:
-            pack_into("<HI", header, header[2] - 6, self._up_day, self._up_ms)
+            pack_into("<HI", header, header[2] - 6, since[_UP_DAY], since[_UP_MS])
         self._put_parameters(header)
 
     def _put_stream(self, header):
@@ -267,18 +303,6 @@ class Series:
             i += 1
             header[at + 1] = header[at + 1] & 0xF0 | self._ks[i]
             at += 3 + header[at + 2] + (header[at + 1] >> 4)
-
-    def _store(self, outbox, shape):
-        """OK, STORAGE; 1: the room that is left is too small."""
-        length = 0
-        if shape == self._full:
-            length = put_sample(self._sample, self._state, self._ks, shape, outbox.seed())
-        if not length:
-            length = self._put_check(self._put_codes(shape), self._is_restart)
-        self._last_bytes = length
-        if outbox._room_at + length > outbox._room_end:
-            return 1
-        return _OK if outbox.extend(self._sample, length) else _STORAGE
 
     def _put_codes(self, shape):
         """The sample. Returns its length in bits."""
@@ -299,19 +323,11 @@ class Series:
         k = put_bits(self._sample, 0, (2 << k) + 2 + is_restart, k + 2 if k else 4)
         return put_bits(self._sample, k, shape >> 5, self._count)
 
-    def _put_check(self, bits, is_restart):
-        """Fill the sample's last byte up, and add its check. Returns its length."""
+    def _fill_up(self, bits):
+        """Fill the sample's last byte up. Returns twice its length, plus 1 if it is a restart."""
         end = bits + 7 >> 3
-        sample = self._sample
-        sample[end - 1] |= (1 << (-bits & 7)) - 1
-        bits = any_check_of(sample, 0, end, self._outbox.seed(), is_restart)
-        sample[end] = bits & 0xFF
-        sample[end + 1] = bits >> 8 & 0xFF
-        if not is_restart:
-            return end + 2
-        sample[end + 2] = bits >> 16 & 0xFF
-        sample[end + 3] = bits >> 24
-        return end + 4
+        self._sample[end - 1] |= (1 << (-bits & 7)) - 1
+        return end << 1 | self._is_restart
 
 
 def _digit(character):

@@ -12,16 +12,13 @@ where bits are put there must be zeros.
     ks    k of the time's code, and of each column's
     shape mask of the values that are there (column 1 highest) << 5 | n
 
-put_bits(buf, at, value, size) -> at + size; value within 30 bits. take_bits(buf, at, size) ->
-value. bit_length(value) -> bits. is_near(state, shape): there was a sample, and the differences
-are small enough for codes.
+is_near(state, shape): there was a sample, and the differences are small enough for codes.
 
-put_codes(buf, at, state, ks, shape) -> end: the codes of a sample. put_wholes(buf, at, state,
-shape) -> end: the numbers of a restart. remember(state, shape, is_restart): the new one is the
-last.
+put_codes(buf, at, state, ks, shape) -> end: the codes of a sample. remember(state, shape,
+is_restart): the new one is the last.
 
-pass_codes(buf, at, end, ks, shape), pass_wholes(buf, at, end, shape) -> where those that begin at
-bit `at`, which is not 0, end, no later than `end`; 0: there are none.
+pass_codes(buf, at, end, ks, shape) -> where those that begin at bit `at`, which is not 0, end, no
+later than `end`; 0: there are none.
 
 move_bits(buf, to, at, count) copies bits from byte `at` on down to bit `to`, and may change the
 two bytes after them.
@@ -31,14 +28,28 @@ In machine code:
 check_of(buf, at, end, seed) -> the check of the sample buf[at:end]: low 7 bits of its CRC << 8 |
 how many of its bits are 0, modulo 256.
 
-put_sample(buf, state, ks, shape, seed) -> bytes, check included, of a sample of which nothing is
-missing; it is the last then. 0: it is not near, or left to put_codes().
+take(parts, clock, values) -> True: the new sample is in `state`, nothing is missing, and codes do
+for it. False: the caller must look at it. That is so on another day than the record's start, while
+the clock is not set, and where a difference is too large for a code. parts: `state`, `since`, `ks`,
+a buffer, `where`. since array("i"): day, ms, up_day and up_ms that the record begins at, step_ms,
+its longest age in ms, n. where array("i"), of the record that is open: byte of its block where the
+next sample goes, where its room ends and begins, its CRC, bytes of a page, block, bytes of the last
+sample.
 
-holds(buf, at, sample, length): sample[:length] is at buf[at].
+put_sample(parts) -> twice the bytes of the sample that was taken, which is the last then.
+
+program(tools, raw, sample, length) -> OK: the sample is on flash with its check, and where[0] after
+it; 1: there is no room for it; STORAGE: it did not read back. length: twice its bytes, plus 1 if it
+is a restart. tools: `where`, and views of n pages, which are overwritten.
+
+put_bits(buf, at, value, size) -> at + size; value within 30 bits. take_bits(buf, at, size) ->
+value. bit_length(value) -> bits. put_wholes(buf, at, state, shape) -> end: the numbers of a
+restart. pass_wholes(buf, at, end, shape): as pass_codes().
 
 move_samples(buf, at, place, ks) -> where to look on: moves samples that check, from byte `at` on,
 down to bit place[0], and place[0] on. It may stop before any; it does so at what has a mark, or
-does not check. place array("i"): target, end of the room, its start, seed, columns.
+does not check. place array("i"): target, end of the room, its start, seed, columns, bits of the
+first two bytes that follow a mark, the mark.
 """
 
 # pyright: reportArgumentType=false
@@ -48,38 +59,39 @@ from array import array
 from micropython import const
 
 try:
-    from outpost.native_series import check_of, holds, move_samples, put_sample
+    from outpost.native_series import (
+        bit_length,
+        check_of,
+        move_samples,
+        pass_wholes,
+        program,
+        put_bits,
+        put_sample,
+        put_wholes,
+        take,
+        take_bits,
+    )
 
     # Frozen, it may read another constant: see `checksum.py`. And on 64 bits a negative number is
     # read as a large one.
     if check_of(b"123", 0, 3, 0) != 0x520E:
         raise ValueError
-    if put_sample(bytearray(9), array("i", (0, 0, 0, 1, 0, 0, 0, -1, 0)), b"\0\0", 33, 0) != 3:
+    if put_wholes(bytearray(9), 0, array("i", (0, 0, 0, 0, 0, 0, 0, -1)), 33) != 11:
         raise ValueError
 except (ImportError, AttributeError, SyntaxError, ValueError):
     # No native emitter, or an .mpy of another architecture. They are used from here: F401.
-    from outpost.portable_series import check_of, holds, move_samples, put_sample  # noqa: F401
-
-
-def put_bits(buf, at, value, size):
-    while size > 30:  # zeros
-        size -= 1
-        at += 1
-    while size:
-        count = min(8 - (at & 7), size)  # bits of this byte
-        size -= count
-        at += count
-        count = (value >> size & (1 << count) - 1) << (-at & 7)  # they
-        buf[at - 1 >> 3] |= count
-    return at
-
-
-def bit_length(value):
-    length = 0
-    while value:
-        value >>= 1
-        length += 1
-    return length
+    from outpost.portable_series import (  # noqa: F401
+        bit_length,
+        check_of,
+        move_samples,
+        pass_wholes,
+        program,
+        put_bits,
+        put_sample,
+        put_wholes,
+        take,
+        take_bits,
+    )
 
 
 # While columns are gone through, the present one's index is in `shape` too: 0 is the time.
@@ -91,14 +103,10 @@ def _is_there(shape):
     return shape < _ONE or shape >> (shape & 31) - (shape >> 21) + 5 & 1
 
 
-def _is_over(shape):
-    return shape >> 21 > shape & 31
-
-
 def is_near(state, shape):
     if not state[(shape & 31) + 2]:
         return False
-    while not _is_over(shape):
+    while shape >> 21 <= shape & 31:
         if _is_there(shape) and not -_NEAR < _change(state, shape) < _NEAR:
             return False
         shape += _ONE
@@ -115,7 +123,7 @@ def _change(state, shape):
 
 
 def put_codes(buf, at, state, ks, shape):
-    while not _is_over(shape):
+    while shape >> 21 <= shape & 31:
         if _is_there(shape):
             at = _put_code(buf, at, state, ks, shape)
         shape += _ONE
@@ -136,20 +144,6 @@ def _put_code(buf, at, state, ks, shape):
     return put_bits(buf, at, value, ks)
 
 
-def put_wholes(buf, at, state, shape):
-    while not _is_over(shape):
-        if _is_there(shape):
-            at = _put_whole(buf, at, _now(state, shape))
-        shape += _ONE
-    return at
-
-
-def _put_whole(buf, at, value):
-    value = value << 1 if value >= 0 else -1 - (value << 1)
-    at = put_bits(buf, at, bit_length(value), 5)
-    return put_bits(buf, at, value, bit_length(value))
-
-
 def remember(state, shape, is_restart):
     n = shape & 31
     now = 2 * n + 4
@@ -167,17 +161,8 @@ def remember(state, shape, is_restart):
         n -= 1
 
 
-def take_bits(buf, at, size):
-    value = 0
-    while size:
-        value = value << 1 | buf[at >> 3] >> 7 - (at & 7) & 1
-        at += 1
-        size -= 1
-    return value
-
-
 def pass_codes(buf, at, end, ks, shape):
-    while at and not _is_over(shape):
+    while at and shape >> 21 <= shape & 31:
         if _is_there(shape):
             at = _pass_code(buf, at, end, ks, shape)
         shape += _ONE
@@ -190,20 +175,6 @@ def _pass_code(buf, at, end, ks, shape):
         at += 1
         size += 1
     return at + size if size < 31 and at + size <= end else 0
-
-
-def pass_wholes(buf, at, end, shape):
-    while at and not _is_over(shape):
-        if _is_there(shape):
-            at = _pass_whole(buf, at, end)
-        shape += _ONE
-    return at
-
-
-def _pass_whole(buf, at, end):
-    size = take_bits(buf, at, 5) if at + 5 <= end else 31
-    at += size + 5
-    return at if size < 31 and at <= end else 0
 
 
 def move_bits(buf, to, at, count):

@@ -5,7 +5,8 @@ What is in a sample, and when a record is begun and closed, is `series.py`'s.
 
 Allocation: construction and mount().
 """
-# pyright: reportAttributeAccessIssue=false
+# pyright: reportAttributeAccessIssue=false, reportArgumentType=false
+# pyright: reportCallIssue=false
 
 from array import array
 from struct import pack_into
@@ -13,19 +14,20 @@ from struct import pack_into
 from micropython import const
 
 from outpost.checksum import crc30, is_blank
-from outpost.memory import copy, fill, u32
+from outpost.memory import u32
 from outpost.series_bits import (
     check_of,
-    holds,
     move_bits,
     move_samples,
     pass_codes,
     pass_wholes,
+    program,
     take_bits,
 )
 
 _OK = const(0)
 _FULL = const(-1)
+_STORAGE = const(-5)
 
 _BLOCK_BYTES = const(4096)
 _HEADER_CRC_AT = const(28)  # of a sector
@@ -33,18 +35,20 @@ _PREFIX = const(12)
 _OVERHEAD = const(16)
 _MESSAGE = const(1)
 _SERIES = const(3)
+_RECORD = const(0x13)  # QoS and kind of its record
 _MAY_HOLD = const(16)  # in byte 3 of a sector's header: it may hold a series
 _SEQ_MASK = const(0x3FFFFFFF)
 _FIXED = const(31)  # bytes of a series' header before the device's name
 _MOST_COLUMNS = const(16)
 
-# Of `place`, as in series_bits.py: bit where the next sample goes, bytes where the room ends and
-# begins, the record's CRC, columns.
+# Of `place`: see `series_bits.py`.
 _TARGET = const(0)
 _ROOM_END = const(1)
 _ROOM_START = const(2)
 _SEED = const(3)
 _COLUMNS = const(4)
+_MARK_SHIFT = const(5)
+_MARK_IS = const(6)
 
 
 def any_check_of(buf, at, end, seed, is_restart):
@@ -52,12 +56,20 @@ def any_check_of(buf, at, end, seed, is_restart):
     return crc30(seed, buf, at, end) if is_restart else check_of(buf, at, end, seed)
 
 
+# Of `where`, as in series_bits.py.
+_AT = const(0)
+_END = const(1)
+_START = const(2)
+_CRC = const(3)
+_BLOCK = const(5)
+
+
 class _Gather:
     """Makes the message of the record that was loaded."""
 
     def __init__(self):
         self.buffer = bytearray()
-        self.place = array("i", (0, 0, 0, 0, 0))
+        self.place = array("i", (0, 0, 0, 0, 0, 0, 0))
         self.ks = bytearray(_MOST_COLUMNS + 1)  # k of each code
         self.shape = self.mark_bits = 0
         self.is_lost = False  # from here on a sample must be a restart
@@ -80,10 +92,12 @@ class _Gather:
             place[_ROOM_END] = at = outbox._filled
             outbox.cut_short += not is_blank(self.buffer, at - 4, at)
         self.is_lost = False
-        while end < place[_ROOM_END]:
+        while not is_blank(self.buffer, end, place[_ROOM_END]):
+            at = end
             if not self.is_lost:
-                end = move_samples(self.buffer, end, place, self.ks)
-            end = self._move(end)
+                end = move_samples(self.buffer, at, place, self.ks)
+            if end == at:
+                end = self._move(at)
         outbox.payload_length = self._end() - outbox.topic_at - outbox.topic_length
 
     def _end(self):
@@ -99,6 +113,8 @@ class _Gather:
         self.shape = (1 << columns) - 1 << 5 | columns
         self.ks[0] = buf[at + 28]
         self.mark_bits = self.ks[0] + 1 if self.ks[0] else 3
+        self.place[_MARK_SHIFT] = 16 - self.mark_bits
+        self.place[_MARK_IS] = (1 << self.ks[0]) + 1
         at += _FIXED + buf[at + 30]
         i = 0
         while i < columns:
@@ -115,7 +131,7 @@ class _Gather:
             move_bits(self.buffer, self.place[_TARGET], at, bits >> 1)
             self.place[_TARGET] += bits >> 1
             return end
-        return self.place[_ROOM_END] if is_blank(self.buffer, at, self.place[_ROOM_END]) else at + 1
+        return at + 1
 
     def _bits(self, at):
         """Twice the length of the sample at bit `at`, plus 1 if it is a restart; 0: there is
@@ -141,7 +157,7 @@ class _Gather:
         # No sample is so near the end.
         if at + self.mark_bits + self.place[_COLUMNS] >= self.place[_ROOM_END] << 3:
             return False
-        return take_bits(self.buffer, at, self.mark_bits) == (1 << self.ks[0]) + 1
+        return take_bits(self.buffer, at, self.mark_bits) == self.place[_MARK_IS]
 
     def _checked(self, at, bits):
         """Where the sample's check ends; 0: it does not fit, or there is no sample."""
@@ -173,11 +189,16 @@ class InPlace:
     reprograms = False  # its flash takes several programs in a page
     _header_bits = 0x1F
     _is_marked = False  # the head sector's header says that it may hold a series
-    _owner = None  # the Series whose record is open
     _gather = None
-    # The open record: its start, its CRC, where its room begins, where the next sample goes, and
-    # where the room ends.
-    _record_at = _crc = _room = _room_at = _room_end = 0
+    _owner = None  # the Series whose record is open
+    sample = b""  # the buffer of its samples
+    _record_at = 0  # where the open record starts
+
+    def __init__(self, *args, **options):
+        self._base.__init__(self, *args, **options)
+        # The open record, or the last one: see `series_bits.py`.
+        self.where = array("i", (0, 0, 0, 0, self._page, 0, 0))
+        self._tools = self.where, self._views
 
     def mount(self):
         self._owner = None
@@ -223,68 +244,48 @@ class InPlace:
         self._topic = topic
         self._payload = header
         self._record_size = -(-_OVERHEAD - len(topic) - length & -self._align)  # rounded up
-        length = 0x10 | _SERIES | len(topic) << 8 | length << 16
-        if not self._program(length):
-            self._note_failure()
+        if self._guarded(_RECORD | len(topic) << 8 | length << 16):
             return False
-        self._crc = u32(self._prefix, 12)
+        where = self.where
+        where[_CRC] = u32(self._prefix, 12)
+        where[_BLOCK] = self._place[self._head]
         self._record_at = self._offset - self._record_size
-        self._room = self._room_at = self._offset
+        where[_START] = where[_AT] = self._offset
         self._offset += u32(header, 16) >> 16
-        self._room_end = self._offset
+        where[_END] = self._offset
         self._saved_oldest = self.oldest_seq
         self._saved_acked = self.acked
         self.loaded_seq = -1  # its samples come yet
         return True
 
-    def seed(self):
-        """Of the check of the next sample."""
-        return self._crc ^ self._room_at - self._room
-
-    def extend(self, sample, length):
-        """Program sample[:length] into the room. False: it did not read back, and the sector takes
-        no more."""
-        self._topic = sample
-        if self._program(length):
-            self._room_at += length
-            return True
-        self.storage_errors += 1
-        self.close_series()
-        self._offset = _BLOCK_BYTES
-        return False
-
-    def _program(self, what):
-        """A record, whose first four bytes are `what`, or so many bytes of a sample."""
+    def extend(self, length):
+        """Program a sample and its check into the room. length: of `sample`, as program() has it.
+        OK; 1: what is left of it is too small; STORAGE:
+        it did not read back, and the sector takes no more."""
+        self.loaded_seq = -1
         self._busy = True
         try:
-            what = (
-                self._program_sample(what)
-                if self._owner
-                else self._write_record(what, self._record_size)
-            )
+            length = program(self._tools, self._raw, self.sample, length)
         except OSError:
-            what = False
+            length = _STORAGE
         except BaseException:
             self._busy = False
             raise
         self._busy = False
-        return what
-
-    def _program_sample(self, length):
-        at = self._room_at
-        page = at & -self._page
-        at -= page
-        view = self._views[(at + length + self._page - 1) // self._page]
-        fill(self.buffer, len(view))
-        copy(self.buffer, at, self._topic, 0, length)
-        self.loaded_seq = -1
-        self._raw.writeblocks(self._place[self._head], view, page)
-        self._raw.readblocks(self._place[self._head], view, page)
-        return holds(view, at, self._topic, length)
+        if length == _STORAGE:
+            self.storage_errors += 1
+            self.close_series()
+            self._offset = _BLOCK_BYTES
+        return length
 
     # --- What the outbox does otherwise ---
 
     def _put(self, first):
+        if first & 0x1F == _RECORD:
+            if self._write_record(first, self._record_size):
+                return _OK
+            self._note_failure()
+            return _STORAGE
         if first & _MESSAGE:  # a message, or the room for one
             self.close_series()
         return self._base._put(self, first)

@@ -20,10 +20,10 @@ import paths
 FOLDER = paths.FIRMWARE / "outpost"
 # In the order of their imports.
 NAMES = (
-    "outbox_setup", "sectors", "outbox_mount", "outbox_format", "ring", "outbox", "policies",
-    "state_note", "series_outbox", "series",
+    "portable_series", "outbox_setup", "sectors", "outbox_mount", "outbox_format", "ring",
+    "outbox", "policies", "state_note", "series_outbox", "series",
 )  # fmt: skip
-SERIES = ("series_outbox", "series")
+SERIES = ("portable_series", "series_outbox", "series")
 
 
 def modules() -> tuple[str, ...]:
@@ -81,9 +81,11 @@ class Real:
             del sys.modules[name]
         sys.modules["outpost"] = self._package
         try:
-            self._fast()
+            self._fast_bytes()
             for name in modules():
                 setattr(self, name, self._load(name, mutate))
+                if name == "portable_series":
+                    self._fast_bits()
             self.modules = {name: sys.modules[name] for name in list(sys.modules) if _is_ours(name)}
         finally:
             for name in [name for name in sys.modules if _is_ours(name)]:
@@ -96,11 +98,14 @@ class Real:
             del sys.modules[name]
         sys.modules.update(self.modules)
 
-    def _fast(self) -> None:
+    def _fast_bytes(self) -> None:
         from outpost import checksum, memory
 
         checksum.crc30, checksum.is_blank, memory.fill = crc30, is_blank, fill  # type: ignore
         memory.unload = unload
+
+    def _fast_bits(self) -> None:
+        """Where the portable ones are loaded, and before anybody imports them."""
         from outpost import series_bits
 
         for function in (take_bits, move_bits, check_of):

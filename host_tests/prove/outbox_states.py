@@ -44,7 +44,7 @@ FIELDS = {
     "aside": "fixed", "_shelf": "fixed",  # no scope sets a message aside
     # Of an outbox that holds series; `series_states.py` has them in the key.
     "_is_marked": "plain", "_gather": "fixed", "_owner": "drop", "_record_at": "drop",
-    "_crc": "drop", "_room": "drop", "_room_at": "drop", "_room_end": "drop",
+    "where": "fixed", "_tools": "fixed", "sample": "drop",
 }  # fmt: skip
 
 

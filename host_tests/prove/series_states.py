@@ -12,6 +12,7 @@ No record has so many samples that the parameters of the codes change (`Series._
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Any
 
 from outbox_invariants import Promise, require
@@ -150,10 +151,9 @@ class SeriesRam(Ram):
 
     # What is left out is constant, or set before it is read; what was sampled last follows from
     # the promise of the open record.
-    _IN_KEY = ("_is_full", "_is_set")
     _SAVED = (
         "_header", "_with_uptime", "_stream", "_room", "_is_full", "_state", "_ks", "_is_restart",
-        "_sample", "_is_set", "_day", "_ms", "_up_day", "_up_ms", "refused",
+        "_sample", "_since", "refused",
     )  # fmt: skip
 
     def __init__(self, outbox: Any, series: Any) -> None:
@@ -176,22 +176,26 @@ class SeriesRam(Ram):
         """What a power cut does to the fields that mount() does not set."""
         self._restore_series(self._at_start)
         o = self.outbox
-        o._record_at = o._crc = o._room = o._room_at = o._room_end = 0
+        o._record_at = 0
+        o.where[:] = array("i", (0, 0, 0, 0, o._page, 0, 0))
 
     def snapshot(self) -> tuple:
-        return Ram.snapshot(self), self._series()
+        return Ram.snapshot(self), self._series(), self.outbox.where[:]
 
     def restore(self, state: tuple) -> None:
         Ram.restore(self, state[0])
         self._restore_series(state[1])
+        self.outbox.where[:] = state[2]
 
     def key(self, sector: int, turn: int) -> tuple:
         o = self.outbox
-        mine = (*(getattr(self.series, name) for name in self._IN_KEY), coded(self.series))
+        is_set = self.series._since[0] > 0
+        mine = self.series._is_full, is_set, coded(self.series)
+        at, end, start = o.where[:3]
         if o._owner is not None:
-            room = o._record_at, o._room, o._room_at, o._room_end
+            room = o._record_at, start, at, end
         else:  # only how much the last one used
-            room = (o._room_at - o._room if o._room else -1,)
+            room = (at - start if start else -1,)
         return (*Ram.key(self, sector, turn), mine, room, o._owner is not None)
 
 
@@ -211,4 +215,4 @@ def sample_under_way(explorer: Explorer) -> tuple[int, int] | None:
     outbox, promise = explorer.outbox, explorer.promise
     if getattr(outbox, "_owner", None) is None or not promise.grown:
         return None
-    return outbox._room_at, promise.grown[1][-1]
+    return outbox.where[0], promise.grown[1][-1]

@@ -62,9 +62,9 @@ SERIES_MUTANTS = {
         "if False:",
     ),
     "a check does not know its place": (
-        "series_outbox",
-        "return self._crc ^ self._room_at - self._room",
-        "return 0",
+        "portable_series",
+        "check = where[_CRC] ^ where[_AT] - where[_START]",
+        "check = 0",
     ),
     "a state record, or a message, does not close the record": (
         "series_outbox",
@@ -77,14 +77,14 @@ SERIES_MUTANTS = {
         "self._offset += 0",
     ),
     "a too long sample is stored": (
-        "series",
-        "if outbox._room_at + length > outbox._room_end:",
+        "portable_series",
+        "if where[_AT] + length > where[_END]:",
         "if False:",
     ),
     "a restart says it is none": (
         "series",
-        "self._put_check(self._put_codes(shape), self._is_restart)",
-        "self._put_check(self._put_codes(shape), False)",
+        "return end << 1 | self._is_restart",
+        "return end << 1",
     ),
     "a closed record's number is given again": (
         "series_outbox",

@@ -30,6 +30,28 @@ def samples(columns, count):
         yield row, (below((1 << columns) - 1) + 1) << 5 | columns
 
 
+class Clock:
+    up_day, up_ms = 3, 5000
+
+    def __init__(self, day, ms):
+        self.day, self.ms = day, ms
+
+
+SINCE = array("i", (20_000, 1000, 3, 1000, 1, 86_400_000, 0))  # the start of a record, see Clock
+
+
+def put_at_once(state, ks, columns, row):
+    """(sample, its length) as put_sample() puts it; 0 when it was not taken."""
+    since, sample = array("i", SINCE), bytearray(160)
+    since[6] = columns
+    parts = state, since, ks, sample
+    if not series_bits.take(parts, Clock(20_000, 1000 + row[0]), row[1:]):
+        return sample, 0
+    length = series_bits.put_sample(parts)
+    assert not length & 1, "no restart"
+    return sample, length >> 1
+
+
 def take(state, columns, row):
     """The new sample: time, and a value for each column."""
     for i in range(columns + 1):
@@ -65,6 +87,28 @@ def room_of(columns, ks, full, count):
     return room
 
 
+class Chip:
+    """Programs of whole pages of block 4."""
+
+    def __init__(self):
+        self.block = bytearray(b"\xff" * 4096)
+        self.calls = 0
+
+    def writeblocks(self, block, buf, offset):
+        self._check(block, buf, offset)
+        for i in range(len(buf)):
+            self.block[offset + i] &= buf[i]
+
+    def readblocks(self, block, buf, offset):
+        self._check(block, buf, offset)
+        for i in range(len(buf)):
+            buf[i] = self.block[offset + i]
+
+    def _check(self, block, buf, offset):
+        assert block == 4 and not offset % 256 and not len(buf) % 256
+        self.calls += 1
+
+
 class TestSeriesBits(unittest.TestCase):
     def test_what_is_put_is_passed(self):
         random.seed(1)
@@ -79,10 +123,14 @@ class TestSeriesBits(unittest.TestCase):
                 if near:
                     end = series_bits.put_codes(buf, at, state, ks, shape)
                     ends = [series_bits.pass_codes(buf, at, e, ks, shape) for e in (end, end - 1)]
-                else:
-                    end = series_bits.put_wholes(buf, at, state, shape)
-                    ends = [series_bits.pass_wholes(buf, at, e, shape) for e in (end, end - 1)]
-                self.assertEqual(ends, [end, 0])
+                    self.assertEqual(ends, [end, 0])
+                buf, other = bytearray(200), bytearray(200)
+                end = series_bits.put_wholes(buf, at, state, shape)
+                self.assertEqual(portable_series.put_wholes(other, at, state, shape), end)
+                self.assertEqual(buf, other)
+                for kind in KINDS:
+                    ends = [kind.pass_wholes(buf, at, e, shape) for e in (end, end - 1)]
+                    self.assertEqual(ends, [end, 0])
                 series_bits.remember(state, shape, not near)
 
     def test_a_sample_put_at_once_is_the_one_that_is_put_step_by_step(self):
@@ -92,21 +140,19 @@ class TestSeriesBits(unittest.TestCase):
             state, other = state_of(columns), state_of(columns)
             full = (1 << columns) - 1 << 5 | columns
             for row, _ in samples(columns, 200):
+                row = list(row)
                 for one in (state, other):
                     take(one, columns, row)
-                seed = below(1 << 30)
-                sample, expected = bytearray(160), bytearray(160)
+                expected = bytearray(160)
                 near = series_bits.is_near(other, full)
-                length = series_bits.put_sample(sample, state, ks, full, seed)
+                sample, length = put_at_once(state, ks, columns, row)
                 if length:
                     self.assertTrue(near)
                     end = series_bits.put_codes(expected, 0, other, ks, full)
-                    self.assertEqual(length, checked(expected, end, seed))
+                    self.assertEqual(length, checked(expected, end, 0) - 2)
                     self.assertEqual(sample[:length], expected[:length])
                 else:
-                    self.assertTrue(
-                        not near or series_bits.put_sample is portable_series.put_sample
-                    )
+                    self.assertTrue(not near or series_bits.take is portable_series.take)
                     series_bits.remember(state, full, not near)
                     near and series_bits.put_codes(expected, 0, other, ks, full)
                 series_bits.remember(other, full, not near)
@@ -116,12 +162,12 @@ class TestSeriesBits(unittest.TestCase):
 
     def test_a_time_that_jumps_there_and_back_is_no_code(self):
         """The change of the step is twice as large as the step."""
-        for kind in (series_bits.put_sample, None):
+        for is_at_once in (True, False):
             state = state_of(1)
             state[3] = 1
             for time in ((1 << 28) - 1, 0):
                 take(state, 1, (time, 5))
-                length = kind and kind(bytearray(40), state, b"\x0f\x0f", 33, 1)
+                length = is_at_once and put_at_once(state, b"\x0f\x0f", 1, (time, 5))[1]
                 near = series_bits.is_near(state, 33) if not length else True
                 self.assertEqual(bool(near), time > 0)
                 if not length:
@@ -137,7 +183,8 @@ class TestSeriesBits(unittest.TestCase):
                 room = room_of(columns, ks, full, 10)
                 if turn % 4:  # a bit of it is wrong
                     room[START + below(len(room) - START)] ^= 1 << below(8)
-                place = array("i", (13, len(room), START, 77, columns))
+                mark = ks[0] + 1
+                place = array("i", (13, len(room), START, 77, columns, 16 - mark, (1 << ks[0]) + 1))
                 moved = bytearray(room)
                 end = series_bits.move_samples(moved, START, place, ks)
                 at, to, expected = START, 13, bytearray(room)
@@ -173,14 +220,15 @@ class TestSeriesBits(unittest.TestCase):
 
     def test_bits_are_put_and_taken(self):
         random.seed(2)
-        kind = series_bits
         for _ in range(300):
             size, at = below(31), below(20)
             value = below(1 << size)
-            buf = bytearray(16)
-            self.assertEqual(kind.put_bits(buf, at, value, size + 12), at + size + 12)
-            self.assertEqual(kind.take_bits(buf, at + 12, size), value)
-            self.assertEqual(kind.bit_length(value), len(bin(value)) - 2 if value else 0)
+            for kind in KINDS:
+                buf = bytearray(16)
+                self.assertEqual(kind.put_bits(buf, at, value, size + 12), at + size + 12)
+                self.assertEqual(kind.take_bits(buf, at + 12, size), value)
+                self.assertEqual(kind.bit_length(value), len(bin(value)) - 2 if value else 0)
+                self.assertEqual(bin(int.from_bytes(buf, "big")).count("1"), bin(value).count("1"))
 
     def test_no_bytes_are_passed_beyond_their_end(self):
         random.seed(5)
@@ -191,7 +239,8 @@ class TestSeriesBits(unittest.TestCase):
             ks = bytes([below(4) * below(4) for _ in range(17)])
             end = below(192)
             self.assertTrue(series_bits.pass_codes(buf, 3, end, ks, shape) <= end)
-            self.assertTrue(series_bits.pass_wholes(buf, 3, end, shape) <= end)
+            whole = [kind.pass_wholes(buf, 3, end, shape) for kind in KINDS]
+            self.assertTrue(whole[0] == whole[1] <= end)
 
     def test_bits_are_moved_down_over_themselves(self):
         random.seed(6)
@@ -222,11 +271,59 @@ class TestSeriesBits(unittest.TestCase):
             zeros = sum([8 - bin(byte).count("1") for byte in buf[at : at + 9]])
             self.assertEqual(found[0], crc << 8 | zeros)
 
-    def test_what_was_read_back_is_compared(self):
+    def test_what_is_not_put_at_once(self):
+        """It is left to the caller, who finds all as it was but the new sample."""
+        none = None
+        for row, day in (
+            ((500, 7, 8), 20_001),
+            ((500, 7, 8), 0),
+            ((500, none, 8), 20_000),
+            ((500, 7, none), 20_000),
+            ((500, 1 << 29, 8), 20_000),
+            ((500, 7, -(1 << 29) - 1), 20_000),
+            ((500, 7, (1 << 40) + 7), 20_000),
+            ((500, 7, 1 << 28), 20_000),
+        ):
+            state = state_of(2)
+            state[4] = 1
+            if 7 < (row[1] or 0) < 1 << 30:
+                state[1] = (1 << 29) - 1  # the difference is small
+            was = bytes(state[:8])
+            since, sample = array("i", SINCE), bytearray(40)
+            since[6] = 2
+            parts = state, since, b"\2\2\2", sample
+            self.assertFalse(series_bits.take(parts, Clock(day, 1500), row[1:]), row)
+            self.assertEqual((bytes(state[:8]), bytes(sample)), (was, bytes(40)))
+
+    def test_a_sample_is_programmed_with_its_check(self):
         for kind in KINDS:
-            self.assertTrue(kind.holds(b"..abc.", 2, b"abcd", 3))
-            self.assertFalse(kind.holds(b"..abc.", 2, b"abcd", 4))
-            self.assertFalse(kind.holds(b"..abc.", 2, b"xbc", 3))
+            for at, length in ((100, 5), (250, 4), (250, 5), (500, 30), (767, 9)):
+                for is_restart in (0, 1):
+                    self.check_program(kind, at, length, is_restart)
+
+    def check_program(self, kind, at, length, is_restart):
+        chip, view = Chip(), memoryview(bytearray(1024))
+        where = array("i", (at, 800, 60, 12_345, 256, 4, 0))
+        tools = where, [view[: 256 * n] for n in range(5)]
+        sample = bytearray([below(256) for _ in range(60)])
+        check = crc30(12_345 ^ at - 60, sample, 0, length)
+        if not is_restart:
+            check = portable_series.check_of(sample, 0, length, 12_345 ^ at - 60)
+        check = check.to_bytes(4 if is_restart else 2, "little")
+        self.assertEqual(kind.program(tools, chip, sample, 2 * length + is_restart), 0)
+        expected = b"\xff" * at + sample[:length] + check
+        end = len(expected)
+        self.assertEqual(bytes(chip.block[:end]), expected)
+        self.assertEqual(bytes(chip.block[end:]), b"\xff" * (4096 - end))
+        self.assertEqual((chip.calls, where[0], where[6]), (2, end, end - at))
+        where[1] = end + length + len(check) - 1  # one byte less than it takes
+        self.assertEqual(kind.program(tools, chip, sample, 2 * length + is_restart), 1)
+        self.assertEqual((chip.calls, where[0]), (2, end))
+        where[1] += 1
+        chip.block[end + length] = ~chip.block[end + length] & 0  # it takes no more there
+        sample[0] |= 1
+        self.assertEqual(kind.program(tools, chip, sample, 2 * length + is_restart), -5)
+        self.assertEqual(where[0], end)
 
 
 if __name__ == "__main__":

@@ -29,14 +29,14 @@ class GathersAll(over(Outbox)):
 class GoesOn(over(Outbox)):
     """Mutant: appends to the room after a program that did not read back."""
 
-    def extend(self, sample, length):
+    def extend(self, length):
         owner = self._owner
-        super().extend(sample, length)
+        super().extend(length)
         if self._owner is None:
             self._owner = owner
             self.next_seq -= 1
-            self._room_at += length
-        return True
+            self.where[0] += length
+        return 0
 
 
 class UsesItsNumberAgain(over(Outbox)):
