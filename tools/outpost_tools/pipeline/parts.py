@@ -3,7 +3,7 @@
 So does a series that a board sends again after its power was cut in the erase of a sector: the
 record had been released, what the erase has left of it checks, and has fewer samples
 (`firmware/SERIES_FORMAT.md`). That is no conflict: the message with the most readings is in silver,
-whichever came first, and the others count as its repeats.
+whichever came first, and the others count as its repeats. `outpost export` asks here too.
 
 Arrow and numpy; what silver has is given.
 """
