@@ -9,6 +9,7 @@ import random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import series_samples
@@ -169,3 +170,42 @@ def test_parts_of_which_none_has_the_other_are_repeats_of_the_whole(tmp_path):
     both, turned = rows_of(tmp_path / "4", *said[:2]), rows_of(tmp_path / "5", *said[::-1])
     for batches in ([whole, before, after], [whole, after, before], [both, after], [turned]):
         assert said_in(marked(batches)) == said_in(whole)
+
+
+def test_a_part_of_what_was_deleted_is_a_repeat(tmp_path):
+    """All its days were, or the first of two: `outpost pipeline delete --before`. What says
+    something else of a day that is there, or that was not deleted in it, is a conflict."""
+    midnight_ms = (DAY - 3) * series_samples.DAY_MS
+
+    def said(name: str, rows: list) -> pa.Table:
+        data = series_writer.payload(rows, seq=7, held=0, start_ms=midnight_ms - 95_000)
+        return rows_of(tmp_path / name, data)
+
+    whole = said("whole", ROWS)
+    before = transforms.mark_streams(whole, schemas.STREAM.empty_table(), fingerprints.Known())
+    copies = {
+        "first": said("first", ROWS[:5]), "more": said("more", ROWS[:15]),
+        "other": said("other", [*ROWS[:15], *((time, (1, 2, 3)) for time, _ in ROWS[15:])]),
+    }  # fmt: skip
+
+    def conflicts(deleted_ms: int, left: pa.Table) -> list[str]:
+        found = []
+        for name, rows in copies.items():
+            made = transforms.mark_streams(
+                rows,
+                before.state,
+                fingerprints.Known([before.fingerprints]),
+                lambda wanted: left if wanted else left.slice(0, 0),
+                deleted_ms * 1000,
+            )
+            assert not made.readings.num_rows and not made.outgrown.num_rows
+            found += [name] * made.conflicts.num_rows
+        return found
+
+    later = pc.greater_equal(whole["time"].cast(pa.int64()), midnight_ms * 1000)
+    of_second_day, nothing = before.readings.filter(later), before.readings.slice(0, 0)
+    assert of_second_day.num_rows == 10 * 3
+    assert conflicts(midnight_ms, of_second_day) == ["other"]
+    assert conflicts(midnight_ms + series_samples.DAY_MS, nothing) == []
+    assert conflicts(midnight_ms + series_samples.DAY_MS, before.readings) == ["other"]
+    assert conflicts(0, nothing) == ["first", "more", "other"]  # as it was
