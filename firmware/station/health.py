@@ -11,9 +11,11 @@
     takeovers      connections that another client with this board's id ended, since the start
     ahead          confirmations since the start of what the board never sent: another board has its
                    stream, or its flash was restored
+    cut_short      times since the start that a series was read without its last samples; with
+                   series only
 
 A counter that changed is in the next message that is stored. Each also has a place in 64 messages
-(number 8 of them the first, 16 the second, ..., then 60 and 52), where the first four are always
+(number 8 of them the first, 16 the second, ..., then 60, 52, 36), where the first four are always
 reported, the others when they are not 0: a message that was dropped, and a board that sleeps, lose
 nothing for long. Messages with the readings of `flash_wear.py` have none, so none gets longer than
 37 bytes.
@@ -36,10 +38,15 @@ COUNTERS = (
     b"torn",
     b"takeovers",
     b"ahead",
+    b"cut_short",
 )
+# What the outbox calls it; only one that holds series has the last. "": not the outbox's.
+_OF_OUTBOX = (
+    "left_out", "aside", "", "", "", "unreadable", "mended", "sealed_torn", "", "", "cut_short",
+)  # fmt: skip
 _STATES = const(4)  # so many of them are reported even though 0
 _REST = const(63)  # as in flash_wear.py
-_PLACES = b"\x08\x10\x18\x2c\x20\x28\x30\x38\x3c\x34"  # of each counter, in 64 messages
+_PLACES = b"\x08\x10\x18\x2c\x20\x28\x30\x38\x3c\x34\x24"  # of each counter, in 64 messages
 
 
 class Health:
@@ -98,19 +105,14 @@ class Health:
         return self._value
 
     def _now(self, index):
-        outbox = self.outbox
-        if index < 2:
-            return outbox.aside if index else outbox.left_out
+        if _OF_OUTBOX[index]:
+            return getattr(self.outbox, _OF_OUTBOX[index], 0)
         if index == 2:
             return self._pins_lost()
         if index == 3:
             return self.unheard.hours() if self.unheard else 0
         if index == 4:
             return self.station.not_published
-        if index < 8:
-            if index == 5:
-                return outbox.unreadable
-            return outbox.mended if index == 6 else outbox.sealed_torn
         if index == 8:
             return self.station.client.takeovers
         return getattr(self.station.client.session, "ahead", 0)

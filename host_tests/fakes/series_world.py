@@ -39,9 +39,12 @@ def nothing():
 class World:
     """turn() is one interval. flash: of an earlier life, which was formatted."""
 
+    record_bytes = RECORD_BYTES
+
     def __init__(self, sensors, flash=None, align=4, reprograms=False, base=Outbox, **settings):
         self.flash = flash or flash_in_ram(8, 256)
-        self.outbox = over(base, reprograms)(self.flash, record_bytes=RECORD_BYTES, align=align)
+        kind = over(base, reprograms)
+        self.outbox = kind(self.flash, record_bytes=self.record_bytes, align=align)
         if self.outbox.mount():
             self.outbox.format(b"3fa9c1d2")
         self.clock, self.now_ms, self.interval_ms = Clock(0), 0, INTERVAL_MS

@@ -123,6 +123,7 @@ class TestHealth(unittest.TestCase):
             ("torn", lambda rig: setattr(rig.outbox, "sealed_torn", 7)),
             ("takeovers", lambda rig: setattr(rig.client, "takeovers", 7)),
             ("ahead", lambda rig: setattr(rig.client, "ahead", 7)),
+            ("cut_short", lambda rig: setattr(rig.outbox, "cut_short", 7)),
         ):
             rig = Rig()
             rig.measure(1)

@@ -12,10 +12,10 @@ KINDS = ((4, False), (256, True))  # align, reprograms
 
 
 class Loop(World):
-    def __init__(self, kind, has_link=True):
+    def __init__(self, kind, has_link=True, flash=None):
         self.parts = [Thermometer(b"a"), Thermometer(b"b", 0, None), Thermometer(b"c", 0, 101_325)]
         alarms = {"a": {"above": 22}}
-        World.__init__(self, self.parts, None, *kind, base=DropOldest, alarms=alarms)
+        World.__init__(self, self.parts, flash, *kind, base=DropOldest, alarms=alarms)
         self.server = Server() if has_link else None
         self.client._link = self.link
         self.session = self.client.session
@@ -36,6 +36,10 @@ class Loop(World):
             self.client.poll(self.now_ms)
 
 
+class OfAnotherProgram(Loop):
+    record_bytes = 512
+
+
 class TestHeap(unittest.TestCase):
     def test_measured_stored_sent_and_acknowledged(self):
         for kind in KINDS:
@@ -53,6 +57,18 @@ class TestHeap(unittest.TestCase):
             loop.turns(400)
             self.assertEqual(measured(loop.turns, 6000), (0, 0), str(kind))
             self.assertTrue(loop.outbox.dropped > 10, str(loop.outbox.dropped))
+
+    def test_records_of_another_program_are_read_without_their_last_samples(self):
+        """And each time that is told."""
+        for kind in KINDS:
+            before = World([Thermometer()], None, *kind, series_age_s=86_400)
+            before.turn(4000)
+            loop = OfAnotherProgram(kind, flash=before.flash)
+            loop.turns(4)  # connecting may allocate
+            cut = loop.outbox.cut_short
+            self.assertEqual(measured(loop.turns, 400), (0, 0), str(kind))
+            self.assertTrue(loop.outbox.cut_short - cut > 5, str(loop.outbox.cut_short))
+            self.assertFalse(loop.station._health.has_news())
 
 
 if __name__ == "__main__":

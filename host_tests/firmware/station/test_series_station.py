@@ -14,6 +14,17 @@ def times(rows):
     return [time_ms for time_ms, _ in rows]
 
 
+class OfAnotherProgram(World):
+    """Whose records are shorter than those that flash holds."""
+
+    record_bytes = 512
+
+
+def cut_short_in(messages):
+    found = [rows[0][1].get("cut_short") for _, _, rows in messages]
+    return [value for value in found if value is not None]
+
+
 class TestSeriesStation(unittest.TestCase):
     def test_each_measurement_is_a_sample_or_a_message_and_never_both(self):
         one = Thermometer()
@@ -51,6 +62,24 @@ class TestSeriesStation(unittest.TestCase):
         one.value = None
         world.turn(5)
         self.assertEqual([len(rows) for _, _, rows in world.messages()], [1, 1])
+
+    def test_that_records_are_read_without_their_last_samples_is_told_at_once(self):
+        one = Thermometer()
+        first = World([one], series_age_s=86_400)
+        for number in range(2 + 300):
+            one.value = 2150 + number * 7 % 30
+            first.turn()
+        first.station.close_record()
+        whole = first.messages()
+        self.assertEqual(cut_short_in(whole), [])
+        other = OfAnotherProgram([one], first.flash, series_age_s=86_400)
+        other.turn()
+        cut = other.messages()[: len(whole)]
+        self.assertTrue(len(cut[1][2]) < len(whole[1][2]), str(cut))
+        times_read = other.outbox.cut_short
+        self.assertTrue(times_read > 0)
+        other.turn()
+        self.assertEqual(cut_short_in(other.messages()), [times_read])
 
     def test_a_missing_value_is_missing_and_all_missing_is_no_sample(self):
         one, two = Thermometer(b"a"), Thermometer(b"b")

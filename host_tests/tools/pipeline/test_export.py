@@ -270,7 +270,7 @@ def test_a_log_that_changes_between_the_readings_is_told():
         found = [row | {"offset": offset, "received": offset} for offset in offsets]
         return pa.Table.from_pylist(found, schemas.READING)
 
-    copies = Copies(["c"])
+    copies = Copies(["c"], lambda places: rows())
     copies.note(rows(8, 90))
     copies.settle()
     with pytest.raises(ToolError, match="changed while it was read"):

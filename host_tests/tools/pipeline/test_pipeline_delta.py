@@ -137,10 +137,15 @@ def test_a_device_and_what_is_old_can_be_deleted(silver):
         files = tables.write_readings(silver.parent, readings(0, DAY, None, device=device))
         delta.commit(silver, files)
     assert upkeep.delete_device(silver.parent, "a")["readings"] == 3
-    assert rows(silver) == 3
+    assert rows(silver) == 3 and tables.deleted_before(silver.parent) == 0
     assert upkeep.delete_before(silver.parent, datetime.date(2025, 11, 22))["readings"] == 1
     days = tables.read_table(silver.parent, "readings")["day"].to_pylist()
     assert sorted(map(str, days)) == ["2025-11-22", "None"]
+    for day, least in ((22, 22), (21, 22), (23, 23)):
+        upkeep.delete_before(silver.parent, datetime.date(2025, 11, day))
+        assert (
+            tables.deleted_before(silver.parent) == BEGIN - 3 * 3_600_000_000 + (least - 21) * DAY
+        )
 
 
 def test_tables_of_an_older_version_are_named_with_the_commands_that_make_them_again(tmp_path):

@@ -249,6 +249,7 @@ def seen(**changes) -> dict:
         ({"mended": 1}, ["mended"]),
         ({"torn": 5, "unreadable": 1}, ["fine"]),
         ({"takeovers": 2}, ["takeover"]),
+        ({"cut_short": 1}, ["cut"]),
         ({"conflicts": 2, "went_back": 1, "ahead": 1}, ["restored"]),
         ({"ahead": 1}, ["restored"]),
         ({"conflicts": 9, "two_boards": 1, "went_back": 1, "missing_closed": 1}, ["lost", "twins"]),

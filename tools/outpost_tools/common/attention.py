@@ -89,6 +89,15 @@ KINDS = {
             "more blocks. Flash: see flash blocks left out.",
         ),
         Kind(
+            "cut",
+            "✄",
+            "times a series was sent without its last samples",
+            "The board's flash holds series longer than its program reads: they are of a program "
+            "with longer records. What is left out goes when the series is confirmed. Before that, "
+            "<code>outpost outbox export --live PORT</code> reads them whole; or give the board "
+            "the program that it had until it holds none of them.",
+        ),
+        Kind(
             "unheard",
             "⊗",
             "boards that hear no confirmation",
@@ -212,6 +221,7 @@ def of_device(row: Mapping[str, Any], *, silent_s: float, usual_s: float) -> lis
         _finding("pins", row["pins_lost"], "{:,} outbox files gone"),
         _finding("takeover", row["takeovers"], "thrown off {:,} times"),
         _finding("refused", row["not_published"], "{:,} not stored"),
+        _finding("cut", row["cut_short"], "{:,} series cut short"),
         _finding("unheard", row["unheard"], "{:,} h without a confirmation"),
         _finding("aside", row["aside"], "{:,} set aside"),
         # a block whose file is gone is left out as well, and not for wear

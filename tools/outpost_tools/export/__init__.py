@@ -10,6 +10,6 @@
 | `run.py` | the two readings of the log |
 | `telling.py` | progress, and what was found beside the readings; on stderr |
 
-What is a message, what it says and when its readings were taken is the pipeline's code: decode.py,
-exact.py, contents.py, clocks.py.
+What is a message, what it says, what is only a part of another and when its readings were taken is
+the pipeline's code: decode.py, exact.py, contents.py, parts.py, clocks.py.
 """

@@ -4,7 +4,8 @@ The first reading notes the numbers of each (device, stream) as ranges, and of a
 seen before the copy's place and fingerprint. In the second reading the first copy of such a number
 comes by before the noted ones, so it can be compared with all of them: the one received earliest
 counts (of one millisecond, the first by collector, segment and offset), and copies that say
-something else are conflicts.
+something else are conflicts, unless one has all readings of the other. For that the copies of such
+a number are read once more, each by its place: the pipeline's parts.py says which one counts.
 
 Memory: 16 bytes for each gap in the numbers, and about 100 for each repeated copy; none for a
 message that came once.
@@ -13,6 +14,7 @@ message that came once.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,12 +22,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.pipeline import contents, schemas
+from outpost_tools.pipeline import contents, parts, schemas
 from outpost_tools.pipeline.number_ranges import SEQ_BITS, grown, in_ranges
 
 _OFFSET_BITS = 40  # of a segment
+_GROUPS_READ = 128  # numbers whose copies differ: bounds the rows in memory
 _PLACE = ("received", "collector", "segment", "offset")
 _COPY = np.dtype([("key", "i8"), *((name, "i8") for name in _PLACE), ("said", "u8")])
+
+ReadAt = Callable[[list[tuple[str, int, int]]], pa.Table]
 
 
 @dataclass(frozen=True)
@@ -41,17 +46,22 @@ class _Heads:
 
 class Copies:
     """note() all rows in the order of the log, settle(), then keep() the same rows in the same
-    order. Rows are those of whole messages of one collector, sorted by segment and offset."""
+    order. Rows are those of whole messages of one collector, sorted by segment and offset.
 
-    def __init__(self, collectors: list[str]) -> None:
-        self._collectors = collectors
+    read_at: the rows of the messages at these (collector, segment, offset), in this order.
+
+    conflicts: by device, contents that have the number of another message and are not exported.
+    """
+
+    def __init__(self, collectors: list[str], read_at: ReadAt) -> None:
+        self._collectors, self._read_at = collectors, read_at
         self._streams: dict[str, int] = {}
         self._ranges = (np.zeros(0, np.int64), np.zeros(0, np.int64))
         self._noted: list[np.ndarray] = []
         self._again = np.zeros(0, _COPY)  # sorted by key and place
         self._wins = np.zeros(0, dtype=bool)
-        self._said: list[np.ndarray] = []  # by the first copies of messages that came again
         self.messages = self.repeats = 0
+        self.conflicts: Counter[str] = Counter()
 
     def note(self, rows: pa.Table) -> None:
         heads = self._heads(rows)
@@ -88,23 +98,43 @@ class Copies:
             self._again["key"][best[came_again]] == heads.copies["key"][came_again]
         )
         if came_again.any():
-            firsts, best = _with_said(rows, heads, came_again), best[came_again]
-            self._said.append(firsts)
-            loses = _is_earlier(self._again[best], firsts)
-            kept[np.flatnonzero(came_again)[loses]] = False
-            self._wins[best[loses]] = True
+            firsts = _with_said(rows, heads, came_again)
+            kept[came_again] = self._choose(firsts, best[came_again])
         kept[~is_first] = self._wins[noted[~is_first]]
         return np.repeat(kept, heads.lengths(rows.num_rows))
 
-    def conflicts(self) -> Counter[str]:
-        """By device: contents that have the number of another message and are not exported."""
-        copies = np.concatenate([self._again, *self._said])
-        copies = copies[np.lexsort([copies["said"], copies["key"]])]
-        is_same = copies["key"][1:] == copies["key"][:-1]
-        is_same &= copies["said"][1:] != copies["said"][:-1]  # each contents once
-        extra = copies["key"][1:][is_same] >> SEQ_BITS
-        names = list(self._streams)
-        return Counter(names[code].split("/")[0] for code in extra.tolist())
+    def _choose(self, firsts: np.ndarray, best: np.ndarray) -> np.ndarray:
+        """Which of these first copies count; of the others' numbers, a noted copy wins. best: where
+        the noted copies of each one's number begin in _again."""
+        loses = _is_earlier(self._again[best], firsts)
+        self._wins[best[loses]] = True
+        counts = np.searchsorted(self._again["key"], firsts["key"], side="right") - best
+        group = np.repeat(np.arange(len(firsts)), counts)
+        noted = np.arange(len(group)) + np.repeat(best - np.cumsum(counts) + counts, counts)
+        differs = np.unique(group[self._again["said"][noted] != firsts["said"][group]])
+        for begin in range(0, len(differs), _GROUPS_READ):
+            some = differs[begin : begin + _GROUPS_READ]
+            theirs = noted[np.isin(group, some)]
+            wins = self._settle_differing(np.concatenate([firsts[some], self._again[theirs]]))
+            loses[some], self._wins[theirs] = ~wins[: len(some)], wins[len(some) :]
+        return ~loses
+
+    def _settle_differing(self, copies: np.ndarray) -> np.ndarray:
+        """Which of all copies of some numbers count, one of each number; conflicts are counted."""
+        order = np.lexsort([copies[name] for name in (*reversed(_PLACE), "key")])
+        order = order[np.sort(np.unique(copies["said"][order], return_index=True)[1])]
+        once = copies[order]  # each contents, where it came first
+        fresh = np.diff(once["key"], prepend=-1) != 0
+        names = [self._collectors[code] for code in once["collector"].tolist()]
+        places = zip(names, once["segment"].tolist(), once["offset"].tolist(), strict=True)
+        rows = self._read_at(list(places))
+        part = parts.find(rows, _begins(rows), once["key"], fresh, ~fresh, _nothing_stored)
+        wins = np.zeros(len(copies), dtype=bool)
+        wins[order] = fresh & ~part.is_part | part.is_first
+        streams = [name.split("/")[0] for name in self._streams]
+        extra = once["key"][~(wins[order] | part.is_part)] >> SEQ_BITS
+        self.conflicts.update(streams[code] for code in extra.tolist())
+        return wins
 
     def _noted_here(self, heads: _Heads) -> np.ndarray:
         """Of each message its index in _again; -1 for the first copy of its number."""
@@ -123,17 +153,14 @@ class Copies:
         return found
 
     def _heads(self, rows: pa.Table) -> _Heads:
-        segment, offset = (rows[name].to_numpy() for name in ("segment", "offset"))
-        is_new = np.ones(rows.num_rows, dtype=bool)
-        is_new[1:] = (segment[1:] != segment[:-1]) | (offset[1:] != offset[:-1])
-        begins = np.flatnonzero(is_new)
+        begins = _begins(rows)
         first = rows.select([*schemas.KEY, "seq", *_PLACE]).take(begins)
         copies = np.zeros(len(begins), _COPY)
         if len(begins):
             copies["key"] = (self._codes(first) << SEQ_BITS) + first["seq"].to_numpy()
             copies["received"] = first["received"].cast(pa.int64()).to_numpy()
             copies["collector"] = self._collectors.index(first["collector"][0].as_py())
-            copies["segment"], copies["offset"] = segment[begins], offset[begins]
+            copies["segment"], copies["offset"] = first["segment"], first["offset"]
         return _Heads(begins, copies)
 
     def _codes(self, rows: pa.Table) -> np.ndarray:
@@ -143,6 +170,21 @@ class Copies:
         known = self._streams
         codes = [known.setdefault(name, len(known)) for name in encoded.dictionary.to_pylist()]
         return np.array(codes, np.int64)[encoded.indices.to_numpy()]
+
+
+def _nothing_stored(wanted: set[tuple[str, str, int]]) -> pa.Table:
+    return schemas.READING.empty_table()
+
+
+def _begins(rows: pa.Table) -> np.ndarray:
+    """Where the rows of each message begin."""
+    is_new = np.ones(rows.num_rows, dtype=bool)
+    is_new[1:] = False
+    names = rows["collector"].combine_chunks().dictionary_encode().indices
+    for values in (names, rows["segment"], rows["offset"]):
+        numbers = values.to_numpy()
+        is_new[1:] |= numbers[1:] != numbers[:-1]
+    return np.flatnonzero(is_new)
 
 
 def _in_order(*copies: np.ndarray) -> list[np.ndarray]:

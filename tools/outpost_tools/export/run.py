@@ -1,4 +1,5 @@
 """Reads the log twice: which messages there are and what the boots' clocks say; then the rows.
+Copies of a message that differ are read once more, each by its place.
 
 A portion of the segments is in memory at a time; a small log stays there between the readings. What
 grows: copies.py says it, and one clock for each boot; with `by_time` all rows that are exported.
@@ -6,7 +7,7 @@ grows: copies.py says it, and one clock for each boot; with `by_time` all rows t
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from outpost_tools.common import segments
 from outpost_tools.export.copies import Copies
 from outpost_tools.export.log_files import Log, SegmentFile
 from outpost_tools.export.selection import Selection
@@ -73,7 +75,7 @@ class _Export:
     ) -> None:
         self._log, self._chosen, self._columns, self._sink = log, chosen, columns, sink
         self._by_time, self._step = by_time, step
-        self._copies = Copies(log.collectors)
+        self._copies = Copies(log.collectors, self._read_at)
         self._account = Account()
         self._held: list[pa.Table] = []
         self._portions: list[pa.Table] = []  # of a small log
@@ -86,7 +88,7 @@ class _Export:
         if self._held:
             rows = pa.concat_tables(self._held).sort_by(_BY_TIME)
             self._sink.write(rows.select(self._columns))
-        self._account.conflicts = self._copies.conflicts()
+        self._account.conflicts = self._copies.conflicts
         return self._account
 
     def _survey(self) -> pa.Table:
@@ -114,10 +116,8 @@ class _Export:
     def _read(self, portion: list[SegmentFile]) -> tuple[pa.Table, pa.Table]:
         """(readings of the chosen devices in the log's order, what was refused)."""
         rows = pa.Table.from_batches(self._batches(portion), schemas.FRAME)
-        is_reading = pc.is_null(rows["reason"])
-        readings = rows.filter(is_reading).select(schemas.READING.names)
-        readings = _in_order(self._chosen.of_devices(readings)).combine_chunks()
-        return readings, rows.filter(pc.invert(is_reading)).select(schemas.QUARANTINE)
+        readings = _in_order(self._chosen.of_devices(_of_messages(rows))).combine_chunks()
+        return readings, rows.filter(pc.is_valid(rows["reason"])).select(schemas.QUARANTINE)
 
     def _batches(self, portion: list[SegmentFile]) -> Iterator[pa.RecordBatch]:
         small = [file for file in portion if file.size < _SMALL_BYTES]
@@ -128,6 +128,21 @@ class _Export:
                     file.read(), file.collector, file.number, is_open=file.is_open
                 )
                 self._step(file.size)
+
+    def _read_at(self, places: list[tuple[str, int, int]]) -> pa.Table:
+        """The rows of the messages at these (collector, segment, offset), in this order."""
+        files = {(file.collector, file.number): file for file in self._log.files}
+        offsets, found = defaultdict(list), {}
+        for collector, number, offset in places:
+            offsets[collector, number].append(offset)
+        for key, theirs in offsets.items():
+            contents = segments.Contents(files[key].read(), is_open=files[key].is_open)
+            for offset in theirs:
+                _, (end,) = next(contents.runs(offset, most=1))
+                frame = segments.decoded(contents.data, offset, end)
+                found[*key, offset] = exact.frame_rows(frame, *key)
+        rows = chain.from_iterable(found[place] for place in places)
+        return _of_messages(pa.Table.from_batches(exact.arrow_batches(rows), schemas.FRAME))
 
     def _small(self, file: SegmentFile) -> Iterator[tuple]:
         self._step(file.size)
@@ -156,6 +171,11 @@ class _Export:
             self._held.append(rows)
         elif rows.num_rows:
             self._sink.write(rows.select(self._columns))
+
+
+def _of_messages(rows: pa.Table) -> pa.Table:
+    """The readings of rows of frames."""
+    return rows.filter(pc.is_null(rows["reason"])).select(schemas.READING.names)
 
 
 def _in_order(rows: pa.Table) -> pa.Table:

@@ -3,7 +3,9 @@
 So does a series that a board sends again after its power was cut in the erase of a sector: the
 record had been released, what the erase has left of it checks, and has fewer samples
 (`firmware/SERIES_FORMAT.md`). That is no conflict: the message with the most readings is in silver,
-whichever came first, and the others count as its repeats.
+whichever came first, and the others count as its repeats. `outpost export` asks here too. Of a
+message of which silver has none from days that were deleted (`outpost pipeline delete --before`),
+the readings of those days count as there.
 
 Arrow and numpy; what silver has is given.
 """
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from outpost_tools.pipeline import contents, schemas
 
@@ -51,33 +54,36 @@ def find(
     fresh: np.ndarray,
     differs: np.ndarray,
     stored: Stored,
+    deleted_us: int = 0,
 ) -> Found:
     """Of copies, which begin at `begins` of `rows` and are sorted by `key`, their message's, and
-    arrival. fresh: the first of a new number. differs: says what no copy known has said. Silver is
-    read only where one does."""
+    arrival. fresh: the first of a new number. differs: says what no copy known has said; silver is
+    read only where one does. deleted_us: of earlier times it has no readings any more."""
     found = Found(*(np.zeros(len(begins), dtype=bool) for _ in range(3)), _NOTHING)
     suspects = np.flatnonzero(differs)
     if not len(suspects):
         return found
     ends = np.append(begins[1:], rows.num_rows)
+    first = np.flatnonzero(fresh & np.isin(key, key[suspects]))
+    known = suspects[~np.isin(key[suspects], key[first])]
+    names = dict(zip(_names(rows.select(_KEY).take(begins[known])), key[known], strict=True))
+    there = stored(set(names))
+    keys = np.array([names[name] for name in _names(there)], key.dtype)
+    cut = set(names.values()).difference(keys[_is_before(there, deleted_us)])
 
     def readings(copy: int) -> Counter:
         part = rows.slice(begins[copy], ends[copy] - begins[copy])
+        if key[copy] in cut:
+            part = part.filter(pa.array(~_is_before(part, deleted_us)))
         return Counter(contents.of_readings(part).tolist())
 
-    first = np.flatnonzero(fresh & np.isin(key, key[suspects])).tolist()
-    best = {key[copy]: _Best(copy, readings(copy)) for copy in first}
-    known = [copy for copy in suspects.tolist() if key[copy] not in best]
-    names = dict(zip(_names(rows.select(_KEY).take(begins[known])), key[known], strict=True))
-    there = stored(set(names))
-    keys = [names[name] for name in _names(there)]
-    best |= _of_silver(there, keys)
+    best = {number: _Best(-1, Counter()) for number in names.values()} | _of_silver(there, keys)
+    best |= {key[copy]: _Best(copy, readings(copy)) for copy in first.tolist()}
+    # The longest first.
     for copy in suspects[np.argsort(begins[suspects] - ends[suspects], kind="stable")].tolist():
-        if key[copy] in best:  # else silver has no message of this number; the longest first
-            best[key[copy]] = _better(found, best[key[copy]], _Best(copy, readings(copy)))
-    gone = {key[copy] for copy in np.flatnonzero(found.is_taking)}
-    mask = pa.array([one in gone for one in keys], pa.bool_())
-    return Found(found.is_part, found.is_first, found.is_taking, there.filter(mask))
+        best[key[copy]] = _better(found, best[key[copy]], _Best(copy, readings(copy)))
+    gone = there.filter(pa.array(np.isin(keys, key[found.is_taking])))
+    return Found(found.is_part, found.is_first, found.is_taking, gone)
 
 
 def _better(found: Found, old: _Best, new: _Best) -> _Best:
@@ -85,8 +91,8 @@ def _better(found: Found, old: _Best, new: _Best) -> _Best:
     if new.readings <= old.readings:
         found.is_part[new.copy] = True
         return old
-    if not old.readings < new.readings:
-        return old
+    if not old.readings or not old.readings < new.readings:
+        return old  # with none: what silver had of this number was deleted
     if old.copy < 0:
         found.is_taking[new.copy] = True
         return new
@@ -97,12 +103,16 @@ def _better(found: Found, old: _Best, new: _Best) -> _Best:
     return new
 
 
+def _is_before(rows: pa.Table, deleted_us: int) -> np.ndarray:
+    return pc.fill_null(rows["time"].cast(pa.int64()), deleted_us).to_numpy() < deleted_us
+
+
 def _names(rows: pa.Table) -> list[tuple]:
     return list(zip(*(rows[name].to_pylist() for name in _KEY), strict=True))
 
 
-def _of_silver(there: pa.Table, keys: list[int]) -> dict[int, _Best]:
+def _of_silver(there: pa.Table, keys: np.ndarray) -> dict[int, _Best]:
     best: dict[int, _Best] = {}
-    for key, reading in zip(keys, contents.of_readings(there).tolist(), strict=True):
+    for key, reading in zip(keys.tolist(), contents.of_readings(there).tolist(), strict=True):
         best.setdefault(key, _Best(-1, Counter())).readings[reading] += 1
     return best

@@ -22,6 +22,7 @@ REPLAY = schemas.REPLAY
 SILVER_TABLES = ("readings", "quarantine", "streams")
 GOLD_TABLES = ("windows", "gaps", "latency", "devices", "boots")
 ALL = (*SILVER_TABLES, *GOLD_TABLES, "totals")
+_DELETED = "deleted-before"
 _OLD = ("silver", "ranges", "gold")  # folders of the tables that versions before Delta wrote
 _DAY = pa.field("day", pa.date32())
 _BUCKET = pa.field("bucket", pa.int32())
@@ -58,6 +59,23 @@ def check_version(tables: Path) -> None:
             f"{tables}: tables of a version before Delta Lake; have them made again from the "
             f"segments: mv {tables} {tables}.old; outpost pipeline run --tables {tables} --log LOG"
         )
+
+
+def deleted_before(tables: Path) -> int:
+    """Microseconds: readings of earlier times were deleted, see upkeep.py. 0: none were."""
+    try:
+        day = datetime.date.fromisoformat((tables / _DELETED).read_text(encoding="ascii"))
+    except FileNotFoundError:
+        return 0
+    return (day - datetime.date(1970, 1, 1)) // datetime.timedelta.resolution
+
+
+def note_deleted_before(tables: Path, day: datetime.date) -> None:
+    """Days that were deleted stay so, whatever is deleted later."""
+    if deleted_before(tables) < (day - datetime.date(1970, 1, 1)) // datetime.timedelta.resolution:
+        temporary = tables / f"{_DELETED}.new"
+        temporary.write_text(day.isoformat(), encoding="ascii")
+        temporary.replace(tables / _DELETED)
 
 
 def directory(tables: Path, name: str) -> Path:

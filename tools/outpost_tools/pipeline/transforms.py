@@ -53,15 +53,17 @@ def nothing_stored(wanted: set[tuple[str, str, int]]) -> pa.Table:
 @dataclass(frozen=True)
 class Sources:
     """What a batch's tasks read beside it, all of it as it was before the batch: the log, the
-    tables, the state's files by bucket, the files of the fingerprints known, and the version of
-    silver (None: the newest). A batch that comes again, because its driver died between the commits
-    of two tables, must find what it found the first time."""
+    tables, the state's files by bucket, the files of the fingerprints known, the version of silver
+    (None: the newest), and before which time its readings were deleted. A batch that comes again,
+    because its driver died between the commits of two tables, must find what it found the first
+    time."""
 
     log: Path
     tables_dir: Path
     state_files: dict[int, list[Path]]
     fingerprints: tuple[Path, ...]
     silver_version: int | None
+    deleted_us: int
 
     def path_of(self, collector: str, segment: int) -> Path:
         return segment_path(self.log, collector, segment, self.tables_dir / tables.REPLAY)
@@ -102,7 +104,7 @@ def mark(batch: DataFrame, said: Path, sources: Sources) -> DataFrame:
         group, (readings, refused) = key[0].as_py(), packed.unpack(rows)
         known = fingerprints.Known.of_files(sources.fingerprints)
         before = sources.states(readings)
-        marked = mark_streams(readings, before, known, sources.stored)
+        marked = mark_streams(readings, before, known, sources.stored, sources.deleted_us)
         fingerprints.write(said, group, marked.fingerprints)
         more = conflicts.refused(marked.conflicts, sources.path_of, marked.displaced)
         written = _written(sources.tables_dir, marked, pa.concat_tables([refused, more]))
@@ -122,7 +124,11 @@ def _written(tables_dir: Path, marked: Marked, refused: pa.Table) -> list[dict]:
 
 
 def mark_streams(
-    rows: pa.Table, state: pa.Table, known: fingerprints.Known, stored: Stored = nothing_stored
+    rows: pa.Table,
+    state: pa.Table,
+    known: fingerprints.Known,
+    stored: Stored = nothing_stored,
+    deleted_us: int = 0,
 ) -> Marked:
     """`rows` of this batch beside the `state` of their streams (and of others, handed on)."""
     names, row_codes, state_codes = _coded(rows, state)
@@ -136,13 +142,12 @@ def mark_streams(
     prints = fingerprints.of_messages(rows, begins)
     fresh = first_copy[begins] & ~is_old
     differs = _differing(prints, fresh, known)
-    part = parts.find(rows, begins, key, fresh, differs, stored)
+    part = parts.find(rows, begins, key, fresh, differs, stored, deleted_us)
     differs &= ~(part.is_part | part.is_first | part.is_taking)
     fresh = fresh & ~part.is_part | part.is_first
     heads = rows.select(_HEADS).take(begins)
     latest = _latest(state, state_codes, len(names))
-    late = is_old & differs
-    late &= heads["received"].cast(pa.int64()).to_numpy() <= latest[code[begins]]
+    late = is_old & differs & (_received(heads) <= latest[code[begins]])
     taking, giving = _displacing(heads, np.flatnonzero(late), stored)
     lengths = np.diff(begins, append=len(code))
     said = fresh | differs | part.is_taking
@@ -151,14 +156,11 @@ def mark_streams(
     changed, after["open_boots"] = _open_boots(rows, state, state_codes, clock, names)
     counts = np.bincount(code[begins], minlength=len(names))
     after |= _sums(state, state_codes, code, rows["held"].to_numpy(), counts)
-    np.maximum.at(latest, code, rows["received"].cast(pa.int64()).to_numpy())
-    after |= {"received_max": pa.array(latest)}
-    kept = heads.append_column("conflicts", pa.array(differs))
-    kept = kept.filter(pa.array(fresh | differs))
+    after |= _arrived(latest, code, rows)
+    kept = heads.append_column("conflicts", pa.array(differs)).filter(pa.array(fresh | differs))
     after |= conflicts.next_state(state, state_codes, kept, len(names))
     states = pa.table([after[field.name] for field in schemas.STREAM], schema=schemas.STREAM)
-    readings = rows.filter(pa.array(np.repeat(fresh | taking | part.is_taking, lengths)))
-    readings = clocks.place(readings.select(schemas.READING.names).cast(schemas.READING), clock)
+    readings = _placed(rows, np.repeat(fresh | taking | part.is_taking, lengths), clock)
     origins = heads.select(displaced.ORIGIN).filter(pa.array(differs & ~taking))
     return Marked(readings, origins, giving, part.outgrown, changed, states, prints[said])
 
@@ -169,11 +171,25 @@ def _clocks(state: pa.Table, rows: pa.Table) -> pa.Table:
     return clocks.lowest(pa.concat_tables([clocks.from_state(state), clocks.from_readings(rows)]))
 
 
+def _received(rows: pa.Table) -> np.ndarray:
+    return rows["received"].cast(pa.int64()).to_numpy()
+
+
 def _latest(state: pa.Table, codes: np.ndarray, streams: int) -> np.ndarray:
     """When each stream's last message before the batch arrived; microseconds."""
     latest = np.full(streams, -1)
     latest[codes] = pc.fill_null(state["received_max"], np.iinfo(np.int64).max).to_numpy()
     return latest
+
+
+def _arrived(latest: np.ndarray, code: np.ndarray, rows: pa.Table) -> dict[str, pa.Array]:
+    np.maximum.at(latest, code, _received(rows))
+    return {"received_max": pa.array(latest)}
+
+
+def _placed(rows: pa.Table, which: np.ndarray, clock: pa.Table) -> pa.Table:
+    readings = rows.filter(pa.array(which)).select(schemas.READING.names)
+    return clocks.place(readings.cast(schemas.READING), clock)
 
 
 def _displacing(heads: pa.Table, late: np.ndarray, stored: Stored) -> tuple[np.ndarray, pa.Table]:

@@ -62,6 +62,7 @@ def delete_device(tables_dir: Path, device: str) -> dict[str, int]:
 def delete_before(tables_dir: Path, day: datetime.date) -> dict[str, int]:
     """{table: rows deleted}: readings and windows of the days before, frames that arrived then.
     What is known of devices and boots stays."""
+    tables.note_deleted_before(tables_dir, day)  # first: a batch beside it must not miss it
     begin = f"TIMESTAMP '{day.isoformat()}T00:00:00Z'"
     conditions = {
         "readings": f"day < DATE '{day.isoformat()}'",

@@ -47,6 +47,7 @@ _HEALTH = (
     ("unheard", "{:,} h without a confirmation"),
     ("not_published", "{:,} measurements not stored"),
     ("unreadable", "{:,} messages that the flash lost"),
+    ("cut_short", "{:,} times a series was sent without its last samples"),
     ("mended", "{:,} flipped bits mended"),
     ("torn", "{:,} boots found a record torn by a power cut"),
     ("takeovers", "thrown off {:,} times by another client with its name"),
