@@ -1,14 +1,16 @@
 # cpython-only: looks at the tools' sources
-"""The tools run on Debian 12's Python, 3.11.2: what came, or was mended, later is not used. The
-tests run on newer ones, too, which would not show it.
+"""The tools run on Debian 12's Python, 3.11.2: what came, or was mended, later is not used. And on
+newer ones, which are stricter by default. The tests run on one of them, which would not show it.
 """
 
 import io
 import re
+import ssl
 import tokenize
 
 import pytest
 
+from outpost_tools.common import mqtt_connection
 from paths import REPOSITORY
 
 SOURCES = sorted((REPOSITORY / "tools").rglob("*.py"))
@@ -51,3 +53,14 @@ def test_nothing_newer_than_3_11_2(path):
 )
 def test_it_finds_them(source):
     assert complaints("some.py", source)
+
+
+def test_a_certificate_that_verified_does_so_on_every_python(monkeypatch):
+    """From 3.13 on one without an authority key identifier, as many a recipe for a CA of one's own
+    makes it, is refused by default. What `outpost broker init` makes has one."""
+    strict = ssl.create_default_context()
+    strict.verify_flags |= ssl.VERIFY_X509_STRICT
+    monkeypatch.setattr(ssl, "create_default_context", lambda cafile: strict)
+    context = mqtt_connection.tls_context(None)
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT
+    assert context.check_hostname and context.verify_mode == ssl.CERT_REQUIRED
