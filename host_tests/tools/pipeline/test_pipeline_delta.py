@@ -153,3 +153,20 @@ def test_tables_of_an_older_version_are_named_with_the_commands_that_make_them_a
     for use in (tables.create, lambda place: tables.read_table(place, "readings")):
         with pytest.raises(ToolError, match="outpost pipeline run --tables"):
             use(tmp_path)
+
+
+def test_tables_get_the_columns_that_a_newer_version_has(tmp_path):
+    """Every engine sees them; in rows from before they are null, and nothing counts as changed."""
+    place = tmp_path / "readings"
+    older = pa.schema([*schemas.READING, pa.field("day", pa.date32())])
+    older = older.remove(older.get_field_index("value"))
+    delta.create(place, older, "day")
+    delta.commit(place, [delta.write(place, readings(5).drop_columns("value"), None, "day")], BATCH)
+    tables.create(tmp_path)
+    found = delta.open_table(place)
+    assert "value" in [field.name for field in found.schema().fields]
+    assert rows(place) == 1
+    assert tables.read_table(tmp_path, "readings", ["value"])["value"].to_pylist() == [None]
+    assert delta.changed(place, found.version() - 1) == set()
+    tables.create(tmp_path)
+    assert delta.open_table(place).version() == found.version()

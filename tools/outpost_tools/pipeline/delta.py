@@ -26,7 +26,7 @@ from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -53,13 +53,25 @@ def exists(place: Path) -> bool:
 
 
 def create(place: Path, schema: pa.Schema, partition_by: str | None, **settings: str) -> None:
-    """Nothing when it is there. settings: Delta's, with _ for the dots."""
+    """When it is there, it gets the columns that it lacks. settings: Delta's, with _ for the
+    dots."""
+    if exists(place):
+        _widen(place, schema)
+        return
     names = {f"delta.{name}": value for name, value in settings.items()}
-    if not exists(place):
-        partitions = [partition_by] if partition_by else None
-        DeltaTable.create(
-            str(place), schema, mode="ignore", partition_by=partitions, configuration=names
-        )
+    partitions = [partition_by] if partition_by else None
+    DeltaTable.create(
+        str(place), schema, mode="ignore", partition_by=partitions, configuration=names
+    )
+
+
+def _widen(place: Path, schema: pa.Schema) -> None:
+    """An older version made it. In its rows a new column is null."""
+    table = open_table(place)
+    known = {field.name for field in table.schema().fields}
+    missing = [field for field in Schema.from_arrow(schema).fields if field.name not in known]
+    if missing:
+        table.alter.add_columns(missing)
 
 
 def open_table(place: Path, version: int | None = None) -> DeltaTable:
