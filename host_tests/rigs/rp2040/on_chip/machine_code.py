@@ -1,11 +1,20 @@
 # micropython-only: runs on the emulated chip, as boot.py
-"""Says which code moves and checks bytes, and runs test_bytes.py over it."""
+"""Says which code moves and checks bytes and puts samples, and runs the tests of both over it."""
 
 import sys
 import unittest
 
-from outpost import checksum, memory, native, native_checksum
+from outpost import checksum, memory, native, native_checksum, native_series, series_bits
 
 is_used = memory.fill is native.fill and checksum.crc30 is native_checksum.crc30
-print("machine code:", "used" if is_used and "outpost.portable" not in sys.modules else "not used")
-unittest.run_module("test_bytes")
+is_used = is_used and series_bits.take is native_series.take
+names = ("outpost.portable", "outpost.portable_series")
+is_used = is_used and not [name for name in names if name in sys.modules]
+print("machine code:", "used" if is_used else "not used")
+for name in ("test_bytes", "test_series_bits"):
+    try:
+        unittest.run_module(name)
+    except SystemExit:
+        pass
+print("end of the tests")
+raise SystemExit  # starts it again: there is no USB console yet while boot.py runs for the first time
