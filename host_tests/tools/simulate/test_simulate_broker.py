@@ -14,6 +14,7 @@ import pytest
 from outpost_tools.common import nats
 from outpost_tools.common.broker import ANY_USER, Broker, BrokerError, open_broker
 from outpost_tools.common.interpreters import find_mosquitto, find_nats
+from scripted_server import encode
 
 
 def opened(kind, folder):
@@ -101,6 +102,79 @@ def test_more_than_the_default_queue_is_kept_for_an_absent_subscriber(broker):
     assert [payload for payload in received if payload != "subscribed"] == sent
     disconnect(subscriber)
     disconnect(publisher)
+
+
+def test_each_publishers_order_is_kept_for_an_absent_subscriber(broker):
+    """amqtt lets what is new overtake what is queued."""
+    received = []
+    subscriber = connect(broker, "absent", received)
+    wait_until(lambda: received == ["subscribed"])
+    disconnect(subscriber)
+    publishers = [connect(broker, f"publisher-{n}") for n in range(16)]
+    sent = [[b"%d %d" % (who, n) for n in range(300)] for who in range(len(publishers))]
+    for payloads in zip(*sent, strict=True):
+        pairs = zip(publishers, payloads, strict=True)
+        last = [publisher.publish("a/b", payload, qos=1) for publisher, payload in pairs]
+    for one in last:
+        one.wait_for_publish(10)
+    subscriber = connect(broker, "absent", received)
+    wait_until(lambda: len(received) >= 2 + 16 * 300)
+    by_publisher = [[] for _ in sent]
+    for payload in received:
+        if payload != "subscribed":
+            by_publisher[int(payload.split()[0])].append(payload)
+    assert by_publisher == sent
+    for client in (subscriber, *publishers):
+        disconnect(client)
+
+
+def send_and_leave(broker, packets, keep_alive_s=60):
+    """All in one piece, as a board that reports and closes; nothing is acknowledged. A client need
+    not wait for CONNACK [MQTT 3.1.1 §3.1.4]."""
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=5) as link:
+        user = ANY_USER.encode()
+        hello = encode("CONNECT", client_id=b"leaves", user=user, keep_alive=keep_alive_s)
+        link.sendall(hello + b"".join(packets))
+        link.shutdown(socket.SHUT_WR)
+        while link.recv(4096):
+            pass
+
+
+SENT = [b"%d" % n for n in range(40)]
+
+
+def publishes(qos):
+    return [
+        encode("PUBLISH", topic=b"a/b", payload=payload, qos=qos, packet_id=packet_id)
+        for packet_id, payload in enumerate(SENT, 1)
+    ]
+
+
+@pytest.mark.parametrize("goodbye", [[], ["DISCONNECT"]], ids=["end", "DISCONNECT"])
+@pytest.mark.parametrize("keep_alive_s", [0, 60])
+@pytest.mark.parametrize("qos", [0, 1])
+def test_what_a_client_sent_before_it_left_is_delivered(broker, qos, keep_alive_s, goodbye):
+    """amqtt delivered one message, with Python 3.12 and newer or without a keep alive."""
+    received = []
+    subscriber = connect(broker, "stays", received)
+    wait_until(lambda: received == ["subscribed"])
+    send_and_leave(broker, [*publishes(qos), *map(encode, goodbye)], keep_alive_s)
+    wait_until(lambda: len(received) > len(SENT))
+    assert received[1:] == SENT
+    disconnect(subscriber)
+
+
+def test_what_a_client_sent_is_delivered_though_it_acknowledges_nothing(broker):
+    """amqtt waits for PUBACK of a retained message before it passes on what comes meanwhile."""
+    received = []
+    subscriber = connect(broker, "stays", received)
+    wait_until(lambda: received == ["subscribed"])
+    subscriber.publish("kept", b"retained", qos=1, retain=True).wait_for_publish(10)
+    subscribe = encode("SUBSCRIBE", packet_id=100, filters=[(b"kept", 1)])
+    send_and_leave(broker, [subscribe, *publishes(1), encode("DISCONNECT")])
+    wait_until(lambda: len(received) > len(SENT))
+    assert received[1:] == SENT
+    disconnect(subscriber)
 
 
 def test_a_killed_broker_comes_back_on_its_port(broker):

@@ -5,7 +5,7 @@ in its own process.
 
 The same object, killed and started again, keeps port and directory, so mosquitto finds its saved
 sessions. `python -m outpost_tools.common.broker amqtt PORT` is the process behind kind "amqtt";
-NATS is in nats.py.
+NATS is in nats.py, what is mended of amqtt in amqtt_broker.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from outpost_tools.common.errors import ToolError
 KINDS = ("mosquitto", "amqtt", "nats", "nats3")
 KINDS_OF_5 = ("mosquitto",)  # that speak MQTT 5.0
 # amqtt keeps a persistent session only for a client with a user name; any name will do (see
-# _amqtt_config).
+# amqtt_broker.py).
 ANY_USER = "outpost"
 READY_TIMEOUT_S = 15.0
 
@@ -194,25 +194,12 @@ def _accepts_connect(port: int) -> bool:
         return False
 
 
-def _amqtt_config(port: int) -> dict:
-    return {
-        # amqtt binds every interface by default.
-        "listeners": {"default": {"type": "tcp", "bind": f"127.0.0.1:{port}"}},
-        # An anonymous client's persistent session is dropped at disconnect, so a user name is asked
-        # for. No other plugins: the default ones log every packet and publish $SYS.
-        "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": False}},
-    }
-
-
 async def _serve_amqtt(port: int) -> None:
     try:
-        from amqtt.broker import Broker as Amqtt
+        from outpost_tools.common import amqtt_broker
     except ModuleNotFoundError:
         raise BrokerError(f"amqtt is not installed; {needs.remedy('broker')}") from None
-    await Amqtt(_amqtt_config(port)).start()
-    # Until SIGTERM, without its shutdown(): that has nothing to save, and was seen to hang for
-    # longer than 10 s.
-    await asyncio.Event().wait()
+    await amqtt_broker.serve(port)
 
 
 def main(arguments: list[str]) -> int:
