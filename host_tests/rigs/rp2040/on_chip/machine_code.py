@@ -17,4 +17,4 @@ for name in ("test_bytes", "test_series_bits"):
     except SystemExit:
         pass
 print("end of the tests")
-raise SystemExit  # starts it again: there is no USB console yet while boot.py runs for the first time
+raise SystemExit  # starts it again: while boot.py runs for the first time there is no console
