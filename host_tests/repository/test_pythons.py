@@ -56,8 +56,9 @@ def test_it_finds_them(source):
 
 
 def test_a_certificate_that_verified_does_so_on_every_python(monkeypatch):
-    """From 3.13 on one without an authority key identifier, as many a recipe for a CA of one's own
-    makes it, is refused by default. What `outpost broker init` makes has one."""
+    """From 3.13 on a CA without key usage and a certificate without an authority key identifier, as
+    many a recipe for a CA of one's own makes them, are refused by default. Those of `outpost broker
+    init` have both."""
     strict = ssl.create_default_context()
     strict.verify_flags |= ssl.VERIFY_X509_STRICT
     monkeypatch.setattr(ssl, "create_default_context", lambda cafile: strict)

@@ -67,8 +67,8 @@ def tls_context(
         raise ToolError(
             f"--ca-file {ca_file}: {error}; a file of PEM certificates is needed"
         ) from None
-    # On by default since Python 3.13; it refuses certificates without an authority key identifier,
-    # which many recipes for a CA of one's own make, and which boards and 3.12 take.
+    # On by default since Python 3.13; it refuses a CA without key usage and certificates without an
+    # authority key identifier, which many recipes for a CA of one's own make. Boards take them.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if certificate is not None:
         try:
