@@ -247,7 +247,8 @@ class StrictServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._listener.close()
+        # In its own thread: a connection that ends meanwhile closes it, too.
+        self._loop.call_soon_threadsafe(self._listener.close)
         self.cut()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
