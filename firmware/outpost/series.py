@@ -44,18 +44,16 @@ _DAY_MS = const(86_400_000)
 _FIRST_K = const(3)  # before a record has shown a better one
 _SETS_CLOCK = const(2)  # the flag of an uptime
 
-# Of the outbox's `where`, and of `since`: see `series_bits.py`.
+# Of the outbox's `where`: see `series_bits.py`.
 _AT = const(0)
 _END = const(1)
 _START = const(2)
 _LAST = const(6)
-# Of `since`, where the record begins: day (0: it is not known), ms, the same since boot; then what
-# stays.
+# Of `since`; the day is 0 where it is not known.
 _ON_DAY = const(0)
 _AT_MS = const(1)
 _UP_DAY = const(2)
 _UP_MS = const(3)
-_STEP_MS = const(4)
 _MAX_AGE_MS = const(5)
 
 
@@ -81,7 +79,7 @@ class Series:
         self._state = array("i", [0] * (3 * count + 6))
         self._since = array("i", (0, 0, 0, 0, step_ms, max_age_s * 1000, count))
         self._ks = bytearray([0] + [_FIRST_K] * count)
-        self._parts = self._state, self._since, self._ks, self._sample, outbox.where
+        self._parts = self._state, self._since, self._ks, self._sample
         self._full = (1 << count) - 1 << 5 | count  # shape of a sample with nothing missing
         self._now = 2 * count + 4  # place in _state of the new sample
         self._is_restart = False  # the sample that was coded last

@@ -31,16 +31,16 @@ how many of its bits are 0, modulo 256.
 take(parts, clock, values) -> True: the new sample is in `state`, nothing is missing, and codes do
 for it. False: the caller must look at it. That is so on another day than the record's start, while
 the clock is not set, and where a difference is too large for a code. parts: `state`, `since`, `ks`,
-a buffer, `where`. since array("i"): day, ms, up_day and up_ms that the record begins at, step_ms,
-its longest age in ms, n. where array("i"), of the record that is open: byte of its block where the
-next sample goes, where its room ends and begins, its CRC, bytes of a page, block, bytes of the last
-sample.
+a buffer. since array("i"): day, ms, up_day and up_ms that the record begins at, step_ms, its
+longest age in ms, n.
 
 put_sample(parts) -> twice the bytes of the sample that was taken, which is the last then.
 
 program(tools, raw, sample, length) -> OK: the sample is on flash with its check, and where[0] after
 it; 1: there is no room for it; STORAGE: it did not read back. length: twice its bytes, plus 1 if it
-is a restart. tools: `where`, and views of n pages, which are overwritten.
+is a restart. tools: `where`, and views of n pages, which are overwritten. where array("i"), of the
+record that is open: byte of its block where the next sample goes, where its room ends and begins,
+its CRC, bytes of a page, block, bytes of the last sample.
 
 put_bits(buf, at, value, size) -> at + size; value within 30 bits. take_bits(buf, at, size) ->
 value. bit_length(value) -> bits. put_wholes(buf, at, state, shape) -> end: the numbers of a
@@ -59,39 +59,22 @@ from array import array
 from micropython import const
 
 try:
-    from outpost.native_series import (
-        bit_length,
-        check_of,
-        move_samples,
-        pass_wholes,
-        program,
-        put_bits,
-        put_sample,
-        put_wholes,
-        take,
-        take_bits,
-    )
+    from outpost import native_series as kind
 
     # Frozen, it may read another constant: see `checksum.py`. And on 64 bits a negative number is
     # read as a large one.
-    if check_of(b"123", 0, 3, 0) != 0x520E:
+    if kind.check_of(b"123", 0, 3, 0) != 0x520E:
         raise ValueError
-    if put_wholes(bytearray(9), 0, array("i", (0, 0, 0, 0, 0, 0, 0, -1)), 33) != 11:
+    if kind.put_wholes(bytearray(9), 0, array("i", (0, 0, 0, 0, 0, 0, 0, -1)), 33) != 11:
         raise ValueError
 except (ImportError, AttributeError, SyntaxError, ValueError):
-    # No native emitter, or an .mpy of another architecture. They are used from here: F401.
-    from outpost.portable_series import (  # noqa: F401
-        bit_length,
-        check_of,
-        move_samples,
-        pass_wholes,
-        program,
-        put_bits,
-        put_sample,
-        put_wholes,
-        take,
-        take_bits,
-    )
+    # No native emitter, or an .mpy of another architecture.
+    from outpost import portable_series as kind
+
+check_of, move_samples = kind.check_of, kind.move_samples
+take, put_sample, program = kind.take, kind.put_sample, kind.program
+put_bits, take_bits, bit_length = kind.put_bits, kind.take_bits, kind.bit_length
+put_wholes, pass_wholes = kind.put_wholes, kind.pass_wholes
 
 
 # While columns are gone through, the present one's index is in `shape` too: 0 is the time.

@@ -50,18 +50,17 @@ _COLUMNS = const(4)
 _MARK_SHIFT = const(5)
 _MARK_IS = const(6)
 
-
-def any_check_of(buf, at, end, seed, is_restart):
-    """The check that follows the sample buf[at:end]: 4 bytes, or 2."""
-    return crc30(seed, buf, at, end) if is_restart else check_of(buf, at, end, seed)
-
-
-# Of `where`, as in series_bits.py.
+# Of `where`, likewise.
 _AT = const(0)
 _END = const(1)
 _START = const(2)
 _CRC = const(3)
 _BLOCK = const(5)
+
+
+def any_check_of(buf, at, end, seed, is_restart):
+    """The check that follows the sample buf[at:end]: 4 bytes, or 2."""
+    return crc30(seed, buf, at, end) if is_restart else check_of(buf, at, end, seed)
 
 
 class _Gather:
@@ -259,9 +258,9 @@ class InPlace:
         return True
 
     def extend(self, length):
-        """Program a sample and its check into the room. length: of `sample`, as program() has it.
-        OK; 1: what is left of it is too small; STORAGE:
-        it did not read back, and the sector takes no more."""
+        """Program the sample in `sample` and its check into the room. length: as program() has it.
+        OK; 1: the room is too small; STORAGE: it did not read back, and the sector takes no
+        more."""
         self.loaded_seq = -1
         self._busy = True
         try:
