@@ -2,10 +2,11 @@
 CPython only.
 
 With no board behind it (`command` empty) the port is there and silent. What the board sends passes
-`spoil`, which may damage it.
+`spoil`, which may damage it; while nobody has the port open it is dropped, as USB does.
 """
 
 import contextlib
+import errno
 import os
 import pty
 import select
@@ -21,7 +22,9 @@ from raw_repl import FRIENDLY_RESET, RAW_RESET
 
 CONSOLE = Path(__file__).with_name("raw_repl.py")
 _NEXT = {RAW_RESET: "raw", FRIENDLY_RESET: "main"}
-_UNREAD_S = 0.5  # as a USB port does that nobody reads: what does not fit is dropped
+_UNREAD_S = 60  # who has the port open and reads nothing for so long loses what does not fit
+_CLOSED_S = 0.01  # between two looks at a port that nobody has open
+_LOOKS, _LOOK_S = 2000, 0.001  # for a moment at which a program may be interrupted
 
 
 class PtyBoard:
@@ -43,11 +46,11 @@ class PtyBoard:
         self._pump_thread = threading.Thread(target=self._pump, daemon=True)
 
     def __enter__(self):
-        # the slave stays open: its last close would end the master
-        self._master, self._slave = pty.openpty()
-        tty.setraw(self._slave)
+        self._master, slave = pty.openpty()
+        tty.setraw(slave)
         os.set_blocking(self._master, False)
-        self.port = os.ttyname(self._slave)
+        self.port = os.ttyname(slave)
+        os.close(slave)  # from here on a hang-up of the master says that nobody has the port open
         if self._command:
             self._start("main")
             self._pump_thread.start()
@@ -59,7 +62,6 @@ class PtyBoard:
             self._pump_thread.join()
             self._end()
         os.close(self._master)
-        os.close(self._slave)
 
     @property
     def is_running_its_program(self):
@@ -101,7 +103,7 @@ class PtyBoard:
             elif out in ready:
                 self._from_board(os.read(out.fileno(), 4096))
             elif self._master in ready:
-                self._to_board(os.read(self._master, 256))
+                self._to_board(self._heard())
 
     def _hear(self):
         """Nothing when the board has ended."""
@@ -124,7 +126,7 @@ class PtyBoard:
         self._running = word.startswith(b"run")
         self._starting = False
         if self._running and self._interrupts:
-            self._child.send_signal(signal.SIGINT)
+            _interrupt(self._child)
         self._interrupts = False
         with contextlib.suppress(OSError):  # it ended meanwhile
             self._told.send(word[-1:])
@@ -145,20 +147,63 @@ class PtyBoard:
         self.send(self.spoil(data.replace(b"\n", b"\r\n")))  # as boards do
 
     def send(self, data):
-        """To whoever reads the port."""
+        """To whoever reads the port, at the speed at which it is read."""
         until = time.monotonic() + _UNREAD_S
-        while data and time.monotonic() < until and not self._stop.is_set():
+        while data and time.monotonic() < until and self._is_open():
             with contextlib.suppress(BlockingIOError):
                 data = data[os.write(self._master, data) :]
+                until = time.monotonic() + _UNREAD_S
                 continue
             select.select([], [self._master], [], 0.05)
+
+    def _is_open(self):
+        """By whoever is to read it; false when the board is to end, too."""
+        poll = select.poll()
+        poll.register(self._master, select.POLLOUT)
+        return not self._stop.is_set() and not any(
+            events & select.POLLHUP for _, events in poll.poll(0)
+        )
+
+    def _heard(self):
+        """What was written to the port, or nothing."""
+        try:
+            return os.read(self._master, 256)
+        except OSError as error:
+            if error.errno not in (errno.EIO, errno.EAGAIN):  # closed, opened just now
+                raise
+            time.sleep(_CLOSED_S)
+            return b""
 
     def _to_board(self, data):
         if b"\x03" in data and (self._running or self._starting):
             if self._running:
-                self._child.send_signal(signal.SIGINT)
+                _interrupt(self._child)
             else:
                 self._interrupts = True
             data = data.replace(b"\x03", b"")
         with contextlib.suppress(BrokenPipeError):
             self._child.stdin.write(data)
+
+
+def _interrupt(child):
+    """As a Ctrl-C does on a board. MicroPython on Unix raises out of whatever it is at when the
+    signal comes, and what it has locked then (its heap, its names) stays so: the signal is sent
+    while it is in a system call. A program that makes none is interrupted where it is.
+    """
+    for _ in range(_LOOKS):
+        child.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        if _is_in_a_system_call(child.pid):
+            break
+        child.send_signal(signal.SIGCONT)
+        time.sleep(_LOOK_S)
+    child.send_signal(signal.SIGINT)
+    child.send_signal(signal.SIGCONT)
+
+
+def _is_in_a_system_call(pid):
+    """Or has ended, or Linux does not tell."""
+    try:
+        return not Path(f"/proc/{pid}/syscall").read_text().startswith("-1")
+    except OSError:
+        return True

@@ -1,6 +1,6 @@
 # cpython-only: a pseudo-terminal with MicroPython behind it
-"""A Ctrl-C that comes as a program ends must not cost the board's console a byte: mpremote would
-wait for its answer for ever.
+"""Neither a Ctrl-C, whenever it comes, nor a slow reader may cost the board's console a byte:
+mpremote would wait for its answer for ever.
 """
 
 import contextlib
@@ -12,9 +12,11 @@ import pytest
 
 from outpost_tools.common.interpreters import find_micropython
 from pty_board import PtyBoard
+from real_broker import wait_for
 
 BANNER = b"raw REPL; CTRL-B to exit\r\n>"
 ROUNDS, PROGRAMS = 40, 20
+INTERRUPTS = 200
 _LIMIT_S = 30  # in vain
 
 
@@ -50,14 +52,73 @@ def one_start(port, number):
         assert b"OK" in read_until(port, b"\x04>"), "the console lost the program"
 
 
-def test_a_late_interrupt_costs_the_console_nothing(tmp_path):
+@contextlib.contextmanager
+def console(folder, program):
+    """A board that runs `program`, and its port's name."""
     command = find_micropython("i386")
     if command is None:
         pytest.skip("missing MicroPython i386: run make setup")
-    program = tmp_path / "main.py"
-    program.write_text("x = 1\n")
+    main = folder / "main.py"
+    main.write_text(program)
     path = os.path.dirname(__file__)
+    with PtyBoard(command, folder, path, main) as board:
+        yield board
+
+
+def enter_raw_repl(port):
+    os.write(port, b"\r\x03\r\x01")
+    read_until(port, BANNER)
+
+
+def test_a_slow_reader_gets_every_byte(tmp_path):
+    """More than the port holds, and it reads late: a busy machine lets a tool stand still."""
+    with console(tmp_path, "") as board, opened(board.port) as port:
+        enter_raw_repl(port)
+        os.write(port, b"for n in range(2000): print('%09d' % n)\n\x04")
+        time.sleep(1)
+        said = read_until(port, b"\x04>")
+    assert said == b"OK" + b"".join(b"%09d\r\n" % n for n in range(2000)) + b"\x04\x04>"
+
+
+def test_what_is_said_while_nobody_has_the_port_open_is_dropped(tmp_path):
+    """And does not hold up the board."""
+    with console(tmp_path, "") as board:
+        with opened(board.port) as port:
+            enter_raw_repl(port)
+            os.write(port, b"import time; time.sleep(0.2); print('x' * 100000)\n\x04")
+            read_until(port, b"OK")
+            wait_for(lambda: board.is_running_its_program, "the program")
+        wait_for(lambda: not board.is_running_its_program, "its end")
+        with opened(board.port) as port:
+            os.write(port, b"print(1)\n\x04")
+            assert b"x" not in read_until(port, b"OK1\r\n\x04\x04>")
+
+
+MAKES_NAMES = """
+import time
+while True:
+    for n in range(200):
+        exec("name%d = 1" % n)
+    time.sleep_ms(1)
+"""
+
+
+def test_an_interrupt_leaves_nothing_locked(tmp_path):
+    """Whatever the program is at: its names and its heap have locks."""
+    with console(tmp_path, "") as board, opened(board.port) as port:
+        enter_raw_repl(port)
+        for number in range(INTERRUPTS):
+            os.write(port, MAKES_NAMES.encode() + b"\x04")
+            wait_for(lambda: board.is_running_its_program, "the program")
+            time.sleep(number % 11 * 0.0007)
+            os.write(port, b"\x03")
+            assert b"KeyboardInterrupt" in read_until(port, b"\x04>")
+            os.write(port, b"y%d = bytearray(50); print(y%d[0])\x04" % (number, number))
+            assert read_until(port, b"\x04>") == b"OK0\r\n\x04\x04>"
+
+
+def test_a_late_interrupt_costs_the_console_nothing(tmp_path):
     for number in range(ROUNDS):
-        with PtyBoard(command, tmp_path, path, program) as board, opened(board.port) as port:
+        with console(tmp_path, "x = 1\n") as board, opened(board.port) as port:
             one_start(port, number)
             assert board.starts == ["main"], "the board restarted"

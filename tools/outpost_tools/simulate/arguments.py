@@ -44,7 +44,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="time between two messages of a board; default 50",
     )
     parser.add_argument(
-        "--cuts", type=at_least(0), default=4, metavar="N", help="power cuts of each; default 4"
+        "--cuts",
+        type=at_least(0),
+        default=4,
+        metavar="N",
+        help="power cuts of each; default 4. A slow machine gets up to a minute more for them",
     )
     parser.add_argument(
         "--seed", type=int, default=1, metavar="K", help="the same seed repeats the power cuts"

@@ -86,6 +86,7 @@ class Fleet:
         says = {"say_state": given.get("confirmation") != "queued"}
         self._settings = {**_FAST, **says, "interval_ms": interval_ms, **given}
         self._first_series = count - series + 1
+        self._cuts = cuts
         plan = {"cuts": cuts, "seconds": seconds, "interval_ms": interval_ms}
         self.boards = [
             self._board(n, Proxy(*broker), Orders(f"{seed}/board-{n}", **plan))
@@ -131,6 +132,11 @@ class Fleet:
     @property
     def power_cuts(self) -> int:
         return sum(board.power_cuts for board in self.boards)
+
+    @property
+    def cuts_to_come(self) -> int:
+        """Of all boards: a slow machine may have some left when their time is over."""
+        return sum(max(self._cuts - board.power_cuts, 0) for board in self.boards)
 
     @property
     def online(self) -> int:

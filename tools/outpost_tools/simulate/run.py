@@ -16,6 +16,7 @@ from outpost_tools.simulate.fleet import Fleet
 
 DRAIN_S = 60.0
 DRAIN_SAY_S = 5.0
+LATE_CUTS_S = 60.0  # more than `seconds`, for the power cuts to come
 
 
 async def run(args: argparse.Namespace) -> int:
@@ -71,15 +72,19 @@ async def _run_and_drain(fleet: Fleet, seconds: float, broker: str) -> list[str]
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0 and not fleet.failures:
         await asyncio.sleep(min(left, 2.0))
-        _say(
-            f"{max(left - 2.0, 0):.0f} s left, {fleet.published} published, {fleet.power_cuts} "
-            f"power cuts, {fleet.online} online"
-        )
+        _say(f"{max(left - 2.0, 0):.0f} s left, {_how_far(fleet)}")
         _tell(fleet, broker, waiting)
+    while fleet.cuts_to_come and time.monotonic() < end + LATE_CUTS_S and not fleet.failures:
+        _say(f"{fleet.cuts_to_come} power cuts to come, {_how_far(fleet)}")
+        await asyncio.sleep(1.0)
     if fleet.failures:
         return await fleet.drain(0.0)
     _say(f"draining: boards send what they hold, at most {DRAIN_S:.0f} s")
     return await _drained(fleet, broker, waiting)
+
+
+def _how_far(fleet: Fleet) -> str:
+    return f"{fleet.published} published, {fleet.power_cuts} power cuts, {fleet.online} online"
 
 
 async def _drained(fleet: Fleet, broker: str, waiting: Folded) -> list[str]:
