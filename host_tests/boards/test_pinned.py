@@ -1,4 +1,5 @@
 # micropython-only: CPython has no VfsLfs2
+# long: each way in which the files may be damaged
 """Pinned blocks on a real littlefs: made, checked, grown, released; each way in which the files may
 have lost their blocks.
 """

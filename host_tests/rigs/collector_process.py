@@ -126,6 +126,10 @@ class Process:
     def text(self):
         return self.output.read_text()
 
+    def wait_subscribed(self, times=1):
+        """What is published before may be lost to it: connected is not enough."""
+        wait_until(lambda: self.output.exists() and self.text().count("subscribed to") >= times)
+
     def frames(self):
         """All that is stored, sealed or not; also while the collector seals."""
         while True:

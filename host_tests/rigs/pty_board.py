@@ -24,7 +24,7 @@ CONSOLE = Path(__file__).with_name("raw_repl.py")
 _NEXT = {RAW_RESET: "raw", FRIENDLY_RESET: "main"}
 _UNREAD_S = 60  # who has the port open and reads nothing for so long loses what does not fit
 _CLOSED_S = 0.01  # between two looks at a port that nobody has open
-_LOOKS, _LOOK_S = 2000, 0.001  # for a moment at which a program may be interrupted
+_LOOKS, _LOOK_S = 200, 0.001  # for a moment at which a program may be interrupted
 
 
 class PtyBoard:

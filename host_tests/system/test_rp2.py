@@ -137,6 +137,7 @@ def test_the_firmware_runs_from_where_it_should(scene):
     assert bool(found) is (scene.form == "files"), found
 
 
+@pytest.mark.long
 def test_machine_code_is_used_and_computes_what_portable_code_does(scene):
     """The tests of both themselves on the chip, ahead of main.py. Their portable code takes over
     silently."""

@@ -1,3 +1,4 @@
+# long: thousands of cases
 """Golden packets of MQTT 5.0, both ways, with every property: whole, byte by byte, cut at each
 byte, each property twice and where it must not be. Each has a stated outcome.
 

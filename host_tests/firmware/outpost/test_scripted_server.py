@@ -1,3 +1,4 @@
+# long: thousands of cases
 """The scripted server's own codec against the standard's bytes, then the client against a server
 that misbehaves: for each fault the status, the counter, and whether the connection stays. The
 stream is a fake one, the time simulated; what needs real sockets is in test_real_sockets.py.

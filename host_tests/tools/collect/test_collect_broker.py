@@ -43,7 +43,7 @@ def test_kills_in_the_middle_lose_nothing_and_confirm_only_what_is_stored(tmp_pa
     with Process(
         tmp_path, mosquitto.port, options=["--segment-bytes", "60000", "--segment-seconds", "0.3"]
     ) as collector:
-        wait_until(lambda: collector.output.exists() and "connected" in collector.text())
+        collector.wait_subscribed()
         watcher, board = Watcher(mosquitto), connect(mosquitto, "boards")
         publisher = threading.Thread(target=publish_all, args=(board, count))
         publisher.start()
@@ -69,7 +69,7 @@ def test_kills_in_the_middle_lose_nothing_and_confirm_only_what_is_stored(tmp_pa
 def test_confirmation_is_given_again_for_duplicates_and_after_a_restart(tmp_path, mosquitto):
     with Process(tmp_path, mosquitto.port) as collector:
         watcher, board = Watcher(mosquitto), connect(mosquitto, "boards")
-        wait_until(lambda: "connected" in collector.text())
+        collector.wait_subscribed()
         for seq in (0, 1, 3):
             board.publish(TOPIC, payload(seq), qos=1)
         wait_until(lambda: (f"{TOPIC[:-4]}durable", b"0badcafe 1") in watcher.seen)
@@ -98,7 +98,7 @@ def test_messages_in_cbor_and_series_are_stored_and_confirmed(tmp_path, mosquitt
     packs[4] = packs[4][:-1]  # cut short
     with Process(tmp_path, mosquitto.port) as collector:
         watcher, board = Watcher(mosquitto), connect(mosquitto, "boards")
-        wait_until(lambda: collector.output.exists() and "connected" in collector.text())
+        collector.wait_subscribed()
         for data in packs:
             board.publish(TOPIC, data, qos=1)
         wait_until(lambda: watcher.numbers("b1")[-1:] == [5])
@@ -115,7 +115,7 @@ def test_foreign_payloads_are_stored_and_acknowledged(tmp_path, mosquitto):
     with Process(tmp_path, mosquitto.port) as collector:
         board = connect(mosquitto, "boards")
         board.publish(TOPIC, b"kept by the broker", qos=1, retain=True).wait_for_publish(5)
-        wait_until(lambda: "connected" in collector.text())
+        collector.wait_subscribed()
         for data in strange:
             board.publish(TOPIC, data, qos=1).wait_for_publish(5)
         wait_until(lambda: len(collector.frames()) == len(strange) + 1)
@@ -131,11 +131,11 @@ def test_foreign_payloads_are_stored_and_acknowledged(tmp_path, mosquitto):
 
 def test_broker_that_comes_back_is_found_again(tmp_path, mosquitto):
     with Process(tmp_path, mosquitto.port) as collector:
-        wait_until(lambda: "connected" in collector.text())
+        collector.wait_subscribed()
         mosquitto.kill()
         wait_until(lambda: "connection lost" in collector.text())
         mosquitto.start()
-        wait_until(lambda: collector.text().count(": connected") == 2)
+        collector.wait_subscribed(2)
         board = connect(mosquitto, "boards")
         board.publish(TOPIC, payload(0), qos=1).wait_for_publish(5)
         wait_until(lambda: collector.payloads() == [payload(0)])
