@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import sys
 import tarfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -116,6 +118,13 @@ def _thermometers(lines: list[dict]) -> RealSeries:
     return RealSeries("thermometers of three airports", columns, list(_with_something(rows)))
 
 
+def entropy(column: list[int]) -> float:
+    """Bits that a code of differences, each for itself, needs a value at least."""
+    counts = Counter(b - a for a, b in pairwise(column))
+    shares = [count / counts.total() for count in counts.values()]
+    return sum(-share * math.log2(share) for share in shares)
+
+
 def _with_something(rows: list[Values]) -> Iterator[Values]:
     return (row for row in rows if any(value is not None for value in row))
 
@@ -144,7 +153,8 @@ def main() -> int:
             column = [row[at] for row in one.rows if row[at] is not None]
             change = sum(abs(b - a) for a, b in pairwise(column)) / max(1, len(column) - 1)
             print(f"    {name} {unit} e{exponent}: {len(one.rows) - len(column)} missing, "
-                  f"{min(column)} to {max(column)}, mean change {change:.1f}")  # fmt: skip
+                  f"{min(column)} to {max(column)}, mean change {change:.1f}, entropy of the "
+                  f"changes {entropy(column):.1f} bits")  # fmt: skip
     return 0
 
 

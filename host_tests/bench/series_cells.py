@@ -24,7 +24,7 @@ def _rows(results: Results, way: str) -> list[dict]:
 
 
 def bytes_a_sample(results: Results) -> Cell:
-    full, sixty = _rows(results, "full records"), _rows(results, "60 samples")
+    full, sixty = _rows(results, "full records of 2,032 B"), _rows(results, "60 samples")
     flash, erases = (max(row[name] for row in full) for name in ("flash", "erases"))
     air = max(row["air_per_value"] for row in sixty)
     good = flash <= MOST_FLASH and air <= MOST_AIR and erases <= MOST_ERASES

@@ -45,7 +45,7 @@ def rows(**worse):
     return [
         {"series": name, "way": way} | (good if name != "made" else {"flash": 99})
         for name in names[:3]
-        for way in ("series, 60 samples a message", "series, full records of 1,016 B")
+        for way in ("series, 60 samples a message", "series, full records of 2,032 B")
     ]
 
 
@@ -62,6 +62,21 @@ def test_the_goals_are_those_of_the_real_series(worse, state):
 def test_without_the_section_the_row_says_so():
     with pytest.raises(goal_cells.Missing, match="section series"):
         series_cells.bytes_a_sample({})
+
+
+def test_the_entropy_is_that_of_the_changes():
+    assert real_series.entropy([5, 6, 7, 8]) == 0
+    assert real_series.entropy([0, 1, 0, 1, 0]) == pytest.approx(1)
+    assert real_series.entropy([0, 1, 3, 6, 10]) == pytest.approx(2)
+
+
+def test_the_end_of_a_series_does_not_count_against_its_full_records():
+    """What is left of the last record's room: a quarter of all here."""
+    one = RealSeries("climate", CLIMATE.columns, CLIMATE.rows[:1000])
+    run = series_bytes.series(one, 0, 2032)
+    samples, end = run.whole
+    assert samples < 1000 and end < run.used()
+    assert run.row(one, "").flash == (end - run.start) / samples < (run.used() - run.start) / 1000
 
 
 def test_this_machine_is_recorded_as_it_is():
