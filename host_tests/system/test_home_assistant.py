@@ -114,6 +114,6 @@ def test_two_boards_an_outage_of_an_hour_and_a_board_that_goes(tmp_path, made, c
         for entity in ("temperature", "battery"):  # one after the other
             world.until(lambda entity=entity: world.state("cellar", entity) is None)
         assert world.state("kitchen") is not None
-        world.republisher.stop()
+        world.republisher.ending.set()
         assert world.republisher.run() == 0
         assert home.complaints() == []

@@ -211,7 +211,7 @@ def test_a_stop_during_retries_acknowledges_nothing(server, sink, tmp_path, caps
     source = Source(server, [incoming(b"1")])
     refused = storage.Lines(tmp_path / "refused.jsonl")
     bridge = Bridge(source, sink, refused, Options())
-    source.idle = bridge.stop
+    source.idle = bridge.ending.set
     assert bridge.run() == 1
     assert (source.acknowledged, committed(server)) == ([], [])
     assert "not acknowledged; their source keeps them" in capsys.readouterr().err

@@ -155,7 +155,7 @@ def test_an_hour_of_outage_shows_no_old_value_as_new_and_the_collector_has_all(t
         wait_until(lambda: len(collector.frames()) == 2 * 61)
         assert collector.terminate() == 0
         assert {json.loads(data)[0]["seq"] for data in collector.payloads()} == set(range(61))
-        republisher.stop()
+        republisher.ending.set()
         assert republisher.run() == 0
         world.republisher = None
         world.until(lambda: watcher.last[TOPICS.ours] == "offline")

@@ -9,7 +9,6 @@ boards' flash, hold the rest.
 from __future__ import annotations
 
 import sys
-import threading
 import time
 
 from outpost_tools.collect.confirm import INTERVAL_S, Pacing
@@ -21,6 +20,7 @@ from outpost_tools.collect.log import Log
 from outpost_tools.collect.metrics import Metrics
 from outpost_tools.collect.notes import Notes
 from outpost_tools.collect.place import Question, check, topic_of
+from outpost_tools.common.ending import Ending
 
 DISK_RETRY_S = 1.0
 # At the end: how long the last acknowledgements and confirmations may wait for a broker that does
@@ -34,7 +34,7 @@ SILENCE_S = 60.0
 
 
 class Collector:
-    """Runs until stop() is called (from a signal handler), then drains and seals.
+    """Runs until `ending` is set (by a signal), then drains and seals.
 
     exchange: with the other collectors of a shared subscription; None: we see every message.
     question: how far this id's log went, see place.py; None: begin without asking.
@@ -79,13 +79,10 @@ class Collector:
         self._repeats: set[str] = set()  # devices that are told although they were told the same
         self._last_told: dict[str, bytes] = {}  # queued: what each device was told
         self._pacing = Pacing(confirm_seconds)
-        self._stopping = threading.Event()
+        self.ending = Ending()
         self._cannot_seal = self._is_damaged = self._may_not_confirm = False
         self._told_forgotten: set[str] = set()
         self._last_message_at = self._began_at
-
-    def stop(self) -> None:
-        self._stopping.set()
 
     def run(self) -> int:
         """0 after an orderly end; 1 when messages that were taken could not be stored (the broker
@@ -95,7 +92,7 @@ class Collector:
         remembers.
         """
         self._check_place()
-        while not self._stopping.is_set():
+        while not self.ending.is_set():
             if not self._step(self._wait_s()):
                 return 1
             if self._metrics.is_due:
@@ -106,24 +103,24 @@ class Collector:
         """As run(), but take no new messages, and end by itself when the broker holds none for us
         any more."""
         self._check_place()
-        while not self._stopping.is_set() and not self._is_empty():
+        while not self.ending.is_set() and not self._is_empty():
             if not self._step(INTERVAL_S):
                 return 1
         status = self._drain()
-        if status == 0 and not self._stopping.is_set():
+        if status == 0 and not self.ending.is_set():
             self._link.give_up_session()
         return status or int(self._is_damaged)
 
     def _check_place(self) -> None:
         self._tell_damage()
         if self._share_question is not None:
-            self._share_question.ask(self._stopping)  # it says what is wrong
+            self._share_question.ask(self.ending)  # it says what is wrong
         if self._rights_question is not None:
-            is_answered = self._rights_question.ask(self._stopping) is not None
-            self._may_not_confirm = not is_answered and not self._stopping.is_set()
+            is_answered = self._rights_question.ask(self.ending) is not None
+            self._may_not_confirm = not is_answered and not self.ending.is_set()
         if self._question is not None:
-            remembered = self._question.ask(self._stopping)
-            if not self._stopping.is_set() and (
+            remembered = self._question.ask(self.ending)
+            if not self.ending.is_set() and (
                 warning := check(self._log.directory, self._log.stored_through, remembered)
             ):
                 self._say(warning)
@@ -175,7 +172,7 @@ class Collector:
         while not self._try_to_store(batch, complained=complained):
             complained = True
             self._metrics.unstored.set(len(batch.frames))
-            if self._stopping.wait(DISK_RETRY_S):
+            if self.ending.wait(DISK_RETRY_S):
                 self._say(
                     f"{len(batch.frames)} messages neither stored nor acknowledged; the broker "
                     "keeps them"
@@ -256,7 +253,7 @@ class Collector:
                 self._say(f"cannot seal in {self._log.directory}: {error}")
             self._health.tell("seal", f"cannot seal in {self._log.directory}: {error}")
             self._cannot_seal = True
-            self._stopping.wait(DISK_RETRY_S)
+            self.ending.wait(DISK_RETRY_S)
         else:
             self._cannot_seal = False
             self._health.tell("seal", None)

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import os
 import ssl
-import threading
 import time
 
 import paho.mqtt.client as mqtt
 
+from outpost_tools.common.ending import Ending
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.mqtt_connection import Limits, MessageConnection
 
@@ -65,7 +65,7 @@ class Question(MessageConnection[None]):
         self._is_answered = False
         self._asked_at = 0.0
 
-    def ask(self, stopping: threading.Event) -> int | None:
+    def ask(self, stopping: Ending) -> int | None:
         """The number, None when the broker has none. Tries until it is connected, or `stopping`."""
         while not stopping.is_set() and not self._is_answered:
             self.take(0.2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 
 from paho.mqtt.client import MQTTv5, MQTTv311
@@ -45,8 +44,7 @@ def collector(args: argparse.Namespace) -> Collector:
         quiet=args.quiet,
         health=health,
     )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: made.stop())
+    made.ending.on_signals()
     return made
 
 

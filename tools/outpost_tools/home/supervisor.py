@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
 from http.client import HTTPException
 
+from outpost_tools.common.ending import Ending
 from outpost_tools.common.notices import Folded
 from outpost_tools.common.visible import visible
 from outpost_tools.home.jobs import Jobs
@@ -36,25 +35,21 @@ class Supervisor:
         self._wish, self._plan = wish, plan
         self._processes = [Process(name, line, say) for name, line in plan.commands.items()]
         self._jobs = Jobs(plan.jobs, wish.state.logs, say)
-        self._stopping = threading.Event()
+        self._ending = Ending()
         self._folded = Folded(say)
         self._is_well = False
         self._is_low = False
         self._looked_at = 0.0
 
-    def stop(self) -> None:
-        self._stopping.set()
-
     def run(self) -> int:
         """0."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self.stop())
+        self._ending.on_signals()
         for line in self._plan.told:
             say(line)
         try:
             for process in self._processes:
                 process.start()
-            while not self._stopping.wait(_TURN_S):
+            while not self._ending.wait(_TURN_S):
                 self._turn()
         finally:
             self._end()

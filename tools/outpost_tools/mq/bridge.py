@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import base64
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from outpost_tools.common.ending import Ending
 from outpost_tools.mq.mapping import Options, Outgoing, Publication, to_mq
 from outpost_tools.mq.reasons import MqError
 from outpost_tools.mq.storage import Lines, Sink, SinkError, Unputtable
@@ -57,7 +57,7 @@ class Source(Protocol):
 
 
 class Bridge:
-    """Runs until stop(), until the source is finished, or until nothing came for `until_idle_s`."""
+    """Runs until `ending` is set, the source is finished, or nothing came for `until_idle_s`."""
 
     def __init__(
         self,
@@ -73,18 +73,15 @@ class Bridge:
         self._refused = refused
         self._options = options
         self._until_idle_s = until_idle_s
-        self._stopping = threading.Event()
+        self.ending = Ending()
         self.forwarded = self.refusals = self.damaged = 0
-
-    def stop(self) -> None:
-        self._stopping.set()
 
     def run(self) -> int:
         """0; or 1 when messages that were taken could not be put (their source has them still), or
         the source was damaged."""
         last = time.monotonic()
         status = 0
-        while not self._stopping.is_set() and not self._source.is_finished:
+        while not self.ending.is_set() and not self._source.is_finished:
             received = self._source.take(_TAKE_S)
             if received:
                 if not self._forward(received):
@@ -168,10 +165,10 @@ class Bridge:
         """True when the end was asked for. The source's connection is kept alive meanwhile."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
-            if self._stopping.wait(min(left, 0.5)):
+            if self.ending.wait(min(left, 0.5)):
                 return True
             self._source.idle()
-        return self._stopping.is_set()
+        return self.ending.is_set()
 
     def _say(self, text: str) -> None:
         print(f"mq bridge: {text}", file=sys.stderr, flush=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 from pathlib import Path
 
 from outpost_tools.common import credentials, mqtt_connection
@@ -25,8 +24,7 @@ def serve(args: argparse.Namespace) -> int:
     source = _source(args)
     sink, refused = _sink(args), Lines(args.refused or _folder(args) / "refused.jsonl")
     bridge = Bridge(source, sink, refused, _options(args), until_idle_s=args.until_idle)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: bridge.stop())
+    bridge.ending.on_signals()
     try:
         return bridge.run()
     finally:

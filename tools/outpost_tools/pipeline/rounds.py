@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import argparse
 import logging
-import signal
 import socketserver
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from outpost_tools.common.ending import Ending
 from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline import consumed, job, quarantine, retries, session
 from outpost_tools.pipeline.waiting import Waiting
@@ -32,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     # Python's side of Spark logs lost connections, one by one, and its servers print them.
     logging.basicConfig(filename=args.tables / "spark.log", level=logging.WARNING)
     socketserver.BaseServer.handle_error = _log_lost_connection
-    stopping = threading.Event()
+    stopping = Ending()
     say = _progress(time.monotonic())
     rounds = _Rounds(args, stopping, say)
     try:
@@ -54,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 class _Rounds:
     """The session and the rounds in it."""
 
-    def __init__(self, args: argparse.Namespace, stopping: threading.Event, say: Say) -> None:
+    def __init__(self, args: argparse.Namespace, stopping: Ending, say: Say) -> None:
         self._args, self._stopping, self._say = args, stopping, say
         self.log_file: Path = args.tables / "spark.log"
         self._delays_s = retries.CONTINUOUS_S if args.continuous else retries.SINGLE_S
@@ -101,7 +100,7 @@ class _Rounds:
     def _started(self) -> SparkSession:
         args = self._args
         if args.continuous:
-            _stop_on_signal(self._stopping)
+            self._stopping.on_signals()  # from here on one means "finish what runs"
         self._say("starting Spark, which takes 10 to 30 s")
         with Waiting(self._say) as waiting:
             spark = session.start(
@@ -115,7 +114,7 @@ class _Rounds:
             )
         self._say(f"Spark {spark.version} is up on {spark.sparkContext.master}")
         if args.continuous:  # again: Spark has set its own handler of Ctrl-C, which cancels work
-            _stop_on_signal(self._stopping)
+            self._stopping.on_signals()
         return spark
 
     def _wait_after(self, error: Exception) -> None:
@@ -180,12 +179,6 @@ def _is_small(log: Path) -> bool:
 def _log_lost_connection(server: socketserver.BaseServer, request: object, address: object) -> None:
     """In place of a traceback on stderr: when the JVM dies its connections end, too."""
     logging.getLogger(__name__).warning("%s: connection lost", type(server).__name__, exc_info=True)
-
-
-def _stop_on_signal(stopping: threading.Event) -> None:
-    """From here on a signal means "finish what runs"."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
 
 
 def _progress(begin: float) -> Say:

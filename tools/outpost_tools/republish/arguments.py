@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 from pathlib import Path
 
 from outpost_tools.common.command_line import (
@@ -90,8 +89,7 @@ def run(args: argparse.Namespace) -> int:
         from outpost_tools.republish import metrics
 
         metrics.serve(made.newest, args.metrics_port)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: made.stop())
+    made.ending.on_signals()
     return made.run()
 
 

@@ -7,11 +7,11 @@ were current) is in the broker's retained messages, and is read back at each con
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable
 
 from outpost_tools.common import labels, message
+from outpost_tools.common.ending import Ending
 from outpost_tools.common.errors import ToolError
 from outpost_tools.republish import discovery
 from outpost_tools.republish.link import Arrived, Link
@@ -27,8 +27,8 @@ Out = tuple[str, bytes]
 
 
 class Republisher:
-    """Runs until stop(). ha_prefix: of Home Assistant's discovery; None: without. now: seconds
-    since 1970."""
+    """Runs until `ending` is set. ha_prefix: of Home Assistant's discovery; None: without. now:
+    seconds since 1970."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Republisher:
     ) -> None:
         self._link, self._topics, self._ha_prefix, self._now = link, topics, ha_prefix, now
         self.newest = Newest()
-        self._stopping = threading.Event()
+        self.ending = Ending()
         self._told: dict[str, bool] = {}  # what was published of a board's being current
         self._published_at: dict[str, float] = {}
 
@@ -48,11 +48,8 @@ class Republisher:
         """It hears the boards, and has learned what the broker remembers."""
         return self._link.has_learned and not self._link.is_fresh
 
-    def stop(self) -> None:
-        self._stopping.set()
-
     def run(self) -> int:
-        while not self._stopping.is_set():
+        while not self.ending.is_set():
             self.step(_WAIT_S)
         if self._link.connected:
             self._link.publish([(self._topics.ours, OFFLINE)])
