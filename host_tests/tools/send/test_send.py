@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import threading
+import time
 
 import pytest
 
@@ -164,6 +165,31 @@ def test_a_command_that_the_broker_took_for_nobody_is_sent_again(broker, monkeyp
         board.client.publish("outpost/cellar/data", b'[{"n":"command","v":0,"cmd":"c-1"}]', 1)
         sending.join(100)
     assert one.answers["cellar"].result == 0
+
+
+def test_an_acknowledgement_between_two_commands_that_go_out_again(broker, monkeypatch):
+    """paho tells of a PUBACK while it holds the lock that its publish() takes: who then waits for
+    a lock that is held around publish() waits for ever.
+    """
+    monkeypatch.setattr(delivery, "_FIRST_REPEAT_S", 0.1)
+    found = credentials.find(broker.folder, "operator", "desk")
+    access = delivery.Access(found.address, found.topic_prefix, found.login, found.tls())
+    commands = {name: (f"c-{name}", b"{}") for name in ("board-1", "cellar")}
+    one = delivery.Delivery(access, commands)
+    publish, published = one._client.publish, []
+
+    def slowly(*words):
+        made = publish(*words)
+        time.sleep(0.2)  # meanwhile its PUBACK comes
+        published.append(words[0])
+        return made
+
+    monkeypatch.setattr(one._client, "publish", slowly)
+    sending = threading.Thread(target=one.run, args=(3,), kwargs=WAITING, daemon=True)
+    sending.start()
+    sending.join(60)
+    assert not sending.is_alive(), "it waits for ever"
+    assert one.sent == set(commands) and len(published) >= 4
 
 
 def test_who_may_not_send_is_told(broker, capsys):

@@ -83,16 +83,19 @@ def _is_number(value: Any) -> bool:
 
 
 class Delivery:
-    """One connection. `sent`: boards whose command the broker has; `answers`: by board."""
+    """One connection. `answers`: by board.
+
+    paho calls on_publish with the lock that its publish() takes: no lock of ours is held there.
+    """
 
     def __init__(self, access: Access, commands: dict[str, tuple[str, bytes]]) -> None:
         """commands: board -> (id, payload)."""
         self.address = access.address
-        self.sent: set[str] = set()
         self.answers: dict[str, Answer] = {}
         self._commands, self._access = commands, access
         self._fault = ""
-        self._published: dict[int, str] = {}
+        self._published: dict[int, str] = {}  # by packet identifier
+        self._acknowledged: set[int] = set()  # of those, or before they are there
         self._changed = threading.Condition()
         self._client = mqtt.Client(
             mqtt.CallbackAPIVersion.VERSION2, client_id=f"send-{secrets.token_hex(6)}"
@@ -106,6 +109,13 @@ class Delivery:
         self._client.on_subscribe = self._on_subscribe
         self._client.on_publish = self._on_publish
         self._client.on_message = self._on_message
+
+    @property
+    def sent(self) -> set[str]:
+        """Boards whose command the broker has."""
+        with self._changed:
+            known = self._acknowledged & self._published.keys()
+            return {self._published[mid] for mid in known}
 
     def run(self, timeout_s: float, *, is_waiting: bool, tell: Callable[[str, Answer], None]):
         """Ends when all are answered (or only sent, without is_waiting), or with the time. Raises
@@ -176,15 +186,15 @@ class Delivery:
             left = [name for name in self._commands if name not in self.answers]
         for name in left:
             topic = f"{self._access.prefix}/{name}/command"
+            mid = self._client.publish(topic, self._commands[name][1], 1).mid
             with self._changed:
-                mid = self._client.publish(topic, self._commands[name][1], 1).mid
                 self._published[mid] = name
+                self._changed.notify()
 
     def _on_publish(self, _client, _data, mid, _code, _properties) -> None:
         with self._changed:
-            if (name := self._published.get(mid)) is not None:
-                self.sent.add(name)
-                self._changed.notify()
+            self._acknowledged.add(mid)
+            self._changed.notify()
 
     def _on_message(self, _client, _data, message) -> None:
         found = None if message.retain else answer_in(message.payload)
