@@ -13,7 +13,7 @@ import sys
 
 RAW_RESET = 3
 FRIENDLY_RESET = 4
-_WINDOW = 128
+window = 128  # bytes of a raw paste before the sender waits, as a board's
 _BANNER = "raw REPL; CTRL-B to exit\n>"
 _PROMPT = "\nMicroPython on a pseudo-terminal\n>>> "
 
@@ -102,8 +102,8 @@ def _execute(source, names):
 
 def _paste():
     """Source text in raw-paste mode: the sender waits for a window; None when aborted."""
-    sys.stdout.buffer.write(b"R\x01" + bytes((_WINDOW & 0xFF, _WINDOW >> 8)))
-    source, room = bytearray(), _WINDOW
+    sys.stdout.buffer.write(b"R\x01" + bytes((window & 0xFF, window >> 8)))
+    source, room = bytearray(), window
     while True:
         byte = _get()
         if byte in (b"\x03", b"\x04"):
@@ -113,7 +113,7 @@ def _paste():
         room -= 1
         if not room:
             _say("\x01")
-            room = _WINDOW
+            room = window
 
 
 def _run(source, names):

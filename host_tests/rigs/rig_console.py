@@ -9,6 +9,10 @@ import sys
 import raw_repl
 import rig
 
+raw_repl.window = (
+    1024  # eight times a board's: half of what an installation takes is waiting for it
+)
+
 if __name__ == "__main__":
     rig.mount("board.img", raw_repl.FRIENDLY_RESET, sys.argv[1] == "raw")
     raw_repl.console(sys.argv[1], sys.argv[2])

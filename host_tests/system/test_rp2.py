@@ -254,6 +254,7 @@ def test_a_loop_that_hangs_is_ended_by_the_watchdog(scene):
     assert len(board.chip.resets) == 1
 
 
+@pytest.mark.long
 def test_a_traceback_names_file_line_and_function(scene):
     board = scene.power_on(scene.boards[-1].image)
     board.run_for(30, lambda: board.feeds > 100)

@@ -1,3 +1,4 @@
+# long: each packet and each program
 """QoS 2 both ways: each message once, whatever breaks: the link at any packet, the power at any
 program of the flash.
 """

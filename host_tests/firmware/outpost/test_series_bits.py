@@ -296,6 +296,7 @@ class TestSeriesBits(unittest.TestCase):
             self.assertEqual((bytes(state[:8]), bytes(sample)), (was, bytes(40)))
 
     def test_a_sample_is_programmed_with_its_check(self):
+        random.seed(13)
         for kind in KINDS:
             for at, length in ((100, 5), (250, 4), (250, 5), (500, 30), (767, 9)):
                 for is_restart in (0, 1):
@@ -320,7 +321,7 @@ class TestSeriesBits(unittest.TestCase):
         self.assertEqual(kind.program(tools, chip, sample, 2 * length + is_restart), 1)
         self.assertEqual((chip.calls, where[0]), (2, end))
         where[1] += 1
-        chip.block[end + length] = ~chip.block[end + length] & 0  # it takes no more there
+        chip.block[end] = 0  # it takes no more there
         sample[0] |= 1
         self.assertEqual(kind.program(tools, chip, sample, 2 * length + is_restart), -5)
         self.assertEqual(where[0], end)
