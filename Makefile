@@ -8,7 +8,7 @@ RUN_PATH := $(CURDIR)/firmware:$(CURDIR)/boards:$(CURDIR)/boards/UNIX:$(CURDIR)/
 DEMOS ?= amqtt nats nats3
 # More files at a time than a small machine has cores: most of them wait for servers and boards.
 PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
-# The tests start Python a thousand times: not without its cache of what it has compiled.
+# The tests start Python often: it keeps its cache of modules, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 \

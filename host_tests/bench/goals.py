@@ -135,7 +135,7 @@ ROWS = (
         "<= 6 / <= 2.5 / <= 0.0015", series_cells.bytes_a_sample, series_cells.others,
         "On air, hourly weather: TCP, TLS, MQTT, PUBACK and the header with its three names are "
         "292 bytes of a message of 174 values; 2.5 a value leave 6.6 bits for each. The entropy of "
-        "their changes is 6.2 (real_series.py), before times, missing values and the first "
+        "their changes is 6.1 (real_series.py), before times, missing values and the first "
         "sample, which stands alone. The profile has each series."),
     Row("Power cuts, a short hunt (`make power-loss` is the long one)",
         "0 lost, 0 invented, 0 out of order", cells.cuts,

@@ -148,9 +148,12 @@ def _weather() -> str:
 
 def main() -> int:
     for one in [*fetched(), recorded(30)]:
-        print(f"{one.name}: {len(one.rows)} samples")
-        for at, (name, unit, exponent) in enumerate(one.columns):
-            column = [row[at] for row in one.rows if row[at] is not None]
+        columns = [[value for value in column if value is not None] for column in zip(*one.rows)]
+        bits = sum(entropy(column) * len(column) for column in columns) / sum(map(len, columns))
+        print(
+            f"{one.name}: {len(one.rows)} samples, entropy of the changes {bits:.2f} bits a value"
+        )
+        for (name, unit, exponent), column in zip(one.columns, columns, strict=True):
             change = sum(abs(b - a) for a, b in pairwise(column)) / max(1, len(column) - 1)
             print(f"    {name} {unit} e{exponent}: {len(one.rows) - len(column)} missing, "
                   f"{min(column)} to {max(column)}, mean change {change:.1f}, entropy of the "

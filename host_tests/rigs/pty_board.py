@@ -103,7 +103,7 @@ class PtyBoard:
             elif out in ready:
                 self._from_board(os.read(out.fileno(), 4096))
             elif self._master in ready:
-                self._to_board(self._heard())
+                self._to_board(self._typed())
 
     def _hear(self):
         """Nothing when the board has ended."""
@@ -164,7 +164,7 @@ class PtyBoard:
             events & select.POLLHUP for _, events in poll.poll(0)
         )
 
-    def _heard(self):
+    def _typed(self):
         """What was written to the port, or nothing."""
         try:
             return os.read(self._master, 256)

@@ -9,9 +9,7 @@ import sys
 import raw_repl
 import rig
 
-raw_repl.window = (
-    1024  # eight times a board's: half of what an installation takes is waiting for it
-)
+raw_repl.window = 1024  # for speed; a board's is 128, as in raw_repl.py
 
 if __name__ == "__main__":
     rig.mount("board.img", raw_repl.FRIENDLY_RESET, sys.argv[1] == "raw")

@@ -34,13 +34,13 @@ def flip(path, number):
 def test_a_flipped_bit_in_the_open_segment_and_a_kill(tmp_path, mosquitto):
     """Nothing behind it is lost; stderr, the metrics' counters and the exit status tell."""
     with Process(tmp_path, mosquitto.port, options=["--segment-seconds", "600"]) as collector:
-        wait_until(lambda: "subscribed to" in collector.text())
+        collector.wait_subscribed()
         stored(collector, mosquitto.port, range(COUNT))
         collector.kill()
         (path,) = segments.open_segments(collector.directory)
         flip(path, 7)
         collector.start()
-        wait_until(lambda: collector.text().count("subscribed to") == 2)
+        collector.wait_subscribed(2)
         stored(collector, mosquitto.port, range(COUNT, COUNT + 5))
         assert collector.terminate() == 1
         assert {json.loads(data)[0]["seq"] for data in collector.payloads()} == (
@@ -50,7 +50,7 @@ def test_a_flipped_bit_in_the_open_segment_and_a_kill(tmp_path, mosquitto):
         assert "segment-000000000000.seg: damaged segment" in collector.text()
         # What is told once needs no second look: the snapshot holds the rest.
         collector.start()
-        wait_until(lambda: collector.text().count("subscribed to") == 3)
+        collector.wait_subscribed(3)
         assert collector.terminate() == 0
 
 

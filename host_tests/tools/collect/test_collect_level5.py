@@ -34,7 +34,7 @@ EXPIRY = b"\x02\x00\x00\x00\x3c"
 
 
 def started(collector):
-    wait_until(lambda: collector.output.exists() and "subscribed to" in collector.text())
+    collector.wait_subscribed()
 
 
 def board_5(broker):

@@ -44,16 +44,10 @@ def send(watcher, numbers):
         wait_until(lambda seq=seq: watcher.numbers("b1")[-1:] == [seq])
 
 
-def subscribed(collector, times=1):
-    wait_until(
-        lambda: collector.output.exists() and collector.text().count("subscribed to") == times
-    )
-
-
 @pytest.fixture
 def collector(tmp_path, mosquitto):
     with Process(tmp_path, mosquitto.port, options=EACH_SEALS) as collector:
-        subscribed(collector)
+        collector.wait_subscribed()
         yield collector
 
 
@@ -96,7 +90,7 @@ def test_an_old_copy_of_the_disk_is_refused_and_a_new_id_goes_on(
     wait_until(lambda: payload(6) in collector.payloads())
 
     with Process(tmp_path, mosquitto.port, options=EACH_SEALS, name="c2") as other:
-        subscribed(other)
+        other.wait_subscribed()
 
 
 def test_an_empty_disk_is_refused_unless_on_purpose(tmp_path, mosquitto, collector, board):
@@ -109,10 +103,10 @@ def test_an_empty_disk_is_refused_unless_on_purpose(tmp_path, mosquitto, collect
 
     recreated = Process(tmp_path, mosquitto.port, options=[*EACH_SEALS, "--new-log"])
     with recreated:
-        subscribed(recreated, 2)
+        recreated.wait_subscribed(2)
         send(board, [0])
     collector.start()  # from now on the broker remembers the new log
-    subscribed(collector, 3)
+    collector.wait_subscribed(3)
 
 
 def test_the_same_disk_comes_back_after_kills_at_any_moment(collector, board):
@@ -129,11 +123,11 @@ def test_a_broker_that_remembers_nothing_is_told_of(mosquitto, collector, board)
     collector.kill()
     board.client.publish(topic_of("outpost", "c1"), b"", qos=1, retain=True).wait_for_publish(5)
     collector.start()
-    subscribed(collector, 2)
+    collector.wait_subscribed(2)
     assert "does not remember how far" in collector.text() and "new --id" in collector.text()
     collector.kill()
     collector.start()
-    subscribed(collector, 3)
+    collector.wait_subscribed(3)
     assert collector.text().count("does not remember") == 1
 
 
@@ -142,7 +136,7 @@ def test_the_open_segment_counts_before_it_is_sealed(tmp_path, mosquitto, board)
     recovery.
     """
     with Process(tmp_path, mosquitto.port) as collector:
-        subscribed(collector)
+        collector.wait_subscribed()
         send(board, [0])
         assert list(collector.directory.glob("*.open"))
         collector.kill()

@@ -28,10 +28,6 @@ from real_broker import password_line
 _ = mosquitto  # a fixture
 
 
-def subscribed(collector):
-    wait_until(lambda: collector.output.exists() and "subscribed to" in collector.text())
-
-
 def load_of(messages):
     return [(topic_of(device), data) for device, _, data in fleet(50, messages)]
 
@@ -68,7 +64,7 @@ def fill_and_free(collector, mosquitto, free):
 def test_a_kernel_that_refuses_to_write_more(tmp_path, mosquitto):
     """A limit on file sizes: real refusals of write() in the middle of a frame, without root."""
     with Process(tmp_path, mosquitto.port) as collector:
-        subscribed(collector)
+        collector.wait_subscribed()
         _, hard = resource.prlimit(collector.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(collector.pid, resource.RLIMIT_FSIZE, (100_000, hard))
         fill_and_free(
@@ -88,7 +84,7 @@ def test_a_full_disk(tmp_path, mosquitto):
         pytest.skip("optional: a tmpfs can be mounted by root only")
     try:
         with Process(tmp_path, mosquitto.port, options=["--segment-bytes", "100000"]) as collector:
-            subscribed(collector)
+            collector.wait_subscribed()
             fill_and_free(
                 collector, mosquitto, lambda: _run("mount", "-o", "remount,size=64m", str(disk))
             )
@@ -105,7 +101,7 @@ def test_segments_are_sealed_by_size_and_by_time(tmp_path, mosquitto):
     with Process(
         tmp_path, mosquitto.port, options=["--segment-bytes", "50000", "--segment-seconds", "1"]
     ) as collector:
-        subscribed(collector)
+        collector.wait_subscribed()
         publisher = Publisher(mosquitto.port)
         while len(sealed(collector)) < 3:  # what arrives together is stored together
             publisher.publish(load_of(300))
@@ -127,7 +123,7 @@ def sealed(collector):
 def test_sigterm_under_load_ends_within_seconds_and_leaves_nothing_half_done(tmp_path, mosquitto):
     packets = load_of(30_000)
     with Process(tmp_path, mosquitto.port) as collector:
-        subscribed(collector)
+        collector.wait_subscribed()
         collector.kill()
         publisher = Publisher(mosquitto.port)
         publisher.publish(packets)
@@ -149,7 +145,7 @@ def test_sigterm_under_load_ends_within_seconds_and_leaves_nothing_half_done(tmp
 
 def test_sigterm_with_a_broker_that_does_not_read(tmp_path, mosquitto):
     with Process(tmp_path, mosquitto.port) as collector:
-        subscribed(collector)
+        collector.wait_subscribed()
         os.kill(mosquitto.pid, signal.SIGSTOP)
         try:
             began = time.monotonic()
@@ -162,7 +158,7 @@ def test_sigterm_with_a_broker_that_does_not_read(tmp_path, mosquitto):
 def test_metrics_in_prometheus_text_format_on_loopback(tmp_path, mosquitto):
     port = children.free_port()
     with Process(tmp_path, mosquitto.port, options=["--metrics-port", str(port)]) as collector:
-        subscribed(collector)
+        collector.wait_subscribed()
         publisher = Publisher(mosquitto.port)
         publisher.publish(load_of(500))
         publisher.close()
@@ -196,7 +192,7 @@ def test_metrics_in_prometheus_text_format_on_loopback(tmp_path, mosquitto):
 
 def test_a_board_with_a_new_stream_a_message_is_told_once(tmp_path, mosquitto):
     with Process(tmp_path, mosquitto.port) as collector:
-        subscribed(collector)
+        collector.wait_subscribed()
         publisher = Publisher(mosquitto.port)
         flood = [payload(0).replace(b"0badcafe", b"%08x" % n) for n in range(100)]
         publisher.publish([(TOPIC.encode(), data) for data in flood])
@@ -308,7 +304,7 @@ def forge(port, certificates, topic, data):
 
 def test_tls_password_and_rights_by_an_acl_file(tmp_path, secured, certificates):
     with secure(tmp_path, secured, certificates, more=["--share", "fleet"]) as collector:
-        subscribed(collector)
+        collector.wait_subscribed()
         one = client_of(secured, certificates, "board-1")
         words = []
         one.on_message = lambda _c, _u, message: words.append((message.topic, message.payload))
@@ -362,8 +358,8 @@ def test_a_retired_collector_leaves_nothing_behind(tmp_path, mosquitto):
         Process(tmp_path, mosquitto.port, options=options, name=name) for name in ("c1", "c2")
     )
     with c1, c2:
-        subscribed(c1)
-        subscribed(c2)
+        c1.wait_subscribed()
+        c2.wait_subscribed()
         c2.kill()
         publisher = Publisher(mosquitto.port)
         packets = load_of(3000)

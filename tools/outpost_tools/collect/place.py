@@ -65,9 +65,9 @@ class Question(MessageConnection[None]):
         self._is_answered = False
         self._asked_at = 0.0
 
-    def ask(self, stopping: Ending) -> int | None:
-        """The number, None when the broker has none. Tries until it is connected, or `stopping`."""
-        while not stopping.is_set() and not self._is_answered:
+    def ask(self, ending: Ending) -> int | None:
+        """The number, None when the broker has none. Tries until it is connected, or `ending`."""
+        while not ending.is_set() and not self._is_answered:
             self.take(0.2)
             is_late = self.connected and time.monotonic() - self._asked_at > self.answer_s
             # a broker that ends the connection on a topic that is denied (AWS) gives no answer

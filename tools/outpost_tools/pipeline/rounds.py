@@ -31,9 +31,9 @@ def run(args: argparse.Namespace) -> int:
     # Python's side of Spark logs lost connections, one by one, and its servers print them.
     logging.basicConfig(filename=args.tables / "spark.log", level=logging.WARNING)
     socketserver.BaseServer.handle_error = _log_lost_connection
-    stopping = Ending()
+    ending = Ending()
     say = _progress(time.monotonic())
-    rounds = _Rounds(args, stopping, say)
+    rounds = _Rounds(args, ending, say)
     try:
         troubles = rounds.run()
     except ToolError:
@@ -53,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
 class _Rounds:
     """The session and the rounds in it."""
 
-    def __init__(self, args: argparse.Namespace, stopping: Ending, say: Say) -> None:
-        self._args, self._stopping, self._say = args, stopping, say
+    def __init__(self, args: argparse.Namespace, ending: Ending, say: Say) -> None:
+        self._args, self._ending, self._say = args, ending, say
         self.log_file: Path = args.tables / "spark.log"
         self._delays_s = retries.CONTINUOUS_S if args.continuous else retries.SINGLE_S
         self._spark: SparkSession | None = None
@@ -67,7 +67,7 @@ class _Rounds:
             if not self._is_done():
                 continue
             troubles.tell(self._say)
-            if not self._args.continuous or self._stopping.wait(self._args.interval):
+            if not self._args.continuous or self._ending.wait(self._args.interval):
                 return troubles.count
 
     def close(self) -> None:
@@ -100,7 +100,7 @@ class _Rounds:
     def _started(self) -> SparkSession:
         args = self._args
         if args.continuous:
-            self._stopping.on_signals()  # from here on one means "finish what runs"
+            self._ending.on_signals()  # from here on one means "finish what runs"
         self._say("starting Spark, which takes 10 to 30 s")
         with Waiting(self._say) as waiting:
             spark = session.start(
@@ -114,7 +114,7 @@ class _Rounds:
             )
         self._say(f"Spark {spark.version} is up on {spark.sparkContext.master}")
         if args.continuous:  # again: Spark has set its own handler of Ctrl-C, which cancels work
-            self._stopping.on_signals()
+            self._ending.on_signals()
         return spark
 
     def _wait_after(self, error: Exception) -> None:
@@ -135,7 +135,7 @@ class _Rounds:
         )
         if is_dead or self._failures % _RENEW_EACH == 0:  # what is broken may be the session
             self.close()
-        if self._stopping.wait(delay_s):
+        if self._ending.wait(delay_s):
             raise error
 
 

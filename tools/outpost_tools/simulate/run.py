@@ -76,6 +76,7 @@ async def _run_and_drain(fleet: Fleet, seconds: float, broker: str) -> list[str]
         _tell(fleet, broker, waiting)
     while fleet.cuts_to_come and time.monotonic() < end + LATE_CUTS_S and not fleet.failures:
         _say(f"{fleet.cuts_to_come} power cuts to come, {_how_far(fleet)}")
+        _tell(fleet, broker, waiting)
         await asyncio.sleep(1.0)
     if fleet.failures:
         return await fleet.drain(0.0)
