@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import errno
 import os
 import signal
 import socket
@@ -21,6 +22,7 @@ from typing import IO
 _PR_SET_PDEATHSIG = 1
 # Looked up here: between fork and exec is no place to import or to load a library.
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_HELD: list[socket.socket] = []  # the ports that free_port() gave
 
 
 def die_with_parent() -> None:
@@ -93,20 +95,47 @@ def end_on_signals() -> None:
 
 
 def free_port() -> int:
-    """A loopback port nobody uses now; it lies below the kernel's range for outgoing connections
-    where it can.
+    """A loopback port for a server that we start: no later call gives it again, in whatever
+    process, until this one ends. OSError: none was to be had.
 
-    A server that is restarted needs the same port again: one inside that range may be taken by an
-    outgoing connection in the meantime.
+    It lies below the kernel's range for outgoing connections: a server that is started again
+    needs the same port again, and would find one of that range taken.
     """
     for _ in range(50):
         port = 10000 + int.from_bytes(os.urandom(2), "little") % 20000
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
+        with contextlib.suppress(OSError):
+            _hold(port)
             return port
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    raise OSError(errno.EADDRINUSE, "50 ports between 10000 and 29999 were all in use")
+
+
+def _hold(port: int) -> None:
+    """Raises OSError if anybody has it. It stays bound, and nothing listens on it: servers may take
+    it, as they set SO_REUSEADDR, and the next one who looks for a free port may not."""
+    held = socket.socket()
+    try:
+        held.bind(("127.0.0.1", port))  # alone: SO_REUSEADDR is not set yet
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        may_be_served = _may_be_served(port)
+    except OSError:
+        held.close()
+        raise
+    if may_be_served:
+        _HELD.append(held)
+    else:
+        held.close()
+
+
+def _may_be_served(port: int) -> bool:
+    """Although we hold it. Linux says yes, other systems no: there a free port may be lost."""
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            server.bind(("127.0.0.1", port))
+            server.listen()
+        except OSError:
+            return False
+    return True
 
 
 def tail(log: Path, lines: int = 5) -> str:
