@@ -8,11 +8,11 @@ its result.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import ssl
 import sys
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +25,8 @@ from outpost_tools.common.errors import ToolError
 RESULTS = {0: "done", 1: "refused", 2: "taken back", 3: "in progress"}
 _IN_PROGRESS = 3
 _CONNECT_S = 20.0
+_TURN_S = 0.2
+_RECONNECT_S = 1.0, 5.0  # doubled from the one to the other
 _FIRST_REPEAT_S = 10.0  # doubled each time: the copies wait with the broker for a board that sleeps
 _REFUSED_CODE = 128
 
@@ -83,10 +85,7 @@ def _is_number(value: Any) -> bool:
 
 
 class Delivery:
-    """One connection. `answers`: by board.
-
-    paho calls on_publish with the lock that its publish() takes: no lock of ours is held there.
-    """
+    """One connection, and no thread: paho works, and calls back, in run(). `answers`: by board."""
 
     def __init__(self, access: Access, commands: dict[str, tuple[str, bytes]]) -> None:
         """commands: board -> (id, payload)."""
@@ -96,7 +95,7 @@ class Delivery:
         self._fault = ""
         self._published: dict[int, str] = {}  # by packet identifier
         self._acknowledged: set[int] = set()  # of those, or before they are there
-        self._changed = threading.Condition()
+        self._reconnect_s = _RECONNECT_S[0]
         self._client = mqtt.Client(
             mqtt.CallbackAPIVersion.VERSION2, client_id=f"send-{secrets.token_hex(6)}"
         )
@@ -104,7 +103,6 @@ class Delivery:
             self._client.username_pw_set(*access.login)
         if access.tls:
             self._client.tls_set_context(access.tls)
-        self._client.reconnect_delay_set(1, 5)
         self._client.on_connect = self._on_connect
         self._client.on_subscribe = self._on_subscribe
         self._client.on_publish = self._on_publish
@@ -113,9 +111,7 @@ class Delivery:
     @property
     def sent(self) -> set[str]:
         """Boards whose command the broker has."""
-        with self._changed:
-            known = self._acknowledged & self._published.keys()
-            return {self._published[mid] for mid in known}
+        return {self._published[mid] for mid in self._acknowledged & self._published.keys()}
 
     def run(self, timeout_s: float, *, is_waiting: bool, tell: Callable[[str, Answer], None]):
         """Ends when all are answered (or only sent, without is_waiting), or with the time. Raises
@@ -125,44 +121,49 @@ class Delivery:
             self._client.connect(host, port, keepalive=30)
         except OSError as error:
             raise ToolError(f"broker {host}:{port}: {error}; nothing was sent") from None
-        self._client.loop_start()
         try:
             self._wait(time.monotonic() + timeout_s, is_waiting, tell)
         finally:
             self._client.disconnect()
-            self._client.loop_stop()
 
     def _wait(self, until: float, is_waiting: bool, tell: Callable[[str, Answer], None]) -> None:
         told: set[str] = set()
         connect_until = time.monotonic() + _CONNECT_S
         repeat_at, repeat_s = time.monotonic() + _FIRST_REPEAT_S, _FIRST_REPEAT_S
         while True:
-            with self._changed:
-                if self._fault:
-                    raise ToolError(self._fault)
-                done = self.answers if is_waiting else self.sent
-                new = {name: one for name, one in self.answers.items() if name not in told}
-                now = time.monotonic()
-                is_sent = len(self.sent) == len(self._commands)
-                is_late = now >= (until if is_sent else max(until, connect_until))
-                if not new and (len(done) == len(self._commands) or is_late):
-                    return
-                if not new:
-                    self._changed.wait(0.2)
-            for name, one in new.items():
-                tell(name, one)
+            if self._fault:
+                raise ToolError(self._fault)
+            for name in [name for name in self.answers if name not in told]:
+                tell(name, self.answers[name])
                 told.add(name)
+            done = self.answers if is_waiting else self.sent
+            now = time.monotonic()
+            is_sent = len(self.sent) == len(self._commands)
+            is_late = now >= (until if is_sent else max(until, connect_until))
+            if len(done) == len(self._commands) or is_late:
+                return
             if is_sent and now >= repeat_at:
                 repeat_s *= 2
                 repeat_at = now + repeat_s
                 self._publish()
+            self._turn()
 
-    # --- paho's thread ---
+    def _turn(self) -> None:
+        """What goes in and out in a moment. A connection that was lost is opened again."""
+        if self._client.loop(_TURN_S) == mqtt.MQTT_ERR_SUCCESS or self._fault:
+            return
+        time.sleep(self._reconnect_s)
+        self._reconnect_s = min(2 * self._reconnect_s, _RECONNECT_S[1])
+        with contextlib.suppress(OSError):
+            self._client.reconnect()
+
+    # --- What paho calls ---
 
     def _on_connect(self, client, _data, _flags, code, _properties) -> None:
         if code.is_failure:
-            self._fail(f"the broker refuses this user: {code}; nothing was sent")
+            self._fault = f"the broker refuses this user: {code}; nothing was sent"
             return
+        self._reconnect_s = _RECONNECT_S[0]
         prefix = self._access.prefix
         topics = [
             (f"{prefix}/{name}/{ending}", 1)
@@ -173,7 +174,7 @@ class Delivery:
 
     def _on_subscribe(self, _client, _data, _mid, codes, _properties) -> None:
         if any(code.value >= _REFUSED_CODE for code in codes):
-            self._fail(
+            self._fault = (
                 "the broker does not let this user read answers; give it an operator's rights: "
                 "`outpost broker add DIR --operator NAME`"
             )
@@ -182,19 +183,12 @@ class Delivery:
 
     def _publish(self) -> None:
         """Each command without an answer."""
-        with self._changed:
-            left = [name for name in self._commands if name not in self.answers]
-        for name in left:
+        for name in [name for name in self._commands if name not in self.answers]:
             topic = f"{self._access.prefix}/{name}/command"
-            mid = self._client.publish(topic, self._commands[name][1], 1).mid
-            with self._changed:
-                self._published[mid] = name
-                self._changed.notify()
+            self._published[self._client.publish(topic, self._commands[name][1], 1).mid] = name
 
     def _on_publish(self, _client, _data, mid, _code, _properties) -> None:
-        with self._changed:
-            self._acknowledged.add(mid)
-            self._changed.notify()
+        self._acknowledged.add(mid)
 
     def _on_message(self, _client, _data, message) -> None:
         found = None if message.retain else answer_in(message.payload)
@@ -202,11 +196,4 @@ class Delivery:
         if found is None or name not in self._commands or found[0] != self._commands[name][0]:
             return
         if found[1].result != _IN_PROGRESS:
-            with self._changed:
-                self.answers.setdefault(name, found[1])
-                self._changed.notify()
-
-    def _fail(self, text: str) -> None:
-        with self._changed:
-            self._fault = text
-            self._changed.notify()
+            self.answers.setdefault(name, found[1])
