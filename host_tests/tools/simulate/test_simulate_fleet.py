@@ -3,6 +3,7 @@
 collector.
 """
 
+import asyncio
 import json
 import re
 import signal
@@ -18,6 +19,7 @@ from outpost_tools.common import children, segments
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_micropython, find_mosquitto
 from outpost_tools.simulate import interpreter
+from outpost_tools.simulate.fleet import Fleet
 from outpost_tools.simulate.journal import read_journal
 
 
@@ -117,6 +119,20 @@ def test_boards_that_cannot_drain_are_named_and_nothing_stays_behind(tmp_path, b
         process.kill()
         process.stderr.close()
     assert still_running(tmp_path) == []
+
+
+def test_a_fleet_that_is_left_has_no_process_any_more(tmp_path, broker):
+    """Killed is not gone: what lies in its folder may be used at once."""
+
+    async def left_early():
+        async with Fleet(
+            tmp_path / "boards", count=4, broker=("127.0.0.1", broker.port), seconds=60
+        ) as fleet:
+            while not all(board.boots for board in fleet.boards):
+                await asyncio.sleep(0.01)
+        return [board._process.returncode for board in fleet.boards]
+
+    assert asyncio.run(left_early()) == [-signal.SIGKILL] * 4
 
 
 def test_a_board_that_fails_is_shown_with_its_words(tmp_path, broker):

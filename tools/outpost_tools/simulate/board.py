@@ -81,8 +81,8 @@ class Board:
                 self._report("power cut", self.device)
                 await asyncio.sleep(self.orders.off_s())
         finally:
-            self._kill()
             self.proxy.meter.finish(time.monotonic())
+            await self._kill()
 
     async def _one_boot(self) -> int:
         """The exit status of one life of the board."""
@@ -112,9 +112,11 @@ class Board:
         always = {"image": "flash.img", "page_bytes": 256, "stop_file": str(self._stop_file)}
         return always | self.orders.next_boot()
 
-    def _kill(self) -> None:
+    async def _kill(self) -> None:
+        """It has gone when this returns: a busy machine takes its time for that, too."""
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
+            await self._process.wait()
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
         path = self.directory / name
