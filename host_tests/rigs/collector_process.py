@@ -8,7 +8,9 @@ import json
 import signal
 import socket
 import sys
+import threading
 import time
+from pathlib import Path
 
 import paho.mqtt.client as mqtt
 import pytest
@@ -19,6 +21,7 @@ from outpost_tools.common.interpreters import find_mosquitto
 
 STREAM = "0badcafe"
 TOPIC = "outpost/b1/data"
+LIMIT_S = 120  # in vain
 
 # The collector, with an fsync of segments that waits until the file $GATE exists.
 GATED = """
@@ -111,13 +114,24 @@ class Process:
 
     def interrupt(self):
         """SIGINT; the exit status."""
-        self._process.send_signal(signal.SIGINT)
-        return self._process.wait(20)
+        return self._end(signal.SIGINT)
 
     def terminate(self):
         """SIGTERM; the exit status."""
-        self._process.terminate()
-        return self._process.wait(20)
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number):
+        wait_until(lambda: not self.alive or self._catches(number))
+        self._process.send_signal(number)
+        return self._process.wait(LIMIT_S)
+
+    def _catches(self, number):
+        """Until its handlers are there, a signal kills it as any other program. For SIGINT CPython
+        has one from the start: ours come together."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        (caught,) = (line.split()[1] for line in status.splitlines() if line[:7] == "SigCgt:")
+        needed = {number, signal.SIGTERM}
+        return all(int(caught, 16) >> one - 1 & 1 for one in needed)
 
     @property
     def alive(self):
@@ -150,7 +164,7 @@ class Process:
         return [frame.payload for frame in self.frames()]
 
 
-def wait_until(condition, seconds=120.0):
+def wait_until(condition, seconds=LIMIT_S):
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, "waited in vain"
@@ -176,9 +190,9 @@ class ScriptedBroker:
     def accept(self, *, session_present=0):
         if self._link:
             self._link.close()
-        self._server.settimeout(15)
+        self._server.settimeout(LIMIT_S)
         self._link, _ = self._server.accept()
-        self._link.settimeout(15)
+        self._link.settimeout(LIMIT_S)
         self._buffer = b""
         kind, connect = self.packet()
         assert kind == 0x10
@@ -234,7 +248,7 @@ class ScriptedBroker:
         except TimeoutError:
             return True
         finally:
-            self._link.settimeout(15)
+            self._link.settimeout(LIMIT_S)
 
 
 @pytest.fixture
@@ -261,14 +275,17 @@ def disconnect(*clients):
 
 
 class Watcher:
-    """Collects confirmations as the boards see them."""
+    """Collects confirmations as the boards see them: all that are given once it is made."""
 
     def __init__(self, broker):
         self.seen = []
         self.client = connect(
             broker, "watcher", lambda _c, _u, m: self.seen.append((m.topic, m.payload))
         )
+        subscribed = threading.Event()
+        self.client.on_subscribe = lambda *_: subscribed.set()
         self.client.subscribe("outpost/+/durable", qos=1)
+        assert subscribed.wait(LIMIT_S)
 
     def numbers(self, device):
         return [int(p.split()[1]) for topic, p in self.seen if topic == f"outpost/{device}/durable"]
