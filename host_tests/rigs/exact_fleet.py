@@ -17,8 +17,8 @@ from outpost_tools.common.broker import ANY_USER
 from outpost_tools.simulate.fleet import Fleet
 from outpost_tools.simulate.journal import read_journal
 
-DRAIN_S = 60.0
-_SUBSCRIBE_S = 20.0
+DRAIN_S = 240.0  # on a busy machine
+_SUBSCRIBE_S = 120.0
 
 
 class Run:

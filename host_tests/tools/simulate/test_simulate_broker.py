@@ -6,11 +6,11 @@ port; three nodes of NATS are one broker.
 import importlib.util
 import os
 import socket
-import time
 
 import paho.mqtt.client as mqtt
 import pytest
 
+from collector_process import LIMIT_S, wait_until
 from outpost_tools.common import nats
 from outpost_tools.common.broker import ANY_USER, Broker, BrokerError, open_broker
 from outpost_tools.common.interpreters import find_mosquitto, find_nats
@@ -80,13 +80,6 @@ def disconnect(client):
     client.loop_stop()
 
 
-def wait_until(condition):
-    until = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < until, "waited in vain"
-        time.sleep(0.02)
-
-
 def test_more_than_the_default_queue_is_kept_for_an_absent_subscriber(broker):
     received = []
     subscriber = connect(broker, "absent", received)
@@ -96,7 +89,7 @@ def test_more_than_the_default_queue_is_kept_for_an_absent_subscriber(broker):
     sent = [b"%d" % n for n in range(1500)]  # mosquitto's default keeps 1,000
     for payload in sent:
         last = publisher.publish("a/b", payload, qos=1)
-    last.wait_for_publish(10)
+    last.wait_for_publish(LIMIT_S)
     subscriber = connect(broker, "absent", received)
     wait_until(lambda: len(received) >= 2 + len(sent))
     assert [payload for payload in received if payload != "subscribed"] == sent
@@ -116,7 +109,7 @@ def test_each_publishers_order_is_kept_for_an_absent_subscriber(broker):
         pairs = zip(publishers, payloads, strict=True)
         last = [publisher.publish("a/b", payload, qos=1) for publisher, payload in pairs]
     for one in last:
-        one.wait_for_publish(10)
+        one.wait_for_publish(LIMIT_S)
     subscriber = connect(broker, "absent", received)
     wait_until(lambda: len(received) >= 2 + 16 * 300)
     by_publisher = [[] for _ in sent]
@@ -131,7 +124,7 @@ def test_each_publishers_order_is_kept_for_an_absent_subscriber(broker):
 def send_and_leave(broker, packets, keep_alive_s=60):
     """All in one piece, as a board that reports and closes; nothing is acknowledged. A client need
     not wait for CONNACK [MQTT 3.1.1 §3.1.4]."""
-    with socket.create_connection(("127.0.0.1", broker.port), timeout=5) as link:
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=LIMIT_S) as link:
         user = ANY_USER.encode()
         hello = encode("CONNECT", client_id=b"leaves", user=user, keep_alive=keep_alive_s)
         link.sendall(hello + b"".join(packets))
@@ -169,7 +162,7 @@ def test_what_a_client_sent_is_delivered_though_it_acknowledges_nothing(broker):
     received = []
     subscriber = connect(broker, "stays", received)
     wait_until(lambda: received == ["subscribed"])
-    subscriber.publish("kept", b"retained", qos=1, retain=True).wait_for_publish(10)
+    subscriber.publish("kept", b"retained", qos=1, retain=True).wait_for_publish(LIMIT_S)
     subscribe = encode("SUBSCRIBE", packet_id=100, filters=[(b"kept", 1)])
     send_and_leave(broker, [subscribe, *publishes(1), encode("DISCONNECT")])
     wait_until(lambda: len(received) > len(SENT))

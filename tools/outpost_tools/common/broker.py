@@ -29,7 +29,7 @@ KINDS_OF_5 = ("mosquitto",)  # that speak MQTT 5.0
 # amqtt keeps a persistent session only for a client with a user name; any name will do (see
 # amqtt_broker.py).
 ANY_USER = "outpost"
-READY_TIMEOUT_S = 15.0
+READY_TIMEOUT_S = 60.0  # amqtt is Python: a busy machine takes a third of that
 
 RECOMMENDED = Path(__file__).with_name("mosquitto.conf")
 _LISTENERS = """\
