@@ -95,7 +95,7 @@ def board(micropython, folder, path=MODULES, program="idle.py", **more):
         yield found
 
 
-def wait_for(condition, seconds=10):
+def wait_for(condition, seconds=120):
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, "waited in vain"
@@ -268,7 +268,8 @@ def test_a_board_py_of_functions_is_read_too(micropython, folder, capsys):
 def test_a_board_that_hangs_is_interrupted(micropython, folder, capsys):
     (folder / "board.py").write_text(BROKEN_FLASH.format(what="while True: pass"))
     with board(micropython, folder, path=f"{folder}:{FIRMWARE}") as found:
-        assert "does not answer within 0.5 s" in refused(capsys, found.port, "--timeout", "0.5")
+        # until it hangs it must answer in time, on a busy machine too
+        assert "does not answer within 4 s" in refused(capsys, found.port, "--timeout", "4")
         wait_for(lambda: found.starts == ["main", "raw", "main"])
 
 
@@ -284,7 +285,7 @@ def test_a_silent_port(is_linked, folder, capsys):
         (folder / "port").symlink_to(found.port)
         began = time.monotonic()
         line = refused(capsys, folder / "port" if is_linked else found.port, "--timeout", "0.5")
-    assert re.search("does not answer|no MicroPython", line) and time.monotonic() - began < 3
+    assert re.search("does not answer|no MicroPython", line) and time.monotonic() - began < 20
 
 
 def test_a_port_that_never_stops_talking(folder, capsys):
@@ -306,10 +307,15 @@ def talk(found, ended):
 def test_a_board_that_is_unplugged(folder, capsys):
     found = PtyBoard([], folder, "", "")
     found.__enter__()
-    pull = threading.Timer(0.3, found.__exit__)
-    pull.start()
-    assert "connection lost" in refused(capsys, found.port, "--timeout", "5")
-    pull.join()
+
+    def pull():
+        wait_for(found._typed)  # somebody has the port open, and knocks
+        found.__exit__()
+
+    pulling = threading.Thread(target=pull, daemon=True)
+    pulling.start()
+    assert "connection lost" in refused(capsys, found.port, "--timeout", "60")
+    pulling.join()
 
 
 def test_no_such_port_and_no_port_at_all(folder, capsys):
