@@ -40,7 +40,7 @@ MPY = {"i386": "x86", "amd64": "x64"}
 BLOCKS = 212  # 848 KB, as the filesystem of a Pico W
 _LIMIT_S = 120
 _MPREMOTE_LIMIT_S = 120
-_SETTLE_S = 20
+_SETTLE_S = 120
 
 _HASHES = """
 import hashlib, os

@@ -102,7 +102,7 @@ def test_a_blank_board_publishes_over_tls(architecture, tmp_path, tree, certific
         observer.wait(len(observer.messages) + 20)
         held = rig.outpost("provision", tls_settings(rig, broker, certificates, "other-ca.pem"))
         assert held == 0 and rig.row("settings").startswith("written: /tls/ca-")
-        assert rig.outpost("flash", "--link-timeout", 3) == 1
+        assert rig.outpost("flash", "--link-timeout", 8) == 1  # a handshake, on a busy machine
         assert "TLS_UNTRUSTED" in rig.row("link")
         refused = len(observer.messages)
         time.sleep(0.5)
@@ -379,9 +379,9 @@ def test_each_step_is_said_when_it_begins(rig):
     """Where nobody looks at a bar, too."""
     port = children.free_port()
     settings = settings_file(rig, broker_port=port)
-    assert rig.outpost("flash", "--settings", settings, "--link-timeout", 2) == 1
+    assert rig.outpost("flash", "--settings", settings, "--link-timeout", 8) == 1
     lines = rig.err.splitlines()
-    assert re.match(r"\[  0\.\d s\] /dev/\S+: stopping the board's program$", lines[0])
+    assert re.match(r"\[ *\d+\.\d s\] /dev/\S+: stopping the board's program$", lines[0])
     steps = [line.partition("] ")[2] for line in lines]
     order = (
         "compiling",
@@ -472,6 +472,8 @@ def test_power_cut_at_random_and_repeated(rig):
         starts = len(rig.starts)
         first = rig.outpost("flash", "--no-link", "--timeout", 3)
         cuts += first != 0
+        # a busy machine: given up before the board was stopped, and the next flash is not to be cut
+        (rig.folder / "orders.json").unlink(missing_ok=True)
         what = f"seed {SEED}, cut {number}: operation {operation}, {mode}, {rig.starts[starts:]}"
         assert rig.outpost("flash", "--no-link") == 0, f"{what}: {rig.err}{rig.out}"
         assert rig.is_whole(), what
