@@ -10,6 +10,7 @@ import cbor2
 
 import series_writer
 from collector_process import (
+    LIMIT_S,
     STREAM,
     TOPIC,
     Process,
@@ -114,10 +115,10 @@ def test_foreign_payloads_are_stored_and_acknowledged(tmp_path, mosquitto):
     strange = [b"", b"\xff\xfe", b"{}", b"[" * 5000, b"x" * 100_000, payload(1)[:-1]]
     with Process(tmp_path, mosquitto.port) as collector:
         board = connect(mosquitto, "boards")
-        board.publish(TOPIC, b"kept by the broker", qos=1, retain=True).wait_for_publish(5)
+        board.publish(TOPIC, b"kept by the broker", qos=1, retain=True).wait_for_publish(LIMIT_S)
         collector.wait_subscribed()
         for data in strange:
-            board.publish(TOPIC, data, qos=1).wait_for_publish(5)
+            board.publish(TOPIC, data, qos=1).wait_for_publish(LIMIT_S)
         wait_until(lambda: len(collector.frames()) == len(strange) + 1)
         assert collector.terminate() == 0
         frames = collector.frames()
@@ -137,6 +138,6 @@ def test_broker_that_comes_back_is_found_again(tmp_path, mosquitto):
         mosquitto.start()
         collector.wait_subscribed(2)
         board = connect(mosquitto, "boards")
-        board.publish(TOPIC, payload(0), qos=1).wait_for_publish(5)
+        board.publish(TOPIC, payload(0), qos=1).wait_for_publish(LIMIT_S)
         wait_until(lambda: collector.payloads() == [payload(0)])
         disconnect(board)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from collector_process import Process, wait_until
+from collector_process import LIMIT_S, Process, wait_until
 from outpost_tools.common import children
 
 
@@ -45,7 +45,7 @@ def test_bad_arguments(tmp_path, options, complaint):
         check=False,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=LIMIT_S,
         env=children.tools_environment(),
     )
     assert done.returncode == 2
@@ -60,7 +60,7 @@ def test_second_process_on_the_directory(tmp_path):
             check=False,
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=LIMIT_S,
             env=children.tools_environment(),
         )
         assert done.returncode == 2

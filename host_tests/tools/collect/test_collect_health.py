@@ -8,8 +8,9 @@ from contextlib import closing
 
 import pytest
 
-from collector_process import FULL, Process, ScriptedBroker, payload, wait_until
+from collector_process import FULL, LIMIT_S, Process, ScriptedBroker, payload, wait_until
 from outpost_tools.collect.health import STUCK_S, Health, notify
+from outpost_tools.common import children
 
 
 @pytest.fixture
@@ -79,12 +80,12 @@ def test_an_abstract_socket_is_reached(monkeypatch):
 
 
 def test_healthz_says_why(tmp_path, manager):
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
+    port = children.free_port()
 
     def healthz():
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as answer:
+            address = f"http://127.0.0.1:{port}/healthz"
+            with urllib.request.urlopen(address, timeout=LIMIT_S) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

@@ -7,7 +7,16 @@ import shutil
 
 import pytest
 
-from collector_process import TOPIC, Process, Watcher, disconnect, mosquitto, payload, wait_until
+from collector_process import (
+    LIMIT_S,
+    TOPIC,
+    Process,
+    Watcher,
+    disconnect,
+    mosquitto,
+    payload,
+    wait_until,
+)
 from outpost_tools.collect.place import check, topic_of
 from outpost_tools.common.errors import ToolError
 from test_collect_robust import session_is_present
@@ -70,7 +79,7 @@ def test_an_old_copy_of_the_disk_is_refused_and_a_new_id_goes_on(
     shutil.copytree(tmp_path / "backup", collector.directory)
     before = sorted(path.name for path in collector.directory.glob("*.seg"))
 
-    board.client.publish(TOPIC, payload(6), qos=1).wait_for_publish(5)
+    board.client.publish(TOPIC, payload(6), qos=1).wait_for_publish(LIMIT_S)
     collector.start()
     wait_until(lambda: not collector.alive)
     assert collector.status == 2
@@ -121,7 +130,8 @@ def test_the_same_disk_comes_back_after_kills_at_any_moment(collector, board):
 def test_a_broker_that_remembers_nothing_is_told_of(mosquitto, collector, board):
     send(board, range(2))
     collector.kill()
-    board.client.publish(topic_of("outpost", "c1"), b"", qos=1, retain=True).wait_for_publish(5)
+    forgotten = board.client.publish(topic_of("outpost", "c1"), b"", qos=1, retain=True)
+    forgotten.wait_for_publish(LIMIT_S)
     collector.start()
     collector.wait_subscribed(2)
     assert "does not remember how far" in collector.text() and "new --id" in collector.text()

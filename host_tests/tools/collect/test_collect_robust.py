@@ -4,6 +4,7 @@ metrics, SIGTERM, retire.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import resource
@@ -17,7 +18,15 @@ import paho.mqtt.client as mqtt
 import pytest
 
 from collector_load import Publisher, fleet, topic_of
-from collector_process import TOPIC, Process, disconnect, mosquitto, payload, wait_until
+from collector_process import (
+    LIMIT_S,
+    TOPIC,
+    Process,
+    disconnect,
+    mosquitto,
+    payload,
+    wait_until,
+)
 from made_broker import ACL
 from make_certificates import make_all, openssl
 from outpost_tools.common import children
@@ -26,6 +35,7 @@ from outpost_tools.common.interpreters import find_mosquitto
 from real_broker import password_line
 
 _ = mosquitto  # a fixture
+SOON_S = 30  # two or three on an idle machine, and without a bound it would be for ever
 
 
 def load_of(messages):
@@ -110,8 +120,7 @@ def test_segments_are_sealed_by_size_and_by_time(tmp_path, mosquitto):
         time.sleep(1.5)
         publisher.publish([(TOPIC.encode(), payload(0))])
         wait_until(
-            lambda: len(sealed(collector)) > count and not list(collector.directory.glob("*.open")),
-            5,
+            lambda: len(sealed(collector)) > count and not list(collector.directory.glob("*.open"))
         )
         publisher.close()
 
@@ -131,12 +140,12 @@ def test_sigterm_under_load_ends_within_seconds_and_leaves_nothing_half_done(tmp
         wait_until(lambda: list(collector.directory.glob("*.open")))
         began = time.monotonic()
         assert collector.terminate() == 0
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < SOON_S
         assert not list(collector.directory.glob("*.open"))
         first = collector.payloads()
         assert len(first) < len(packets)  # else the test shows nothing
         collector.start()
-        wait_until(lambda: len(set(collector.payloads())) == len({data for _, data in packets}), 60)
+        wait_until(lambda: len(set(collector.payloads())) == len({data for _, data in packets}))
         assert collector.terminate() == 0
         # All that was stored was acknowledged too: the broker sent none of it again.
         assert sorted(collector.payloads()) == sorted(data for _, data in packets)
@@ -150,13 +159,13 @@ def test_sigterm_with_a_broker_that_does_not_read(tmp_path, mosquitto):
         try:
             began = time.monotonic()
             assert collector.terminate() == 0
-            assert time.monotonic() - began < 10
+            assert time.monotonic() - began < SOON_S
         finally:
             os.kill(mosquitto.pid, signal.SIGCONT)
 
 
 def test_metrics_in_prometheus_text_format_on_loopback(tmp_path, mosquitto):
-    port = children.free_port()
+    port, seen = children.free_port(), {}
     with Process(tmp_path, mosquitto.port, options=["--metrics-port", str(port)]) as collector:
         collector.wait_subscribed()
         publisher = Publisher(mosquitto.port)
@@ -164,21 +173,26 @@ def test_metrics_in_prometheus_text_format_on_loopback(tmp_path, mosquitto):
         publisher.close()
 
         def metrics():
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as page:
+            address = f"http://127.0.0.1:{port}/metrics"
+            with urllib.request.urlopen(address, timeout=LIMIT_S) as page:
                 lines = page.read().decode().splitlines()
             pairs = (line.split(" ") for line in lines if not line.startswith("#"))
-            return {pair[0]: float(pair[1]) for pair in pairs}
+            seen.update({pair[0]: float(pair[1]) for pair in pairs})
+            return seen
 
         count = len(load_of(500))
         wait_until(lambda: metrics()["outpost_collector_messages_total"] == count)
-        # the gauges are set each 5 s
-        wait_until(lambda: metrics()["outpost_collector_streams"] == 50)
-        seen = metrics()
+        # the gauges are set each 5 s, and the next time the rate is none again
+        wait_until(
+            lambda: (
+                metrics()["outpost_collector_streams"] == 50
+                and seen["outpost_collector_messages_per_second"] > 0
+            )
+        )
         assert seen["outpost_collector_fsync_seconds_count"] >= 1
         assert seen["outpost_collector_fsync_seconds_sum"] > 0
         assert seen["outpost_collector_confirmations_total"] >= 50
         assert seen["outpost_collector_connected"] == 1
-        assert seen["outpost_collector_messages_per_second"] > 0
         assert seen["outpost_collector_backlog_messages"] == 0
         assert seen['outpost_collector_errors_total{kind="write"}'] == 0
         with open("/proc/net/tcp") as table:
@@ -273,10 +287,14 @@ def client_of(port, certificates, user):
 def can_connect(port, certificates, user):
     try:
         client = client_of(port, certificates, user)
-        wait_until(client.is_connected, 1)
-        disconnect(client)
-    except (OSError, AssertionError):
+    except OSError:
         return False
+    try:
+        wait_until(client.is_connected, 10)
+    except AssertionError:
+        return False
+    finally:  # or it connects later, and again and again
+        disconnect(client)
     return True
 
 
@@ -298,7 +316,7 @@ def forge(port, certificates, topic, data):
     two = client_of(port, certificates, "board-2")
     wait_until(two.is_connected)
     with contextlib.suppress(RuntimeError):
-        two.publish(topic, data, qos=1, retain=True).wait_for_publish(5)
+        two.publish(topic, data, qos=1, retain=True).wait_for_publish(5)  # it may not be answered
     disconnect(two)
 
 
@@ -309,7 +327,8 @@ def test_tls_password_and_rights_by_an_acl_file(tmp_path, secured, certificates)
         words = []
         one.on_message = lambda _c, _u, message: words.append((message.topic, message.payload))
         one.subscribe("outpost/#")
-        one.publish("outpost/board-1/data", payload(0, device="board-1"), qos=1).wait_for_publish(5)
+        sent = one.publish("outpost/board-1/data", payload(0, device="board-1"), qos=1)
+        sent.wait_for_publish(LIMIT_S)
         for topic, data in (
             ("board-1/data", payload(1, device="board-1")),
             ("board-1/durable", b"0badcafe 99"),
@@ -345,7 +364,7 @@ def test_what_does_not_verify_is_no_connection(tmp_path, secured, certificates, 
 
 def session_is_present(port, client_id):
     """Does the broker know this client? (Asking makes a session.)"""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as link:
+    with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as link:
         body = b"\0\4MQTT\4\0\0\0" + len(client_id).to_bytes(2, "big") + client_id
         link.sendall(bytes((0x10, len(body))) + body)
         return link.recv(4)[2] == 1
@@ -366,18 +385,16 @@ def test_a_retired_collector_leaves_nothing_behind(tmp_path, mosquitto):
         publisher.publish(packets[:2000])
         retiring = Process(tmp_path, mosquitto.port, options=[*options, "--retire"], name="c2")
         with retiring:
-            for at in range(2000, len(packets), 5):  # the boards go on meanwhile
+            for at in itertools.count(2000, 5):  # the boards go on meanwhile
                 if not retiring.alive:
                     break
-                publisher.publish(packets[at : at + 5])
+                assert at < 2000 + 5 * 10 * LIMIT_S, "it does not end"
+                publisher.publish(packets[at : at + 5])  # on a busy machine there are none left
                 time.sleep(0.1)
-            assert not retiring.alive
         assert retiring.status == 0
         assert not session_is_present(mosquitto.port, b"c2")
         publisher.publish(packets[2000:])
         publisher.close()
+        wait_until(lambda: {data for _, data in packets[2000:]} <= set(c1.payloads()))
         wait_until(lambda: {*c1.payloads(), *c2.payloads()} == {data for _, data in packets})
         assert len(c2.payloads()) > 500
-        assert len(set(c1.payloads()) & {data for _, data in packets[2000:]}) == len(
-            {data for _, data in packets[2000:]}
-        )
