@@ -197,8 +197,13 @@ class Observer:
             Message(message.topic, message.payload.decode(), message.qos, message.retain)
         )
 
+    def forget_ready(self) -> None:
+        """Before its connection is lost: wait_ready() then waits for the next one, however late it
+        sees the end of this one."""
+        self._ready.clear()
+
     def wait_ready(self) -> None:
-        assert self._ready.wait(20), "the observer is not connected"
+        assert self._ready.wait(TIMEOUT_S), "the observer is not connected"
 
     def wait(self, count: int, timeout_s: float = TIMEOUT_S) -> None:
         wait_for(
@@ -225,16 +230,16 @@ class Link:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._proxy = Proxy("127.0.0.1", port)
-        asyncio.run_coroutine_threadsafe(self._proxy.start(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._proxy.start(), self._loop).result(TIMEOUT_S)
         self.port = self._proxy.port
 
     def __enter__(self) -> Link:
         return self
 
     def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._proxy.close(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._proxy.close(), self._loop).result(TIMEOUT_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(TIMEOUT_S)
         self._loop.close()
 
     def cut(self) -> None:
@@ -247,4 +252,4 @@ class Link:
     def _call(self, action: Callable[[], None]) -> None:
         done = threading.Event()
         self._loop.call_soon_threadsafe(lambda: (action(), done.set()))
-        assert done.wait(10)
+        assert done.wait(TIMEOUT_S)

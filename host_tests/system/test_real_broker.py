@@ -142,6 +142,7 @@ def test_the_will_does_not_come_after_close(architecture, broker, name, tmp_path
             steps,
             will=[name, "gone", 1, False],
         )
+        observer.wait(1)
         time.sleep(0.3)
     assert [message.payload for message in observer.messages] == ["0"]
 
@@ -296,6 +297,7 @@ def through_restarts(
                 observer.wait(THROUGH_RESTARTS * number // 5)
                 link.cut()
                 if action:
+                    observer.forget_ready()
                     action(broker)
                     observer.wait_ready()
                 link.restore()
