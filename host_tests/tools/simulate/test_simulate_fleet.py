@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from collector_process import LIMIT_S
 from outpost_tools.collect.log import frame_key
 from outpost_tools.common import children, segments
 from outpost_tools.common.broker import Broker
@@ -68,7 +69,7 @@ def test_boards_with_power_cuts_publish_and_drain(level, spoken, tmp_path, broke
         done = subprocess.run(command, check=False, capture_output=True, text=True, env=env)
         assert done.returncode == 0, done.stderr
     finally:
-        assert children.stop(collector) == 0
+        assert children.stop(collector, grace_s=LIMIT_S) == 0
     assert "MicroPython" in done.stderr and "32-bit" in done.stderr
     said = "".join(path.read_text() for path in (tmp_path / "broker").glob("*.log"))
     assert re.search(rf"as board-1 \({spoken}, ", said), "mosquitto's name of the level"
@@ -114,7 +115,7 @@ def test_boards_that_cannot_drain_are_named_and_nothing_stays_behind(tmp_path, b
         assert len(still_running(tmp_path)) == 2
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 130
+        assert process.wait(LIMIT_S) == 130
     finally:
         process.kill()
         process.stderr.close()
@@ -142,7 +143,7 @@ def test_a_board_that_fails_is_shown_with_its_words(tmp_path, broker):
         check=False,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=LIMIT_S,
         env=children.tools_environment(),
     )
     assert done.returncode == 1
@@ -160,7 +161,7 @@ def send(broker, *words):
     command = [sys.executable, "-m", "outpost_tools.cli", "send", "--broker"]
     return subprocess.run(
         [*command, f"127.0.0.1:{broker.port}", *words],
-        env=children.tools_environment(), capture_output=True, text=True, check=False, timeout=120,
+        env=children.tools_environment(), capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
 
 
@@ -185,7 +186,7 @@ def test_boards_take_commands_where_that_is_asked_for(tmp_path, broker):
         assert (tmp_path / "boards" / "board-2" / "commands.bin").exists()
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        process.wait(LIMIT_S)
     line = simulate(tmp_path, broker, *"--boards 2 --seconds 1 --cuts 0 --mode broker".split())
-    assert subprocess.run(line, env=env, check=False, timeout=120).returncode == 0
+    assert subprocess.run(line, env=env, check=False, timeout=300).returncode == 0
     assert not (tmp_path / "boards" / "board-2" / "commands.bin").exists()

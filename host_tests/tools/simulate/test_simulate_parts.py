@@ -30,7 +30,7 @@ def with_proxy(scenario):
         proxy = Proxy("127.0.0.1", server.sockets[0].getsockname()[1])
         await proxy.start()
         try:
-            await asyncio.wait_for(scenario(proxy), 10)
+            await asyncio.wait_for(scenario(proxy), 120)
         finally:
             await proxy.close()
             server.close()
@@ -42,12 +42,12 @@ async def _say(link, data):
     """Send, and wait for the echo."""
     reader, writer = link
     writer.write(data)
-    assert await asyncio.wait_for(reader.readexactly(len(data)), 2) == data
+    assert await asyncio.wait_for(reader.readexactly(len(data)), 60) == data
 
 
 async def _is_closed(link):
     try:
-        return await asyncio.wait_for(link[0].read(1), 2) == b""
+        return await asyncio.wait_for(link[0].read(1), 60) == b""
     except ConnectionError:
         return True
 
@@ -63,8 +63,8 @@ def test_proxy_relays_and_knows_when_it_is_online():
         await _say(link, b"hello")
         assert proxy.meter.is_online
         link[1].close()
-        await asyncio.sleep(0.1)
-        assert not proxy.meter.is_online
+        while proxy.meter.is_online:  # until the loop has seen it
+            await asyncio.sleep(0.01)
 
     with_proxy(scenario)
 
@@ -225,5 +225,5 @@ def test_a_broker_that_never_answers_or_refuses_is_named():
         server.close()
         return faults
 
-    silent, refused, taken = asyncio.run(asyncio.wait_for(run(), 30))
+    silent, refused, taken = asyncio.run(asyncio.wait_for(run(), 120))
     assert "does not answer" in silent and "code 5" in refused and taken == ""
