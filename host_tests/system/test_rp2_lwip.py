@@ -72,6 +72,7 @@ def servers(certificates, tmp_path_factory):
         Broker("mosquitto", folder / "broker", more_listeners=listener) as broker,
         Process(folder, broker.port) as collector,
     ):
+        collector.wait_subscribed()
         watcher = Watcher(broker)
         yield {1883: broker.port, TLS_PORT: port}, collector, watcher
         disconnect(watcher.client)
