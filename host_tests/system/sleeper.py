@@ -58,7 +58,13 @@ class Sleeper:
             "deep_sleep": True,
             "sensors": ["load", "memory"],
         }
-        (folder / "settings.json").write_text(json.dumps(always | settings))
+        self._settings = always
+        self.set(**settings)
+
+    def set(self, **settings: object) -> None:
+        """From the next wake on."""
+        self._settings |= settings
+        (self.folder / "settings.json").write_text(json.dumps(self._settings))
 
     def wake(self, cut_at: int = 0) -> Wake:
         """One wake; the power goes in flash operation cut_at of it, if it comes to that one."""

@@ -122,12 +122,15 @@ def test_without_a_broker_a_wake_has_its_end_and_nothing_is_lost(tmp_path, mosqu
         tmp_path / "board", micropython("i386"), SEED, broker_port=mosquitto.port, **settings
     )
     mosquitto.stop()
-    one = board.wake().counters
+    wake = board.wake()
+    one = wake.counters
     assert (one["connects"], one["held"], one["next_seq"]) == (0, 0, 1)
     assert 1000 <= one["awake_ms"]
     sleep = int((board.folder / "journal.txt").read_text().split("sleep ")[1])
-    assert abs(20_000 - one["awake_ms"] - sleep) < 900  # the interval counts from wake to wake
+    # the interval counts from wake to wake
+    assert 20_000 - wake.process_ms - 100 <= sleep <= 20_000 - 1000 + 100
     mosquitto.start()
+    board.set(wake_limit_ms=60_000)  # a busy machine may take more than one second to connect
     two = board.wake().counters
     assert (two["connects"], two["held"], two["acknowledged"]) == (1, 2, 2)
     # what was acknowledged was kept over the sleep
