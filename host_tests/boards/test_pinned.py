@@ -504,11 +504,15 @@ class TestRefuses(Case):
 
 class TestLimit(Case):
     def test_put_back_within_the_second_passes_and_check_finds_it_after_the_next_append(self):
-        while time.time() % 1 > 0.2:
-            time.sleep(0.01)
-        board, outbox = with_messages()
-        path = "%s/%04d.pin" % (FOLDER, outbox._device.newest())
-        write(path, read(path))
+        for _ in range(30):  # a busy machine: until it is done within one second of the clock
+            while time.time() % 1 > 0.2:
+                time.sleep(0.01)
+            board, outbox = with_messages()
+            path = "%s/%04d.pin" % (FOLDER, outbox._device.newest())
+            before = os.stat(path)[8]
+            write(path, read(path))
+            if os.stat(path)[8] == before:
+                break
         outbox = mounted(board.outbox(board.open()))
         outbox._device.check()
         append(outbox, 60, 61)
