@@ -13,6 +13,7 @@ recomputation, and Ctrl-C.
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,7 +42,7 @@ pytestmark = pytest.mark.timeout(900)  # two starts of Spark, on a busy machine 
 KILLS = int(os.environ.get("OUTPOST_PIPELINE_KILLS", "0"))
 MESSAGES = int(os.environ.get("OUTPOST_PIPELINE_MESSAGES", "200000"))
 LIMIT_S = 240  # of a step, on a busy machine
-STOP_S = 60  # after SIGTERM; 5 on an idle machine
+STOP_S = 200  # after SIGTERM; 5 on an idle machine
 BOARDS = [Board(f"board-{n}", f"{n:08x}") for n in range(3)]
 PROGRAM = """
 import sys
@@ -197,7 +198,12 @@ def test_driver_then_jvm_killed_and_run_until_sigterm_gives_the_truth(tmp_path):
     log, tables_dir = Log(tmp_path / "log", SEED), tmp_path / "tables"
     log.refuse("board-1", b"{", "not JSON")
     seal_messages(log, range(160), per_segment=60)
-    assert kill_when(silver_half_written, log, tables_dir)
+    for _ in range(5):
+        if kill_when(silver_half_written, log, tables_dir):
+            break
+        shutil.rmtree(tables_dir)  # a busy machine: the moment was over before we looked
+    else:
+        pytest.fail("it is never seen while it writes")
 
     with Continuous(log, tables_dir) as run:
         run.wait(lambda: run.has(log))
