@@ -37,7 +37,7 @@ BAD = {
 }
 HELD = 5  # messages that wait
 # a poll() may not take longer, arithmetic of the handshake included; under an emulator too
-A_STEP_MS = 2000
+A_STEP_MS = 5000  # a busy machine's share; a client that waits takes 10 s
 RECONNECTS = 20
 # The 32-bit build meets both; the others one each, for the time it takes. Boards: ARM, 1.2.
 WHERE = [("i386", "1.2"), ("i386", "1.3"), ("amd64", "1.3"), ("armhf", "1.2")]
@@ -156,7 +156,7 @@ def test_readings_arrive_exactly_over_tls(architecture, broker, certificates, na
                 lambda: len(observer.messages) >= 30 or process.poll() is not None, "30 readings"
             )
             (tmp_path / "stop").touch()
-            assert process.wait(30) == 0, (tmp_path / "log").read_text()
+            assert process.wait(120) == 0, (tmp_path / "log").read_text()
         finally:
             children.kill(process)
         stored = [
@@ -320,7 +320,7 @@ def test_a_handshake_without_end_meets_the_deadline_and_nothing_blocks(certifica
         for one in devices:
             said = one.finish()[1]
             assert (said["last_error"], said["held"]) == (status.TIMED_OUT, HELD)
-            assert 10_000 <= said["took_ms"] < 13_000
+            assert 10_000 <= said["took_ms"] < 30_000
             assert said["longest_poll_ms"] < A_STEP_MS
 
 
@@ -377,7 +377,7 @@ def test_a_fault_in_the_settings_gives_one_line_that_names_the_key(
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert named in done.stderr

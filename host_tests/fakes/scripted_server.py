@@ -326,7 +326,7 @@ class Connection:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._data = b""
 
-    def receive(self, timeout_s=10):
+    def receive(self, timeout_s=60):
         """The next packet, (kind, fields); noted in server.seen. Raises Gone."""
         self.socket.settimeout(timeout_s)
         while True:
@@ -380,7 +380,7 @@ class Connection:
         """RST: what is on its way is lost."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
-    def wait_for_end(self, timeout_s=10):
+    def wait_for_end(self, timeout_s=60):
         """Read on, and keep nothing, until the client closes. Raises AssertionError when it does
         not.
         """
@@ -427,7 +427,7 @@ class ScriptedServer:
         except OSError:
             pass
         self._listener.close()
-        self._thread.join(15)
+        self._thread.join(120)
 
     def _run(self):
         while True:

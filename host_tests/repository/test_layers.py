@@ -222,7 +222,7 @@ def test_import_has_no_side_effects(module):
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -241,7 +241,7 @@ def test_the_library_alone_is_enough_for_each_of_its_modules():
             check=False,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
         )
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
 

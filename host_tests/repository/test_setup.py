@@ -76,7 +76,7 @@ def run_folder(folder, *options, architecture="amd64", **environment):
     return subprocess.run(
         [sys.executable, str(HOST_TESTS / "run_micropython.py"),
          "--folder", str(folder), *chosen, *options],
-        capture_output=True, text=True, check=False, timeout=60, env=os.environ | environment,
+        capture_output=True, text=True, check=False, timeout=180, env=os.environ | environment,
     )  # fmt: skip
 
 
@@ -104,7 +104,9 @@ def test_mosquitto_is_found_and_runs():
     command = interpreters.find_mosquitto()
     if command is None:
         pytest.skip("missing mosquitto: run `make setup`")
-    done = subprocess.run([*command, "-h"], capture_output=True, text=True, check=False, timeout=20)
+    done = subprocess.run(
+        [*command, "-h"], capture_output=True, text=True, check=False, timeout=180
+    )
     assert "mosquitto version" in done.stdout + done.stderr
 
 

@@ -49,7 +49,7 @@ def _run(folder: Path, *words: str) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=180,
     )
     assert done.returncode == 0, done.stderr
 

@@ -29,7 +29,7 @@ ORDERS = {
     "response_ms": 10_000,
     "streaming": False,
     "until": {},  # counter: least value
-    "limit_ms": 15_000,
+    "limit_ms": 60_000,
 }
 TOPIC = b"outpost/socket/data"
 board = Board()

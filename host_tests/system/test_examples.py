@@ -24,7 +24,7 @@ from paths import FAKES, FIRMWARE, PRODUCT, REPOSITORY, STUBS, UNIX_BOARD, joine
 FOLDER = FIRMWARE / "examples"
 HERE = Path(__file__).resolve().parent
 END = "home/end"
-WAIT_S = 60
+WAIT_S = 180
 ASLEEP = 75  # board.sleep() of a desktop board ends the process with it
 
 

@@ -47,7 +47,7 @@ class Listener:
         client.connect("127.0.0.1", port)
         client.subscribe("home/#", 1)
         client.loop_start()
-        assert subscribed.wait(20)
+        assert subscribed.wait(120)
 
     def _take(self, topic: str, data: bytes) -> None:
         if topic == self.END:
@@ -58,7 +58,7 @@ class Listener:
     def all(self) -> list[tuple[str, bytes]]:
         self._ended.clear()
         self._client.publish(self.END, b"", 1)
-        assert self._ended.wait(20)
+        assert self._ended.wait(120)
         return self.messages
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ def by_make(folder: Path) -> None:
         f"PYTHON={sys.executable}",
     ]
     environment = {**os.environ, "PWD": str(folder)}
-    subprocess.run(command, cwd=folder, env=environment, check=True, timeout=60)
+    subprocess.run(command, cwd=folder, env=environment, check=True, timeout=180)
 
 
 def by_micropython(folder: Path) -> None:
@@ -89,7 +89,7 @@ def by_micropython(folder: Path) -> None:
     if command is None:
         pytest.skip("missing: MicroPython for i386; run `make setup`")
     environment = {**os.environ, "MICROPYPATH": joined(*PRODUCT)}
-    subprocess.run([*command, "hello.py"], cwd=folder, env=environment, check=True, timeout=60)
+    subprocess.run([*command, "hello.py"], cwd=folder, env=environment, check=True, timeout=180)
 
 
 @pytest.mark.parametrize("run", [by_make, by_micropython])
@@ -109,7 +109,7 @@ def test_on_the_desktop_each_run_sends_one_message(tmp_path, run):
 
 def test_run_says_what_it_wants(tmp_path):
     command = ["make", "-s", "-C", REPOSITORY, "run"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
     assert done.returncode and "make run PROGRAM=" in done.stderr
 
 

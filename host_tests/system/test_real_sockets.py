@@ -19,8 +19,8 @@ from outpost_tools.common.interpreters import REQUIRED_ARCHITECTURES, find_micro
 from paths import PRODUCT, STUBS, joined
 from scripted_server import Connection, ScriptedServer, answer, encode
 
-# a busy machine's share; a client that waits for an answer takes response_ms, or indefinitely
-LONGEST_POLL_MS = 1000
+# a busy machine's share; a client that waits for an answer takes response_ms (10 s) or for ever
+LONGEST_POLL_MS = 5000
 
 
 @pytest.fixture(params=["cpython", *REQUIRED_ARCHITECTURES])
@@ -44,7 +44,7 @@ def run_client(request, tmp_path):
             check=False,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
         )
         assert done.returncode == 0, done.stderr
         report = json.loads(done.stdout)
@@ -173,7 +173,7 @@ def test_a_server_that_never_reads_is_given_up_after_response_ms(run_client):
             response_ms=700,
             keep_alive_s=0,
             until={"connects": 2},
-            limit_ms=20_000,
+            limit_ms=60_000,
         )
     assert report["errors"][0] == status.TIMED_OUT
 
@@ -182,7 +182,7 @@ def test_silence_after_pingreq_ends_the_connection(run_client):
     with ScriptedServer(silent, serve) as server:
         report = run_client(server, keep_alive_s=1, response_ms=400, until={"connects": 2})
     assert report["errors"] == [status.TIMED_OUT]
-    assert 1100 <= report["took_ms"] < 6000
+    assert 1100 <= report["took_ms"] < 10_000  # not the usual response_ms
 
 
 def test_silence_after_connect_ends_the_connection(run_client):

@@ -63,7 +63,7 @@ REFUSED = [
 def test_the_servers_close_on_what_the_services_refuse(limits, packet, reason):
     """Or the test above could not fail."""
     with StrictServer(limits) as server:
-        with socket.create_connection(("127.0.0.1", server.port), 5) as link:
+        with socket.create_connection(("127.0.0.1", server.port), 60) as link:
             link.sendall(encode("CONNECT", client_id=b"c", keep_alive=60) + packet)
             with contextlib.suppress(ConnectionResetError):
                 while link.recv(4096):
@@ -73,7 +73,7 @@ def test_the_servers_close_on_what_the_services_refuse(limits, packet, reason):
 
 def test_a_keep_alive_that_is_too_long_is_refused():
     with StrictServer(EVENT_GRID) as server:
-        with socket.create_connection(("127.0.0.1", server.port), 5) as link:
+        with socket.create_connection(("127.0.0.1", server.port), 60) as link:
             link.sendall(encode("CONNECT", client_id=b"c", keep_alive=1161))
             with contextlib.suppress(ConnectionResetError):
                 assert link.recv(4096) == b""

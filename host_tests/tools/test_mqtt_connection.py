@@ -47,7 +47,7 @@ class Server:
 
     def __init__(self):
         self._server = socket.create_server(("127.0.0.1", 0))
-        self._server.settimeout(10)
+        self._server.settimeout(60)
         self.port = self._server.getsockname()[1]
         self.link = None
 
@@ -56,7 +56,7 @@ class Server:
         connecting = threading.Thread(target=lambda: connection.take(1))
         connecting.start()
         self.link, _ = self._server.accept()
-        self.link.settimeout(10)
+        self.link.settimeout(60)
         connecting.join()
         assert self.link.recv(100)[0] == 0x10
         self.link.sendall(b"\x20\2\0\0")
@@ -76,7 +76,7 @@ class Server:
 
 
 def take_until(connection, condition):
-    taken, until = [], time.monotonic() + 10
+    taken, until = [], time.monotonic() + 60
     while not condition():
         assert time.monotonic() < until
         taken += connection.take(0.1)
@@ -183,7 +183,7 @@ def test_close_says_disconnect_behind_the_last_pubacks_and_reads_the_rest_away()
             data += part
         assert len(data) == 42
         server.close_link()
-        closing.join(5)
+        closing.join(60)
         assert not closing.is_alive()
 
 

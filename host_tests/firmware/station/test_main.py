@@ -43,7 +43,7 @@ def run_board(
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
 
 

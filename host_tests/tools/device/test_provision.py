@@ -601,7 +601,7 @@ class Typist:
         self.shown += "\n"
 
     def _until(self, is_there):
-        end = time.monotonic() + 60
+        end = time.monotonic() + 180
         while not (self.shown and is_there()):
             assert time.monotonic() < end, self.shown
             if select.select([self._terminal], [], [], 0.1)[0]:

@@ -59,10 +59,10 @@ class BridgeProcess:
     def terminate(self):
         """SIGTERM; the exit status."""
         self._process.terminate()
-        return self._process.wait(20)
+        return self._process.wait(120)
 
     def wait(self):
-        return self._process.wait(60)
+        return self._process.wait(120)
 
     def text(self):
         return self.output.read_text() if self.output.exists() else ""
@@ -151,7 +151,7 @@ def publish_all(port, packets):
     client = connect(port, "out")
     last = [client.publish(p.topic.decode(), p.payload, p.qos, p.retain) for p in packets]
     for info in last:
-        info.wait_for_publish(20)
+        info.wait_for_publish(120)
     disconnect(client)
 
 

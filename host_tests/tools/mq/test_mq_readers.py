@@ -178,7 +178,7 @@ def dissect(tmp_path, packets):
         "aggregator=\x1e",
     ]
     command += [part for field in TSHARK_FIELDS for part in ("-e", field)]
-    done = subprocess.run(command, check=True, capture_output=True, timeout=60)
+    done = subprocess.run(command, check=True, capture_output=True, timeout=180)
     # splitlines() would split at the aggregator
     lines = done.stdout.decode().removesuffix("\n").split("\n")
     assert len(lines) == len(packets)
