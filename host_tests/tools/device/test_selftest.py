@@ -121,7 +121,7 @@ def test_a_broker_that_is_not_there_and_a_crash_are_told_without_a_secret(rig):
     )
     (rig.folder / "crash.txt").write_text(reason)
     rig.mpremote("cp", rig.folder / "crash.txt", ":crash.txt")
-    status, found, shown = report(rig, *HASTY, "--link-timeout", 2)
+    status, found, shown = report(rig, *HASTY, "--link-timeout", 6)
     assert status == 1 and found["result"] == "failed: link, messages, watchdog, crash"
     assert "ECONNREFUSED" in rig.row("link") and "nothing listens" in rig.row("link")
     assert "3 of 3 stored; no link" in rig.row("messages")

@@ -130,7 +130,7 @@ def provisioned(newcomer, board):
 
 def flashed(newcomer, board):
     """The firmware on the board, which is confirmed by the collector."""
-    to = f"flash --board {RIGS / 'rig_board'} --port {board.port} --link-timeout 3"
+    to = f"flash --board {RIGS / 'rig_board'} --port {board.port} --link-timeout 8"
     newcomer.types(f"{to.replace(board.port, '/dev/ttyACM99')}", 2, "no such port")
     newcomer.types(f"{to} --credentials home/broker", 2, "--credentials needs --settings")
     newcomer.types_and_interrupts(f"{to} --settings kitchen.toml --credentials home/broker",
@@ -147,7 +147,7 @@ def flashed(newcomer, board):
     newcomer.writes("plain.toml", f'device_id = "kitchen"\n{plain}')
     newcomer.types(f"{to} --settings plain.toml", 1, "does it want TLS")
     newcomer.types(
-        f"{to}0 --settings kitchen.toml --credentials home/broker", 0,  # 30 s for what is right
+        f"{to}0 --settings kitchen.toml --credentials home/broker", 0,  # 80 s for what is right
         ("0 copied", "left as they were", "the collector confirmed it after"),
     )  # fmt: skip
 

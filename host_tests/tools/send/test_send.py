@@ -185,7 +185,7 @@ def test_an_acknowledgement_between_two_commands_that_go_out_again(broker, monke
         return made
 
     monkeypatch.setattr(one._client, "publish", slowly)
-    sending = threading.Thread(target=one.run, args=(3,), kwargs=WAITING, daemon=True)
+    sending = threading.Thread(target=one.run, args=(6,), kwargs=WAITING, daemon=True)
     sending.start()
     sending.join(60)
     assert not sending.is_alive(), "it waits for ever"
