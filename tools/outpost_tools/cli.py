@@ -5,7 +5,7 @@ Only the arguments of the chosen subcommand are made, and its libraries are impo
 `outpost simulate` does not wait for Spark. How a subcommand is written: common/command_line.py.
 
 Exit status: what the subcommand returns; 2 for bad input (one line on stderr); 130 when
-interrupted.
+interrupted; 141 when nobody reads stdout any more, as a shell reports it of other programs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from outpost_tools import DISTRIBUTION
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.parser import Parser
 from outpost_tools.common.source_tree import place
-from outpost_tools.common.visible import guarded, visible_lines
+from outpost_tools.common.visible import guarded
 
 SUBCOMMANDS = {  # in the order of the list: name and module
     "run": "home.arguments",
@@ -132,12 +132,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         parsed = parser.parse_args(words)
         with guarded():
-            return int(parsed.func(parsed) or 0)
-    except ToolError as error:
-        print(visible_lines(f"outpost: {error}"), file=sys.stderr)
-        return 2
+            return _run(parsed)
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        return 141
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    try:
+        status = int(parsed.func(parsed) or 0)
+        sys.stdout.flush()  # here a full disk is an error in words, later a traceback
+    except ToolError as error:
+        print(f"outpost: {error}", file=sys.stderr)
+        return 2
+    return status
 
 
 if __name__ == "__main__":

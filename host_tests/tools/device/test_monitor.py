@@ -5,9 +5,12 @@ who is disturbed.
 
 import ast
 import json
+import os
 import re
 import sys
 import threading
+import time
+import tty
 import types
 
 import pytest
@@ -18,6 +21,7 @@ from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
 from outpost_tools import cli
 from outpost_tools.common import children
 from outpost_tools.common.broker import Broker
+from outpost_tools.device import watching
 from paths import REPOSITORY
 from real_broker import need_mosquitto, wait_for
 
@@ -73,6 +77,22 @@ def test_listening_shows_what_is_printed_and_disturbs_nobody(rig, tmp_path, caps
     assert status == 0 and len(rig.starts) == starts and rig.is_running_its_program
     assert err.startswith(f"listening at {rig.port}; Ctrl-C ends.")
     shown_until(tmp_path, ["started, boot"], "--port", rig.port, meanwhile=rig.power_cut)
+
+
+def test_a_reader_of_its_output_that_goes_is_not_taken_for_a_board_that_went():
+    board, port = os.openpty()
+    tty.setraw(port)
+
+    def tell(_):
+        raise BrokenPipeError
+
+    printing = threading.Timer(0.5, os.write, (board, b"a line\n"))  # what comes at once is lost
+    printing.start()
+    with pytest.raises(BrokenPipeError):
+        watching.listen(os.ttyname(port), time.monotonic() + 10, tell)
+    printing.join()
+    os.close(board)
+    os.close(port)
 
 
 def test_a_crash_is_shown_with_its_reason(rig, tmp_path):

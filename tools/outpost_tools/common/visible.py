@@ -4,14 +4,20 @@ is not printable is written as its escape, so that it can neither play with the 
 visible() is for a piece of such text within a line. guarded() is the net below all that a command
 prints: there a line break is ours and passes; what moves a cursor, colours, rings, or turns the
 direction of text does not. Raw bytes that a command writes to stdout's buffer pass.
+
+A result that cannot be printed is an error; a line on stderr that cannot be written is lost, and
+ends nothing: the disk that is full, for which a collector waits, may be the one with its lines.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO
+
+from outpost_tools.common.errors import ToolError
 
 
 def visible(text: str | bytes) -> str:
@@ -35,14 +41,18 @@ def visible_lines(text: str) -> str:
 
 
 class _Guard:
-    """A text stream whose text goes through visible_lines(); all else is the stream's own."""
+    """A text stream whose text goes through visible_lines(); all else is the stream's own. A
+    subclass defines _try(), which calls an action of the stream."""
 
     def __init__(self, stream: TextIO) -> None:
         self.unguarded = stream
 
     def write(self, text: str) -> int:
-        self.unguarded.write(visible_lines(text))
+        self._try(lambda: self.unguarded.write(visible_lines(text)))
         return len(text)
+
+    def flush(self) -> None:
+        self._try(self.unguarded.flush)
 
     def writelines(self, lines: list[str]) -> None:
         for line in lines:
@@ -50,6 +60,44 @@ class _Guard:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.unguarded, name)
+
+    def _try(self, action: Callable[[], object]) -> None:
+        raise NotImplementedError
+
+    def _lead_nowhere(self) -> None:
+        """Python writes what is left in the stream when it ends: it would fail once more."""
+        with contextlib.suppress(OSError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.unguarded.fileno())
+            os.close(nowhere)
+
+
+class _Results(_Guard):
+    """stdout. Raises BrokenPipeError when nobody reads it any more, else ToolError."""
+
+    def _try(self, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except OSError as error:
+            self._lead_nowhere()
+            if isinstance(error, BrokenPipeError):
+                raise
+            raise ToolError(f"stdout: {error.strerror or error}") from None
+
+
+class _Words(_Guard):
+    """stderr. Nothing ends, and no thread, because a line of it could not be written."""
+
+    def _try(self, action: Callable[[], object]) -> None:
+        with contextlib.suppress(OSError):
+            action()
+
+    def close_up(self) -> None:
+        """At the end of the program."""
+        try:
+            self.unguarded.flush()
+        except OSError:
+            self._lead_nowhere()
 
 
 def unguarded(stream: TextIO) -> TextIO:
@@ -59,10 +107,14 @@ def unguarded(stream: TextIO) -> TextIO:
 
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
-    """stdout and stderr show control characters."""
+    """stdout and stderr show control characters, and are there even where the caller closed
+    them."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (_Guard(stream) for stream in before)  # pyright: ignore
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = before
+    with open(os.devnull, "w", encoding="utf-8", errors="backslashreplace") as nowhere:
+        words = _Words(before[1] or nowhere)
+        sys.stdout, sys.stderr = _Results(before[0] or nowhere), words  # pyright: ignore
+        try:
+            yield
+        finally:
+            words.close_up()
+            sys.stdout, sys.stderr = before

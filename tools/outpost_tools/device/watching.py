@@ -61,6 +61,8 @@ def listen(port: str, until: float | None, tell: Say = say) -> None:
                 for one in lines:
                     quiet_at = None
                     tell(visible(one.rstrip(b"\r")))
+    except BrokenPipeError:  # of our stdout, not of the port
+        raise
     except (serial.SerialException, OSError) as error:
         if "exclusively lock" in str(error):
             raise ToolError(
