@@ -20,6 +20,7 @@ def test_sigint_without_a_broker_ends_at_once(tmp_path):
     ("options", "complaint"),
     [
         (["--broker", "nowhere"], "'nowhere' is not HOST:PORT"),
+        (["--broker", "192.168.1..10:1883"], "'192.168.1..10:1883' is not HOST:PORT"),
         (["--broker", "127.0.0.1:1", "--id", "../x"], "--id '../x'"),
         (["--broker", "127.0.0.1:1", "--prefix", "a/#"], "--prefix 'a/#'"),
         (["--broker", "127.0.0.1:1", "--password-file", "x"], "--password-file needs --user"),

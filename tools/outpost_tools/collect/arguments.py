@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 
 from outpost_tools.common.command_line import (
     add_command,
     add_login,
     address,
+    check_topic,
     is_name,
     only_with_broker,
     positive,
@@ -35,7 +35,6 @@ examples:
 Each collector of a group has its own --id; their logs stay where the pipeline reads them.
 tools/outpost_tools/common/mosquitto.conf is a configuration for the broker, with reasons.
 """
-_PREFIX = re.compile(r"[^+#/\0]+(/[^+#/\0]+)*\Z")
 _NAME_RULE = "use 1 to 64 letters, digits, '_', '-' or '.', not '.' first"
 
 
@@ -174,10 +173,8 @@ def _check(args: argparse.Namespace) -> None:
     if args.id is not None and not is_name(args.id):
         raise ToolError(f"--id {args.id!r}: {_NAME_RULE}")
     _check_security(args)
-    if args.prefix is not None and not _PREFIX.match(args.prefix):
-        raise ToolError(
-            f"--prefix {args.prefix!r}: a topic without '+', '#' and empty levels is needed"
-        )
+    if args.prefix is not None:
+        check_topic("--prefix", args.prefix)
     if args.share == "" and args.credentials is None:
         raise ToolError("--share: name the group")
     if args.share and not is_name(args.share):

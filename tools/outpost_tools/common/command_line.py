@@ -26,6 +26,8 @@ from outpost_tools.common.errors import ToolError
 PAGE_PORT = 8180  # of the live page
 Run = Callable[[argparse.Namespace], int]
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}\Z")
+_LEVEL = r"[^+#/\0\ud800-\udfff]+"  # the last ones: bytes of the command line that are no UTF-8
+_TOPIC = re.compile(rf"{_LEVEL}(/{_LEVEL})*\Z")
 
 
 def add_command(
@@ -115,7 +117,8 @@ def add_page(parser: argparse.ArgumentParser) -> None:
 def address(text: str) -> tuple[str, int]:
     """HOST:PORT; an IPv6 host in brackets."""
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+    is_port = port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65536
+    if not colon or not host or not is_port or not is_host(host):
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
     return host.strip("[]"), int(port)
 
@@ -161,6 +164,22 @@ def seconds(text: str) -> float:
 def is_name(text: str) -> bool:
     """Of a collector or a group: it becomes an MQTT client identifier and a folder."""
     return _NAME.match(text) is not None
+
+
+def is_host(text: str) -> bool:
+    """A name or an address that a resolver takes: it raises no OSError for "192.168.1..10"."""
+    try:
+        text.encode("idna")
+    except UnicodeError:
+        return False
+    return True
+
+
+def check_topic(option: str, text: str) -> None:
+    """Of a topic prefix: what else paho, or the broker, refuses at each connection. Raises
+    ToolError."""
+    if not _TOPIC.match(text):
+        raise ToolError(f"{option} {text!r}: a topic without '+', '#' and empty levels is needed")
 
 
 def first_line(path: Path, option: str) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from outpost_tools.common import exposure
+from outpost_tools.common.command_line import is_host
 from outpost_tools.common.errors import ToolError
 
 ROLES = {
@@ -115,4 +116,6 @@ def _checked(given: dict[str, Any], path: Path) -> Credentials:
         kind = int if one.name == "port" else str
         if not isinstance(given.get(one.name), kind):
             raise ToolError(f"--credentials {path}: key '{one.name}' is missing or no {kind}")
+    if not is_host(given["host"]) or not 0 < given["port"] < 65536:
+        raise ToolError(f"--credentials {path}: keys 'host' and 'port' are no address")
     return Credentials(**{one.name: given[one.name] for one in fields(Credentials)})

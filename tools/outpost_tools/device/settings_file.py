@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from outpost_tools.common import exposure
+from outpost_tools.common.command_line import is_host
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import settings_module
 from outpost_tools.device import broker_part, certificates, sensor_drivers, wifi_settings
@@ -263,7 +264,7 @@ def _host_fault(host: str) -> str:
         return "must be a name or an address alone, without mqtt:// and path"
     if re.fullmatch(r"[^:]+:\d*", host):
         return "must be a name or an address alone; the port has its own key, 'broker_port'"
-    if not host.isascii() or " " in host:
+    if not host.isascii() or " " in host or not is_host(host):
         return "must be a name or an address, of ASCII characters without blanks"
     return ""
 

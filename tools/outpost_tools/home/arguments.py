@@ -13,6 +13,7 @@ from outpost_tools.common.command_line import (
     address,
     at_least,
     between,
+    is_host,
     page_password,
 )
 from outpost_tools.common.errors import ToolError
@@ -141,7 +142,7 @@ def _wish(args: argparse.Namespace):
     if (args.broker or args.credentials) and (args.host or args.port):
         raise ToolError("--host and --port are of our own broker; leave them out with another one")
     for host in args.host:
-        if not re.fullmatch(r"[\x21-\x7e]+", host):
+        if not re.fullmatch(r"[\x21-\x7e]+", host) or not is_host(host):
             raise ToolError(f"--host {host!r}: a name or an address is needed")
     host, port = args.listen
     page = ["--listen", f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]

@@ -9,6 +9,7 @@ from outpost_tools.common.command_line import (
     add_command,
     add_login,
     address,
+    check_topic,
     login,
     only_with_broker,
     positive,
@@ -99,6 +100,9 @@ def _link(args: argparse.Namespace):
     from outpost_tools.republish.link import Link
     from outpost_tools.republish.topics import Topics
 
+    check_topic("--prefix", args.prefix)
+    if args.home_assistant is not None:
+        check_topic("--home-assistant", args.home_assistant)
     # beside the one that runs, for a moment
     has_will = args.retire is None
     suffix = "" if has_will else "-retire"

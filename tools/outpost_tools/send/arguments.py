@@ -9,6 +9,7 @@ from outpost_tools.common.command_line import (
     add_command,
     add_login,
     address,
+    check_topic,
     login,
     only_with_broker,
     positive,
@@ -158,6 +159,7 @@ def _access(args: argparse.Namespace):
         only_with_broker(args, "--credentials")
         found = credentials.find(args.credentials, "operator")
         return Access(found.address, found.topic_prefix, found.login, found.tls())
+    check_topic("--prefix", args.prefix)
     tls = tls_context(args.ca_file) if args.tls or args.ca_file else None
     return Access(args.broker, args.prefix, login(args), tls)
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from outpost_tools.broker.arguments import options
-from outpost_tools.common.command_line import add_command, between
+from outpost_tools.common.command_line import add_command, between, is_host
 from outpost_tools.common.errors import ToolError
 
 SUMMARY = "write mosquitto's configuration, certificates, users and rights into a folder"
@@ -96,7 +96,7 @@ def _check(args: argparse.Namespace) -> None:
     for text in (*args.host, args.listen or "", args.user or "", args.plugin or ""):
         if not re.fullmatch(r"[\x21-\x7e]*", text):
             raise ToolError(f"{text!r}: printable ASCII without blanks is needed")
-    if "" in args.host:
+    if not all(host and is_host(host) for host in args.host):
         raise ToolError("--host: a name or an address is needed")
     if args.prefix is not None and not re.fullmatch(r"[^+#/\0\s%]+(/[^+#/\0\s%]+)*", args.prefix):
         raise ToolError(

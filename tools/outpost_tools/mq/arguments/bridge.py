@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 from outpost_tools.common.command_line import (
@@ -14,6 +15,8 @@ from outpost_tools.common.command_line import (
 from outpost_tools.common.errors import ToolError
 from outpost_tools.mq.arguments import options
 
+_LEVEL = r"(?:\+|[^+#/\0\ud800-\udfff]*)"  # the last ones: bytes that are no UTF-8
+_FILTER = re.compile(rf"(?=.)({_LEVEL}/)*(#|{_LEVEL})\Z", re.DOTALL)
 SUMMARY = "MQTT messages to MQ"
 _EXAMPLES = """\
 Acknowledges a message (PUBACK) after it is durable at the output: fsync, or commit. A stop or a
@@ -159,6 +162,7 @@ def run(args: argparse.Namespace) -> int:
     Raises ToolError.
     """
     _check(args)
+    _check_filters(args.filter or [])
     from outpost_tools.mq import serve
 
     return serve.serve(args)
@@ -183,3 +187,10 @@ def _check(args: argparse.Namespace) -> None:
         name = getattr(args, option.removeprefix("--").replace("-", "_"))
         if (name or option == "--queue") and not is_object_name(name):
             raise ToolError(f"{option} {name!r}: 1 to 48 of A-Z a-z 0-9 . _ / % are due")
+
+
+def _check_filters(names: list[str]) -> None:
+    """Raises ToolError."""
+    for name in names:
+        if not _FILTER.match(name):
+            raise ToolError(f"--filter {name!r}: '+' is a level, '#' the last one")
