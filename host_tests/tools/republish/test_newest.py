@@ -1,6 +1,8 @@
 # cpython-only: the desktop's tools
 """Which values are current: the newest, none that is old, with a clock and without."""
 
+from dataclasses import replace
+
 import pytest
 
 from outpost_tools.common.message import Message
@@ -144,6 +146,17 @@ def test_without_a_clock_a_repetition_is_old():
     for seq in (5, 4, 5):
         newest.take(message(seq, up=10.0 * seq), NOW)
     assert newest.old == 2
+
+
+@pytest.mark.parametrize("begin", [(1, "0badf00d", 1), (7, "0badcafe", 0)])
+def test_without_a_clock_a_count_of_boots_that_goes_back_is_a_new_start(begin):
+    """A new flash has another stream and counts from 1; after boot 65535 comes 0."""
+    seq, stream, boot = begin
+    newest = Newest()
+    newest.take(message(6, up=500.0, boot=65535), NOW)
+    newest.take(replace(message(seq, up=1.0, boot=boot), stream=stream), NOW + 1)
+    newest.tick(NOW + 1 + SETTLE_S)
+    assert value(newest) == seq and newest.old == 0
 
 
 def test_boards_and_sensors_are_bounded():

@@ -60,12 +60,13 @@ class Board:
 
 @dataclass(slots=True)
 class _Line:
-    """Of one boot. offset_s: arrival less time since the start, of the newest; the least means the
-    least delay."""
+    """Of one boot. seq: of the newest message. offset_s: its arrival less its time since the start;
+    the least means the least delay."""
 
+    stream: str
     boot: int
+    seq: int
     offset_s: float
-    uptime_s: float
     due_at: float
     waiting: Message | None
     is_settled: bool = False
@@ -132,16 +133,18 @@ class Newest:
     def _take_clockless(self, board: Board, message: Message, now: float) -> None:
         uptime_s = (message.uptime_s or 0.0) + max(one.shift_s for one in message.readings)
         offset_s, line = now - uptime_s, board.line
-        if line is not None and (message.boot, uptime_s) <= (line.boot, line.uptime_s):
+        # by the number: the count of boots goes back, when its bits are over or the flash was new
+        if line is not None and line.stream == message.stream and message.seq <= line.seq:
             self.old += 1  # a repetition
             return
-        if line is None or message.boot != line.boot or offset_s < line.offset_s - JITTER_S:
-            board.line = _Line(message.boot, offset_s, uptime_s, now + SETTLE_S, message)
+        boot = message.stream, message.boot
+        if line is None or boot != (line.stream, line.boot) or offset_s < line.offset_s - JITTER_S:
+            board.line = _Line(*boot, message.seq, offset_s, now + SETTLE_S, message)
             return
         if offset_s - line.offset_s > FRESH_S:
             self.old += 1
             return
-        line.offset_s, line.uptime_s = offset_s, uptime_s
+        line.offset_s, line.seq = offset_s, message.seq
         if line.is_settled:
             self._accept(board, message, now)
         else:
