@@ -42,7 +42,8 @@ class World:
             found.address, found.client_id, TOPICS, "homeassistant", login=found.login,
             tls=found.tls(),
         )  # fmt: skip
-        self.republisher = run.Republisher(connection, TOPICS, "homeassistant", lambda: clock.now)
+        clocks = [lambda: clock.now] * 2
+        self.republisher = run.Republisher(connection, TOPICS, "homeassistant", *clocks)
         self.home = home
         self.until(lambda: self.republisher.is_ready)
 

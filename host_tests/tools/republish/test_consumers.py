@@ -49,7 +49,7 @@ def newest():
 def published(newest):
     """[(topic, payload)] of a board with two sensors."""
     link = SimpleNamespace(has_learned=True)
-    made = run.Republisher(link, Topics("outpost"), "homeassistant", lambda: NOW)
+    made = run.Republisher(link, Topics("outpost"), "homeassistant", lambda: NOW, lambda: NOW)
     made.newest = newest
     (out,) = made._due(0.0)
     return out

@@ -2,11 +2,13 @@
 """Which values are current: the newest, none that is old, with a clock and without."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from outpost_tools.common.message import Message
 from outpost_tools.common.senml import Reading
+from outpost_tools.republish import run
 from outpost_tools.republish.newest import (
     FRESH_S,
     MOST_BOARDS,
@@ -16,6 +18,7 @@ from outpost_tools.republish.newest import (
     Board,
     Newest,
 )  # fmt: skip
+from outpost_tools.republish.topics import Topics
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
@@ -157,6 +160,31 @@ def test_without_a_clock_a_count_of_boots_that_goes_back_is_a_new_start(begin):
     newest.take(replace(message(seq, up=1.0, boot=boot), stream=stream), NOW + 1)
     newest.tick(NOW + 1 + SETTLE_S)
     assert value(newest) == seq and newest.old == 0
+
+
+@pytest.mark.parametrize("by_s", [-HOUR, HOUR])
+def test_our_clock_is_set_and_boards_without_one_go_on(by_s):
+    """As on a Raspberry Pi, which has none while it is off."""
+    newest = Newest()
+    newest.take(message(1, up=100.0), NOW)
+    newest.tick(NOW + SETTLE_S)
+    newest.clock_set(by_s, NOW + by_s + 10)
+    newest.tick(NOW + by_s + 10)
+    assert newest.boards["kitchen"].is_current
+    newest.take(message(2, up=111.0), NOW + by_s + 11)
+    assert value(newest) == 2 and newest.old == 0
+    newest.tick(NOW + by_s + 2 * HOUR)
+    assert not newest.boards["kitchen"].is_current
+
+
+def test_the_republisher_sees_that_its_clock_was_set():
+    wall, steady, link = [NOW], [5.0], SimpleNamespace(take=lambda _: [], can_write=False)
+    made = run.Republisher(link, Topics("outpost"), None, lambda: wall[0], lambda: steady[0])
+    told = []
+    made.newest.clock_set = lambda by_s, now: told.append((by_s, now))
+    for wall[0], steady[0] in ((NOW + 9, 14.0), (NOW + 1010, 15.0), (NOW + 1011.5, 16.0)):
+        made.step(0)
+    assert told == [(1000.0, NOW + 1010)]
 
 
 def test_boards_and_sensors_are_bounded():

@@ -50,7 +50,8 @@ def opened(made, clock, ha_prefix="homeassistant", **more):
         found.address, found.client_id, TOPICS, ha_prefix, login=found.login, tls=found.tls(),
         **more,
     )  # fmt: skip
-    return run.Republisher(connection, TOPICS, ha_prefix, lambda: clock.now)
+    clocks = [lambda: clock.now] * 2  # they go together: none is ever set
+    return run.Republisher(connection, TOPICS, ha_prefix, *clocks)
 
 
 class Watcher:

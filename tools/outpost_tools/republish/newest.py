@@ -113,6 +113,17 @@ class Newest:
             if now >= board.expires_at:
                 board.is_current, board.expires_at = False, float("inf")
 
+    def clock_set(self, by_s: float, now: float) -> None:
+        """Our own clock was set by so much: what was noted by it moves along. Else a board without
+        a clock would look late until its next start, or nothing newer than what it has."""
+        for board in self.boards.values():
+            board.expires_at += by_s
+            if board.line is not None:
+                board.line.offset_s += by_s
+                board.line.due_at += by_s
+            for name, one in board.values.items():
+                board.values[name] = one._replace(time_s=min(one.time_s, now))
+
     def know(self, name: str, now: float, *, is_current: bool) -> None:
         """What the broker remembers of a board: it was current, or not."""
         board = self.board(name)

@@ -23,12 +23,22 @@ _WAIT_S = 0.2
 _AT_ONCE = 200  # boards, before the socket is served again
 _BYE_S = 2.0
 
+_SET_S = 2.0  # by how much a clock that somebody sets is off, at least
+# It goes on while the machine sleeps, where there is such a one.
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 Out = tuple[str, bytes]
+
+
+def steady() -> float:
+    """Seconds by a clock that nobody sets."""
+    return time.clock_gettime(_STEADY)
 
 
 class Republisher:
     """Runs until `ending` is set. ha_prefix: of Home Assistant's discovery; None: without. now:
-    seconds since 1970."""
+    seconds since 1970. steady: tells when that clock is set, as it is on a Raspberry Pi after each
+    start."""
 
     def __init__(
         self,
@@ -36,8 +46,10 @@ class Republisher:
         topics: Topics,
         ha_prefix: str | None,
         now: Callable[[], float] = time.time,
+        steady: Callable[[], float] = steady,
     ) -> None:
         self._link, self._topics, self._ha_prefix, self._now = link, topics, ha_prefix, now
+        self._steady, self._ahead_s = steady, now() - steady()
         self.newest = Newest()
         self.ending = Ending()
         self._told: dict[str, bool] = {}  # what was published of a board's being current
@@ -62,6 +74,7 @@ class Republisher:
     def step(self, wait_s: float) -> None:
         arrived = self._link.take(wait_s)
         now = self._now()
+        self._look_at_clock(now)
         for one in arrived:
             self._hear(one, now)
         self.newest.tick(now)
@@ -74,6 +87,12 @@ class Republisher:
             self._link.publish(out)
             if not self._link.can_write:
                 return
+
+    def _look_at_clock(self, now: float) -> None:
+        by_s = now - self._steady() - self._ahead_s
+        if abs(by_s) >= _SET_S:
+            self._ahead_s += by_s
+            self.newest.clock_set(by_s, now)
 
     # --- What arrives ---
 
