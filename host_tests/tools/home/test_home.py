@@ -23,6 +23,7 @@ from outpost_tools.common import children
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.interpreters import find_mosquitto
 from outpost_tools.home import jobs as jobs_module
+from outpost_tools.home import plan as plan_module
 from outpost_tools.home.jobs import Job, Jobs
 from outpost_tools.home.plan import Plan, Wish, plan
 from outpost_tools.home.process import Process, pause_s
@@ -150,6 +151,22 @@ def test_a_job_with_nothing_to_do_is_asked_again_soon(tmp_path, monkeypatch):
     )
     wait_until(lambda: jobs.turn() or said)
     assert said[0].startswith("tables: done in") and len(asked) == 3
+
+
+def test_tables_are_due_when_any_collector_has_a_new_segment(tmp_path, monkeypatch):
+    """Another --id, as the collector advises for a restored disk, counts its segments from 0."""
+    monkeypatch.setattr(plan_module.needs, "check_spark", lambda *_: None)
+    state = State(tmp_path / "home")
+    state.take()
+    wish = Wish(state, [], None, ["--broker", "h:1"], [], "http://127.0.0.1:1/", 15, 1)
+    (tables,) = (job for job in plan(wish).jobs if job.name == "tables")
+    assert not tables.commands()
+    for collector, number in (("collector-1", 41), ("restored", 0), ("restored", 1)):
+        folder = state.log / collector
+        folder.mkdir(exist_ok=True)
+        (folder / f"segment-{number:012d}.seg").touch()
+        assert len(tables.commands()) == 2
+        assert not tables.commands()
 
 
 def test_a_full_disk_ends_no_job_and_not_the_program(tmp_path):

@@ -100,10 +100,10 @@ def _tables(wish: Wish, made: Plan) -> None:
         made.told.append(f"tables   none, and no report: {error}")
         return
     state = wish.state
-    seen = [""]
+    seen: list[dict[str, str]] = [{}]
 
     def commands() -> list[list[str]]:
-        newest = state.newest_segment()
+        newest = state.newest_segments()
         if newest == seen[0]:
             return []
         seen[0] = newest
@@ -131,7 +131,7 @@ def _export(wish: Wish, made: Plan) -> None:
         return
 
     def commands() -> list[list[str]]:
-        if not state.newest_segment():
+        if not state.newest_segments():
             return []
         today = datetime.datetime.now(datetime.UTC).date()
         days = [today - datetime.timedelta(days=ago) for ago in range(1, _EXPORTED_DAYS + 1)]

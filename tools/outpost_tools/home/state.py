@@ -53,9 +53,14 @@ class State:
             if folder.exists() and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
                 raise ToolError(_refused(folder, "Permission denied"))
 
-    def newest_segment(self) -> str:
-        """What changes when there is something new for the tables; "" before the first segment."""
-        return max((path.name for path in self.log.glob("*/segment-*.seg")), default="")
+    def newest_segments(self) -> dict[str, str]:
+        """By collector: another --id counts from 0. It changes when there is something new for the
+        tables, and is empty before the first segment."""
+        newest: dict[str, str] = {}
+        for path in self.log.glob("*/segment-*.seg"):
+            collector = path.parent.name
+            newest[collector] = max(newest.get(collector, ""), path.name)
+        return newest
 
 
 def _refused(path: Path | str, reason: str) -> str:
