@@ -117,7 +117,7 @@ def test_jobs_run_one_at_a_time_and_tell_a_failure_once(tmp_path):
     put = f"open({str(tmp_path / 'a')!r}, 'a').write"
     work = f"import time; {put}('<'); time.sleep(0.05); {put}('>')"
     good = [[sys.executable, "-c", work]] * 2
-    bad = [[sys.executable, "-c", f"{work}; print('no room'); raise SystemExit(1)"], ["never"]]
+    bad = [[sys.executable, "-c", f"{work}; print('no room'); raise SystemExit(2)"], ["never"]]
 
     def commands_of_bad():
         runs.append(time.monotonic())
@@ -137,7 +137,19 @@ def test_jobs_run_one_at_a_time_and_tell_a_failure_once(tmp_path):
     text = (tmp_path / "a").read_text()
     assert text.startswith("<><><><>") and "<<" not in text and ">>" not in text
     assert [one for one in said if one.startswith("good: done in ")] and len(said) == 2
-    assert "bad: failed (status 1): no room" in said[1] and "bad.txt" in said[1]
+    assert "bad: failed (status 2): no room" in said[1] and "bad.txt" in said[1]
+
+
+@pytest.mark.parametrize(("status", "goes_on"), [(1, True), (2, False)])
+def test_what_follows_a_command_that_found_trouble_runs(status, goes_on, tmp_path):
+    """Two boards with one identity were in no report: `pipeline run` ends with 1 for them. A
+    damaged segment ended the export of three days with the first."""
+    said, reported = [], tmp_path / "reported"
+    commands = [["sh", "-c", f"echo two boards; exit {status}"], ["touch", str(reported)]]
+    jobs = Jobs([Job("tables", 1e9, lambda: commands, first_s=0)], tmp_path, said.append)
+    wait_until(lambda: jobs.turn() or said)
+    assert said[0].startswith(f"tables: failed (status {status}): two boards; ")
+    assert reported.exists() is goes_on
 
 
 def test_a_job_with_nothing_to_do_is_asked_again_soon(tmp_path, monkeypatch):

@@ -18,9 +18,15 @@ _NICE = ["nice", "-n", "10"]
 _AGAIN_S = 30.0  # after a turn with nothing to do: the first tables come soon after the first data
 
 
+# Of one that did its work and found something of the log damaged or in conflict, too: a report
+# must tell of it. After one that failed outright the others do no harm.
+_GOES_ON_AFTER = (0, 1)
+
+
 @dataclass
 class Job:
-    """commands: made when it is due; none: nothing to do."""
+    """commands: made when it is due; none: nothing to do. One that ends with a status above 1 is
+    the last."""
 
     name: str
     every_s: float
@@ -41,6 +47,7 @@ class Jobs:
         self._rest: list[list[str]] = []
         self._process: subprocess.Popen | None = None
         self._began_at = 0.0
+        self._trouble: tuple[int, str] | None = None  # status and last line of the first that had
 
     def turn(self) -> None:
         try:
@@ -64,27 +71,32 @@ class Jobs:
         self._rest = job.commands()
         job.due_at = now + (job.every_s if self._rest else min(job.every_s, _AGAIN_S))
         if self._rest:
-            self._running, self._began_at = job, now
+            self._running, self._began_at, self._trouble = job, now, None
             self._log(job).unlink(missing_ok=True)
             self._next()
 
     def _continue(self, status: int) -> None:
         job = self._running
         assert job is not None
-        if status == 0 and self._rest:
+        if status and self._trouble is None:
+            self._trouble = status, children.tail(self._log(job), 1)
+        if status in _GOES_ON_AFTER and self._rest:
             self._next()
             return
+        self._tell(job)
+        self._running = self._process = None
+        job.due_at = time.monotonic() + job.every_s  # after its end: never two
+
+    def _tell(self, job: Job) -> None:
         took = duration(1000 * (time.monotonic() - self._began_at))
-        log = self._log(job)
         text, more = f"{job.name}: done", f" in {took}, next in {duration(1e3 * job.every_s)}"
-        if status:
+        if self._trouble is not None:
+            status, line = self._trouble
             text = f"{job.name}: failed (status {status})"
-            more = f": {children.tail(log, 1)}; all that it said is in {log}"
+            more = f": {line}; all that it said is in {self._log(job)}"
         if text != job.said:
             job.said = text
             self._say(text + more)
-        self._running = self._process = None
-        job.due_at = time.monotonic() + job.every_s  # after its end: never two
 
     def _next(self) -> None:
         assert self._running is not None
