@@ -1,6 +1,7 @@
 # cpython-only: a desktop tool
 """The live page over a real log, without a browser: values, events, escapes, who may look."""
 
+import signal
 import ssl
 import time
 import urllib.error
@@ -27,6 +28,15 @@ def live(tmp_path_factory):
     writer.store("kitchen", ("temperature", "Cel", 21.5), ("battery", "V", 3.9))
     with Server(folder / "log", folder) as server:
         yield server, writer
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_status_0_and_without_a_word(number, tmp_path):
+    with Server(tmp_path / "log", tmp_path) as server:
+        with Events(server, cursor_of(server.text())):  # it waits for a browser that listens
+            server.process.send_signal(number)
+            assert server.process.wait(WAIT_S) == 0
+    assert "Traceback" not in server.output.read_text()
 
 
 def test_the_page_has_the_newest_value_with_unit_age_and_battery(live):

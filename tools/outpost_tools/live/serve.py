@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,19 @@ class Address:
         return f"{scheme}://{host}:{self.port}/"
 
 
+class _Server(uvicorn.Server):
+    """Ends the streams of events before it waits for those that read them: else it would wait for
+    each open page, cut it off, and print a traceback."""
+
+    def __init__(self, config: uvicorn.Config, changes: Changes) -> None:
+        super().__init__(config)
+        self._changes = changes
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._changes.stop()
+        await super().shutdown(sockets)
+
+
 def serve(
     log: Path,
     address: Address,
@@ -57,7 +71,7 @@ def serve(
         log_level="error",
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=2,  # browsers that listen for events would stay for ever
+        timeout_graceful_shutdown=2,  # who does not read would stay for ever
         ssl_certfile=address.certificate,
         ssl_keyfile=address.key,
     )
@@ -65,13 +79,25 @@ def serve(
         config.load()
     except OSError as error:  # ssl.SSLError is one
         raise ToolError(f"--cert {address.certificate}, --key {address.key}: {error}") from None
+    _end_on_signals()
     follower.start()
     try:
         say(address.url)
-        uvicorn.Server(config).run(sockets=[listener])
+        _Server(config, changes).run(sockets=[listener])
     finally:
         follower.stop()
         listener.close()
+
+
+def _end_on_signals() -> None:
+    """uvicorn ends in order by handlers of its own, and then raises the signal once more for those
+    that were there before: by its default action SIGTERM would kill us."""
+
+    def end(*_) -> None:
+        raise SystemExit(0)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
 
 
 def _listener(address: Address) -> socket.socket:
