@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from outpost_tools.common.command_line import (
@@ -156,15 +157,19 @@ def _add_security(group: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 after SIGTERM or --retire; 1 when messages that were taken could not be stored, or the log
-    was found damaged.
+    """0 after SIGTERM or --retire; 1 when messages that were taken could not be stored, the disk
+    was full at the start, or the log was found damaged.
 
     Raises ToolError.
     """
     _check(args)
     from outpost_tools.collect import start
 
-    collector = start.collector(args)
+    try:
+        collector = start.collector(args)
+    except start.DiskFull as error:  # a service manager tries again, but not after status 2
+        print(f"outpost: {error}", file=sys.stderr)
+        return 1
     return collector.retire() if args.retire else collector.run()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 
 from paho.mqtt.client import MQTTv5, MQTTv311
@@ -20,9 +21,15 @@ from outpost_tools.collect.rights import RightsQuestion
 from outpost_tools.collect.shares import ShareQuestion
 from outpost_tools.common.errors import ToolError
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class DiskFull(ToolError):
+    """No fault of the arguments: there may be room at the next try."""
+
 
 def collector(args: argparse.Namespace) -> Collector:
-    """Its log is locked, SIGTERM and SIGINT stop it. Raises ToolError."""
+    """Its log is locked, SIGTERM and SIGINT stop it. Raises DiskFull, ToolError."""
     found = access.of(args)
     log = _log(args, found)
     where = "{}:{}".format(*found.address)
@@ -78,6 +85,10 @@ def _log(args: argparse.Namespace, found: Access) -> Log:
             args.log, found.collector, segment_bytes=args.segment_bytes, keep_news=keeps_news
         )
     except (LogBusyError, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            raise DiskFull(
+                f"cannot write {args.log}: {error.strerror}; it can when there is room"
+            ) from None
         raise ToolError(str(error)) from None
 
 
