@@ -104,5 +104,18 @@ def test_what_is_not_ours_is_left_alone(data):
     assert discovery.remembered(data, TOPICS) is None
 
 
+@pytest.mark.parametrize("time", ["1e999", "-1e999", "NaN", "0", "-5", "9" * 400, "[]"])
+def test_a_time_that_none_of_ours_has_ends_nothing(time):
+    """The broker keeps such a message: it ended the republisher at each start."""
+    data = described(temperature="Cel")[1].replace(b'"expire_after": 3600', b'"expire_after": %s')
+    assert discovery.remembered(data % time.encode(), TOPICS) is None
+
+
+def test_nesting_without_end_and_a_name_of_no_board_end_nothing():
+    assert discovery.remembered(b"[" * 100_000, TOPICS) is None
+    data = described(temperature="Cel")[1].replace(b"kitchen", b"a/#")
+    assert discovery.remembered(data, TOPICS) is None
+
+
 def test_another_prefix_is_not_ours():
     assert discovery.remembered(described(x=None)[1], Topics("other")) is None

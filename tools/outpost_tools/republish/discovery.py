@@ -16,9 +16,10 @@ import re
 import zlib
 from typing import Any
 
+from outpost_tools.common import labels
 from outpost_tools.common.board_words import DIAGNOSTIC
 from outpost_tools.republish import units
-from outpost_tools.republish.newest import Board
+from outpost_tools.republish.newest import EXPIRE_S, MOST_EXPIRE_S, Board
 from outpost_tools.republish.topics import Topics
 
 PREFIX = "homeassistant"
@@ -105,9 +106,12 @@ def remembered(data: bytes, topics: Topics) -> tuple[str, dict[str, Any], int | 
         components = {topics.sensor(one["state_topic"]): one
                       for one in given["components"].values()}  # fmt: skip
         times = [one["expire_after"] for one in components.values() if "expire_after" in one]
-        return device, components, int(times[0]) if times else None
-    except (ValueError, LookupError, TypeError, AttributeError):
+        expire_s = int(times[0]) if times else EXPIRE_S
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
+    if not labels.is_device(device) or not 0 < expire_s <= MOST_EXPIRE_S:
+        return None
+    return device, components, expire_s if times else None
 
 
 def version_text(value: float) -> str:

@@ -29,6 +29,7 @@ MOST_SENSORS = 64
 REPORT_S = "report_s"  # of the board: seconds between its connections, or its measurements
 EXPIRE_S = 3600  # of a board that has not said how often it reports
 _LEAST_EXPIRE_S = 60
+MOST_EXPIRE_S = 1 << 31
 _MISSED = 3  # so many reports may be missing, before its values are not current any more
 
 
@@ -180,7 +181,8 @@ class Newest:
         """The next one, within three times what the board says, or an hour."""
         told = board.values.get(REPORT_S)
         if told is not None:
-            expire_s = max(_LEAST_EXPIRE_S, _MISSED * int(told.value) + _LEAST_EXPIRE_S)
+            wanted_s = _MISSED * int(told.value) + _LEAST_EXPIRE_S
+            expire_s = min(max(_LEAST_EXPIRE_S, wanted_s), MOST_EXPIRE_S)
             if expire_s != board.expire_s:
                 board.expire_s, board.is_description_new = expire_s, True
         board.is_current, board.expires_at = True, now + board.expire_s
