@@ -207,6 +207,14 @@ def test_without_java_it_says_so_once_and_runs_the_rest(tmp_path, monkeypatch):
         cli.build_parser(command[3]).parse_args(command[3:])
 
 
+def test_a_folder_that_is_gone_is_told_once_and_ends_nothing(tmp_path, capsys):
+    wish = Wish(State(tmp_path / "gone"), [], None, ["--broker", "h:1"], [], "", 0, 1)
+    supervisor = Supervisor(wish, Plan({}, [], []))
+    for _ in range(2):
+        supervisor._look_at_disk()
+    assert capsys.readouterr().err.count(f"{tmp_path / 'gone'}: No such file or directory") == 1
+
+
 @pytest.mark.parametrize(
     ("answer", "trouble"),
     [

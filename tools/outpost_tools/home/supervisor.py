@@ -36,7 +36,7 @@ class Supervisor:
         self._processes = [Process(name, line, say) for name, line in plan.commands.items()]
         self._jobs = Jobs(plan.jobs, wish.state.logs, say)
         self._ending = Ending()
-        self._folded = Folded(say)
+        self._folded, self._lost = Folded(say), Folded(say)
         self._is_well = False
         self._is_low = False
         self._looked_at = 0.0
@@ -86,7 +86,11 @@ class Supervisor:
             return "the collector does not answer yet"
 
     def _look_at_disk(self) -> None:
-        free = shutil.disk_usage(self._wish.state.path).free
+        try:
+            free = shutil.disk_usage(self._wish.state.path).free
+        except OSError as error:  # somebody deleted the folder: the processes say more
+            self._lost.tell(f"{self._wish.state.path}: {error.strerror}")
+            return
         if free < _LOW_BYTES and not self._is_low:
             say(
                 f"the disk has {free >> 20} MiB left; full, nothing is confirmed and the boards "
