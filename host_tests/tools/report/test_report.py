@@ -11,6 +11,7 @@ import gzip
 import json
 import os
 import re
+import resource
 
 import pytest
 
@@ -513,6 +514,25 @@ def test_a_bad_events_file_is_named(tables_dir, tmp_path, capsys, content):
 def test_missing_tables_are_named(tmp_path, capsys):
     assert cli.main(["report", "--tables", str(tmp_path), "--out", str(tmp_path / "r.html")]) == 2
     assert "run `outpost pipeline run` first" in capsys.readouterr().err
+
+
+def test_a_full_disk_leaves_the_page_that_was_there(tmp_path):
+    """`outpost run` makes it again each 15 minutes, and browsers read it meanwhile."""
+    target, out = tmp_path / "kept" / "report.html", tmp_path / "report.html"
+    page.write(target, "mine")
+    target.chmod(0o640)
+    out.symlink_to(target)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(ToolError, match="cannot write the page: File too large"):
+            page.write(out, "x" * 2000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert target.read_text() == "mine" and list(target.parent.iterdir()) == [target]
+    page.write(out, "x" * 2000)
+    assert out.is_symlink() and target.read_text() == "x" * 2000
+    assert target.stat().st_mode & 0o777 == 0o640
 
 
 def test_the_command_writes_the_page(tables_dir, tmp_path):

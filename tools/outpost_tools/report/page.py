@@ -7,6 +7,9 @@ and data are inside.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
 from importlib import resources
 from pathlib import Path
 
@@ -39,12 +42,28 @@ _LEAST_WEAR_S = 3600.0  # an outbox's first minutes say nothing of its years
 
 
 def write(path: Path, content: str) -> None:
-    """Raises ToolError."""
+    """Raises ToolError; then the page that was there still is."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
+        if path.exists() and not path.is_file():  # a pipe, a device
+            path.write_text(content, encoding="utf-8")
+        else:
+            _replace(path.resolve(), content)
     except OSError as error:
         raise ToolError(f"{path}: cannot write the page: {error.strerror}") from None
+
+
+def _replace(path: Path, content: str) -> None:
+    """Whole or not at all: `outpost live` shows it to browsers meanwhile."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        temporary.write_text(content, encoding="utf-8")
+        if path.exists():
+            shutil.copymode(path, temporary)
+        temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 def render(report: Report, title: str) -> str:
