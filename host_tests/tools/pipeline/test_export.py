@@ -334,6 +334,8 @@ def test_devices_metrics_and_times(tmp_path, capfd):
         (["--columns", "time,volts"], "no column 'volts'; there are device"),
         (["--out", "x.xlsx"], "which format?"),
         (["--out", "nowhere/x.csv"], "nowhere/x.csv: No such file or directory"),
+        (["--out", "/dev/null/x.csv"], "/dev/null/x.csv: Not a directory"),
+        (["--out", "x" * 251 + ".csv"], ".csv: File name too long"),
     ],
 )
 def test_bad_input_is_named(options, says, tmp_path, capfd, monkeypatch):

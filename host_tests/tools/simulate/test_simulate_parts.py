@@ -5,6 +5,7 @@ import asyncio
 
 import pytest
 
+from outpost_tools import cli
 from outpost_tools.simulate.journal import Entry, JournalError, JournalTail, read_journal
 from outpost_tools.simulate.offline import OfflineMeter
 from outpost_tools.simulate.orders import CUT_MODES, Orders
@@ -159,6 +160,13 @@ def test_orders_can_be_told_to_stop():
 
 def test_a_very_short_run_still_cuts():
     assert all(boot["cut_at_operation"] >= 1 for boot in plan("x", seconds=1, interval_ms=1000)[:4])
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    out = str(tmp_path / "file")
+    assert cli.main(["simulate", "--broker", "127.0.0.1:1", "--out", out]) == 2
+    assert "Not a directory" in capsys.readouterr().err
 
 
 def test_journal(tmp_path):

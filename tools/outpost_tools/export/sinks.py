@@ -136,7 +136,8 @@ def opened(path: Path | None, form: str) -> Iterator[Any]:
     except OSError as error:
         raise ToolError(f"{path}: {error.strerror or error}; nothing was exported") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 def _standard_output(form: str) -> Any:

@@ -104,3 +104,5 @@ def run(args: argparse.Namespace) -> int:
         return asyncio.run(simulation.run(args))
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 130
+    except OSError as error:  # of a board's files, mostly
+        raise ToolError(f"{error.filename or args.out}: {error.strerror or error}") from None
