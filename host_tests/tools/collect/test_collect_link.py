@@ -4,6 +4,7 @@ connection.
 """
 
 import socket
+import threading
 import time
 from contextlib import closing
 
@@ -139,3 +140,37 @@ def test_the_memory_of_topics_is_bounded(ends, monkeypatch):
         server.sendall(encode_publish(b"outpost/b%d/data" % n, n + 1, payload(n)))
     assert [key.device for key in link.take(1).keys] == [f"b{n}" for n in range(10)]
     assert len(link._devices) <= 3
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"\x20\x02\x00\x00", ""),
+        (b"\x20\x02\x00\x05", "refused: Not authorized"),
+        (b"", "no answer"),
+        (None, "the connection was lost"),
+    ],
+)
+def test_a_session_that_is_not_given_up_is_told_and_waited_for_a_while_only(
+    answer, said, monkeypatch, capsys
+):
+    """A broker that died in between: a traceback, or a wait that heard of no signal."""
+    monkeypatch.setattr(link_module, "CONNACK_TIMEOUT_S", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            with listener.accept()[0] as one:
+                one.recv(1000)
+                if answer is not None:
+                    one.sendall(answer)
+                    one.recv(1000)
+
+        serving = threading.Thread(target=serve)
+        serving.start()
+        link = Link(*listener.getsockname(), "c1", "outpost")
+        assert link.give_up_session() is not bool(said)
+        serving.join()
+    assert said in capsys.readouterr().err
+    assert not link.give_up_session()
+    assert "nothing listens there" in capsys.readouterr().err

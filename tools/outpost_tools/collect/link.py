@@ -19,8 +19,9 @@ import paho.mqtt.client as mqtt
 
 from outpost_tools.collect.oddities import Oddities
 from outpost_tools.common.message import Key, device_in, key_in
-from outpost_tools.common.mqtt_connection import Connection, Limits
+from outpost_tools.common.mqtt_connection import CONNACK_TIMEOUT_S, Connection, Limits
 from outpost_tools.common.mqtt_packets import DUP, RETAIN, Publish
+from outpost_tools.common.notices import why_no_connection
 from outpost_tools.common.segments import MAX_PAYLOAD_BYTES, encode_frame
 
 # One batch, one fsync. A batch ends when the socket is dry, or with the read that reaches one of
@@ -110,9 +111,9 @@ class Link(Connection):
         fcntl.ioctl(socket.fileno(), termios.FIONREAD, count)
         return count[0]
 
-    def give_up_session(self) -> None:
+    def give_up_session(self) -> bool:
         """After close(): a clean session takes the place of ours, so that the broker keeps nothing
-        for us. Raises OSError."""
+        for us. False, with the reason said, when the broker does not accept it in time."""
         client = mqtt.Client(
             mqtt.CallbackAPIVersion.VERSION2,
             client_id=self._client_id,
@@ -123,9 +124,10 @@ class Link(Connection):
             client.username_pw_set(*self._credentials)
         if self._tls is not None:
             client.tls_set_context(self._tls)
-        client.on_connect = lambda client, *_: client.disconnect()
-        client.connect(*self._address)
-        client.loop_forever()
+        reason = _answer(client, self._address)
+        if reason:
+            self._say(f"the session is still there: {reason}; repeat --retire")
+        return not reason
 
     def take(self, wait_s: float) -> Batch:
         """What has arrived, after at most `wait_s` (or one connection attempt); empty when nothing
@@ -258,3 +260,21 @@ class Link(Connection):
         """QoS 2, which nobody asked for: stored, and not acknowledged."""
         kind = (DUP if message.dup else 0) | (RETAIN if message.retain else 0)
         self._add([(kind, message._topic, b"", message.payload)])
+
+
+def _answer(client: mqtt.Client, address: tuple[str, int]) -> str:
+    """Connects, and ends that; "" when the broker accepted it. Bounded, unlike loop_forever()."""
+    answers = []
+    client.on_connect = lambda _client, _data, _flags, code, _properties: answers.append(code)
+    until = time.monotonic() + CONNACK_TIMEOUT_S
+    try:
+        client.connect(*address)
+        while not answers and time.monotonic() < until:
+            if client.loop(0.2) != mqtt.MQTT_ERR_SUCCESS and not answers:
+                return "the connection was lost"
+    except OSError as error:
+        return why_no_connection(error, address[1])
+    client.disconnect()
+    if not answers:
+        return "no answer"
+    return f"refused: {answers[0]}" if answers[0].is_failure else ""

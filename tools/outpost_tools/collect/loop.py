@@ -107,8 +107,8 @@ class Collector:
             if not self._step(INTERVAL_S):
                 return 1
         status = self._drain()
-        if status == 0 and not self.ending.is_set():
-            self._link.give_up_session()
+        if status == 0 and not self.ending.is_set() and not self._link.give_up_session():
+            status = 1
         return status or int(self._is_damaged)
 
     def _check_place(self) -> None:
