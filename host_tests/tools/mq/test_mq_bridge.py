@@ -515,6 +515,29 @@ def test_a_batch_of_segments_that_was_not_acknowledged_comes_again(tmp_path):
     assert drain(again) == [b"%d" % number for number in range(700)] and again.is_finished
 
 
+def test_segments_that_are_deleted_before_they_were_put_are_told_once(tmp_path, capsys):
+    """As by `outpost pipeline prune`; between the listing and the reading it was a traceback."""
+    writer = segments.SegmentWriter(tmp_path / "log")
+    for number in range(5):
+        writer.append(segments.encode_frame(1, b"a", b"%d" % number))
+        writer.commit()
+        writer.seal()
+    source = sources.Segments(tmp_path / "log", tmp_path / "position", follow=True)
+    listed = segments.sealed_segments(tmp_path / "log")
+    source.ack(source.take(0))
+    for path in listed[1:3]:
+        path.unlink()
+    assert source._frames(listed[1], 1, len(segments.MAGIC)) == []
+    for _ in range(2):
+        (found,) = source.take(0)
+        assert found.publication.payload == b"3"
+    told = capsys.readouterr().err
+    assert told.count("segments 1 to 2 are not there any more") == 1
+    source.ack([found])
+    assert source.take(0)[0].publication.payload == b"4"
+    assert capsys.readouterr().err == ""
+
+
 def test_segments_that_cannot_be_read_are_named(tmp_path):
     write_log(tmp_path / "log", 3)
     path = tmp_path / "log" / "segment-000000000000.seg"

@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import ssl
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -118,14 +119,18 @@ class Segments:
         self._follow = follow
         self._at = _read_position(position)
         self._loaded = (-1, b"")  # number and bytes of the segment that is being read
+        self._told = -1  # the last number of which was said that others before it are missing
         self.is_finished = False
 
     def take(self, wait_s: float) -> list[Incoming]:
         """Frames of one segment, from where the last acknowledged ones ended."""
+        before = self._at[0]
         for path in segments.sealed_segments(self._directory):
             number = segments.segment_number(path)
             if number < self._at[0]:
                 continue
+            self._tell_missing(before + 1, number)
+            before = number
             begin = self._at[1] if number == self._at[0] else len(segments.MAGIC)
             received = self._frames(path, number, begin)
             if received:
@@ -152,11 +157,29 @@ class Segments:
     def close(self) -> None:
         """Nothing to close."""
 
+    def _tell_missing(self, first: int, number: int) -> None:
+        """Of segments from `first` up to before `number`, once: `outpost pipeline prune` knows
+        nothing of us."""
+        if first >= number or number <= self._told:
+            return
+        self._told = number
+        print(
+            f"mq bridge: {self._directory}: segments {first} to {number - 1} are not there any "
+            "more; what was in them was not put",
+            file=sys.stderr,
+            flush=True,
+        )
+
     def _frames(self, path: Path, number: int, begin: int) -> list[Incoming]:
         """From `begin` on; what is damaged comes as something that must be refused, which keeps a
         copy. Raises ToolError for a file that is no segment."""
-        if self._loaded[0] != number:
-            self._loaded = number, path.read_bytes()
+        try:
+            if self._loaded[0] != number:
+                self._loaded = number, path.read_bytes()
+        except FileNotFoundError:  # deleted since it was listed; the next look tells it
+            return []
+        except OSError as error:
+            raise ToolError(f"{path}: {error.strerror}") from None
         data = self._loaded[1]
         if begin > len(data):
             return []
