@@ -2,6 +2,7 @@
 """`outpost` names its subcommands, loads the chosen one alone, makes errors exit statuses."""
 
 import ast
+import errno
 import importlib
 import subprocess
 import sys
@@ -47,6 +48,14 @@ def test_a_tool_error_is_one_line_on_stderr_and_status_2(report_that, capsys):
     report_that(raising(ToolError("settings.json: no broker_host: name one")))
     assert cli.main(["report"]) == 2
     assert capsys.readouterr() == ("", "outpost: settings.json: no broker_host: name one\n")
+
+
+def test_a_path_of_another_user_is_one_line_and_status_2(report_that, capsys):
+    """Such as /var/lib/outpost of `outpost service`; the first look at it raises, wherever."""
+    report_that(raising(PermissionError(errno.EACCES, "Permission denied", "/var/lib/x")))
+    assert cli.main(["report"]) == 2
+    said = "outpost: /var/lib/x: Permission denied; as which user?\n"
+    assert capsys.readouterr() == ("", said)
 
 
 def test_an_interrupt_is_status_130(report_that):

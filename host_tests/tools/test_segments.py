@@ -1,6 +1,9 @@
 # cpython-only: files of the desktop tools
 """The durable log: what a torn tail, a flipped byte and a restart leave of it."""
 
+import errno
+import os
+
 import pytest
 
 from outpost_tools.common import segments
@@ -112,3 +115,29 @@ def test_a_segment_is_sealed_when_it_has_reached_its_size(tmp_path):
 def test_sealing_nothing_makes_no_segment(tmp_path):
     assert segments.SegmentWriter(tmp_path).seal() is None
     assert not list(tmp_path.iterdir())
+
+
+def test_the_folders_of_a_log_and_the_segments_in_one(tmp_path):
+    """A copy beside them stopped every reader; lost+found may not be read."""
+    for name in ("c2", "c1", ".readers", "lost+found"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "notes.txt").touch()
+    folder = tmp_path / "c1"
+    assert segments.collector_folders(tmp_path) == [folder, tmp_path / "c2"]
+    for name in ("segment-000000000002.seg", "segment-000000000001.seg", "segment-x.seg",
+                 "segment-000000000001 (copy).seg", "segment-000000000003.open"):  # fmt: skip
+        (folder / name).touch()
+    assert [segments.segment_number(one) for one in segments.sealed_segments(folder)] == [1, 2]
+    assert [segments.segment_number(one) for one in segments.open_segments(folder)] == [3]
+    assert segments.sealed_segments(tmp_path / "none") == []
+    assert segments.sealed_segments(tmp_path / "notes.txt") == []
+
+
+def test_a_folder_that_may_not_be_read_is_not_taken_for_an_empty_one(tmp_path, monkeypatch):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, refuse)
+    with pytest.raises(PermissionError):
+        segments.sealed_segments(tmp_path)

@@ -146,6 +146,10 @@ def _run(parsed: argparse.Namespace) -> int:
     except ToolError as error:
         print(f"outpost: {error}", file=sys.stderr)
         return 2
+    except PermissionError as error:  # each path may have a folder that is another user's
+        what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        print(f"outpost: {what}; as which user?", file=sys.stderr)
+        return 2
     return status
 
 

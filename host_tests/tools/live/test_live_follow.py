@@ -3,6 +3,7 @@
 that nothing that boards send makes it grow without bound.
 """
 
+import errno
 import random
 import time
 import tracemalloc
@@ -14,7 +15,7 @@ from live_server import Writer, payload
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.segment_frames import Frame, encode_frame
 from outpost_tools.common.segments import SegmentWriter, open_segments, sealed_segments
-from outpost_tools.live import board, fleet, history
+from outpost_tools.live import board, fleet, follow, history
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.follow import Follower
 
@@ -52,6 +53,32 @@ def read_all(follower, made):
 
 def newest(made, device, sensor):
     return made.boards[device].sensors[sensor].newest.value
+
+
+def test_a_folder_that_may_not_be_read_is_told_and_the_others_are_followed(tmp_path, monkeypatch):
+    for name in ("mine", "theirs"):
+        Writer(tmp_path / "log", name).store(f"board-{name}", ("x", "", 1))
+    may_read = follow.segments.sealed_segments
+
+    def refuse(folder):
+        if folder.name == "theirs":
+            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+        return may_read(folder)
+
+    made = Fleet()
+    follower = Follower(tmp_path / "log", made, history_bytes=MIB)
+    follower.start()
+    try:
+        wait_until(lambda: "board-mine" in made.boards)
+        monkeypatch.setattr(follow.segments, "sealed_segments", refuse)
+        monkeypatch.setattr(follow, "_LIST_S", 0.0)
+        wait_until(lambda: follower.reason.endswith("theirs: Permission denied"))
+        monkeypatch.setattr(follow, "_LIST_S", 1e9)
+        Writer(tmp_path / "log", "mine").store("board-new", ("x", "", 1))
+        wait_until(lambda: "board-new" in made.boards)
+        assert follower.reason.endswith("theirs: Permission denied")
+    finally:
+        follower.stop()
 
 
 def told(made, device):

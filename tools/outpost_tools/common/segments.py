@@ -12,6 +12,7 @@ Knows files only: no MQTT, no message format.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,6 +49,7 @@ __all__ = [
     "Frame",
     "Recovered",
     "SegmentWriter",
+    "collector_folders",
     "contents",
     "decoded",
     "encode_frame",
@@ -77,18 +79,41 @@ def read_segment(path: Path) -> Iterator[Frame]:
     return contents(path).frames()
 
 
+_NAME = re.compile(r"segment-[0-9]{12,}\.[a-z]+")
+
+
 def segment_number(path: Path) -> int:
     """7 for `segment-000000000007.seg`."""
     return int(path.stem.split("-")[1])
 
 
+def collector_folders(log: Path) -> list[Path]:
+    """By name; the log may be a disk of its own, whose lost+found is root's. Raises OSError."""
+    return [
+        path for path in sorted(log.iterdir())
+        if path.is_dir() and not path.name.startswith(".") and path.name != "lost+found"
+    ]  # fmt: skip
+
+
 def sealed_segments(directory: Path) -> list[Path]:
-    """The sealed segments in order of their numbers."""
-    return sorted(directory.glob("segment-*.seg"))
+    """The sealed segments in order of their numbers; none where there is no such folder. Raises
+    PermissionError, where glob() would take a folder that may not be read for an empty one."""
+    return _named(directory, ".seg")
 
 
 def open_segments(directory: Path) -> list[Path]:
-    return sorted(directory.glob("segment-*.open"))
+    """As sealed_segments()."""
+    return _named(directory, ".open")
+
+
+def _named(directory: Path, suffix: str) -> list[Path]:
+    """A copy that somebody made beside them, "segment-000000000007 (copy).seg", is none."""
+    try:
+        names = os.listdir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = (name for name in names if name.endswith(suffix) and _NAME.fullmatch(name))
+    return [directory / name for name in sorted(found)]
 
 
 def sync_directory(directory: Path) -> None:

@@ -7,6 +7,7 @@ its whole frames, also when it is sealed before it is read again.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,7 +87,7 @@ def find(directory: Path) -> Log:
             f"{directory} is the folder of one collector; give the log directory above it: "
             f"--log {directory.resolve().parent}"
         )
-    folders = [path for path in sorted(directory.iterdir()) if _may_be_collectors(path)]
+    folders = [path for path in segments.collector_folders(directory) if _may_be_collectors(path)]
     if not folders:
         raise ToolError(
             f"{directory}: no collector's folder in it; give what `outpost collect` has as --log"
@@ -99,10 +100,8 @@ def find(directory: Path) -> Log:
 
 def _may_be_collectors(path: Path) -> bool:
     """A folder with what a collector leaves, also before its first message."""
-    if path.name.startswith(".") or not path.is_dir():
-        return False
-    names = ("segment-*", "state.json")
-    return any(True for name in names for _ in path.glob(name)) or not any(path.iterdir())
+    names = os.listdir(path)
+    return not names or any(name == "state.json" or name[:8] == "segment-" for name in names)
 
 
 def _add(log: Log, folder: Path) -> None:

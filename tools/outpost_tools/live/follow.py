@@ -152,6 +152,7 @@ class Follower:
         self._thread = threading.Thread(target=self._run, name="follow", daemon=True)
         self.on_change: Callable[[], None] = lambda: None
         self.reason = ""
+        self._closed = ""  # of a folder that may not be read; until the next look at them
 
     def start(self) -> None:
         """Raises ToolError where there is no log."""
@@ -180,7 +181,7 @@ class Follower:
                 self.reason = f"cannot go on: {type(error).__name__}: {error}"
                 self._stopping.wait(1.0)
             else:
-                self.reason = ""
+                self.reason = self._closed
 
     def turn(self) -> None:
         """Read what is new, and a bit of history."""
@@ -208,13 +209,11 @@ class Follower:
     def _list(self) -> None:
         """Collectors that are new, numbers that were left out."""
         is_first = self._listed_at == float("-inf")
-        self._listed_at = time.monotonic()
         folders = self._folders()
+        self._listed_at, self._closed = time.monotonic(), ""
         older: list[Path] = []
         is_whole = True
-        for folder in folders:
-            known = {segments.segment_number(path) for path in folder.glob("segment-*.seg")}
-            numbers = known | {segments.segment_number(p) for p in segments.open_segments(folder)}
+        for folder, known, numbers in self._numbers(folders):
             is_whole = is_whole and len(numbers) == max(numbers, default=-1) + 1
             tail = self._tails.get(folder)
             if tail is None:
@@ -229,7 +228,19 @@ class Follower:
             del self._tails[folder]
         self._fleet.is_collected = collecting.writes(folders)
         if is_first:
-            self._begin_history(older, is_whole)
+            self._begin_history(older, is_whole and not self._closed)
+
+    def _numbers(self, folders: list[Path]) -> Iterator[tuple[Path, set[int], set[int]]]:
+        """(folder, of its sealed segments, of all) of those that may be read."""
+        number = segments.segment_number
+        for folder in folders:
+            try:
+                sealed = {number(path) for path in segments.sealed_segments(folder)}
+                opened = {number(path) for path in segments.open_segments(folder)}
+            except PermissionError as error:
+                self._closed = f"cannot read {folder}: {error.strerror}"
+            else:
+                yield folder, sealed, sealed | opened
 
     def _begin_history(self, older: list[Path], is_whole: bool) -> None:
         newest_first = sorted(older, key=lambda path: -segments.segment_number(path))
@@ -237,12 +248,7 @@ class Follower:
         self._history = self._backlog.steps(self._fleet)
 
     def _folders(self) -> list[Path]:
-        if not self._log.is_dir():
-            return []
-        return [
-            path for path in sorted(self._log.iterdir())
-            if path.is_dir() and not path.name.startswith(".")
-        ]  # fmt: skip
+        return segments.collector_folders(self._log) if self._log.is_dir() else []
 
 
 def _catch_up(tail: Tail, numbers: set[int]) -> None:

@@ -104,9 +104,7 @@ def prune(log: Path) -> tuple[int, int]:
     if not offsets:
         return 0, 0
     count = size = 0
-    for directory in sorted(
-        path for path in log.iterdir() if path.is_dir() and not path.name.startswith(".")
-    ):
+    for directory in segments.collector_folders(log):
         for path in _deletable(directory, offsets):
             size += path.stat().st_size
             path.unlink()

@@ -165,9 +165,7 @@ def segment_path(log: Path, collector: str, number: int, replay: Path | None = N
 def available(log: Path, replay: Path | None = None) -> dict[str, list[int]]:
     """The numbers of the sealed segments of each collector, ascending; collectors without any are
     left out."""
-    folders = {
-        path.name: path for path in log.iterdir() if path.is_dir() and not path.name.startswith(".")
-    }
+    folders = {path.name: path for path in segments.collector_folders(log)}
     if replay is not None:
         folders[REPLAY] = replay
     found = {}
