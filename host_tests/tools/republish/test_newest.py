@@ -8,6 +8,7 @@ import pytest
 
 from outpost_tools.common.message import Message
 from outpost_tools.common.senml import Reading
+from outpost_tools.republish import link as link_module
 from outpost_tools.republish import run
 from outpost_tools.republish.newest import (
     FRESH_S,
@@ -185,6 +186,21 @@ def test_the_republisher_sees_that_its_clock_was_set():
     for wall[0], steady[0] in ((NOW + 9, 14.0), (NOW + 1010, 15.0), (NOW + 1011.5, 16.0)):
         made.step(0)
     assert told == [(1000.0, NOW + 1010)]
+
+
+def test_a_connection_that_is_lost_before_its_subscriptions_were_answered(monkeypatch):
+    """What it had asked for was waited for ever after: no board was described any more."""
+    monkeypatch.setattr(link_module, "LEARN_S", 0.0)
+    link = link_module.Link(("127.0.0.1", 1), "r", Topics("outpost"), "homeassistant")
+    client = SimpleNamespace(subscribe=lambda _, qos: (0, next(numbers)))
+    numbers, link.connected = iter(range(100)), True
+    link._subscribe(client)
+    link._subscribe(client)  # the next connection
+    asked = list(link._asked)
+    assert not link.has_learned
+    for number in asked[-len(link._filters) :]:
+        link._on_subscribe(None, None, number, [], None)
+    assert link.has_learned
 
 
 def test_boards_and_sensors_are_bounded():

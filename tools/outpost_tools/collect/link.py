@@ -164,6 +164,7 @@ class Link(Connection):
 
     def _subscribe(self, client: mqtt.Client) -> None:
         self.fresh = True
+        self._asked.clear()
         if self._retiring:
             client.unsubscribe(self._filter)
         else:

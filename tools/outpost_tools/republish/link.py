@@ -77,6 +77,7 @@ class Link(Connection):
 
     def _subscribe(self, client: mqtt.Client) -> None:
         self.is_fresh = True
+        self._asked.clear()  # what an earlier connection did not answer, none will
         for name in self._filters:
             self._asked[client.subscribe(name, qos=0)[1]] = name
 
