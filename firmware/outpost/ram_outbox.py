@@ -15,7 +15,7 @@ The contract, which sessions and the station rely on (`test_outbox_contract.py`)
     .put(seq)             copies held message seq to it, durably where the outbox is durable, and
                           does not free it: OK, FULL, EMPTY, BUSY, STORAGE
     .has(seq)             True when it is there; a session treats it as acknowledged
-    .load(index)          as load(): message 0..aside-1 of it; loaded_seq is -1
+    .load(index)          as load(): message 0..aside-1 of it; loaded_seq is -1, .seq its number
     .release(index)       that message leaves it: OK, EMPTY, BUSY, STORAGE
     aside                 messages on the shelf
     next_seq, oldest_seq  of the next message, and of the first that is held

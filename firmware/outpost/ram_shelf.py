@@ -39,7 +39,7 @@ class RamShelf:
         outbox.loaded_seq = -1
         if not 0 <= index < outbox.aside:
             return _EMPTY
-        _, outbox.flags, outbox.topic_length, outbox.buffer = self._held[index]
+        self.seq, outbox.flags, outbox.topic_length, outbox.buffer = self._held[index]
         outbox.payload_length = len(outbox.buffer) - outbox.topic_length
         return _OK
 

@@ -129,7 +129,7 @@ class Shelf:
         if at < 0:
             return _EMPTY
         first = u32(outbox.buffer, at)
-        outbox.flags = first & 0x70
+        outbox.flags, self.seq = first & 0x70, u32(outbox.buffer, at + 4)
         outbox.topic_at = at + _PREFIX
         outbox.topic_length = first >> 8 & 0xFF
         outbox.payload_length = first >> 16

@@ -307,7 +307,8 @@ class Suspects:
             self._send()
 
     def _send(self):
-        """PUBLISH of the shelf's message, with an identifier that none in flight has."""
+        """PUBLISH of the shelf's message, with the identifier that it had: where an exchange of
+        QoS 2 was cut, the server takes whatever has its identifier for that message."""
         session = self._session
         outbox = session.outbox
         if outbox.shelf().load(self._index) != _OK:
@@ -317,7 +318,7 @@ class Suspects:
         length = outbox.topic_length + outbox.payload_length
         if session.in_flight and not session.in_flight.has_room(length):
             return
-        self._packet_id = packets.packet_id_of(session.base + 32767)
+        self._packet_id = packets.packet_id_of(outbox.shelf().seq)
         session._start(session.tx, self._put(session, outbox))
         self._state = _AGAIN
         self._since_ms = session.now_ms

@@ -146,6 +146,18 @@ class FullShelf:
         return status.FULL
 
 
+class NotedRam(RamOutbox):
+    """What QoS 2 needs beside, for one boot."""
+
+    note_length = 0
+
+    def __init__(self):
+        RamOutbox.__init__(self, 16, 400)
+
+    def set_note(self, note, length):
+        return status.OK
+
+
 def is_bad(topic, payload):
     return payload[:3] == b"bad"
 
@@ -437,6 +449,53 @@ class TestOnFlash(unittest.TestCase):
         self.assertEqual(world.payloads(), [b"1", b"2", b"bad"])
         firsts = [first for _, first, body in world.packets[-3:]]
         self.assertEqual((firsts[-2:], outbox.aside), ([0x34, 0x62], 0))
+
+    def test_each_of_the_shelf_has_its_own_identifier(self):
+        """A server that has taken the first, whose PUBREC was lost, takes what comes with that
+        identifier for the first: the second would be released and never delivered."""
+        for outbox in (on_flash(NotedOutbox), NotedRam()):
+            world = World(ExactlyOnceSession, outbox, is_bad)
+            for payload in (b"bad1", b"bad2", b"ok"):
+                self.assertEqual(world.client.publish(b"t", payload, len(payload), 2), status.OK)
+            world.run(120, world.client.is_drained)
+            self.assertEqual(world.shelf(), [b"bad1", b"bad2"])
+            world.rejects = lambda *_: False
+            taken = {}  # by identifier, until PUBREL
+            serve = world._serve
+
+            def serve_and_forget(packet, world=world, taken=taken, serve=serve):
+                if packet[0] == 0x62:
+                    world.got.append(taken.pop(packet[2:4]))
+                serve(packet)
+
+            def take(first, body, packet, world=world, taken=taken):
+                end = 2 + (body[0] << 8 | body[1])
+                is_first = not taken and len(world.got) == 1
+                taken.setdefault(body[end : end + 2], (body[2:end], body[end + 2 :]))
+                return None if is_first else b"\x50\x02" + body[end : end + 2]
+
+            world._serve, world._take = serve_and_forget, take
+            world.run(400, lambda outbox=outbox: not outbox.aside)
+            self.assertEqual(sorted(world.payloads()), [b"bad1", b"bad2", b"ok"])
+
+    def test_a_subscription_has_another_identifier_than_what_is_out_again(self):
+        """[MQTT-2.3.1-2]"""
+        world = World(SubscribingSession, None, is_bad).publish(b"bad")
+        world.run(60, world.client.is_drained)
+        world.run(5)
+        world.rejects = lambda *_: False
+        world._take = lambda *_: b""
+
+        def is_out():
+            return world.packets[-1][1] & 0xF0 == 0x30
+
+        world.run(120, is_out)
+        self.assertTrue(is_out())
+        body = world.packets[-1][2]
+        self.assertEqual(world.session.subscribe(b"f", 1), status.OK)
+        world.run(1)
+        first, asked = world.packets[-1][1:]
+        self.assertEqual((first, asked[:2] == body[3:5]), (0x82, False))
 
     def test_refused_by_the_servers_word(self):
         """MQTT 5: a reason code in PUBACK. One in the middle of the window, and the oldest."""
