@@ -253,8 +253,12 @@ class Level5(Refusals):
         return True
 
     def _start(self, data, length):
-        """A message of the shelf goes out by this way."""
+        """A message of the shelf goes out by this way, if this server takes it."""
         if data is self.tx and data[0] >> 4 == 3:
+            length = self.outbox.topic_length + self.outbox.payload_length
+            if data[0] & self._barred or length > self._most_bytes:
+                self.suspects.denies(self.suspects._packet_id)
+                return
             length = self._finish()
         self._base._start(self, data, length)
 

@@ -319,9 +319,9 @@ class Suspects:
         if session.in_flight and not session.in_flight.has_room(length):
             return
         self._packet_id = packets.packet_id_of(outbox.shelf().seq)
-        session._start(session.tx, self._put(session, outbox))
         self._state = _AGAIN
         self._since_ms = session.now_ms
+        session._start(session.tx, self._put(session, outbox))
 
     def _put(self, session, outbox):
         """Returns the packet's length."""

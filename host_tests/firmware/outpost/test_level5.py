@@ -143,6 +143,41 @@ class TestLimits(unittest.TestCase):
         self.assertEqual((bench.outbox.aside, bench.session.denied), (1, 1))
         self.assertEqual(bench.session.reason, 0x95)
 
+    def test_nor_does_it_go_out_again_before_a_server_takes_it(self):
+        """[MQTT-3.2.2-11, -14, -15]"""
+        for limit, mode, qos, retain in (
+            (b"\x27\x00\x00\x00\x40", "broker", 1, False),
+            (b"\x25\x00", "broker", 1, True),
+            (b"\x24\x01", "exactly once", 2, False),
+        ):
+            bench = Bench5(mode, options={"in_flight_bytes": 600})
+            self.assertEqual(bench.client.publish(TOPIC, bytes(90), 90, qos, retain), status.OK)
+            bench.connect(connack(limit))
+            self.assertEqual(self.published(bench, 400), [])
+            self.assertEqual(bench.outbox.aside, 1)
+            self.assertEqual(bench.client.publish(TOPIC, b"x", 1), status.OK)
+            self.assertEqual(self.published(bench, 1), [b"x"])
+            bench.drop()
+            bench.connect(connack())
+            self.assertEqual(self.published(bench, 600), [bytes(90)])
+
+    def published(self, bench, seconds):
+        """Payloads, none of them answered but `x`."""
+        found = []
+        for _ in range(seconds * 50):
+            bench.now_ms += 10
+            bench.poll(1)
+            for first, body in split(bench.stream.take()):
+                if first == 0xC0:
+                    bench.stream.say(b"\xd0\x00")
+                elif first & 0xF0 == 0x30:
+                    _, packet_id, _, payload = publish_parts(first, body)
+                    found.append(payload)
+                    if payload != b"x":
+                        return found
+                    bench.stream.say(ack(0x40, packet_id))
+        return found
+
     def test_server_keep_alive(self):
         """[MQTT-3.2.2-21]"""
         bench = connected(b"\x13\x00\x0a")
