@@ -83,10 +83,10 @@ class Reader:
                 self._on_puback(packet_id)
             else:
                 at = self._take(data, at, end)
-                if at < 0 or self._answer:
-                    break
                 if self.state == _CLOSED:  # by a handler of the application
                     return end
+                if at < 0 or self._answer:
+                    break
         return at
 
     def _take(self, data, at, end):

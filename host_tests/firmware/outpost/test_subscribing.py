@@ -117,6 +117,18 @@ class TestMessages(unittest.TestCase):
         bench.say(MESSAGE)
         self.assertEqual((seen, bench.stream.take()), ([(1, 0)], puback(10)))
 
+    def test_close_in_the_handler_leaves_nothing_for_the_next_connection(self):
+        """Neither the rest of what was read, nor an answer, nor a status."""
+        for mode, first in (("broker", 0x30), ("broker", 0x32), ("exactly once", 0x34)):
+            bench = Bench(mode).connect()
+            bench.session.on_message = lambda message, bench=bench: bench.client.close()
+            stream = bench.stream
+            bench.say(inbound(1, first) + inbound(2, first) + inbound(3, first), 1)
+            self.assertEqual((stream.closed, bench.session.received), (True, 1))
+            bench.connect()
+            self.assertTrue(bench.client.is_connected(), mode)
+            self.assertEqual(bench.client.failures, 0)
+
     def test_topic_payload_and_flags_are_told(self):
         bench, seen = Bench().connect(), []
 
