@@ -350,8 +350,9 @@ class Session(SessionBase):
             self.ignored += 1
 
     def _on_packet(self, first):
-        """A message that a filter of an earlier session asked for is ignored and counted."""
-        if first & 0xF0 != 0x30 or first & 6 == 6:
+        """A message that a filter of an earlier session asked for is ignored and counted; so is
+        the PUBREL of one, which the server sends after each CONNACK."""
+        if (first & 0xF0 != 0x30 or first & 6 == 6) and (first & 0xF7 != 0x62 or self.length != 2):
             return _PROTOCOL_ERROR
         self.skipped += 1
         return _OK

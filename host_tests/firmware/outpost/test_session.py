@@ -5,6 +5,7 @@ import unittest
 
 from outpost import status
 from outpost.connect_packet import encode_connect
+from outpost.level5 import over
 from outpost.packets import packet_id_of
 from outpost.ram_outbox import RamOutbox
 from outpost.session import Session, elapsed_ms
@@ -113,9 +114,23 @@ class TestConnection(unittest.TestCase):
             self.assertEqual(found, (bool(flag), 1, status.CONNECTED))
 
     def test_reserved_types_and_flags_are_protocol_errors(self):
-        for first in b"\x00\xf0\x10\x41\x91\xd1\x50\x62\x70\xc0\xe0\x90\xb0\x20":
+        for first in b"\x00\xf0\x10\x41\x91\xd1\x50\x60\x70\xc0\xe0\x90\xb0\x20":
             data = bytes([first]) + b"\x02\x00\x01"
             self.assertEqual(say(connected(), data), status.PROTOCOL_ERROR)
+
+    def test_what_is_left_of_a_session_that_took_qos_2_is_no_error(self):
+        """The server repeats PUBREL after each CONNACK: no message would ever go out again."""
+        for kind in (Session, over(Session)):
+            one = make(kind)
+            publish(one, 1)
+            one.open()
+            written(one)
+            is_5 = kind is not Session
+            self.assertEqual(say(one, b"\x20\x03\x01\x00\x00" if is_5 else b"\x20\x02\x01\x00"), 0)
+            self.assertEqual(say(one, b"\x62\x02\x00\x07"), status.OK)
+            self.assertEqual((one.skipped, one.state), (1, status.CONNECTED))
+            self.assertEqual(say(one, b"\x40\x02\x00\x01"), status.OK)
+            self.assertEqual(one.told, [0])
 
     def test_ping_goes_out_in_time_and_a_missing_answer_ends_the_connection(self):
         one = connected(keep_alive_s=10)
