@@ -158,7 +158,7 @@ def _fault(value, rule):
     if isinstance(kind, tuple):
         return (
             ""
-            if value in kind
+            if value in kind and type(value) is type(kind[0])  # 4.0 == 4
             else "must be one of " + ", ".join([repr(v) for v in kind]) + ", not " + repr(value)
         )
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):

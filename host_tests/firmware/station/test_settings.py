@@ -71,6 +71,12 @@ class TestSettings(unittest.TestCase):
             message = str(caught.exception)
             self.assertTrue("'" + key + "'" in message and "\n" not in message, message)
 
+    def test_so_does_what_only_looks_right(self):
+        for key, value in (("level", 4.0), ("level", 5.0)):
+            with self.assertRaises(SettingsError) as caught:
+                check(dict(GOOD, **{key: value}))
+            self.assertTrue("'" + key + "'" in str(caught.exception), value)
+
     def test_faults_of_series_and_alarms_name_their_key_too(self):
         for change, key in (
             ({"series": 1}, "series"),
