@@ -195,6 +195,13 @@ def _id_fault(value):
     return ""
 
 
+def _prefix_fault(value):
+    for character in "+#\0":
+        if character in value:
+            return "may not hold " + repr(character) + ", which no topic has"
+    return ""
+
+
 def _sensors_fault(sensors):
     """A sensor is a name, or what a driver file takes: the driver checks the rest of its keys."""
     names = []
@@ -242,4 +249,7 @@ def _holds_only(text, characters):
     return True
 
 
-_MORE = {"device_id": _id_fault, "sensors": _sensors_fault, "alarms": _alarms_fault}
+_MORE = {
+    "device_id": _id_fault, "topic_prefix": _prefix_fault, "sensors": _sensors_fault,
+    "alarms": _alarms_fault,
+}  # fmt: skip

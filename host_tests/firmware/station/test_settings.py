@@ -72,7 +72,10 @@ class TestSettings(unittest.TestCase):
             self.assertTrue("'" + key + "'" in message and "\n" not in message, message)
 
     def test_so_does_what_only_looks_right(self):
-        for key, value in (("level", 4.0), ("level", 5.0)):
+        for key, value in (
+            ("level", 4.0), ("level", 5.0),
+            ("topic_prefix", "home/#"), ("topic_prefix", "home+"), ("topic_prefix", "a\0"),
+        ):  # fmt: skip
             with self.assertRaises(SettingsError) as caught:
                 check(dict(GOOD, **{key: value}))
             self.assertTrue("'" + key + "'" in str(caught.exception), value)
