@@ -212,7 +212,7 @@ class Client:
         comes back and takes it again, and nothing else goes wrong in between."""
         session = self.session
         has_progress = session.has_progress()
-        if error != _LINK_LOST or elapsed_ms(session.now_ms, session._up_ms) >= _SOON_MS:
+        if error != _LINK_LOST or (session.now_ms - session._up_ms) & _TICKS >= _SOON_MS:
             self._short = 0
         elif session.next_send != session.base or getattr(session, "_request_ms", -1) >= 0:
             self._short += has_progress  # networks do that too

@@ -189,6 +189,19 @@ class TestLink(unittest.TestCase):
             bench.poll(1200)  # CONNACK does not come
             self.assertTrue(bench.links > 1 and bench.client.failures > 1, hours)
 
+    def test_connections_of_a_week_are_not_taken_for_short_ones(self):
+        """Of two minutes, as when another client has the id."""
+        bench = Bench(keep_alive_s=0).connect()
+        for _ in range(4):
+            for _ in range(7 * 24):
+                bench.now_ms += 3_600_000
+                bench.poll()
+            bench.stream.ended = True
+            bench.poll(2)
+            self.assertEqual(bench.client.last_error, status.LINK_LOST)
+            bench.connect()
+        self.assertEqual(bench.client.takeovers, 0)
+
     def test_link_that_is_not_ready_is_asked_again(self):
         bench = Bench()
         link, answers = bench.client._link, [None, None]
