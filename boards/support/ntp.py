@@ -38,7 +38,10 @@ class NetTime:
 
     def step(self, clock, wifi, now_ms):
         """Set the clock when it is time to and the answer is there. True when it was set."""
-        if elapsed_ms(now_ms, self._since_ms) < self._wait_ms or not wifi.is_up:
+        if elapsed_ms(now_ms, self._since_ms) < self._wait_ms:
+            return False
+        if not wifi.is_up:
+            self._rest(now_ms, 0)  # it may stay away longer than ticks can tell
             return False
         found = self._try()
         if found is None:

@@ -240,6 +240,10 @@ class TestRadio(unittest.TestCase):
             self.assertEqual((world.wifi.radio_failures, world.radio.starts), (0, 1))
 
 
+class Away:
+    is_up = False
+
+
 class TestTime(unittest.TestCase):
     def test_the_clock_is_set_as_soon_as_the_server_answers(self):
         world = World(RP2)
@@ -251,6 +255,19 @@ class TestTime(unittest.TestCase):
         self.assertEqual(
             (world.rtc[0][0], world.time.failures, len(world.rtc)), (world.clock.day, 0, 1)
         )
+
+    def test_a_week_without_a_network_does_not_put_the_question_off(self):
+        """TLS would wait as long."""
+        world = World(RP2)
+        world.net.ntp_answers = False
+        world.run(20_000)
+        self.assertTrue(world.time.failures)
+        for _ in range(7 * 24):
+            world.ticks.ms += 3_600_000
+            world.time.step(world.clock, Away, world.ticks.ticks_ms())
+        world.net.ntp_answers = True
+        world.run(10_000)
+        self.assertTrue(world.clock.is_set)
 
     def test_after_2036(self):
         world = World(ESP32)
