@@ -138,6 +138,8 @@ class Suspects:
 
     def on_connected(self):
         self._pinged_ms = -1
+        if elapsed_ms(self._since_ms, self._session.now_ms):  # 6 days ago: ticks tell no longer
+            self._minutes = 0
         try:
             if self._session.outbox.lent:
                 self._session.outbox.shelf().tidy()

@@ -158,6 +158,10 @@ class NotedRam(RamOutbox):
         return status.OK
 
 
+def no_network():
+    raise OSError(-43)
+
+
 def is_bad(topic, payload):
     return payload[:3] == b"bad"
 
@@ -296,6 +300,20 @@ class TestAgain(unittest.TestCase):
         self.assertEqual(minutes, [2, 4, 8, 16, 32, 64])
         self.assertEqual((world.links - links, world.outbox.aside), (len(times), 1))
         self.assertEqual(len(set(world.payloads())), 4 * 360 + 1)
+
+    def test_days_without_a_network_do_not_put_it_off(self):
+        for days in (1, 7, 13):
+            world = World(rejects=is_bad).publish(b"bad")
+            world.run(60, world.client.is_drained)
+            link, world.client._link = world.client._link, no_network
+            world.life_ms = 1
+            for _ in range(days * 24):
+                world.now_ms += 3_600_000
+                world.client.poll(world.now_ms)
+            world.client._link, world.life_ms = link, 0
+            world.rejects = lambda *_: False
+            world.run(100, lambda world=world: not world.outbox.aside)
+            self.assertEqual((world.payloads(), world.outbox.aside), ([b"bad"], 0), days)
 
     def test_once_it_is_taken_the_others_of_the_shelf_follow_at_once(self):
         world = World(rejects=is_bad).publish(b"bad1", b"ok", b"bad2", b"bad3")
