@@ -123,7 +123,12 @@ class Level5(Refusals):
         return not (self._left and self._left in _COME_LATER) and self._base.has_progress(self)
 
     def lost(self, error):
-        """Where DISCONNECT names a message's fault, `suspects.py` finds out which one it is."""
+        """Where DISCONNECT names a message's fault, `suspects.py` finds out which one it is. What
+        follows the clock looks at it here: while there is no network nothing else does."""
+        if self.expiry:
+            self.expiry.look(self.now_ms)
+        if self._pause_ms >= 0:
+            self._pauses()
         if error == _SERVER_LEFT and self._left in _FOR_GOOD:
             error = _LINK_LOST
         self._base.lost(self, error)

@@ -16,6 +16,19 @@ class Bench5(Bench):
         finally:
             KINDS[self.mode] = plain
 
+    def away(self, days):
+        """No network for so long: each attempt fails."""
+        link, self.client._link = self.client._link, no_network
+        self.drop()
+        for _ in range(days * 24):
+            self.now_ms += 3_600_000
+            self.poll()
+        self.client._link = link
+
+
+def no_network():
+    raise OSError(-43)
+
 
 def connected(properties=b"", mode="broker", **options):
     bench = Bench5(mode, options=options)

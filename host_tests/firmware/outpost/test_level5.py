@@ -348,6 +348,15 @@ class TestReasonCodes(unittest.TestCase):
             self.assertEqual(sent(bench, wait_s * 100 - 5), [])
             self.assertEqual(len(sent(bench, 20)), 1)
 
+    def test_a_pause_is_over_after_days_without_a_network(self):
+        for days in (1, 7, 13):
+            bench = connected().publish(b"x")
+            sent(bench)
+            bench.say(ack(0x40, 1, 0x97))
+            bench.away(days)
+            bench.connect(connack())
+            self.assertEqual(len(bench.early or sent(bench, 20)), 1, days)
+
     def test_no_subscriber_kept_when_asked_to(self):
         bench = connected(keep_unmatched=True).publish(b"x")
         sent(bench)

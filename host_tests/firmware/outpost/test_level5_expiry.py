@@ -43,6 +43,15 @@ class TestExpiry(unittest.TestCase):
         waited(bench, 3)
         self.assertEqual(after(bench), [(92, b"old"), (97, b"young")])
 
+    def test_days_without_a_network_count(self):
+        for days in (1, 7, 13):
+            bench = connected(expiry_s=20 * 86_400).publish(b"old")
+            bench.poll(1)
+            bench.away(days)
+            bench.connect(connack())
+            expiry_s = expiry_of(bench.early[0][2][1:])
+            self.assertTrue(0 <= (20 - days) * 86_400 - expiry_s < 120, (days, expiry_s))
+
     def test_an_expired_one_is_freed_counted_and_told(self):
         bench, told, acknowledged = offline(expiry_s=6), [], []
         session = bench.session
