@@ -182,7 +182,7 @@ class Suspects:
         if self._state == _CONTROL and self._is_proved():
             self._state = _TRIAL
             self._check_topic()
-        if self._state == _TRIAL and session.base >= self._until:
+        if self._state == _TRIAL and max(session.base, oldest) >= self._until:
             self._state = _CALM
         if self._state == _CONTROL:
             return 0

@@ -200,6 +200,19 @@ class TestSetAside(unittest.TestCase):
         self.assertEqual((world.shelf(), set(world.payloads())), ([b"bad"], {b"1", b"2"}))
         self.assertTrue(world.links <= 3, world.links)
 
+    def test_what_was_freed_otherwise_is_not_suspected_any_more(self):
+        """By a collector's confirmation, or dropped: no PUBACK comes for it."""
+        world = World()
+        world._take = lambda *_: b""
+        world.publish(b"1").run(1)
+        world.queue.append((0, None))
+        world.run(0.1)
+        assert world.session._load_suspects()
+        world.session.suspects.begin()
+        self.assertTrue(world.outbox.discard(0))
+        world.run(30)
+        self.assertEqual((world.session.suspects, world.session.window), (None, 16))
+
     def test_the_window_and_the_memory_are_as_before_when_all_is_well_again(self):
         world = World(rejects=is_bad).publish(b"bad", b"1")
         world.run(60, world.client.is_drained)
