@@ -28,7 +28,8 @@ with no acknowledgement in between, none is until one comes, and `status` is BLO
 **Again.** One minute after it was set aside a message goes out again: a PINGREQ is answered, the
 window runs empty, it goes out alone. PUBACK, and it leaves the shelf, and the next one follows. No
 answer, or an end: the next one a minute later; after each round over the shelf, twice the time, up
-to a day. The others wait for one exchange at most.
+to a day. The others wait for one exchange at most. One of QoS 2 that the server has (PUBREC) goes
+on with PUBREL; after a power cut in between it begins anew, and may arrive twice.
 
 Must not know a stream, a clock, or where the shelf is (`ram_outbox.py` has the contract).
 Allocation: construction; a message that is set aside.
@@ -82,6 +83,7 @@ class Suspects:
         self._minutes = 1  # until then,
         self._since_ms = session.now_ms  # from these ticks on
         self._packet_id = 0
+        self._received_id = -1  # of the one whose PUBREC came, and PUBCOMP did not yet
 
     def is_over(self):
         return self._state == _CALM and not self._session.outbox.aside
@@ -138,6 +140,8 @@ class Suspects:
 
     def on_connected(self):
         self._pinged_ms = -1
+        if not self._session.session_present:
+            self._received_id = -1
         if elapsed_ms(self._since_ms, self._session.now_ms):  # 6 days ago: ticks tell no longer
             self._minutes = 0
         try:
@@ -193,11 +197,13 @@ class Suspects:
         if self._state < _AGAIN or packet_id != self._packet_id:
             return False
         if first == 0x50:
+            self._received_id = packet_id
             self._state = _RECEIVED
             self._since_ms = self._session.now_ms
             return True
         if first == 0x70 and self._state != _RELEASED:
             return False
+        self._received_id = -1
         self._state = _CALM
         self._session.outbox.save_state()  # or a power cut might bring it back to the ring
         self._session.outbox.shelf().release(self._index)
@@ -273,7 +279,10 @@ class Suspects:
         self._since_ms = self._session.now_ms
 
     def _postpone(self):
-        """The message was not taken again."""
+        """The message was not taken again. One that the server has is the next, too."""
+        if self._packet_id == self._received_id:
+            self._wait(max(self._minutes, 1))
+            return
         self._index += 1
         if self._index < self._session.outbox.aside:
             self._wait(self._minutes)
@@ -314,15 +323,18 @@ class Suspects:
         session = self._session
         outbox = session.outbox
         if outbox.shelf().load(self._index) != _OK:
-            self._state = _CALM
+            self._state, self._received_id = _CALM, -1
             self._postpone()
             return
         length = outbox.topic_length + outbox.payload_length
         if session.in_flight and not session.in_flight.has_room(length):
             return
         self._packet_id = packets.packet_id_of(outbox.shelf().seq)
-        self._state = _AGAIN
         self._since_ms = session.now_ms
+        if self._packet_id == self._received_id:
+            self._state = _RECEIVED
+            return
+        self._state = _AGAIN
         session._start(session.tx, self._put(session, outbox))
 
     def _put(self, session, outbox):

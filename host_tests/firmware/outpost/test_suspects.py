@@ -509,6 +509,29 @@ class TestOnFlash(unittest.TestCase):
             world.run(400, lambda outbox=outbox: not outbox.aside)
             self.assertEqual(sorted(world.payloads()), [b"bad1", b"bad2", b"ok"])
 
+    def test_one_that_the_server_has_is_not_published_again(self):
+        """The connection ends on its PUBREL, or PUBCOMP does not come."""
+        for answer in (None, b""):
+            world = World(ExactlyOnceSession, on_flash(NotedOutbox), is_bad)
+            for payload in (b"bad1", b"bad2"):
+                self.assertEqual(world.client.publish(b"t", payload, 4, 2), status.OK)
+            world.run(120, world.client.is_drained)
+            world.rejects = lambda *_: False
+            serve, releases = world._serve, []
+
+            def serve_once(packet, world=world, serve=serve, releases=releases, answer=answer):
+                if packet[0] == 0x62:
+                    releases.append(packet)
+                    if len(releases) == 1:
+                        world.queue += [(world.now_ms, answer)] if answer is None else []
+                        return
+                serve(packet)
+
+            world._serve = serve_once
+            world.run(600, lambda world=world: not world.outbox.aside)
+            self.assertEqual((world.payloads(), world.outbox.aside), ([b"bad1", b"bad2"], 0))
+            self.assertEqual(releases, [b"\x62\x02\x00\x01"] * 2 + [b"\x62\x02\x00\x02"])
+
     def test_a_subscription_has_another_identifier_than_what_is_out_again(self):
         """[MQTT-2.3.1-2]"""
         world = World(SubscribingSession, None, is_bad).publish(b"bad")
