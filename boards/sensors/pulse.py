@@ -33,7 +33,8 @@ class Driver:
 
     def _on_edge(self, pin):
         now_ms = time.ticks_ms()
-        if not self._debounce_ms or time.ticks_diff(now_ms, self._last_ms) >= self._debounce_ms:
+        # negative after six days: that is no bounce
+        if not 0 <= time.ticks_diff(now_ms, self._last_ms) < self._debounce_ms:
             self._count = self._count + 1 & _MASK
         self._last_ms = now_ms
 

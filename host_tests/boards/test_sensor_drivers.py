@@ -284,6 +284,15 @@ class TestPins(unittest.TestCase):
                     wiring.now_ms += pause_ms
             self.assertEqual(driver.read(), 3)
 
+    def test_the_first_pulse_after_a_week_without_one_counts(self):
+        wiring = Wiring()
+        with Installed(wiring) as desk:
+            driver = desk.sensor(driver="pulse", pin=9).open()
+            for day in range(1, 14):
+                wiring.now_ms += day * 86_400_000
+                wiring.edge(9)
+                self.assertEqual(driver.read(), day)
+
     def test_a_contact(self):
         wiring = Wiring()
         with Installed(wiring) as desk:

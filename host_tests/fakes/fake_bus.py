@@ -130,7 +130,7 @@ class FakeDriverTime:
         return self._wiring.now_ms
 
     def ticks_diff(self, a, b):
-        return a - b
+        return (a - b + 0x20000000 & 0x3FFFFFFF) - 0x20000000  # of 32 bits
 
     def sleep_ms(self, ms):
         self._wiring.now_ms += ms
