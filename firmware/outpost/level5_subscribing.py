@@ -45,6 +45,7 @@ class SubscribingLevel5(Level5):
         come 0: always, 1: if the subscription is new, 2: never. identifier: 1 to 268,435,455, told
         with each message (0x0B). BAD_TOPIC also where the server has said that it takes no such
         filter, and for what the standard forbids of shared ones."""
+        topic_filter = bytes(topic_filter)
         if qos >= 0 and (retained > 2 or self._is_unavailable(topic_filter, identifier, no_local)):
             return _BAD_TOPIC
         status = self._base.subscribe(self, topic_filter, qos)

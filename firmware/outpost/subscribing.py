@@ -110,7 +110,8 @@ class SubscribingSession(Session):
         """
         from outpost.topics import is_filter
 
-        is_sound = is_filter(bytes(topic_filter))
+        topic_filter = bytes(topic_filter)  # of a bytearray: it is a key later, and may change
+        is_sound = is_filter(topic_filter)
         unload("outpost.topics")
         if not is_sound:
             return _BAD_TOPIC

@@ -1,8 +1,10 @@
 import unittest
 
-from bench_client import Bench, puback, split
+from bench_client import CONNACK, Bench, puback, split
+from bench_level5 import Bench5
 from outpost import status
 from outpost.reader import is_topic
+from packets5 import connack
 
 MESSAGE = b"\x32\x08\x00\x03a/b\x00\x0ax"
 
@@ -286,6 +288,18 @@ class TestCannotBeTaken(unittest.TestCase):
 
 class TestFilters(unittest.TestCase):
     """C5: a filter that no server takes is not asked for; one on which it closes is given up."""
+
+    def test_a_filter_may_be_a_bytearray_that_changes(self):
+        for bench in (Bench(), Bench5()):
+            topic_filter = bytearray(b"a/b")
+            more = () if type(bench) is Bench else (False, False, 0, 7)
+            self.assertEqual(bench.session.subscribe(topic_filter, 1, *more), status.OK)
+            topic_filter[0] = 0x62
+            for _ in range(2):
+                bench.poll(4).connect(CONNACK if not more else connack())
+                bench.stream.ended = True
+                bench.poll(100)
+            self.assertEqual(bench.session.filters, [[b"a/b", 1, -1]])
 
     def test_rules_of_4_7(self):
         session = Bench().session
