@@ -161,7 +161,8 @@ class SubscribingSession(Session):
             return False
         if self.next_send != self.outbox.next_seq and self._start_message():
             return True
-        self._is_others_turn = self._start_answers()
+        # it may have closed: on_expired, on_refused
+        self._is_others_turn = self.state == _CONNECTED and self._start_answers()
         return self._is_others_turn
 
     def _on_late(self, spared_ms):

@@ -43,6 +43,17 @@ class TestExpiry(unittest.TestCase):
         waited(bench, 3)
         self.assertEqual(after(bench), [(92, b"old"), (97, b"young")])
 
+    def test_close_when_one_has_expired_while_an_answer_is_due(self):
+        bench = connected(expiry_s=2)
+        bench.session.expiry.on_expired = lambda seq: bench.client.close()
+        bench.publish(b"old")
+        waited(bench, 5)
+        message = b"\x32\x07\x00\x01a\x00\x01\x00x"
+        bench.stream.say(message + message[:6] + b"\x02\x00x")
+        bench.poll(4)
+        self.assertEqual((bench.stream.closed, bench.client.last_error), (True, 0))
+        self.assertEqual((bench.session.expiry.expired, bench.client.failures), (1, 0))
+
     def test_days_without_a_network_count(self):
         for days in (1, 7, 13):
             bench = connected(expiry_s=20 * 86_400).publish(b"old")
