@@ -52,6 +52,17 @@ def test_files_count_from_the_commit_on_and_lie_by_day(silver):
     assert delta.committed(silver, "query") == 0 and delta.committed(silver, "another") == -1
 
 
+@pytest.mark.parametrize("name", ["plain", "my tables", "größe", "100%", "a#b?", "{a}"])
+def test_files_that_can_hold_rows_are_found_whatever_the_folder_is_called(tmp_path, name):
+    tables.create(tmp_path / name)
+    silver = tmp_path / name / "readings"
+    delta.commit(silver, tables.write_readings(silver.parent, readings(0, None)))
+    table = delta.open_table(silver)
+    (found,) = delta.files_of(table, "time IS NULL AND device BETWEEN 'a' AND 'b'")
+    assert found["partition"] is None and delta.path_of(table, found).is_file()
+    assert not delta.files_of(table, "device = 'x'")
+
+
 def test_statistics_are_of_each_plain_column_and_times_are_rounded_outwards(silver):
     (file,) = tables.write_readings(silver.parent, readings(1, 1999, device="x'y"))
     found = json.loads(file["stats"])

@@ -243,7 +243,9 @@ def files_of(table: DeltaTable, condition: str | None = None, *, ends_of: str = 
     files = [same | one for one in pa.table(columns).to_pylist()]
     if condition is None:
         return files
-    wanted = {Path(one) for one in table.file_uris(file_pruning_predicate=condition)}
+    # The library escapes what it says of the folder: a space is %20.
+    uris = table.file_uris(file_pruning_predicate=condition)
+    wanted = {Path(unquote(one.removeprefix("file://"))) for one in uris}
     return [one for one in files if path_of(table, one) in wanted]
 
 
