@@ -187,6 +187,15 @@ def test_windows_are_told_apart_by_device_metric_unit_and_time():
     assert windows.is_of(rows.slice(0, 0), key).tolist() == []
 
 
+def test_no_unit_is_told_from_any_text():
+    rows = windows.with_start(table([("a", 1, 0, "load", 1.0, 5, False, 0)] * 6), 10.0)
+    units = pa.array([None, "", "\0", "-", "null", ":"], pa.string())
+    rows = rows.set_column(rows.schema.get_field_index("unit"), "unit", units)
+    for place in range(rows.num_rows):
+        key = windows.of_rows(rows.slice(place, 1))
+        assert windows.is_of(rows, key).tolist() == [at == place for at in range(6)]
+
+
 @pytest.mark.parametrize(
     ("number", "rounded"),
     [(0, 0), (7, 7), (999, 999), (1000, 1000), (1004, 1000), (1005, 1010), (-1005, -1010),

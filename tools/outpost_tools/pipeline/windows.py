@@ -87,10 +87,11 @@ def is_of(rows: pa.Table, keys: pa.Table) -> np.ndarray:
 
 
 def _names(rows: pa.Table) -> pa.Array:
-    """A name may be anything: its length stands before it."""
+    """A name may be anything: its length stands before it, and nothing before a unit that is not
+    there."""
     parts = [rows["start"].cast(pa.int64()).cast(pa.string())]
     for name in KEY[:3]:
-        text = pc.fill_null(rows[name], "\0")  # no unit is not the empty one
-        parts += [pc.binary_length(text).cast(pa.string()), text]
+        length = pc.binary_length(rows[name]).cast(pa.string())
+        parts += [pc.fill_null(part, "") for part in (length, rows[name])]
     joined = pc.binary_join_element_wise(*parts, ":")
     return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
