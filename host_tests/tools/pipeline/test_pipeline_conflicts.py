@@ -212,6 +212,17 @@ def test_silver_has_what_was_received_first_however_it_falls_into_batches(arriva
     )
 
 
+def test_the_whole_of_a_message_that_loses_its_place_in_the_same_batch_is_a_conflict():
+    part, whole, other = (ROW | {"offset": at, "received": ROW["received"] + received * SECOND}
+                          for at, received in ((0, 5), (1, 9), (2, 1)))  # fmt: skip
+    silver = Silver()
+    silver.take([part])
+    silver.take([whole, whole | {"record": 1, "value": 8.0}, other | {"value": 9.0}])
+    assert silver.values() == {ROW["seq"]: 9.0}
+    assert silver.state["conflicts"].to_pylist() == [2]
+    assert sorted({row["offset"] for row in silver.quarantined}) == [0, 1]
+
+
 def test_a_message_whose_segment_is_gone_is_made_of_its_readings():
     rows = [ROW | {"uptime_s": 3.0}, ROW | {"record": 1, "name": "x", "unit": "V", "shift_s": -2.5}]
     rows[1] |= {"uptime_s": 3.0, "time": ROW["time"] - 2_500_000}

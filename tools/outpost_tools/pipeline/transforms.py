@@ -149,18 +149,18 @@ def mark_streams(
     latest = _latest(state, state_codes, len(names))
     late = is_old & differs & (_received(heads) <= latest[code[begins]])
     taking, giving = _displacing(heads, np.flatnonzero(late), stored)
+    is_whole, differs = _but_displaced(part.is_taking, differs, np.isin(key, key[taking]))
     lengths = np.diff(begins, append=len(code))
-    said = fresh | differs | part.is_taking
+    said = fresh | differs | is_whole
     clock = _clocks(state, rows.filter(pa.array(np.repeat(said, lengths))))
     after = _next_state(names, grown(old, key[fresh]), clock)
     changed, after["open_boots"] = _open_boots(rows, state, state_codes, clock, names)
-    counts = np.bincount(code[begins], minlength=len(names))
-    after |= _sums(state, state_codes, code, rows["held"].to_numpy(), counts)
+    after |= _sums(state, state_codes, rows, begins, len(names))
     after |= _arrived(latest, code, rows)
     kept = heads.append_column("conflicts", pa.array(differs)).filter(pa.array(fresh | differs))
     after |= conflicts.next_state(state, state_codes, kept, len(names))
     states = pa.table([after[field.name] for field in schemas.STREAM], schema=schemas.STREAM)
-    readings = _placed(rows, np.repeat(fresh | taking | part.is_taking, lengths), clock)
+    readings = _placed(rows, np.repeat(fresh | taking | is_whole, lengths), clock)
     origins = heads.select(displaced.ORIGIN).filter(pa.array(differs & ~taking))
     return Marked(readings, origins, giving, part.outgrown, changed, states, prints[said])
 
@@ -211,6 +211,14 @@ def _displacing(heads: pa.Table, late: np.ndarray, stored: Stored) -> tuple[np.n
         if place < tuple(values[3:]):
             taking[index] = gives[row] = True
     return taking, there.filter(pa.array(gives))
+
+
+def _but_displaced(
+    is_taking: np.ndarray, differs: np.ndarray, is_lost: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(is_taking, differs): the whole of a message that loses its place to another is a conflict,
+    as its part is. is_lost: such a message has its number."""
+    return is_taking & ~is_lost, differs | is_taking & is_lost
 
 
 def _open_boots(
@@ -307,9 +315,11 @@ def _next_state(
 
 
 def _sums(
-    state: pa.Table, state_codes: np.ndarray, code: np.ndarray, held: np.ndarray, counts: np.ndarray
+    state: pa.Table, state_codes: np.ndarray, rows: pa.Table, begins: np.ndarray, streams: int
 ) -> dict:
     """copies, held_min and held_max of every stream, old and new together."""
+    code, held = rows["code"].to_numpy(), rows["held"].to_numpy()
+    counts = np.bincount(code[begins], minlength=streams)
     lowest, highest = np.full(len(counts), np.iinfo(np.int64).max), np.full(len(counts), -1)
     np.minimum.at(lowest, code, held)
     np.maximum.at(highest, code, held)
