@@ -615,6 +615,8 @@ def shown(month, **options) -> tuple[int, int, int]:
         ({"until": "2025-12-01T04:00:00+01:00"}, (3, 9, 7)),
         ({"until": "2025-12-01", "last": "48h"}, (8, 9, 2)),
         ({"since": "2025-11-21T03:00:00", "until": "2025-11-22T03:00"}, (0, 0, 1)),
+        ({"since": "0001-01-01", "until": "9999-12-31T23:59:59.999999"}, (0, 29, 30)),
+        ({"until": "9999-12-31", "last": "all"}, (0, 29, 30)),
     ],
 )
 def test_the_range_is_the_newest_week_or_what_was_asked_for(month, options, expected):

@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from outpost_tools.common import labels
 from outpost_tools.common.errors import ToolError
 from outpost_tools.export import selection
 from outpost_tools.pipeline.tables import open_dataset
@@ -25,6 +26,7 @@ READING_COLUMNS = ["device", "record", "seq", "name", "unit", "value", "time", "
 _REFUSED_COLUMNS = ["reason", "topic", "received", "payload"]
 # A board whose clock is ahead would draw the page out into days that are still to come.
 _AHEAD = pd.Timedelta(hours=1)
+_END_US = 2 * labels.MAX_TIME_S * 1_000_000  # 2229
 _UNKNOWN = pd.Timestamp(0, tz="UTC")  # the arrival of what is no frame (pipeline/exact.py)
 
 
@@ -132,7 +134,10 @@ def by_reason(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _moment(text: str, option: str) -> pd.Timestamp:
-    return pd.Timestamp(selection.moment_us(text, option), unit="us", tz="UTC")
+    """Within the times that a table can have: 0001-01-01 and 9999-12-31 say "open", and nanoseconds
+    do not reach them."""
+    moment_us = selection.moment_us(text, option)
+    return pd.Timestamp(min(max(moment_us, 0), _END_US), unit="us", tz="UTC")
 
 
 def _iso(time: pd.Timestamp) -> str:
