@@ -493,7 +493,10 @@ def test_empty_tables_give_a_page(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", ["{", '{"a": 1}', "[1]", '[{"kind": "x"}]', '[{"time_ms": "now", "kind": "x"}]']
+    "content",
+    ["{", '{"a": 1}', "[1]", '[{"kind": "x"}]', '[{"time_ms": "now", "kind": "x"}]']
+    + [f'[{{"time_ms": {time}, "kind": "x"}}]' for time in ("1e30", "1763690400000000", "Infinity")]
+    + [f'[{{"time_ms": 1, "kind": "x", "device": {name}}}]' for name in ("5", '["a"]')],
 )
 def test_a_bad_events_file_is_named(tables_dir, tmp_path, capsys, content):
     path = tmp_path / "events.json"

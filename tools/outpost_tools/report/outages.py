@@ -29,21 +29,22 @@ def load_events(path: Path) -> list[Outage]:
     """Raises ToolError that names what is wrong."""
     try:
         items = json.loads(path.read_text(encoding="utf-8"))
-        events = [
-            (
-                pd.Timestamp(int(item["time_ms"]), unit="ms", tz="UTC"),
-                str(item["kind"]),
-                item.get("device"),
-            )
-            for item in items
-        ]
+        events = [_event(item) for item in items]
     except OSError as error:
         raise ToolError(f"{path}: cannot read the events: {error.strerror}") from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise ToolError(
             f'{path}: not a JSON list of {{"time_ms", "kind", "device"}}: {error!r}'
         ) from None
     return paired(sorted(events, key=lambda event: event[0]))
+
+
+def _event(item: dict) -> tuple[pd.Timestamp, str, str | None]:
+    """Raises what a wrong item raises."""
+    time, device = pd.Timestamp(int(item["time_ms"]), unit="ms", tz="UTC"), item.get("device")
+    if not isinstance(device, str | None):
+        raise TypeError(f"device {device!r}")
+    return time.as_unit("ns"), str(item["kind"]), device  # spans are of nanoseconds
 
 
 def paired(events: list[tuple[pd.Timestamp, str, str | None]]) -> list[Outage]:
