@@ -11,7 +11,15 @@ try:
     import pyarrow as pa
 
     from outpost_tools.common.errors import ToolError
-    from outpost_tools.pipeline import delta, displaced, schemas, tables, upkeep
+    from outpost_tools.pipeline import (
+        delta,
+        displaced,
+        packed,
+        schemas,
+        tables,
+        upkeep,
+        windows,
+    )
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -157,6 +165,57 @@ def test_a_device_and_what_is_old_can_be_deleted(silver):
         assert (
             tables.deleted_before(silver.parent) == BEGIN - 3 * 3_600_000_000 + (least - 21) * DAY
         )
+
+
+def test_frames_of_a_device_are_deleted_whatever_the_topics_prefix(silver):
+    topics = ["outpost/a_b/data", "farm/north/a_b/data", "outpost/axb/data", "outpost/za_b/data"]
+    found = [{"reason": "empty", "topic": one, "payload": b""} for one in topics]
+    place = silver.parent / "quarantine"
+    refused = pa.Table.from_pylist(found, schema=schemas.QUARANTINE_TABLE)
+    delta.commit(place, [delta.write(place, refused)])
+    assert upkeep.delete_device(silver.parent, "a_b")["quarantine"] == 2
+    left = tables.read_table(silver.parent, "quarantine")["topic"].to_pylist()
+    assert sorted(left) == sorted(topics[2:])
+
+
+@pytest.mark.parametrize(("day", "deleted"), [("0001-01-01", 0), ("9999-12-31", 2)])
+def test_any_day_can_be_the_first_that_stays(silver, day, deleted):
+    delta.commit(silver, tables.write_readings(silver.parent, readings(0, DAY, None)))
+    found = upkeep.delete_before(silver.parent, datetime.date.fromisoformat(day))
+    assert found["readings"] == deleted
+
+
+def test_windows_and_frames_of_days_before_are_deleted_to_the_microsecond(silver):
+    """Whether the library compares a column with that time is seen where there are rows."""
+    midnight = datetime.datetime(2025, 11, 23, tzinfo=datetime.UTC)
+    ends = [midnight - datetime.timedelta(microseconds=1), midnight]
+    rows_ = {
+        "windows": [{"device": "a", "start": ends[0], "last_time": end} for end in ends],
+        "quarantine": [{"reason": "empty", "topic": "t", "received": end} for end in ends],
+    }
+    for name, found in rows_.items():
+        place, schema = silver.parent / name, tables.schema(name)
+        part = pa.Table.from_pylist(found, schema=schema).select(
+            [one for one in schema.names if one != "bucket"]
+        )
+        partition = {"partition": "0", "by": "bucket"} if name == "windows" else {}
+        delta.commit(place, [delta.write(place, part, **partition)])
+    found = upkeep.delete_before(silver.parent, midnight.date())
+    assert (found["windows"], found["quarantine"]) == (1, 1)
+    (left,) = tables.read_table(silver.parent, "windows")["last_time"].to_pylist()
+    assert left == midnight
+
+
+def test_a_window_that_has_a_later_reading_stays(silver):
+    """A week's window, of which the first days are deleted."""
+    rows_ = windows.with_start(readings(0, DAY, 2 * DAY, -9 * DAY), 7 * 86_400.0)
+    place = silver.parent / "windows"
+    for bucket, part in packed.split(windows.of_rows(rows_), packed.BUCKETS):
+        delta.commit(place, [delta.write(place, part, str(bucket), "bucket")])
+    assert upkeep.delete_before(silver.parent, datetime.date(2025, 11, 23))["windows"] == 1
+    (left,) = tables.read_table(silver.parent, "windows").to_pylist()
+    assert (left["start"].day, left["last_time"].day) == (20, 23)
+    assert upkeep.delete_before(silver.parent, datetime.date(2025, 11, 24))["windows"] == 1
 
 
 def test_tables_of_an_older_version_are_named_with_the_commands_that_make_them_again(tmp_path):

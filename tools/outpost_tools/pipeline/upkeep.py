@@ -22,6 +22,8 @@ _SOON = ("streams", "totals", "boots", "latency", "gaps", "devices")
 _FILE_BYTES = {"windows": 4 << 20}
 _MOST_FILE_BYTES = 32 << 20
 _TRIES = 10
+# No reading is of a day outside (labels.py), and nanoseconds do not reach every date.
+_FIRST_DAY, _LAST_DAY = datetime.date(1970, 1, 1), datetime.date(2200, 1, 1)
 
 
 def compact(tables_dir: Path, *, kept_h: int = KEPT_H) -> dict[str, tuple[int, int]]:
@@ -54,19 +56,22 @@ def _compacted(place: Path) -> None:
 def delete_device(tables_dir: Path, device: str) -> dict[str, int]:
     """{table: rows deleted}: all that came from it."""
     of_device = f"device = {delta.text(device)}"
-    topics = f"topic = {delta.text(f'outpost/{device}/data')}"
+    # The collector's --prefix stands before it.
+    topics = f"ends_with(topic, {delta.text(f'/{device}/data')})"
     conditions = {name: of_device for name in tables.ALL} | {"quarantine": topics}
     return {name: _deleted(tables_dir / name, where) for name, where in conditions.items()}
 
 
 def delete_before(tables_dir: Path, day: datetime.date) -> dict[str, int]:
     """{table: rows deleted}: readings and windows of the days before, frames that arrived then.
-    What is known of devices and boots stays."""
+    What is known of devices and boots stays, and so does a window that has a later reading."""
+    day = min(max(day, _FIRST_DAY), _LAST_DAY)
     tables.note_deleted_before(tables_dir, day)  # first: a batch beside it must not miss it
-    begin = f"TIMESTAMP '{day.isoformat()}T00:00:00Z'"
+    # As text: what TIMESTAMP makes of it (nanoseconds) the library does not compare with a column.
+    begin = delta.time_text(datetime.datetime.combine(day, datetime.time()))
     conditions = {
         "readings": f"day < DATE '{day.isoformat()}'",
-        "windows": f"start < {begin}",
+        "windows": f"last_time < {begin}",
         "quarantine": f"received < {begin}",
     }
     return {name: _deleted(tables_dir / name, where) for name, where in conditions.items()}
