@@ -15,6 +15,7 @@ try:
     import numpy as np
     import pyarrow as pa
 
+    from outpost_tools import cli
     from outpost_tools.pipeline import (
         clocks,
         fingerprints,
@@ -202,6 +203,21 @@ def test_status_and_prune_of_no_log_name_it(tmp_path):
     for command in (["status", "--tables", tmp_path], ["prune"]):
         answer = outpost(*command, "--log", tmp_path / "nothing")
         assert answer.returncode == 2 and "no such directory" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["compact", "--keep", value] for value in ("-1", "9" * 30, "x")]
+    + [["run", "--log", ".", "--window", value] for value in ("nan", "inf", "0.0004", "-1")]
+    + [["run", "--log", ".", "--interval", value] for value in ("nan", "inf", "0")],
+)
+def test_a_number_that_cannot_be_is_named_at_once(tmp_path, words, capsys):
+    try:
+        status = cli.main(["pipeline", *words, "--tables", str(tmp_path)])
+    except SystemExit as ended:  # argparse
+        status = ended.code
+    said = capsys.readouterr().err
+    assert status == 2 and words[-2] in said and "Traceback" not in said
 
 
 def test_help_teaches_with_examples():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from outpost_tools.common.command_line import add_command
+from outpost_tools.common.command_line import add_command, between
 from outpost_tools.pipeline.arguments import options
 
 SUMMARY = "many small files into few; readers do not notice"
@@ -15,7 +15,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     options.add_tables(parser)
     parser.add_argument(
         "--keep",
-        type=int,
+        type=between(int, 0, 99_999),
         metavar="HOURS",
         help="how long replaced files stay for readers of an older version (default: 24)",
     )

@@ -24,6 +24,7 @@ machine.
 """
 DEFAULT_WINDOW_S = 10.0
 DEFAULT_INTERVAL_S = 30.0
+_LEAST_S, _MOST_S = 0.001, 100_000_000  # windows are of whole milliseconds; three years
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -79,8 +80,10 @@ def run(args: argparse.Namespace) -> int:
     """0, or 1 when Spark failed or segments were damaged. Raises ToolError when input or machine
     is unfit."""
     partitions = 1 if args.shuffle_partitions is None else args.shuffle_partitions
-    if args.window <= 0 or partitions < 1 or args.interval <= 0:
-        raise ToolError("--window, --interval and --shuffle-partitions must be above 0")
+    if not (_LEAST_S <= args.window <= _MOST_S and 0 < args.interval <= _MOST_S):
+        raise ToolError(f"--window must be {_LEAST_S} to {_MOST_S:,} s, --interval above 0 s")
+    if partitions < 1:
+        raise ToolError("--shuffle-partitions must be above 0")
     import os
 
     from outpost_tools.common import needs
