@@ -12,6 +12,7 @@ try:
 
     from outpost_tools.common.errors import ToolError
     from outpost_tools.pipeline import (
+        changes,
         delta,
         displaced,
         packed,
@@ -165,6 +166,20 @@ def test_a_device_and_what_is_old_can_be_deleted(silver):
         assert (
             tables.deleted_before(silver.parent) == BEGIN - 3 * 3_600_000_000 + (least - 21) * DAY
         )
+
+
+def test_a_device_that_is_deleted_before_gold_has_seen_it_is_made_again(silver):
+    """Of what silver has left of it: nothing. Else gold would take in the files from before."""
+    version = tables.version(silver.parent, "readings")
+    files = tables.write_readings(silver.parent, readings(0, DAY, device="a"))
+    delta.commit(silver, files)
+    upkeep.delete_device(silver.parent, "a")
+    (step,) = changes.of_silver(silver, version)
+    assert step.again == ["a"] and len(step.fresh) == len(files)
+    upkeep.delete_device(silver.parent, "a")  # once more: nothing has changed
+    version = tables.version(silver.parent, "readings")
+    upkeep.delete_device(silver.parent, "a")
+    assert [one.again for one in changes.of_silver(silver, version)] == [[]]
 
 
 def test_frames_of_a_device_are_deleted_whatever_the_topics_prefix(silver):

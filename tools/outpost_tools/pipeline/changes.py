@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from outpost_tools.pipeline import clocks, delta
 
-NOTE = "outpost_moves"  # in a commit of silver that moved readings: moves.py
+NOTE = "outpost_moves"  # in a commit of silver that moved readings: moves.py; or deleted a device
 _MOST_ROWS = 8_000_000  # of a step: bounds what a task holds
-_OWN = ("DELETE",)  # upkeep.py deletes of gold, too
+_OWN = ("DELETE",)  # upkeep.py deletes of gold, too, and names a device that is gone
 
 
 @dataclass
@@ -53,16 +53,16 @@ def _is_known(one: delta.Commit) -> bool:
 
 
 def _add(place: Path, step: Step, one: delta.Commit) -> None:
+    said = one.info.get(NOTE) or {}
+    step.again = sorted({*step.again, *said.get("again", ())})
     if one.operation in _OWN:
         return
-    said = one.info.get(NOTE) or {}
     paths = {file["path"]: delta.path_in(place, file) for file in one.added}
     rewritten = [paths.pop(path) for path in said.get("rewritten", ())]
     step.fresh += paths.values()
     boots = [dict(zip(clocks.BOOT, boot, strict=True)) for boot in said.get("placed", ())]
     if boots:
         step.placed.append((rewritten, pa.Table.from_pylist(boots, schema=clocks.BOOTS)))
-    step.again = sorted({*step.again, *said.get("again", ())})
 
 
 def _are_there(steps: list[Step]) -> bool:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
+from typing import Any
 
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.pipeline import delta, tables
+from outpost_tools.pipeline import changes, delta, tables
 
 KEPT_H = 24
 # Of these each round replaces files, which nobody asks for later: they stay for an hour.
@@ -59,7 +60,9 @@ def delete_device(tables_dir: Path, device: str) -> dict[str, int]:
     # The collector's --prefix stands before it.
     topics = f"ends_with(topic, {delta.text(f'/{device}/data')})"
     conditions = {name: of_device for name in tables.ALL} | {"quarantine": topics}
-    return {name: _deleted(tables_dir / name, where) for name, where in conditions.items()}
+    # Gold may not have taken in yet what silver had of it.
+    note = {changes.NOTE: {"again": [device]}}
+    return {name: _deleted(tables_dir / name, where, note) for name, where in conditions.items()}
 
 
 def delete_before(tables_dir: Path, day: datetime.date) -> dict[str, int]:
@@ -77,6 +80,7 @@ def delete_before(tables_dir: Path, day: datetime.date) -> dict[str, int]:
     return {name: _deleted(tables_dir / name, where) for name, where in conditions.items()}
 
 
-def _deleted(place: Path, where: str) -> int:
+def _deleted(place: Path, where: str, note: dict[str, Any] | None = None) -> int:
     table: DeltaTable = delta.open_table(place)
-    return table.delete(where)["num_deleted_rows"] or 0
+    found = table.delete(where, commit_properties=CommitProperties(custom_metadata=note))
+    return found["num_deleted_rows"] or 0
