@@ -16,6 +16,7 @@ try:
         delta,
         displaced,
         packed,
+        quarantine,
         schemas,
         tables,
         upkeep,
@@ -231,6 +232,24 @@ def test_a_window_that_has_a_later_reading_stays(silver):
     (left,) = tables.read_table(silver.parent, "windows").to_pylist()
     assert (left["start"].day, left["last_time"].day) == (20, 23)
     assert upkeep.delete_before(silver.parent, datetime.date(2025, 11, 24))["windows"] == 1
+
+
+def test_a_message_with_a_text_among_its_values_is_replayed_once(silver):
+    """It was refused as a whole; one of which the numbers are in silver stays."""
+    pack = b'[{"bn":"a/","sid":"0000000a","seq":%d,"boot":1,"held":0,"ver":%d,"n":"x","vs":"t"},'
+    pack += b'{"n":"y","v":1}]'
+    reasons = ["unknown version 2", "records without a number left out: vs"]
+    found = [
+        {"reason": reason, "topic": "outpost/a/data", "payload": pack % (at, 2 - at)}
+        | {"received": datetime.datetime.now(datetime.UTC), "offset": at, "segment": 0}
+        | {"collector": "c", "retained": False}
+        for at, reason in enumerate(reasons)
+    ]
+    place = silver.parent / "quarantine"
+    refused = pa.Table.from_pylist(found, schema=schemas.QUARANTINE_TABLE)
+    delta.commit(place, [delta.write(place, refused)])
+    assert quarantine.replay(silver.parent, "", versions=(1, 2)) == (1, 1)
+    assert dict(quarantine.reasons(silver.parent)) == {reasons[1]: 1}
 
 
 def test_tables_of_an_older_version_are_named_with_the_commands_that_make_them_again(tmp_path):

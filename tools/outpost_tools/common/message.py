@@ -25,6 +25,8 @@ from outpost_tools.common import labels, senml, series
 from outpost_tools.common.plain_key import plain_key
 from outpost_tools.common.senml import Malformed, Reading
 
+LEFT_OUT = "records without a number left out"  # how such a reason begins
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -84,7 +86,7 @@ def decode(
 
 def left_out_reason(message: Message) -> str:
     """What quarantine shows beside the bytes of a message whose other readings were taken in."""
-    return f"records without a number left out: {_listed(message.left_out)}"
+    return f"{LEFT_OUT}: {_listed(message.left_out)}"
 
 
 def _listed(left_out: tuple[str, ...]) -> str:

@@ -75,15 +75,15 @@ def replay(
 
 
 def _is_message(row: dict, versions: tuple[int, ...]) -> bool:
-    """Whether the frame can be read whole now: of one in part, the part is in silver already. A
-    conflict stays: its number has not become free."""
-    if row["reason"] == CONFLICT:
+    """Whether the frame can be read now. Of one that was read in part, the part is in silver
+    already. A conflict stays: its number has not become free."""
+    if row["reason"] == CONFLICT or row["reason"].startswith(message.LEFT_OUT):
         return False
     length = row["original_length"]
     if length is not None and length > len(row["payload"]):  # it was cut: the rest is nowhere
         return False
     try:
-        found = message.decode(
+        message.decode(
             row["topic"],
             row["payload"],
             retained=bool(row["retained"]),
@@ -92,7 +92,7 @@ def _is_message(row: dict, versions: tuple[int, ...]) -> bool:
         )
     except message.Malformed:
         return False
-    return not found.left_out
+    return True
 
 
 def _next_number(folder: Path) -> int:
