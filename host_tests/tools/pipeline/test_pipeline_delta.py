@@ -101,6 +101,15 @@ def test_a_long_text_is_in_no_statistics(silver, text):
     assert delta.files_of(delta.open_table(silver), "device = 'b'")
 
 
+def test_a_text_too_long_for_parquets_own_statistics_is_in_none_either(silver):
+    """Else engines pass over the file that has it: the ends were those of its other groups."""
+    count = delta._GROUP_ROWS
+    names = pa.array(["b"] * count + ["z" * 5000], pa.string())
+    units = pa.array(["V"] * count + [None], pa.string())
+    file = delta.write(silver, pa.table({"name": names, "unit": units}))
+    assert json.loads(file["stats"])["maxValues"] == {"unit": "V"}
+
+
 def test_a_rewrite_beside_a_compaction_is_made_again(silver):
     """The library would take out a file that is there no more, and leave its rows twice."""
     for part in ((0, 1), (2,), (3,)):

@@ -129,12 +129,16 @@ def statistics(metadata: pq.FileMetaData) -> str:
     lowest: dict[str, Any] = {}
     highest: dict[str, Any] = {}
     nulls: dict[str, int] = {}
+    unknown: set[str] = set()  # Parquet keeps no ends of a group with a text above 4 KiB
     for name, found in _column_statistics(metadata):
         nulls[name] = nulls.get(name, 0) + found.null_count
         if found.has_min_max:
             lowest[name] = min(lowest.get(name, found.min), found.min)
             highest[name] = max(highest.get(name, found.max), found.max)
+        elif found.num_values:
+            unknown.add(name)
     known = [name for name in lowest if _is_usable(lowest[name]) and _is_usable(highest[name])]
+    known = [name for name in known if name not in unknown]
     return json.dumps(
         {
             "numRecords": metadata.num_rows,
