@@ -152,6 +152,21 @@ def test_what_follows_a_command_that_found_trouble_runs(status, goes_on, tmp_pat
     assert reported.exists() is goes_on
 
 
+def test_a_job_that_failed_runs_again_without_anything_new(tmp_path):
+    """The disk was full when the tables were due, and no board has sent since."""
+    said, done = [], tmp_path / "done"
+    script = f"echo x >> {done}; test $(wc -l < {done}) -ge 3"
+    new = [[["sh", "-c", script]]]
+    job = Job("tables", 0.01, lambda: new.pop() if new else [], first_s=0)
+    jobs = Jobs([job], tmp_path, said.append)
+    wait_until(lambda: jobs.turn() or any("done" in line for line in said))
+    for _ in range(10):  # and then no more
+        time.sleep(0.02)
+        jobs.turn()
+    assert done.read_text() == "x\n" * 3 and not job.again
+    assert [line.split(" in ")[0].split(":")[1] for line in said] == [" failed (status 1)", " done"]
+
+
 def test_a_job_with_nothing_to_do_is_asked_again_soon(tmp_path, monkeypatch):
     """The first data came after its first turn: the tables came 15 minutes later."""
     monkeypatch.setattr(jobs_module, "_AGAIN_S", 0.0)

@@ -25,8 +25,9 @@ _GOES_ON_AFTER = (0, 1)
 
 @dataclass
 class Job:
-    """commands: made when it is due; none: nothing to do. One that ends with a status above 1 is
-    the last."""
+    """commands: made when it is due; none: nothing new to do. One that ends with a status above 1
+    is the last. again: those of the last time, where one of them had trouble: they run once more,
+    also where there is nothing new."""
 
     name: str
     every_s: float
@@ -34,6 +35,7 @@ class Job:
     first_s: float = 30.0
     due_at: float = field(default=0.0, init=False)
     said: str = field(default="", init=False)
+    again: list[list[str]] = field(default_factory=list, init=False)
 
 
 class Jobs:
@@ -68,7 +70,8 @@ class Jobs:
         job = next((one for one in self._jobs if one.due_at <= now), None)
         if job is None:
             return
-        self._rest = job.commands()
+        self._rest = job.commands() or job.again
+        job.again = list(self._rest)
         job.due_at = now + (job.every_s if self._rest else min(job.every_s, _AGAIN_S))
         if self._rest:
             self._running, self._began_at, self._trouble = job, now, None
@@ -84,6 +87,8 @@ class Jobs:
             self._next()
             return
         self._tell(job)
+        if self._trouble is None:
+            job.again = []
         self._running = self._process = None
         job.due_at = time.monotonic() + job.every_s  # after its end: never two
 
