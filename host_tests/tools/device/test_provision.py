@@ -127,7 +127,7 @@ BAD = [
     ({"topic_prefix": "x" * 65}, "topic_prefix", "must be of length 1 to 64, not 65"),
     ({"topic_prefix": "😀" * 64}, "topic_prefix",
      "makes a topic of 272 bytes, and 255 is the most; shorten it"),
-    ({"topic_prefix": "home/+"}, "topic_prefix", "must not hold # or +"),
+    ({"topic_prefix": "home/+"}, "topic_prefix", "may not hold '+'"),
     ({"wifi_password": SECRET[:7]}, "wifi_password",
      "must have 8 to 63 characters, or be 64 hex digits, not 7; leave it out"),
     ({"wifi_password": 12345678}, "wifi_password", "must be text"),

@@ -251,8 +251,6 @@ def _character_fault(text: str) -> str:
 
 def _topic_fault(full: dict[str, Any]) -> str:
     prefix = full["topic_prefix"]
-    if re.search("[#+]", prefix):
-        return "must not hold # or +, which stand for other topics; use letters, digits and /"
     length = len(f"{prefix}/{full['device_id']}{_LONGEST_ENDING}".encode())
     if length > _MOST_TOPIC_BYTES:
         return f"makes a topic of {length} bytes, and {_MOST_TOPIC_BYTES} is the most; shorten it"

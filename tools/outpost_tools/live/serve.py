@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
 
+from outpost_tools.common.ending import exit_on_signals
 from outpost_tools.common.errors import ToolError
 from outpost_tools.live.app import Login, application
 from outpost_tools.live.events import Changes
@@ -79,7 +79,9 @@ def serve(
         config.load()
     except OSError as error:  # ssl.SSLError is one
         raise ToolError(f"--cert {address.certificate}, --key {address.key}: {error}") from None
-    _end_on_signals()
+    # uvicorn ends in order by handlers of its own, and then raises the signal once more for those
+    # that were there before: by its default action SIGTERM would kill us.
+    exit_on_signals()
     follower.start()
     try:
         say(address.url)
@@ -87,17 +89,6 @@ def serve(
     finally:
         follower.stop()
         listener.close()
-
-
-def _end_on_signals() -> None:
-    """uvicorn ends in order by handlers of its own, and then raises the signal once more for those
-    that were there before: by its default action SIGTERM would kill us."""
-
-    def end(*_) -> None:
-        raise SystemExit(0)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
 
 
 def _listener(address: Address) -> socket.socket:
