@@ -33,7 +33,7 @@ def keep(path, text):
         with open(path) as file:
             if file.read() == text:
                 return False
-    except OSError:
+    except (OSError, ValueError):  # none, or no text
         pass
     try:
         with open(path, "w") as file:

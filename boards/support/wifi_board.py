@@ -105,10 +105,12 @@ class WifiBoard:
 
     def crashed(self, error):
         """Keep the reason in crash.txt, and reset."""
-        text = crash_log.text_of(error)
-        print(text)
-        crash_log.keep("crash.txt", text)
-        self._machine.reset()
+        try:
+            text = crash_log.text_of(error)
+            print(text)
+            crash_log.keep("crash.txt", text)
+        finally:  # with no memory for it, too: before the loop no watchdog would end this
+            self._machine.reset()
 
     def give_up(self):
         """The settings are at fault: nothing to do but wait at the prompt for better ones."""

@@ -406,6 +406,25 @@ class TestBoards(unittest.TestCase):
                 self.assertTrue("as an example" in file.read())
             os.remove("crash.txt")
 
+    def test_a_crash_ends_in_a_reset_though_its_reason_cannot_be_kept(self):
+        def no_memory(path, text):
+            raise MemoryError
+
+        keep, crash_log.keep = crash_log.keep, no_memory
+        try:
+            for name in PORTS:
+                with self.assertRaises(Reset):
+                    bench(name).board.crashed(ZeroDivisionError("as an example"))
+        finally:
+            crash_log.keep = keep
+
+    def test_a_reason_takes_the_place_of_what_is_no_text(self):
+        with open("crash.txt", "wb") as file:
+            file.write(b"\xff\xfe")
+        self.assertTrue(crash_log.keep("crash.txt", "one"))
+        self.assertFalse(crash_log.keep("crash.txt", "one"))
+        os.remove("crash.txt")
+
     def test_a_reason_is_written_only_if_it_is_new_and_never_longer_than_1000(self):
         self.assertTrue(crash_log.keep("crash.txt", "one"))
         self.assertFalse(crash_log.keep("crash.txt", "one"))
