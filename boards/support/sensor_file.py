@@ -29,12 +29,12 @@ class SensorFile:
             self._module = load(given["driver"])
             self.options = check_options(getattr(self._module, "KEYS", {}), given)
             self.readings = readings_of(self._module.READINGS, self.options)
-            self.settle_ms = getattr(self._module, "SETTLE_MS", 0)
+            self.settle_ms = int(getattr(self._module, "SETTLE_MS", 0))
         except MemoryError:
             raise
         except Unusable as error:
             self._fault = str(error)
-        except Exception as error:  # whatever the file does when it is loaded
+        except (Exception, SystemExit) as error:  # whatever the file does when it is loaded
             self._fault = type(error).__name__ + " " + str(error)
 
     def open(self):
@@ -89,7 +89,19 @@ def readings_of(readings, options):
     found = []
     for one in readings:
         unit, exponent = options.get("unit", one[1]), options.get("exponent", one[2])
-        if not _LEAST_EXPONENT <= exponent <= _MOST_EXPONENT:
+        if not (_is_text(one[0] or "") and _is_text(unit) and len(one) in (3, 5)):
+            raise Unusable("READINGS: not " + repr(one) + " with the unit " + repr(unit))
+        if type(exponent) is not int or not _LEAST_EXPONENT <= exponent <= _MOST_EXPONENT:
             raise Unusable("READINGS: an exponent must be -9 to 9, not " + str(exponent))
         found.append((one[0], unit, exponent) + tuple(one[3:]))
     return found
+
+
+def _is_text(text):
+    """Text that stands in a message between quotes as it is."""
+    if not isinstance(text, str):
+        return False
+    for one in text:
+        if one < " " or one in '"\\':
+            return False
+    return True

@@ -149,6 +149,27 @@ class TestFiles(unittest.TestCase):
             ):
                 self.assertEqual(fault_of(driver=name)[0], says, name)
 
+    def test_what_a_file_says_wrongly_of_itself_is_a_fault_of_that_sensor(self):
+        driver = (
+            "\nclass Driver:\n    def __init__(self, options): pass\n    def read(self): return 1\n"
+        )
+        reading = "READINGS = (%s,)" + driver
+        files = {
+            "leaves": "raise SystemExit",
+            "no_unit": reading % "('', None, 0)",
+            "number": reading % "(5, 'V', 0)",
+            "no_most": reading % "('', 'V', 0, 1)",
+            "broken": reading % "('', 'V', -2.0)",
+            "inches": reading % """('', '"', 0)""",
+            "settles": reading % "('', 'V', 0)" + "SETTLE_MS = 'soon'\n",
+            "good": reading % "('', '%RH', 0)",
+        }
+        with Files(**files):
+            for name in files:
+                says = "well" if name == "good" else "not usable"
+                self.assertEqual((name, fault_of(driver=name)[0]), (name, says))
+        self.assertEqual(fault_of(driver="adc", pin=26, unit="\n")[0], "not usable")
+
     def test_a_key_that_is_wrong_is_named(self):
         self.assertEqual(
             fault_of(driver="digital", pin=99),
