@@ -17,6 +17,7 @@ _FIRST_WAIT_MS = const(8000)
 _DAY_MS = const(86_400_000)
 _DAY_S = const(86_400)
 _DAYS_1900_TO_1970 = const(25_567)
+_FIRST_DAY = const(20_089)  # 2025-01-01, as in wifi_board.py: a clock that says less was never set
 
 
 class NetTime:
@@ -105,4 +106,4 @@ class NetTime:
         ms += seconds % _DAY_S * 1000 + elapsed_ms(self._ticks_ms(), self._ask.sent_ms) // 2
         self._day = seconds // _DAY_S - _DAYS_1900_TO_1970 + ms // _DAY_MS
         self._ms = ms % _DAY_MS
-        return True
+        return True if self._day >= _FIRST_DAY else None

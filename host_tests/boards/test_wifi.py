@@ -275,6 +275,17 @@ class TestTime(unittest.TestCase):
         world.run(3000)
         self.assertEqual(world.clock.day, ((1 << 32) + 86400 * 3) // 86400 - 25567)
 
+    def test_a_server_whose_own_clock_was_never_set_has_no_time(self):
+        for day in (-100, 0, 10_957, 20_088):  # 1969, 1970, 2000, 2024
+            world = World(RP2)
+            world.net.ntp_seconds = (25_567 + day) * 86400 + 600
+            world.run(30_000)
+            self.assertEqual((day, world.time.is_set, world.rtc), (day, False, []))
+            self.assertEqual(world.time.last_error, status.NTP_FAILED)
+            world.net.ntp_seconds = 3_953_000_000
+            world.run(30_000)
+            self.assertTrue(world.time.is_set and world.clock.is_set)
+
     def test_an_answer_to_another_question_is_not_taken(self):
         world = World(RP2)
         good = b"\x24\x02" + bytes(22) + b"12345678" + bytes(8) + b"\xeb\x9e\0\0\0\0\0\0"
