@@ -105,7 +105,7 @@ class SeriesStation(Station):
         self.is_alarm = self._crosses()
         if self.is_alarm or self._has_news():
             self.close_record()  # the message's number is the one after it
-        is_told = self._read_notices() or self.is_alarm
+        is_told = self._read_notices() or self.is_alarm or self._owes()
         if not is_told:
             self._done = len(self.sensors)
             if self._store():
@@ -150,7 +150,7 @@ class SeriesStation(Station):
         return found
 
     def _has_news(self):
-        if self.commands and self.commands.work & _OWES:
+        if self._owes():
             return True
         at = len(self._guards)
         while at:
@@ -158,6 +158,10 @@ class SeriesStation(Station):
             if self._guards[at].fault != self._guards[at].told:
                 return True
         return self._health.has_news()
+
+    def _owes(self):
+        """Whether an answer waits, whose number no sample may take."""
+        return self.commands and self.commands.work & _OWES
 
     def _read_notices(self):
         """What the board tells of itself, in place of samples: None while a record is open, whose

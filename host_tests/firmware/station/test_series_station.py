@@ -20,6 +20,12 @@ class OfAnotherProgram(World):
     record_bytes = 512
 
 
+class Waiting:
+    """Commands with an answer that is to be stored."""
+
+    work = 1
+
+
 def cut_short_in(messages):
     found = [rows[0][1].get("cut_short") for _, _, rows in messages]
     return [value for value in found if value is not None]
@@ -182,6 +188,13 @@ class TestSeriesStation(unittest.TestCase):
                 self.assertTrue(300 > len(values) > 100, str(len(values)))
             else:
                 self.assertEqual(values[-20:], list(range(380, 400)))
+
+    def test_no_sample_takes_the_number_of_an_answer_that_waits(self):
+        world = World([Thermometer()])
+        world.turn(WITH_NOTICES + 2)
+        world.station.commands = Waiting()
+        world.turn()
+        self.assertEqual([is_series for _, is_series, _ in world.messages()], [False, True, False])
 
     def test_a_start_in_the_middle_of_a_record_begins_another(self):
         world = World([Thermometer()])
