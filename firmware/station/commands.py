@@ -35,6 +35,7 @@ _OWES = const(1)  # work: an answer is to be stored, and takes the next number;
 _TRIAL = const(2)  # settings are on trial;
 _RESTART = const(4)  # a reset is due;
 _REPEAT = const(8)  # a result is to be told again
+_STUCK = const(16)  # no note can be written: what was begun waits for the next start
 _COMMAND_BYTES = const(512)  # of a command
 _MOST_WHY = const(100)
 _RESTART_MS = const(500)  # for the acknowledgement to go out
@@ -91,6 +92,10 @@ class Commands:
 
         try:
             return trial.choose(self.note, settings, load)
+        except OSError:  # the filesystem is full
+            self.note.doing = None
+            self.work = _STUCK
+            return settings
         finally:
             unload("station.trial")
 
@@ -119,7 +124,10 @@ class Commands:
         session.subscribe(self.topic, 1)
         self._entry = session.filters[-1]
         self._since_ms = self._heard_ms = self._board.ticks_ms()
-        self._recover(outbox)
+        try:
+            self._recover(outbox)
+        except OSError:  # the filesystem is full: a board measures all the same
+            self.work = _STUCK
 
     def _recover(self, outbox):
         pending, doing = self.note.pending, self.note.doing
@@ -153,7 +161,7 @@ class Commands:
         if session.first & 1:  # kept by the server, it comes with each SUBSCRIBE
             self.ignored += 1
             return
-        if self.work & (_RESTART | _OWES):
+        if self.work & (_RESTART | _OWES | _STUCK):
             raise NotNow
         at = session.payload_at
         data = bytes(session.buffer[at : at + session.payload_length])

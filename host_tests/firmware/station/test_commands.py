@@ -126,6 +126,27 @@ def test_settings_on_trial_have_three_starts(tmp_path):
     assert world.answers()["c-5"] == [(2, "set", "no connection in 3 starts")]
 
 
+@pytest.mark.parametrize("command", [RESTART, LONGER, CUT_OFF], ids=lambda one: one["id"])
+def test_a_board_whose_filesystem_got_full_measures_and_answers_later(
+    tmp_path, monkeypatch, command
+):
+    def full(path, data):
+        raise OSError(28)
+
+    world = world_of(tmp_path, command)
+    assert world.live() == "reset"
+    with monkeypatch.context() as patched:
+        patched.setattr("station.command_note.replace", full)
+        for _ in range(2):
+            count = len(world.server.messages)
+            assert world.live() == "over" and len(world.server.messages) > count
+    assert world.settings()["broker_host"] == "good" and not world.answers()
+    world.quiet_ms = 60_000
+    world.live_on()
+    world.live_on()
+    assert results(world) == {command["id"]: [2 if command is CUT_OFF else 0]}
+
+
 def test_settings_by_cable_end_a_trial(tmp_path):
     world = world_of(tmp_path, CUT_OFF)
     assert world.live() == "reset"
