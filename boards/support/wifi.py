@@ -75,7 +75,10 @@ class Wifi:
 
     def signal(self):
         """Strength of the network in dBm, or None."""
-        return self._wlan.status("rssi") if self.is_up else None
+        try:
+            return self._wlan.status("rssi") if self.is_up else None
+        except OSError:  # ESP32: lost, which the port does not say yet
+            return None
 
     @property
     def name_server(self):

@@ -79,6 +79,16 @@ class TestWifi(unittest.TestCase):
             world.run(60_000)
             self.assertEqual(world.net.stream.take()[:1], b"\x10")
 
+    def test_a_signal_that_the_port_refuses_is_no_reading(self):
+        def status(what=None):
+            raise OSError("Wifi Unknown Error 0x300f")
+
+        world = World(ESP32)
+        world.run(5000)
+        self.assertEqual(world.wifi.signal(), -61)
+        world.wifi._wlan.status = status
+        self.assertTrue(world.wifi.signal() is None)
+
     def test_the_name_server_does_not_answer_or_knows_no_such_name(self):
         for host, answers in (
             ("broker.test", False),
