@@ -3,6 +3,7 @@
 whole; secrets stay unseen.
 """
 
+import ast
 import getpass
 import hashlib
 import io
@@ -318,6 +319,17 @@ def test_settings_and_certificates_arrive(rig, folder, monkeypatch):
     assert rig.outpost("provision", folder / "rig.toml") == 0, rig.err
     changed = rig.hashes()
     assert on_board["ca_file"] not in changed and len(changed) == 4, "the old certificate is gone"
+
+
+def test_an_emoji_arrives_as_the_bytes_that_the_network_has(rig, folder):
+    """MicroPython's json makes two characters of its escape."""
+    names = {"wifi_ssid": "📶 Küche", "user": "日本"}
+    write(folder, toml({**PLAIN, **names}))
+    assert rig.outpost("provision", folder / "kitchen.toml") == 0, rig.err
+    read = "import json; s = json.load(open('/settings.json')); print([s[k].encode() for k in {}])"
+    found = ast.literal_eval(rig.mpremote("exec", read.format(list(names))))
+    assert found == [name.encode() for name in names.values()]
+    assert rig.outpost("provision", folder / "kitchen.toml") == 0 and "unchanged" in rig.out
 
 
 def test_settings_cut_off_are_the_old_ones_or_the_new(rig, folder):

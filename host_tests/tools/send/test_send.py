@@ -226,6 +226,8 @@ def test_words_become_a_command():
     assert json.loads(wording.command(["stay-awake", "90s"], "a", until_s=5)) == {
         "id": "a", "do": "stay_awake", "minutes": 2, "until": 5,
     }  # fmt: skip
+    # no escapes: MicroPython's json makes two characters of those above U+FFFF
+    assert '"wifi_ssid":"📶"'.encode() in wording.command(["set", "wifi_ssid=📶"], "a")
     settings = json.loads(wording.command(["set", "user=12", "tls=true", "alpn="], "a"))["settings"]
     assert settings == {"user": "12", "tls": True, "alpn": None}
     with pytest.raises(ToolError, match="a board takes 512"):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from outpost_tools.common import exposure
+from outpost_tools.common import board_json, exposure
 from outpost_tools.common.command_line import is_host
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import settings_module
@@ -175,7 +175,7 @@ def check(
             raise ToolError(f"{name}: key '{key}' {fault}")
     files = _files(given, name, folder, ca)
     on_board = given | {key: path for key, (path, _) in files.items()}
-    text = json.dumps(on_board, sort_keys=True, indent=1).encode()
+    text = board_json.encoded(on_board, sort_keys=True, indent=1)
     contents = {path: data for path, data in files.values()} | {SETTINGS: text}
     drivers = sensor_drivers.on_board(full["sensors"], folder)
     return Settings(given, full, contents, says_mode, drivers)

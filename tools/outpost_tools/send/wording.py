@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+from outpost_tools.common import board_json
 from outpost_tools.common.command_line import first_line
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import settings_module
@@ -49,7 +50,7 @@ def command(
         made["within_s"] = within_s
     if until_s is not None:
         made["until"] = until_s
-    payload = json.dumps(made, separators=(",", ":")).encode()
+    payload = board_json.encoded(made, separators=(",", ":"))
     if len(payload) > MOST_BYTES:
         raise ToolError(
             f"the command has {len(payload)} bytes, and a board takes {MOST_BYTES}; set fewer keys "
