@@ -16,6 +16,7 @@ from cryptography.exceptions import InvalidSignature
 from outpost_tools import cli
 from outpost_tools.broker import certificates, configuration, security_file
 from outpost_tools.common import credentials
+from outpost_tools.common.errors import ToolError
 
 PLUGIN = "/usr/lib/mosquitto_dynamic_security.so"
 
@@ -142,6 +143,58 @@ def test_certificates_of_ones_own_are_taken_and_not_replaced(outpost, tmp_path):
     status, _, err = outpost("init", "--host", "other.home")
     assert status == 2 and "certificates were given" in err
     assert (fleet / "server" / "server.pem").read_text() == own.certificate
+
+
+@pytest.mark.parametrize(
+    ("ca", "cert", "key", "says"),
+    [
+        ("ca.pem", "own.pem", "none.key", "none.key: cannot be read: No such file"),
+        ("own.key", "own.pem", "own.key", "own.key: holds a private key, not a certificate"),
+        ("ca.pem", "own.key", "own.pem", "own.key: holds a private key, not a certificate"),
+        ("ca.pem", "own.pem", "other.key", "is not the key of --cert"),
+        ("other.pem", "own.pem", "own.key", "has not signed --cert"),
+        ("two.pem", "own.pem", "own.key", "holds 2 certificates, and a board takes one"),
+        ("text.pem", "own.pem", "own.key", "text.pem: no PEM file; convert it"),
+    ],
+)
+def test_given_certificates_that_do_not_go_together_change_nothing(
+    outpost, fleet, tmp_path, ca, cert, key, says
+):
+    """A fleet in use would have no authority's key any more, or each board a private key."""
+    pair, other = certificates.authority(), certificates.authority()
+    own = certificates.server(pair, ["broker.home"])
+    files = {"ca.pem": pair.certificate, "own.pem": own.certificate, "own.key": own.key,
+             "other.pem": other.certificate, "other.key": other.key,
+             "two.pem": pair.certificate + other.certificate, "text.pem": "milk"}  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    before = contents(fleet)
+    given = ("--ca-file", tmp_path / ca, "--cert", tmp_path / cert, "--key", tmp_path / key)
+    status, _, err = outpost("init", *given)
+    assert status == 2 and says in err and err.count("\n") == 1
+    assert contents(fleet) == before and "PRIVATE KEY" not in err
+
+
+def test_a_chain_is_taken_and_the_authority_goes_without_its_comment(outpost, fleet, tmp_path):
+    """The certificate in between may be the authority itself; openssl writes names of any kind."""
+    pair = certificates.authority()
+    own = certificates.server(pair, ["broker.home"])
+    (tmp_path / "ca.pem").write_text(f"subject: Büro\n{pair.certificate}", encoding="utf-8")
+    (tmp_path / "own.pem").write_text(own.certificate + pair.certificate)
+    (tmp_path / "own.key").write_text(own.key)
+    given = ("--ca-file", tmp_path / "ca.pem", "--cert", tmp_path / "own.pem",
+             "--key", tmp_path / "own.key")  # fmt: skip
+    init(outpost, *given)
+    assert credentials.find(fleet, "board", "kitchen").ca == pair.certificate
+    assert credentials.find(fleet, "board", "kitchen").tls().get_ca_certs()
+
+
+@pytest.mark.parametrize("ca", ["", "none", "é"])
+def test_credentials_without_a_certificate_trust_nobody(fleet, ca):
+    path = fleet / "boards" / "kitchen.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"ca": ca}))
+    with pytest.raises(ToolError, match="key 'ca' is no certificate"):
+        credentials.find(fleet, "board", "kitchen").tls()
 
 
 def test_a_revoked_board_is_out_of_the_brokers_file_and_has_no_credentials(outpost, fleet):

@@ -107,3 +107,13 @@ def test_the_example_for_credentials_is_taken_with_them(fleet, capsys, tmp_path)
     words = ["provision", "--board", "RPI_PICO_W", "--credentials", str(file), str(path)]
     assert cli.main(words) == 0
     assert "checked" in capsys.readouterr().out
+
+
+def test_an_authority_that_a_board_cannot_take_is_one_line(fleet, written, tmp_path):
+    found = credentials.find(fleet, "board", "kitchen")
+    path = tmp_path / "kitchen.json"
+    for ca, says in (("none", "which is no certificate"), (found.ca * 2, "holds 2 certificates")):
+        path.write_text(json.dumps(json.loads(found.text()) | {"ca": ca}))
+        path.chmod(0o600)
+        with pytest.raises(ToolError, match=f"board.toml: --credentials has .*{says}"):
+            settings_file.load(written(**OWN), kind(), path)

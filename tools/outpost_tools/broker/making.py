@@ -8,7 +8,7 @@ import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from outpost_tools.broker import certificates, configuration, security_file
+from outpost_tools.broker import certificates, configuration, given, security_file
 from outpost_tools.broker.folder import About, Folder, own_user
 from outpost_tools.common import credentials
 from outpost_tools.common.errors import ToolError
@@ -102,15 +102,9 @@ def _certificates(folder: Folder, about: About, before: About | None, wish: Wish
     return [f"{what} for {names}: {folder.path / 'ca.pem'}, {folder.server / 'server.pem'}"]
 
 
-def _take(folder: Folder, given: tuple[Path, Path, Path]) -> list[str]:
-    names = ("ca.pem", "server/server.pem", "server/server.key")
-    for path, name in zip(given, names, strict=True):
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ToolError(f"{path}: cannot be read as PEM: {error}") from None
-        if "-----BEGIN" not in text:
-            raise ToolError(f"{path}: no PEM file; convert it with openssl")
+def _take(folder: Folder, paths: tuple[Path, Path, Path]) -> list[str]:
+    texts = given.read(*paths)
+    for name, text in zip(("ca.pem", "server/server.pem", "server/server.key"), texts, strict=True):
         folder.write(name, text)
     return [f"given certificates copied to {folder.path}"]
 

@@ -54,8 +54,15 @@ class Credentials:
         return self.user, self.password
 
     def tls(self) -> ssl.SSLContext:
-        """Verifies the broker's certificate and its name."""
-        return ssl.create_default_context(cadata=self.ca)
+        """Verifies the broker's certificate and its name. Raises ToolError."""
+        try:
+            # without any, Python would trust the system's authorities
+            return ssl.create_default_context(cadata=self.ca or "none")
+        except (ssl.SSLError, TypeError, ValueError):
+            raise ToolError(
+                f"the credentials of {self.role} {self.user!r}: key 'ca' is no certificate; "
+                "`outpost broker init DIR` writes it again"
+            ) from None
 
 
 def place(folder: Path, role: str, name: str) -> Path:

@@ -310,7 +310,7 @@ def _files(
     certificate = key = None
     if given.get("ca_file"):
         ca = (
-            certificates.certificate(authority)
+            _authority(authority, name)
             if authority
             else _read("ca_file", given, name, folder, certificates.certificate)
         )
@@ -341,6 +341,15 @@ def _read(
         ) from None
     except ValueError as error:
         raise ToolError(f"{name}: key '{key}' names '{given[key]}', {error}") from None
+
+
+def _authority(text: bytes, name: str) -> Any:
+    try:
+        return certificates.certificate(text)
+    except ValueError as error:
+        raise ToolError(
+            f"{name}: --credentials has a certificate of the authority, {error}"
+        ) from None
 
 
 def _named(what: str, der: bytes) -> tuple[str, bytes]:
