@@ -243,6 +243,8 @@ def test_who_is_in_the_folder_and_not_at_the_broker_is_told(outpost, fleet):
         (("add", "admin"), "taken by the broker's own use"),
         (("add", "collector-1"), "the name of a collector already"),
         (("revoke", "nobody"), "no board 'nobody'; there: kitchen"),
+        (("revoke", "collector-1"), "'collector-1' is a collector, not a board: `outpost broker"),
+        (("revoke", "--monitor", "kitchen"), "'kitchen' is a board, not a monitor: `outpost "),
         (("init", "--prefix", "other"), "make another folder"),
         (("init", "--host", "a b"), "printable ASCII"),
         (("init", "--cert", "x.pem"), "go together"),

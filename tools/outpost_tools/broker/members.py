@@ -38,7 +38,8 @@ def add(folder: Folder, role: str, name: str, *, new_password: bool = False) -> 
     about = folder.about()
     folder.make()  # it may be older than a role
     with folder.locked():
-        _check_free(folder, role, name)
+        if other := _other_role(folder, role, name):
+            raise ToolError(f"{name!r} is the name of a {other} already; choose another name")
         is_new = new_password or not folder.has(role, name)
         made = folder.new_credentials(role, name, about) if is_new else folder.load(role, name)
         with _door(folder) as door:
@@ -52,6 +53,11 @@ def revoke(folder: Folder, role: str, name: str) -> str:
     check_name(name)
     folder.about()
     with folder.locked():
+        if other := _other_role(folder, role, name):  # the broker has users, and no roles of them
+            raise ToolError(
+                f"{name!r} is a {other}, not a {role}: `outpost broker revoke {folder.path} "
+                f"{'' if other == 'board' else f'--{other} '}{name}`"
+            )
         with _door(folder) as door:
             was_known = door.remove(name)
         was_here = folder.has(role, name)
@@ -74,10 +80,9 @@ def members(folder: Folder) -> tuple[list[Member], str]:
         return found + [Member("?", name, True) for name in sorted(others)], door.source
 
 
-def _check_free(folder: Folder, role: str, name: str) -> None:
-    for other in ROLES:
-        if other != role and folder.has(other, name):
-            raise ToolError(f"{name!r} is the name of a {other} already; choose another name")
+def _other_role(folder: Folder, role: str, name: str) -> str:
+    """Whose name it is here, but in this role; "" where it is nobody's."""
+    return next((one for one in ROLES if one != role and folder.has(one, name)), "")
 
 
 # --- The two ways to the plugin ---
