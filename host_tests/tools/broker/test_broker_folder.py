@@ -4,6 +4,7 @@
 import getpass
 import json
 import os
+import pwd
 import ssl
 import stat
 import subprocess
@@ -15,6 +16,7 @@ from cryptography.exceptions import InvalidSignature
 
 from outpost_tools import cli
 from outpost_tools.broker import certificates, configuration, security_file
+from outpost_tools.broker.folder import Folder
 from outpost_tools.common import credentials
 from outpost_tools.common.errors import ToolError
 
@@ -278,3 +280,23 @@ def test_the_plugin_of_the_broker_in_the_cache_is_found():
 
     need_mosquitto()
     assert configuration.find_plugin().endswith(configuration.PLUGIN)
+
+
+def test_what_mosquittos_user_puts_into_its_folder_leads_root_nowhere(fleet, tmp_path, monkeypatch):
+    """As root the folder is given to that user whenever users change."""
+    victim = tmp_path / "victim"
+    victim.write_text("root's\n")
+    (fleet / "server" / "state" / "mosquitto.db").symlink_to(victim)
+    given = []
+
+    def chown(path, user, group, *, follow_symlinks=True):
+        given.append(path.resolve() if follow_symlinks else path)
+        if path.name == "server.key":
+            raise FileNotFoundError  # replaced while we looked
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "chown", chown)
+    user = next(one.pw_name for one in pwd.getpwall() if one.pw_uid)
+    Folder(fleet).give_to(user)
+    assert victim not in given
+    assert {fleet / "server", fleet / "server" / "mosquitto.conf"} <= set(given)

@@ -124,7 +124,9 @@ class Folder:
             ) from None
         self.path.chmod(0o711)
         for one in (self.server, *self.server.rglob("*")):
-            os.chown(one, entry.pw_uid, entry.pw_gid)
+            # a link that this user put there is not followed: it may lead to any file of root's
+            with contextlib.suppress(FileNotFoundError):  # what a mosquitto that runs replaces
+                os.chown(one, entry.pw_uid, entry.pw_gid, follow_symlinks=False)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
