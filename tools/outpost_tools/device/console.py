@@ -154,7 +154,23 @@ class Console:
         self._limited = transport.serial = Limited(self._port)
 
     def stop_program(self) -> None:
-        """Ctrl-C and a soft reset: boot.py runs, main.py does not."""
+        """Ctrl-C and a soft reset: boot.py runs, main.py does not.
+
+        Interrupted, it gets there all the same: from there alone leave() can restart the program,
+        and a board at its prompt does nothing, until somebody notices.
+        """
+        from mpremote.transport import TransportError
+
+        try:
+            self._enter_raw_repl()
+        except KeyboardInterrupt:
+            try:
+                self._enter_raw_repl()
+            except (OSError, TransportError, KeyboardInterrupt):
+                self._tell_stopped()
+            raise
+
+    def _enter_raw_repl(self) -> None:
         from mpremote.transport import TransportError
 
         self._knock()
@@ -179,10 +195,12 @@ class Console:
         """
         until = time.monotonic() + self.answer_s
         timeout, self._port.timeout = self._port.timeout, _KNOCK_S
-        while not self._is_at_prompt():
-            if time.monotonic() > until:
-                raise TimeoutError
-        self._port.timeout = timeout
+        try:
+            while not self._is_at_prompt():
+                if time.monotonic() > until:
+                    raise TimeoutError
+        finally:
+            self._port.timeout = timeout
 
     def _is_at_prompt(self) -> bool:
         self._port.write(b"\r\x03\x02")
@@ -280,16 +298,21 @@ class Console:
 
     def _restart(self) -> None:
         self._limited.allow(_RESTART_S)
-        self._port.timeout = self._port.write_timeout = _RESTART_S
         answer = b""
         try:
+            self._port.timeout = self._port.write_timeout = _RESTART_S
             self._limited.write(b"\r\x03\r\x02")  # end a script that still runs; friendly REPL
             self._limited.write(_EOT)  # there: soft reset
             while b"soft reboot" not in answer:
                 answer = answer[-20:] + self._limited.read(1)
         except OSError:
-            print(
-                f"note: {self._port.port}: the board's program did not start again: "
-                "reset the board",
-                file=sys.stderr,
-            )
+            self._tell_stopped()
+        except KeyboardInterrupt:
+            self._tell_stopped()
+            raise
+
+    def _tell_stopped(self) -> None:
+        print(
+            f"note: {self._port.port}: the board's program did not start again: reset the board",
+            file=sys.stderr,
+        )
