@@ -23,6 +23,7 @@ from outpost_tools.common import children
 from outpost_tools.common.broker import Broker
 from outpost_tools.device import watching
 from paths import REPOSITORY
+from pty_board import PtyBoard
 from real_broker import need_mosquitto, wait_for
 
 pytestmark = pytest.mark.timeout(600)
@@ -93,6 +94,27 @@ def test_a_reader_of_its_output_that_goes_is_not_taken_for_a_board_that_went():
     printing.join()
     os.close(board)
     os.close(port)
+
+
+def test_what_has_no_end_of_line_is_shown_all_the_same(tmp_path, capsys):
+    """Of a board at another speed, or of what is none: it would be kept for ever, and be searched
+    from its beginning each time more comes."""
+    with PtyBoard([], tmp_path, "", "") as board:
+        stop = threading.Event()
+
+        def talk():
+            while not stop.is_set():
+                board.send(b"U" * 512)
+                stop.wait(0.001)
+
+        talker = threading.Thread(target=talk)
+        talker.start()
+        try:
+            text = shown_until(tmp_path, ["U" * 4096], "--port", board.port)
+        finally:
+            stop.set()
+            talker.join()
+    assert max(map(len, text.splitlines())) < 16_000
 
 
 def test_a_crash_is_shown_with_its_reason(rig, tmp_path):

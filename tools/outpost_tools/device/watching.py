@@ -21,6 +21,7 @@ _SPACE = (
 )
 _NOT_INSTALLED = "not installed by `outpost flash`"
 _QUIET_S = 60.0
+_MOST_LINE = 4096  # bytes shown as one line
 _QUIET = (
     "nothing in 60 s, as it should be. Does it send? --settings TOML shows its messages; --look "
     "stops it and looks (not said again)"
@@ -58,6 +59,8 @@ def listen(port: str, until: float | None, tell: Say = say) -> None:
                     _tell_way(_QUIET)
                     quiet_at = None
                 *lines, rest = (rest + line.read(max(1, line.in_waiting))).split(b"\n")
+                if len(rest) > _MOST_LINE:  # a board of another speed, or a program that has no end
+                    lines, rest = [*lines, rest], b""
                 for one in lines:
                     quiet_at = None
                     tell(visible(one.rstrip(b"\r")))
