@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from outpost_tools import cli
+from outpost_tools.common.command_line import first_line
 from outpost_tools.common.errors import ToolError
 
 
@@ -240,3 +241,10 @@ def test_credentials_and_a_login_are_two_answers_to_one_question(words, tmp_path
     more = ["--credentials", str(tmp_path), "--user", "me", "--tls"]
     assert cli.main([*words, *more]) == 2
     assert "--user, --tls: only with --broker, not with --credentials" in capsys.readouterr().err
+
+
+def test_a_password_has_no_mark_of_an_editor(tmp_path):
+    path = tmp_path / "password.txt"
+    path.write_bytes("\ufeffsecret\r\n".encode())
+    path.chmod(0o600)
+    assert first_line(path, "--password-file") == "secret"

@@ -192,7 +192,15 @@ def test_a_bad_setting_is_one_line_with_key_and_remedy(more, key, complaint, fol
 
 @pytest.mark.parametrize(
     "text",
-    ["device_id = kitchen\n", 'user = "a"\nuser = "b"\n', f'password = "{SECRET}\n', "=", "\udcff"],
+    [
+        "device_id = kitchen\n",
+        'user = "a"\nuser = "b"\n',
+        f'password = "{SECRET}\n',
+        "=",
+        "\udcff",
+        f"interval_ms = {'9' * 5000}\n",
+        f"sensors = {'[' * 5000}\n",
+    ],
 )
 def test_what_is_no_toml(text, folder, capsys):
     (folder / "kitchen.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -202,6 +210,15 @@ def test_what_is_no_toml(text, folder, capsys):
         and "kitchen.toml: no TOML" in err
         and SECRET not in err
     )
+
+
+def test_a_file_of_a_windows_editor_is_read(folder, capsys):
+    """With a mark at its beginning, and its ends of line."""
+    text = "\ufeff" + toml(GOOD).replace("\n", "\r\n")
+    (folder / "kitchen.toml").write_bytes(text.encode())
+    (folder / "kitchen.toml").chmod(0o600)
+    status, out, _ = provision(capsys, "--board", "RPI_PICO_W", "kitchen.toml")
+    assert status == 0 and 'device_id = "kitchen"\n' in out
 
 
 def test_no_such_file_and_no_board(folder, capsys):

@@ -185,7 +185,8 @@ def check_topic(option: str, text: str) -> None:
 def first_line(path: Path, option: str) -> str:
     """The password in a file. Raises ToolError."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # the mark of Windows' editors would be the password's first character
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ToolError(f"{option} {path}: {error}") from None
     if not lines:

@@ -143,13 +143,14 @@ def warn(settings: Settings) -> None:
 
 def _parsed(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows' editors mark it
     except OSError as error:
         raise ToolError(
             f"{path}: cannot be read: {error.strerror}; `outpost provision --example` prints one "
             "to begin with"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    # RecursionError: thousands of brackets; ValueError: a number of thousands of digits, no UTF-8
+    except (ValueError, RecursionError) as error:
         place = re.search(r"\((at .*)\)", str(error))
         raise ToolError(
             f'{path}: no TOML {place[1] if place else ""}; text stands in "quotes", a key stands '
