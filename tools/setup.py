@@ -37,6 +37,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
 from outpost_tools.common import interpreters  # noqa: E402 - the path must be set first
+from outpost_tools.common.errors import ToolError  # noqa: E402
 from outpost_tools.fetch import programs  # noqa: E402
 from outpost_tools.fetch.cache_rules import locked, say  # noqa: E402
 from outpost_tools.fetch.debian_packages import Unobtainable  # noqa: E402
@@ -197,3 +198,5 @@ if __name__ == "__main__":
         sys.exit(main())
     except KeyboardInterrupt:
         sys.exit(130)
+    except ToolError as error:
+        sys.exit(f"outpost set-up: {error}")

@@ -248,3 +248,25 @@ def test_a_password_has_no_mark_of_an_editor(tmp_path):
     path.write_bytes("\ufeffsecret\r\n".encode())
     path.chmod(0o600)
     assert first_line(path, "--password-file") == "secret"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["provision", "--board", "RPI_PICO_W", "/nowhere"], "/nowhere: cannot be read"),
+        (["fetch", "mosquitto"], "has no home here: set HOME, or XDG_CACHE_HOME"),
+    ],
+)
+def test_a_user_without_a_home_is_told_what_to_set(words, says, monkeypatch, capsys):
+    """In a container: a number without a name, and no HOME."""
+
+    def unknown(path):
+        if str(path).startswith("~"):
+            raise RuntimeError("Could not determine home directory.")
+        return path
+
+    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "expanduser", unknown)
+    assert cli.main(words) == 2
+    assert says in capsys.readouterr().err

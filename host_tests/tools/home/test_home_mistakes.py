@@ -11,8 +11,9 @@ import sys
 import pytest
 
 from outpost_tools import cli
-from outpost_tools.broker.folder import Folder, own_user
+from outpost_tools.broker.folder import Folder
 from outpost_tools.common import children
+from outpost_tools.common.broker import own_user
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.interpreters import find_mosquitto
 from outpost_tools.home import own_broker, ports, process

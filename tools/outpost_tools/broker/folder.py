@@ -169,14 +169,6 @@ class Folder:
         )
 
 
-def own_user() -> str:
-    """Who runs this; the number where it has no name, as in a container."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return str(os.geteuid())
-
-
 def check_name(name: str) -> None:
     """Of a board, a collector, a monitor. Raises ToolError."""
     if not _NAME.match(name) or name.startswith("."):

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from outpost_tools.broker import certificates, configuration, given, security_file
-from outpost_tools.broker.folder import About, Folder, own_user
+from outpost_tools.broker.folder import About, Folder
 from outpost_tools.common import credentials
+from outpost_tools.common.broker import own_user
 from outpost_tools.common.errors import ToolError
 
 FIRST = (("collector", "collector-1"), ("monitor", "monitor-1"))

@@ -11,9 +11,9 @@ NATS is in nats.py, what is mended of amqtt in amqtt_broker.py.
 from __future__ import annotations
 
 import asyncio
-import getpass
 import logging
 import os
+import pwd
 import re
 import socket
 import sys
@@ -158,12 +158,20 @@ def configuration(listeners: str, directory: Path, user: str | None = None) -> s
     text = f"{before}{listeners}{limits}"
     for key, value in (
         ("persistence_location", f"{directory}/"),
-        ("user", user or getpass.getuser()),
+        ("user", user or own_user()),
     ):
         text = re.sub(
             rf"^{key} .*$", lambda _, line=f"{key} {value}": line, text, flags=re.MULTILINE
         )
     return text
+
+
+def own_user() -> str:
+    """Who runs this; the number where it has no name, as in a container."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 def _find_mosquitto() -> list[str]:

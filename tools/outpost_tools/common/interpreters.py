@@ -119,9 +119,19 @@ class Interpreter:
 
 def cache_folder() -> Path:
     """`${XDG_CACHE_HOME:-~/.cache}/outpost`; a relative XDG_CACHE_HOME is ignored, as its
-    specification asks."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    return (base if base.is_absolute() else Path("~/.cache").expanduser()) / "outpost"
+    specification asks. Raises ToolError for a user without a home."""
+    return own_folder("XDG_CACHE_HOME", "~/.cache")
+
+
+def own_folder(variable: str, default: str) -> Path:
+    """Of this program, in the folder that the variable names. Raises ToolError."""
+    try:
+        base = Path(os.environ.get(variable) or default).expanduser()
+        return (base if base.is_absolute() else Path(default).expanduser()) / "outpost"
+    except RuntimeError:  # a user without a name, as in a container, and no HOME
+        raise ToolError(
+            f"the user {os.geteuid()} has no home here: set HOME, or {variable}"
+        ) from None
 
 
 @functools.cache

@@ -13,6 +13,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.interpreters import own_folder
 from outpost_tools.device.settings_file import SECRET_KEYS
 
 
@@ -20,9 +22,11 @@ class Draft:
     """kind: the board's name. answers: what was answered last time, by key."""
 
     def __init__(self, kind: str) -> None:
-        base = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
-        base = base if base.is_absolute() else Path("~/.local/state").expanduser()
-        self._path = base / "outpost" / f"answers-{kind}.json"
+        try:
+            folder = own_folder("XDG_STATE_HOME", "~/.local/state")
+        except ToolError:  # nowhere to keep them: they are not kept
+            folder = Path(os.devnull)
+        self._path = folder / f"answers-{kind}.json"
         self.answers: dict[str, Any] = {}
         with contextlib.suppress(OSError, ValueError):
             found = json.loads(self._path.read_text(encoding="utf-8"))

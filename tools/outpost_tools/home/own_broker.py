@@ -9,8 +9,9 @@ import socket
 from pathlib import Path
 
 from outpost_tools.broker import making
-from outpost_tools.broker.folder import Folder, own_user
+from outpost_tools.broker.folder import Folder
 from outpost_tools.common import exposure, interpreters
+from outpost_tools.common.broker import own_user
 from outpost_tools.common.errors import ToolError
 from outpost_tools.home.ports import Wanted
 
