@@ -1,7 +1,10 @@
 # cpython-only: it tests the desktop command against a real broker
 """`outpost monitor` at the broker: who may read follows; who may not is told so, and what to do."""
 
+import contextlib
 import json
+import socket
+import ssl
 import threading
 from dataclasses import replace
 
@@ -11,6 +14,7 @@ import pytest
 from collector_process import payload
 from made_broker import HOST, AclBroker, MadeBroker
 from outpost_tools import cli
+from outpost_tools.broker import certificates
 from outpost_tools.device import following
 
 
@@ -179,3 +183,34 @@ def test_silence_is_told_once(made, monkeypatch, capsys):
 def test_faults(capsys, words, says):
     status, _, err = monitor(capsys, *words)
     assert status == 2 and says in err
+
+
+@pytest.mark.parametrize(
+    ("server_name", "is_let_in"), [("broker.home", True), ("127.0.0.1", False)]
+)
+def test_the_brokers_name_is_that_of_the_settings_as_on_the_board(tmp_path, server_name, is_let_in):
+    """Where the certificate has another than broker_host."""
+    pair = certificates.authority()
+    own = certificates.server(pair, ["broker.home"])
+    for name, text in (("ca.pem", pair.certificate), ("own.pem", own.certificate + own.key)):
+        (tmp_path / name).write_text(text)
+    here = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    here.load_cert_chain(tmp_path / "own.pem")
+    settings = {"ca_file": "ca.pem", "client_cert_file": "", "server_name": server_name}
+    there = following.tls_context(settings, tmp_path)
+    ours, theirs = socket.socketpair()
+
+    def serve():
+        with contextlib.suppress(OSError), here.wrap_socket(theirs, server_side=True) as link:
+            link.recv(1)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    try:  # as paho does: with the address
+        with there.wrap_socket(ours, server_hostname="127.0.0.1"):
+            found = True
+    except ssl.SSLCertVerificationError:
+        found = False
+    ours.close()
+    server.join(120)
+    assert found == is_let_in

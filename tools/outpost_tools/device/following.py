@@ -164,11 +164,22 @@ class Follower(MessageConnection[None]):
         )
 
 
+class _Named(ssl.SSLContext):
+    """Looks for the name that the settings give, as the board does; paho would look for the
+    address that it connects to."""
+
+    server_name = ""
+
+    def wrap_socket(self, *words: Any, **options: Any) -> ssl.SSLSocket:
+        return super().wrap_socket(*words, **{**options, "server_hostname": self.server_name})
+
+
 def tls_context(settings: dict[str, Any], folder: Path) -> ssl.SSLContext:
     """Raises ToolError."""
     from outpost_tools.device import certificates
 
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificate and name
+    context = _Named(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificate and name
+    context.server_name = settings["server_name"]
     ca = certificates.certificate((folder / settings["ca_file"]).read_bytes())
     context.load_verify_locations(cadata=certificates.der_of_certificate(ca))
     if settings["client_cert_file"]:
