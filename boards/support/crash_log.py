@@ -27,6 +27,17 @@ def text_of(error):
         return repr(error)[-_MOST:]
 
 
+def tell(error):
+    """At the prompt, and in crash.txt. Raises nothing, with no memory for it, too: a reset is to
+    follow, and before the loop no watchdog would do it."""
+    try:
+        text = text_of(error)
+        print(text)
+        keep("crash.txt", text)
+    except Exception:
+        return
+
+
 def keep(path, text):
     """Write text to the file, unless it says so already. False when nothing was written."""
     try:

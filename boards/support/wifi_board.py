@@ -105,12 +105,8 @@ class WifiBoard:
 
     def crashed(self, error):
         """Keep the reason in crash.txt, and reset."""
-        try:
-            text = crash_log.text_of(error)
-            print(text)
-            crash_log.keep("crash.txt", text)
-        finally:  # with no memory for it, too: before the loop no watchdog would end this
-            self._machine.reset()
+        crash_log.tell(error)
+        self._machine.reset()
 
     def give_up(self):
         """The settings are at fault: nothing to do but wait at the prompt for better ones."""

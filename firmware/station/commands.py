@@ -66,8 +66,7 @@ class Commands:
         self.note = Note(NOTE_PATH)
         self.topic, self._answer_topic = base + b"/command", base + b"/answer"
         self.work = 0
-        # Messages that are no command: no JSON, no id, retained. Those that are too long are in
-        # session.skipped.
+        # Messages that are no command: no JSON, no id, retained; too long: session.skipped.
         self.ignored = self._told = 0
         self._since_ms = 0  # of a reset that is due, a trial, a try to store the answer
         self.limit_ms = 0  # of the trial, from the start on
@@ -76,10 +75,8 @@ class Commands:
         self._again = None  # the payload that tells a result again
 
     def read(self):
-        if self.ignored == self._told:
-            return None
-        self._told = self.ignored
-        return self.ignored
+        told, self._told = self._told, self.ignored
+        return None if told == self.ignored else self.ignored
 
     # --- Start ---
 
@@ -114,18 +111,17 @@ class Commands:
 
     def attach(self, station, settings):
         """Subscribe, and finish what a reset or a power cut interrupted. Raises ValueError."""
-        outbox = station.client.session.outbox
-        if outbox.renumbers:
+        session = station.client.session
+        if session.outbox.renumbers:
             raise ValueError("settings: key 'commands' needs another 'when_full'")
         self.station, self._client, self._settings = station, station.client, settings
         station.commands = self
-        session = self._client.session
         session.on_message = self._on_message
         session.subscribe(self.topic, 1)
         self._entry = session.filters[-1]
         self._since_ms = self._heard_ms = self._board.ticks_ms()
         try:
-            self._recover(outbox)
+            self._recover(session.outbox)
         except OSError:  # the filesystem is full: a board measures all the same
             self.work = _STUCK
 

@@ -10,7 +10,11 @@ _TURN_S = 0.1  # in which wait() hears of it
 
 def exit_on_signals() -> None:
     """For programs with a main loop of somebody else's: SIGTERM and SIGINT end them with status 0,
-    `finally` included. In the main thread."""
+    `finally` included. In the main thread.
+
+    uvicorn ends in order by handlers of its own, and then raises the signal once more for those
+    that were there before: by its default action SIGTERM would kill the program.
+    """
 
     def end(*_) -> None:
         raise SystemExit(0)

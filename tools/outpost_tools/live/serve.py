@@ -79,8 +79,6 @@ def serve(
         config.load()
     except OSError as error:  # ssl.SSLError is one
         raise ToolError(f"--cert {address.certificate}, --key {address.key}: {error}") from None
-    # uvicorn ends in order by handlers of its own, and then raises the signal once more for those
-    # that were there before: by its default action SIGTERM would kill us.
     exit_on_signals()
     follower.start()
     try:
