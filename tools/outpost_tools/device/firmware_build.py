@@ -7,7 +7,7 @@ the board's folder there. (The whole path would cost each module 9 bytes of heap
 more: main.py, which a board compiles itself, has no other name either.)
 
 -O2 is mpy-cross's highest level that keeps line numbers; assertions go, should there be any. -O3
-drops the numbers: 688 of 16,696 bytes of a lone client's heap (`make size` with _LEVEL changed).
+drops the numbers: 688 of 16,712 bytes of a lone client's heap (`make size` with _LEVEL changed).
 Knows no board and no port; which files go where is device/payload.py's.
 """
 
