@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 \
 	bench-live bench-pipeline bench-report bench-rounds bench-series bench-start brokers build \
 	clean cluster-test commands demo demo-seeds format fuzz help home-assistant kills \
-	kills-readers kills-run lint lock mutants power-loss prove rp2 run setup size size-diff \
+	kills-readers kills-run lint lock mixed mutants power-loss prove rp2 run setup size size-diff \
 	soak soak-collector test test-cpython test-long test-micropython types venv virtual-days
 
 help:  ## this list
@@ -81,6 +81,9 @@ soak: setup  ## simulated years of a board: YEARS=n (8: an hour), INTERVAL=s bet
 
 virtual-days: setup  ## days of a client among servers and paths at fault; HOURS=n of each (24)
 	@$(BIN)/python host_tests/fuzz/virtual_days.py $(if $(HOURS),--hours $(HOURS))
+
+mixed: setup  ## any session, options and outbox at a server at fault, by chance; SEEDS=n (2000)
+	@$(BIN)/python host_tests/fuzz/hunt_mixed.py $(if $(SEEDS),--seeds $(SEEDS))
 
 size-diff: size
 

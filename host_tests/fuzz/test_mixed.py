@@ -1,0 +1,86 @@
+# cpython-only: thousands of connections in one interpreter
+"""The short form of hunt_mixed.py: some seeds; and it finds defects that were mended once."""
+
+import random
+import types
+
+import pytest
+
+import hunt_mixed
+import paths
+from hunt_mixed import Account
+from mixed_choices import SESSIONS, choose
+from mixed_packets import Violation, require
+from mixed_world import World
+from outpost.level5 import Level5
+from outpost.session_base import SessionBase
+
+SEEDS = range(40)
+
+
+def played(seeds) -> Account:
+    account = Account()
+    for seed in seeds:
+        account.play(seed)
+    return account
+
+
+@pytest.fixture
+def breaks(monkeypatch):
+    """Another text in suspects.py, which sessions unload and import again."""
+
+    def install(old, new):
+        source = (paths.FIRMWARE / "outpost" / "suspects.py").read_text()
+        assert source.count(old) == 1
+        module = types.ModuleType("suspects")
+        exec(source.replace(old, new), module.__dict__)
+
+        def load(session):
+            session.suspects = session.suspects or module.Suspects(session)
+            return True
+
+        monkeypatch.setattr(SessionBase, "_load_suspects", load)
+
+    return install
+
+
+def test_all_is_well_in_the_end():
+    account = played(SEEDS)
+    assert not account.failures, "\n".join(account.failures)
+    assert account.accepted > 1500 and account.connections > 250
+
+
+def test_the_seeds_have_every_kind_of_session():
+    assert {choose(random.Random(seed)).kind for seed in SEEDS} == set(SESSIONS)
+
+
+def test_it_finds_messages_of_the_shelf_that_share_an_identifier(breaks):
+    breaks("packet_id_of(outbox.shelf().seq)", "packet_id_of(session.base + 32767)")
+    assert "delivered twice" in played([34, 48]).failures[0]
+
+
+def test_it_finds_what_is_sent_again_after_pubrec(breaks):
+    breaks("self._received_id = packet_id", "pass")
+    assert "delivered twice" in played([34]).failures[0]
+
+
+def test_it_finds_what_goes_beyond_the_limits_of_a_server(monkeypatch):
+    def start(session, data, length):
+        if data is session.tx and data[0] >> 4 == 3:
+            length = session._finish()
+        session._base._start(session, data, length)
+
+    monkeypatch.setattr(Level5, "_start", start)
+    failures = played([17, 74]).failures
+    assert "QoS 1 above the maximum" in failures[0] and "at most 100" in failures[1]
+
+
+def test_a_failure_is_told_with_what_the_seed_chose_and_ends_in_status_1(monkeypatch, capsys):
+    monkeypatch.setattr(World, "run", lambda world, steps: require(False, "lost: %d", 1))
+    assert hunt_mixed.main(["--first", "7", "--seeds", "1"]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith(f"seed 7: {World(7).choices}: lost: 1\n1 seeds, 1 failed")
+
+
+def test_a_handler_of_the_firmware_cannot_catch_a_violation():
+    assert not issubclass(Violation, Exception)
