@@ -146,9 +146,7 @@ class Level5(Refusals):
             return self._base._on_connack(self)
         code = self.buffer[1]
         is_clean = self.connect_packet[self._flags_at] & 2
-        if self.length > len(self.buffer) or 0 < code < 0x80:
-            return _PROTOCOL_ERROR
-        if is_clean and self.buffer[0] & 1:
+        if self.length > len(self.buffer) or 0 < code < 0x80 or (is_clean and self.buffer[0] & 1):
             return _PROTOCOL_ERROR
         if check(self.buffer, 2, self.length, _IN_CONNACK) != self.length:
             return _PROTOCOL_ERROR
@@ -254,6 +252,8 @@ class Level5(Refusals):
                 return self._withdraw(length > self._most_bytes)
             if self.expiry and self.expiry.is_over(self):
                 return self._expire(self.next_send - 1)
+            if self._anew:
+                self._begin_anew(self.next_send - 1)
             self.out_end = self._finish()
         return True
 

@@ -25,6 +25,7 @@ class Refusals:
         self.denied = self.unmatched = 0
         self._keeps_unmatched = keeps_unmatched
         self._denied = 0  # bit seq & 15 of a message in flight: that exchange has failed
+        self._anew = self._anew_end = 0  # bit seq & 15 below the end: it begins another one
         self._pause_ms = -1  # ticks since which nothing is sent,
         self._pause_s = self._pause_acked = 0  # for this long; `acknowledged` then
 
@@ -77,11 +78,22 @@ class Refusals:
             if not (self._denied >> (seq & 15) | self._acked >> seq - self.base) & 1:
                 return
             seq += 1
+        self._anew |= self._denied
+        self._anew_end = max(self._anew_end, seq)
         self._denied = 0
         self._exchanged = max(self._exchanged, seq)
         if self.high <= seq:
             self.high = self.base
         self.next_send = self.base
+
+    def _begin_anew(self, seq):
+        """The message was refused, and is no repetition [MQTT-4.3.2-2], whatever went out after
+        it."""
+        bit = self._anew & 1 << (seq & 15)
+        if bit and seq < self._anew_end:
+            self.redelivered -= self.tx[0] >> 3 & 1
+            self.tx[0] &= 0xF7
+        self._anew ^= bit
 
     def _withdraw(self, is_long):
         """The message that was composed is none that this server takes: it was stored before that
@@ -89,6 +101,8 @@ class Refusals:
         self.out_end = 0
         self.sent -= 1
         self.next_send -= 1
+        if not self.tx[0] & 8:
+            self.high = self.next_send  # it never went out
         code = 0x95 if is_long else 0x9A if self.tx[0] & 1 & self._barred else 0x9B
         self._refuse(self.next_send, code)
         return False

@@ -48,6 +48,7 @@ class Connection(Stream):
         self._topics: dict[int, bytes] = {}  # by alias of the client
         self._own_topics: dict[int, bytes] = {}  # by alias of the server
         self._in_flight: dict[int, tuple[bytes, bytes]] = {}  # of the client, by identifier
+        self._refused: set[int] = set()  # identifiers of exchanges that failed on this connection
         self._late: list[bytes] = []  # acknowledgements that are held back
 
     def is_up(self) -> bool:
@@ -128,6 +129,7 @@ class Connection(Stream):
             self.server.delivered.append(message)
         elif message.packet_id not in self.server.received and self._refuses(message):
             del self._in_flight[message.packet_id]
+            self._refused.add(message.packet_id)
         else:
             self._take(message)
 
@@ -148,7 +150,9 @@ class Connection(Stream):
         self._in_flight[packet_id] = content
         count = len(self._in_flight)
         require(count <= self._receive_maximum, "%d in flight", count)
-        require(not message.is_dup or self._is_present or self.level < 5, "DUP without a session")
+        if message.is_dup:  # else it is a new exchange [MQTT-4.3.2-2], [MQTT-4.3.3-2]
+            require(self._is_present or self.level < 5, "DUP without a session")
+            require(packet_id not in self._refused, "DUP after %d was refused", packet_id)
 
     def _refuses(self, message: Publish) -> bool:
         if self.level < 5 or not self.weather.may(_REFUSES_MESSAGE):

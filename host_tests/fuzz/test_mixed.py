@@ -64,6 +64,11 @@ def test_it_finds_what_is_sent_again_after_pubrec(breaks):
     assert "delivered twice" in played([34]).failures[0]
 
 
+def test_it_finds_dup_in_a_new_exchange(monkeypatch):
+    monkeypatch.setattr(Level5, "_begin_anew", lambda session, seq: None)
+    assert "was refused" in played([0]).failures[0]
+
+
 def test_it_finds_what_goes_beyond_the_limits_of_a_server(monkeypatch):
     def start(session, data, length):
         if data is session.tx and data[0] >> 4 == 3:

@@ -93,6 +93,11 @@ class TestConnect(unittest.TestCase):
         self.assertEqual(bench.session.return_code, 1)
 
 
+def with_dup(bench, polls=8):
+    """[(payload, DUP)] of what was published since CONNACK, and is in the next polls."""
+    return [(payload[1:], dup) for _, dup, payload in bench.sent(polls)]  # without properties
+
+
 class TestLimits(unittest.TestCase):
     def test_room_of_a_packet(self):
         for size in list(range(5, 400)) + list(range(16_380, 16_400)):
@@ -330,6 +335,30 @@ class TestReasonCodes(unittest.TestCase):
             self.assertEqual(split(bench.stream.take())[0][0], 0x32)
             bench.say(ack(0x40, 1))
             self.assertEqual(bench.outbox.oldest_seq, 2)
+
+    def test_nor_is_dup_set_by_what_went_out_after_it_on_an_earlier_connection(self):
+        """[MQTT-4.3.2-2], and [MQTT-3.3.1-1] for the other one."""
+        bench = connected().publish(b"1", b"2")
+        self.assertEqual(with_dup(bench), [(b"1", False), (b"2", False)])
+        bench.drop()
+        bench.connect(connack(b"\x21\x00\x01", session_present=1))  # one at a time
+        self.assertEqual(with_dup(bench), [(b"1", True)])
+        for _ in range(2):
+            bench.say(ack(0x40, 1, 0x97))
+            self.assertEqual(with_dup(bench, 500), [(b"1", False)])
+        bench.say(ack(0x40, 1), 0)
+        self.assertEqual(with_dup(bench), [(b"2", True)])
+        self.assertEqual(bench.session.redelivered, 2)
+
+    def test_nor_by_what_this_server_does_not_take(self):
+        """It was withdrawn after it, and there is no room to set it aside: it never went out."""
+        bench = Bench5("broker").publish(b"1")
+        self.assertEqual(bench.client.publish(TOPIC, bytes(90), 90), status.OK)
+        bench.outbox.shelf().put = lambda seq: status.FULL
+        bench.connect(connack(b"\x27\x00\x00\x00\x40"))
+        self.assertEqual(with_dup(bench), [(b"1", False)])
+        bench.say(ack(0x40, 1, 0x97))
+        self.assertEqual(with_dup(bench, 300), [(b"1", False)])
 
     def test_none_is_sent_again_while_another_is_unanswered(self):
         """[MQTT-4.4.0-1]"""
