@@ -28,8 +28,8 @@ def text_of(error):
 
 
 def tell(error):
-    """At the prompt, and in crash.txt. Raises nothing, with no memory for it, too: a reset is to
-    follow, and before the loop no watchdog would do it."""
+    """At the prompt, and in crash.txt. Raises nothing, not even for want of memory: a reset is to
+    follow, and before the loop no watchdog would bring it."""
     try:
         text = text_of(error)
         print(text)

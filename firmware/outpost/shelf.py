@@ -78,7 +78,7 @@ class Shelf:
     before a message comes or goes."""
 
     def __init__(self, outbox):
-        self._outbox = outbox
+        self._outbox, self.seq = outbox, -1  # seq: of the message that load() found
         found = [self._scan(block) for block in outbox.lent]
         found = sorted([one for one in found if one], key=lambda one: one.number)
         while len(found) > 1 and not found[-1].is_whole:

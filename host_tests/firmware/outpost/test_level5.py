@@ -93,6 +93,18 @@ class TestConnect(unittest.TestCase):
         self.assertEqual(bench.session.return_code, 1)
 
 
+def publishes_of(bench, polls):
+    """(identifier, payload) of each PUBLISH, as it comes. The server answers each PINGREQ."""
+    for _ in range(polls):
+        bench.poll(1)
+        for first, body in split(bench.stream.take()):
+            if first == 0xC0:
+                bench.stream.say(b"\xd0\x00")
+            elif first & 0xF0 == 0x30:
+                _, packet_id, _, payload = publish_parts(first, body)
+                yield packet_id, payload
+
+
 def with_dup(bench, polls=8):
     """[(payload, DUP)] of what was published since CONNACK, and is in the next polls."""
     return [(payload[1:], dup) for _, dup, payload in bench.sent(polls)]  # without properties
@@ -169,18 +181,11 @@ class TestLimits(unittest.TestCase):
     def published(self, bench, seconds):
         """Payloads, none of them answered but `x`."""
         found = []
-        for _ in range(seconds * 50):
-            bench.now_ms += 10
-            bench.poll(1)
-            for first, body in split(bench.stream.take()):
-                if first == 0xC0:
-                    bench.stream.say(b"\xd0\x00")
-                elif first & 0xF0 == 0x30:
-                    _, packet_id, _, payload = publish_parts(first, body)
-                    found.append(payload)
-                    if payload != b"x":
-                        return found
-                    bench.stream.say(ack(0x40, packet_id))
+        for packet_id, payload in publishes_of(bench, seconds * 100):
+            found.append(payload)
+            if payload != b"x":
+                break
+            bench.stream.say(ack(0x40, packet_id))
         return found
 
     def test_server_keep_alive(self):
@@ -314,15 +319,9 @@ class TestReasonCodes(unittest.TestCase):
         self.assertEqual(waits_s, [60, 120, 240])
 
     def next_publish(self, bench):
-        """(identifier, payload). The server answers each PINGREQ."""
-        for _ in range(30_000):
-            bench.poll(1)
-            for first, body in split(bench.stream.take()):
-                if first == 0xC0:
-                    bench.stream.say(b"\xd0\x00")
-                elif first & 0xF0 == 0x30:
-                    _, packet_id, _, payload = publish_parts(first, body)
-                    return packet_id, payload
+        """(identifier, payload)."""
+        for found in publishes_of(bench, 30_000):
+            return found
         raise AssertionError("it does not come again")
 
     def test_busy_and_quota_are_sent_again_later_without_dup(self):
