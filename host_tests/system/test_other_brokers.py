@@ -6,6 +6,7 @@ nodes too, which take two minutes.
 
 import importlib.util
 import os
+import signal
 import time
 import uuid
 
@@ -18,7 +19,8 @@ from outpost_tools.common.interpreters import find_mosquitto, find_nats
 from real_broker import Observer, device, micropython, run, wait_for
 
 KINDS = ["amqtt", "nats", *(["nats3"] if os.environ.get("BROKERS") == "all" else [])]
-COUNT = 40  # more than the window, and than the identifiers that QoS 2 keeps
+COUNT = 40  # more than the window
+AT_ONCE = 32  # identifiers of QoS 2 that a board keeps; amqtt does not send again what is beyond
 ARCHITECTURE = "i386"
 
 
@@ -75,13 +77,18 @@ def test_messages_out(broker, name, tmp_path, qos):
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_messages_in(broker, name, tmp_path, qos):
-    steps = [["connect"], ["subscribe", [[name, qos]]], ["take", COUNT], ["close"]]
+    """The board is slow, so that the broker may send all of them at once; amqtt does."""
+    count = AT_ONCE if qos == 2 else COUNT
+    steps = [["connect"], ["subscribe", [[name, qos]]], ["take", count], ["close"]]
     with observer(broker) as other:
         with board(broker, tmp_path / name, steps) as one:
             one.wait_line("filters")
-            other.publish(name, [str(number) for number in range(COUNT)], qos)
+            one.process.send_signal(signal.SIGSTOP)
+            other.publish(name, [str(number) for number in range(count)], qos)
+            time.sleep(0.1)
+            one.process.send_signal(signal.SIGCONT)
             lines = one.finish()
-    assert [payload for _, payload, _, _ in lines[2]["messages"]] == [str(n) for n in range(COUNT)]
+    assert [payload for _, payload, _, _ in lines[2]["messages"]] == [str(n) for n in range(count)]
 
 
 @pytest.mark.parametrize("kind", ["mosquitto", *(["nats", "nats3"] if "nats3" in KINDS else [])])
