@@ -1,6 +1,6 @@
 """Single-token changes of a module: a comparison, an operator, a constant, a truth value, a `not`,
-or a call whose result nobody takes that is left out. Only inside functions: what stands outside of
-them is imported, and a wrong import does not start.
+the sign of a constant, or a call whose result nobody takes that is left out. Only inside functions:
+what stands outside of them is imported, and a wrong import does not start.
 """
 
 from __future__ import annotations
@@ -70,8 +70,19 @@ def _nodes(tree: ast.Module) -> list[tuple[str, ast.AST]]:
         inside = statement.body if isinstance(statement, ast.ClassDef) else [statement]
         for function in inside:
             if isinstance(function, ast.FunctionDef):
-                found += [(function.name, node) for node in ast.walk(function)]
+                signed = {id(node.operand) for node in ast.walk(function) if _is_signed(node)}
+                nodes = [node for node in ast.walk(function) if id(node) not in signed]
+                found += [(function.name, node) for node in nodes]
     return sorted(found, key=lambda one: getattr(one[1], "lineno", 0))
+
+
+def _is_signed(node: ast.AST) -> bool:
+    """-1, for instance. Most stand for "none", as -2 would: their sign is what can be wrong."""
+    return (
+        isinstance(node, ast.UnaryOp)
+        and isinstance(node.op, ast.USub)
+        and isinstance(node.operand, ast.Constant)
+    )
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
@@ -85,6 +96,8 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
         yield other.__name__, _set(node, "op", other())
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         yield "without not", _set(node, "op", ast.UAdd())
+    elif _is_signed(node):
+        yield "without sign", _set(node, "op", ast.UAdd())
     elif isinstance(node, ast.Constant) and type(node.value) in (bool, int):
         value = not node.value if type(node.value) is bool else node.value + 1
         yield str(value), _set(node, "value", value)

@@ -1,73 +1,208 @@
-"""The unit tests as killers: a copy of the checkout in which one module is replaced."""
+"""The unit tests as killers of mutants, all in one process: they are collected once, and each
+mutant gets a fork of it, in which its function's code stands for the original's. A mutant is tried
+by the tests that enter its function, the quick ones first.
+"""
 
 from __future__ import annotations
 
+import gc
+import importlib.abc
+import importlib.util
+import json
 import os
-import shutil
-import subprocess
+import resource
+import signal
 import sys
-import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+import pytest
+from _pytest.runner import runtestprotocol
 
 import paths
+from mutant_changes import Mutant
 
-_ROOMS = ("firmware", "boards", "host_tests", "tools")
-_CPU_S = 400  # a mutant that does not end; the tests themselves take 40
-_NO_CACHES = shutil.ignore_patterns("__pycache__", "*.pyc", "build", ".hypothesis")
+OUTPOST = paths.FIRMWARE / "outpost"
+_TESTS = paths.HOST_TESTS / "firmware" / "outpost"
+_CPU_S = 900  # of a mutant: its tests together take 40, the scopes that may follow 60 each
+# Of a test, CPU: it does not end, if it takes so many times what it took without a mutant.
+_LEAST_S, _TIMES = 2, 10
+_HEAP_BYTES = 4 << 30
 
-# They take long, or run another interpreter on files that are not the mutant's.
+# They take long, or run mutants or another interpreter themselves.
 _LEFT_OUT = (
     "test_100_000_messages", "test_images_are_identical", "test_each_mutant_is_caught",
+    "test_mutants_are_caught",
 )  # fmt: skip
 
 
-class Checkout:
-    """files: tests, in the order in which they are tried. Use as a context."""
+class Suite:
+    """The tests, collected and measured. Made by collected()."""
 
-    def __init__(self, files: tuple[str, ...]) -> None:
-        self._files = files
-        self._folder = tempfile.TemporaryDirectory(prefix="outpost-mutants-")
-        self._root = Path(self._folder.name)
+    def __init__(self, items: list[pytest.Item], processes: int) -> None:
+        self._processes = processes
+        self._by_function: dict[str, list[tuple[float, pytest.Item]]] = {}
+        for item, (seconds, functions) in self._forked(items, _measured):
+            for function in functions:
+                self._by_function.setdefault(function, []).append((seconds, item))
 
-    def __enter__(self) -> Checkout:
-        for room in _ROOMS:
-            shutil.copytree(paths.REPOSITORY / room, self._root / room, ignore=_NO_CACHES)
-        shutil.copy(paths.REPOSITORY / "pyproject.toml", self._root)
-        return self
+    def killers(
+        self, mutants: Iterable[Mutant], otherwise: Callable[[Mutant], str]
+    ) -> Iterator[tuple[Mutant, str]]:
+        """(mutant, the first test that fails with it, or what `otherwise` says; "": nothing)."""
+        return self._forked(mutants, lambda mutant: self._killer(mutant) or otherwise(mutant))
 
-    def __exit__(self, *_: object) -> None:
-        self._folder.cleanup()
-
-    def killer(self, module: str, source: str) -> str:
-        """The first test that fails with this source of a module; "": none."""
-        path = self._root / "firmware" / "outpost" / f"{module}.py"
-        original = path.read_bytes()
-        path.write_text(source, encoding="utf-8")
+    def _killer(self, mutant: Mutant) -> str:
         try:
-            return self._first_failure()
-        finally:
-            path.write_bytes(original)
+            _replace(mutant)
+        except Exception as error:  # a module that cannot be imported
+            return f"{type(error).__name__} at import"
+        signal.signal(signal.SIGVTALRM, _stop)
+        tests = self._by_function.get(mutant.place, [])
+        for seconds, item in sorted(tests, key=lambda one: (one[0], one[1].nodeid)):
+            signal.setitimer(signal.ITIMER_VIRTUAL, _LEAST_S + _TIMES * seconds)
+            if not _passes(item):
+                return item.nodeid.rsplit("/", 1)[-1]
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        return ""
 
-    def _first_failure(self) -> str:
-        command = [
-            sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
-            "-k", " and ".join(f"not {name}" for name in _LEFT_OUT),
-            *(f"host_tests/firmware/outpost/{name}.py" for name in self._files),
-        ]  # fmt: skip
-        done = subprocess.run(
-            command, cwd=self._root, capture_output=True, text=True, preexec_fn=_bounded,
-            env={**os.environ, "CI": ""}, check=False,
-        )  # fmt: skip
-        if not done.returncode:
-            return ""
-        for line in reversed(done.stdout.splitlines()):
-            if line.startswith(("FAILED ", "ERROR ")):
-                return line.split()[1].rsplit("/", 1)[-1]
-        return f"tests end with {done.returncode}"
+    def _forked(self, work: Iterable[Any], function: Callable[[Any], Any]) -> Iterator[Any]:
+        """(one of work, function(it)) of each, in processes of their own, in the order in which
+        they end. A process that dies gives its signal, as "does not end" where its time is up."""
+        running: dict[int, tuple[Any, int]] = {}
+        for one in work:
+            pid, pipe = _fork(function, one)
+            running[pid] = one, pipe
+            if len(running) == self._processes:
+                yield _ended(running)
+        while running:
+            yield _ended(running)
 
 
-def _bounded() -> None:
-    import resource
+def collected(files: Iterable[str], work: Callable[[Suite], None], processes: int) -> int:
+    """Collect the tests, and let work(suite) use them. The exit status of pytest."""
+    arguments = [
+        "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly",
+        "-k", " and ".join(f"not {name}" for name in _LEFT_OUT),
+        *(f"{_TESTS / file}.py" for file in files),
+    ]  # fmt: skip
+    return int(pytest.main(arguments, plugins=[_Loop(work, processes)]))
 
+
+class _Loop:
+    def __init__(self, work: Callable[[Suite], None], processes: int) -> None:
+        self._work, self._processes = work, processes
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        session.config.pluginmanager.getplugin("capturemanager").suspend_global_capture()
+        self._work(Suite(session.items, self._processes))
+        return True
+
+
+def _fork(function: Callable[[Any], Any], one: Any) -> tuple[int, int]:
+    """(process, what its answer is read from)."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writer)
+        return pid, reader
+    os.close(reader)
     resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
-    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+    resource.setrlimit(resource.RLIMIT_AS, (_HEAP_BYTES, _HEAP_BYTES))
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        os.write(writer, json.dumps(function(one)).encode())
+    finally:
+        os._exit(0)
+
+
+def _ended(running: dict[int, tuple[Any, int]]) -> tuple[Any, Any]:
+    pid, status = os.wait()
+    one, pipe = running.pop(pid)
+    with open(pipe, "rb") as answer:
+        data = answer.read()
+    if data:
+        return one, json.loads(data)
+    ended_by = os.waitstatus_to_exitcode(status)
+    return one, "does not end" if ended_by == -signal.SIGXCPU else f"ends with {ended_by}"
+
+
+def _measured(item: pytest.Item) -> tuple[float, list[str]]:
+    """Seconds of CPU, and what it enters of outpost ("module.function")."""
+    entered: set[CodeType] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            entered.add(frame.f_code)
+
+    start = time.process_time()
+    sys.setprofile(note)
+    try:
+        passes = _passes(item)
+    finally:
+        sys.setprofile(None)
+    if not passes:
+        raise RuntimeError(f"fails without a mutant: {item.nodeid}")
+    ours = [code for code in entered if Path(code.co_filename).parent == OUTPOST]
+    names = {f"{Path(code.co_filename).stem}.{code.co_name}" for code in ours}
+    return time.process_time() - start, sorted(names)
+
+
+class _Endless(BaseException):
+    pass
+
+
+def _stop(signum: int, frame: object) -> None:
+    raise _Endless
+
+
+def _passes(item: pytest.Item) -> bool:
+    try:
+        reports = runtestprotocol(item, log=False, nextitem=None)
+    except _Endless:  # its time was up while pytest was at work
+        return False
+    return not any(report.failed for report in reports)
+
+
+def _replace(mutant: Mutant) -> None:
+    """In this process, and for good: what is loaded of the mutant's module gets its code, and what
+    will be loaded anew, after unload(), is it."""
+    path = OUTPOST / f"{mutant.module}.py"
+    code = compile(mutant.tree(), str(path), "exec")
+    sys.meta_path.insert(0, _Finder(mutant.module, code))
+    fresh = ModuleType(f"outpost.{mutant.module}")
+    exec(code, vars(fresh))
+    new = {_place(one): one for one in _functions(path) if one.__globals__ is vars(fresh)}
+    for old in _functions(path):
+        if old.__globals__ is not vars(fresh):
+            better = new[_place(old)]
+            old.__code__, old.__defaults__ = better.__code__, better.__defaults__
+
+
+def _functions(path: Path) -> list[FunctionType]:
+    found = [one for one in gc.get_objects() if isinstance(one, FunctionType)]
+    return [one for one in found if one.__code__.co_filename == str(path)]
+
+
+def _place(function: FunctionType) -> tuple[str, int]:
+    return function.__code__.co_name, function.__code__.co_firstlineno
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds one module, and runs this code for it."""
+
+    def __init__(self, module: str, code: CodeType) -> None:
+        self._name, self._code = f"outpost.{module}", code
+
+    def find_spec(self, name: str, path: object, target: object = None) -> Any:
+        is_it = name == self._name
+        return importlib.util.spec_from_loader(name, self) if is_it else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(self._code, vars(module))

@@ -4,24 +4,22 @@
     host_tests/prove/mutants.py outbox               hours: all of them
     host_tests/prove/mutants.py sessions --every 20  a sample
     host_tests/prove/mutants.py outbox --module ring --processes 2
+    host_tests/prove/mutants.py outbox --module ring --only ring._clear_free
 
-A mutant is killed when a scope of the proof finds a violation, when an exception leaves a call,
-when a call does not end, or when a unit test fails. One that survives is listed in
+A mutant is killed when a unit test fails or does not end, when a scope of the proof finds a
+violation, or when an exception leaves a call. One that survives is listed in
 `equivalent_mutants.txt` with the reason why it is the same program for all that is promised, or it
-is an error (exit status 1). Results are kept in `build/mutants-<set>.json` for as long as the
-module stays as it is, so that a run that was stopped goes on where it was.
+is an error (exit status 1). Results are kept in `build/mutants/` for as long as the module stays as
+it is: a run that was stopped goes on where it was, and the next one tries what survived.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -31,8 +29,8 @@ sys.path.extend(paths.ALL)
 
 import outbox_mutants
 import session_mutants
-from mutant_changes import Mutant, mutants
-from mutant_tests import Checkout
+from mutant_changes import mutants
+from mutant_tests import Suite, collected
 
 SETS = {"outbox": outbox_mutants, "sessions": session_mutants}
 EQUIVALENT = paths.PROVE / "equivalent_mutants.txt"
@@ -54,35 +52,13 @@ def equivalent() -> dict[str, str]:
     return found
 
 
-class Run:
-    """One module of one set, in one process."""
-
-    def __init__(self, name: str, module: str, first: int, step: int) -> None:
-        self._name, self._module, self._first, self._step = name, module, first, step
-        self._kept = Kept(name, module, first, step)
-
-    def __call__(self) -> dict[str, str]:
-        chosen = list(mutants(self._module, source(self._module)))[self._first :: self._step]
-        with Checkout(SETS[self._name].TESTS) as checkout:
-            for mutant in chosen:
-                if mutant.name not in self._kept.results:
-                    by = SETS[self._name].killer(mutant) or self._by_tests(checkout, mutant)
-                    self._kept.add(mutant.name, by)
-                    print(f"{by or 'SURVIVED':40.40} {mutant.line:4} {mutant.name}", flush=True)
-        return {mutant.name: self._kept.results[mutant.name] for mutant in chosen}
-
-    def _by_tests(self, checkout: Checkout, mutant: Mutant) -> str:
-        return checkout.killer(mutant.module, ast.unparse(mutant.tree()))
-
-
 class Kept:
-    """Results of an earlier run over the same source."""
+    """Results of earlier runs over the same source of a module."""
 
-    def __init__(self, name: str, module: str, first: int, step: int) -> None:
+    def __init__(self, name: str, module: str) -> None:
         digest = hashlib.sha256(source(module).encode()).hexdigest()[:12]
-        folder = paths.REPOSITORY / "build" / "mutants"
-        folder.mkdir(parents=True, exist_ok=True)
-        self._path = folder / f"{name}-{module}-{digest}-{first}-{step}.json"
+        self._path = paths.REPOSITORY / "build" / "mutants" / f"{name}-{module}-{digest}.json"
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         self.results: dict[str, str] = {}
         if self._path.exists():
             self.results = json.loads(self._path.read_text("utf-8"))
@@ -98,6 +74,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("set", choices=SETS)
     parser.add_argument("--module", action="append", help="only this one; may be repeated")
+    parser.add_argument("--only", default="", help="those with this text in their names")
     parser.add_argument("--every", type=int, default=1, help="one mutant of so many")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--count", action="store_true", help="only say how many there are")
@@ -116,36 +93,43 @@ def _count(args: argparse.Namespace) -> int:
     return 0
 
 
-def _results(args: argparse.Namespace) -> Iterator[dict[str, str]]:
-    modules = _modules(args)
-    step = args.every * args.processes
-    runs = [
-        Run(args.set, module, first * args.every, step)
-        for module in modules
-        for first in range(args.processes)
-    ]
-    with ProcessPoolExecutor(args.processes) as pool:
-        yield from pool.map(_run, runs)
+def _killers(args: argparse.Namespace) -> dict[str, str]:
+    """Name of each mutant -> what kills it. Tried are those that no earlier run has killed; of
+    those that are listed as the same program, those that none has tried."""
+    killers, missing, listed = {}, [], equivalent()
+    kept = {module: Kept(args.set, module) for module in _modules(args)}
+    for module, earlier in kept.items():
+        found = list(mutants(module, source(module)))[:: args.every]
+        for mutant in [one for one in found if args.only in one.name]:
+            killers[mutant.name] = earlier.results.get(mutant.name, "")
+            is_known = mutant.name in listed and mutant.name in earlier.results
+            if not killers[mutant.name] and not is_known:
+                missing.append(mutant)
 
+    def work(suite: Suite) -> None:
+        for number, (mutant, by) in enumerate(suite.killers(missing, SETS[args.set].killer), 1):
+            killers[mutant.name] = by
+            kept[mutant.module].add(mutant.name, by)
+            print(f"{number:5}/{len(missing)} {by or 'SURVIVED':60.60} {mutant.name}", flush=True)
 
-def _run(run: Run) -> dict[str, str]:
-    return run()
+    if missing and collected(SETS[args.set].TESTS, work, args.processes):
+        raise SystemExit("the tests cannot be collected")
+    return killers
 
 
 def main() -> int:
     args = _arguments()
     if args.count:
         return _count(args)
-    listed, killers = equivalent(), Counter()
+    listed, times = equivalent(), Counter()
     unexplained, needless = [], []
-    for results in _results(args):
-        for name, by in results.items():
-            killers[by.split(":")[0] if by else "the same program" if name in listed else ""] += 1
-            if not by and name not in listed:
-                unexplained.append(name)
-            if by and name in listed:
-                needless.append(f"{name}: {by}")
-    return _report(killers, unexplained, needless)
+    for name, by in _killers(args).items():
+        times[by.split(":")[0] if by else "the same program" if name in listed else ""] += 1
+        if not by and name not in listed:
+            unexplained.append(name)
+        if by and name in listed:
+            needless.append(f"{name}: {by}")
+    return _report(times, unexplained, needless)
 
 
 def _report(killers: Counter, unexplained: list[str], needless: list[str]) -> int:

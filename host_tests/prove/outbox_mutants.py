@@ -13,15 +13,14 @@ from outbox_scopes import SCOPES
 from prove_outbox import explorer
 
 MODULES = outbox_real.modules()
-# The quick ones that kill most come first.
 TESTS = (
     "test_outbox", "test_outbox_contract", "test_outbox_format", "test_policies",
     "test_state_note", "test_shelf", "test_outbox_bad_images", "test_outbox_faults",
     "test_outbox_power_loss", "test_outbox_format_1", "test_outbox_wear", "test_exactly_once",
     "test_series", "test_series_power_loss",
 )  # fmt: skip
-_STATES = 120
-_CPU_S = 60  # a scope
+_STATES = 300
+_CPU_S = 20  # a scope: without a mutant it takes 2
 
 
 class _Endless(BaseException):

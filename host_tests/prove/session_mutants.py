@@ -14,7 +14,6 @@ from session_firmware import classes
 from session_scopes import Scope
 
 MODULES = ("session", "session_base", "reader", "exactly_once", "subscribing", "durable")
-# The quick ones that kill most come first.
 TESTS = (
     "test_session", "test_reader", "test_exactly_once", "test_exactly_once_state",
     "test_subscribing", "test_durable", "test_connection_life", "test_suspects", "test_client",

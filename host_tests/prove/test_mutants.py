@@ -3,14 +3,44 @@
 seen to be dead, and the original to live."""
 
 import ast
+import json
+import os
+import subprocess
+import sys
 
 import pytest
 
 import mutants
 import outbox_mutants
+import paths
 import session_mutants
 from mutant_changes import Mutant
 from mutant_changes import mutants as mutants_of
+
+KILLERS = """
+import json, sys
+sys.path.insert(0, "..")
+import paths
+sys.path.extend(paths.ALL)
+import mutants, mutant_tests
+from mutant_changes import Mutant, mutants as mutants_of
+
+DEAD = (
+    "sectors._put_header: 16  ->  17",
+    "outbox_mount._newest: -1  ->  without sign",
+    "ring._after: block not in self._out  ->  In",
+)
+
+def work(suite):
+    chosen = [Mutant("ring", mutants.source("ring"))]
+    for module in ("sectors", "outbox_mount", "ring"):
+        found = mutants_of(module, mutants.source(module))
+        chosen += [mutant for mutant in found if mutant.name in DEAD]
+    for mutant, by in suite.killers(chosen, lambda _: "nothing"):
+        print(json.dumps([mutant.name, by]))
+
+mutant_tests.collected(["test_outbox_format"], work, 1)
+"""
 
 SOURCE = """
 class Ring:
@@ -36,6 +66,11 @@ def test_each_token_once():
     ]
 
 
+def test_a_constant_with_a_sign_loses_it():
+    names = [mutant.name for mutant in mutants_of("ring", "def none():\n    return -1\n")]
+    assert names == ["ring.none: -1  ->  without sign"]
+
+
 @pytest.mark.parametrize("name", sorted({*outbox_mutants.MODULES, *session_mutants.MODULES}))
 def test_names_are_unique_and_every_mutant_differs(name):
     source = mutants.source(name)
@@ -57,6 +92,19 @@ def test_one_without_its_bound_dies():
         if mutant.name == "ring._next_free: not self._is_free(block)  ->  without not"
     )
     assert "goes on" in outbox_mutants.killer(dead)
+
+
+def test_the_unit_tests_kill_what_they_cover_and_only_that():
+    """In a process of their own: an original, and dead ones: in a module that stays, in one that is
+    loaded anew at each use, and one that does not end."""
+    lines = subprocess.run(
+        [sys.executable, "-c", KILLERS], cwd=paths.PROVE, env={**os.environ, "CI": ""}, check=True,
+        capture_output=True, text=True,
+    ).stdout.splitlines()  # fmt: skip
+    found: dict[str, str] = dict(json.loads(line) for line in lines if line.startswith("["))
+    assert found.pop(": ") == "nothing"  # the name of no change
+    assert all(by.startswith("test_outbox_format.py::") for by in found.values()), found
+    assert len(found) == 3
 
 
 def test_a_reason_stands_above_its_mutants(tmp_path, monkeypatch):
