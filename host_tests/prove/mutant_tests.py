@@ -6,6 +6,7 @@ by the tests that enter its function, the quick ones first.
 from __future__ import annotations
 
 import gc
+import hashlib
 import importlib.abc
 import importlib.util
 import json
@@ -45,9 +46,22 @@ class Suite:
     def __init__(self, items: list[pytest.Item], processes: int) -> None:
         self._processes = processes
         self._by_function: dict[str, list[tuple[float, pytest.Item]]] = {}
-        for item, (seconds, functions) in self._forked(items, _measured):
+        for item, (seconds, functions) in self._measured(items):
             for function in functions:
                 self._by_function.setdefault(function, []).append((seconds, item))
+
+    def _measured(self, items: list[pytest.Item]) -> Iterator[tuple[pytest.Item, Any]]:
+        """As _measure(), of each. Kept, since it takes a minute."""
+        texts = [path.read_bytes() for path in sorted(OUTPOST.glob("*.py"))]
+        texts += [path.read_bytes() for path in sorted({item.path for item in items})]
+        digest = hashlib.sha256(b"".join(texts)).hexdigest()[:12]
+        kept = paths.REPOSITORY / "build" / "mutants" / f"tests-{digest}.json"
+        if not kept.exists():
+            found = {item.nodeid: of for item, of in self._forked(items, _measure)}
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(json.dumps(found), encoding="utf-8")
+        found = json.loads(kept.read_text(encoding="utf-8"))
+        return ((item, found[item.nodeid]) for item in items)
 
     def killers(
         self, mutants: Iterable[Mutant], otherwise: Callable[[Mutant], str]
@@ -133,7 +147,7 @@ def _ended(running: dict[int, tuple[Any, int]]) -> tuple[Any, Any]:
     return one, "does not end" if ended_by == -signal.SIGXCPU else f"ends with {ended_by}"
 
 
-def _measured(item: pytest.Item) -> tuple[float, list[str]]:
+def _measure(item: pytest.Item) -> tuple[float, list[str]]:
     """Seconds of CPU, and what it enters of outpost ("module.function")."""
     entered: set[CodeType] = set()
 
