@@ -119,6 +119,16 @@ def test_the_board_page_has_a_day_a_week_and_a_month(live):
     assert server.text("/board/old/charts?span=week").count("<figure") == 1
 
 
+def test_the_table_of_a_chart_has_plain_numbers(live):
+    server, writer = live
+    now = time.time()
+    for value in (101_325, 101_338):
+        writer.store("barometer", ("pressure", "Pa", value), received_s=now)
+    server.wait_for(">101338 Pa<")
+    table = server.text("/board/barometer?span=day").split("<tbody>")[-1]
+    assert "<td>101325</td><td>101331.5</td><td>101338</td>" in table
+
+
 def test_a_missing_number_and_a_health_reading_need_attention(live):
     server, writer = live
     for seq in (0, 1, 4):

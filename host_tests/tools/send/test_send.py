@@ -222,6 +222,15 @@ def test_a_command_that_is_none_is_not_sent(words, said):
         wording.command(words, "a")
 
 
+def test_the_id_that_asks_again_can_be_typed():
+    assert not [one for one in (wording.new_id() for _ in range(1000)) if one.startswith("-")]
+
+
+@pytest.mark.parametrize("value, text", [(1_234_567, "1234567"), (23_769_360.5, "23769360")])
+def test_a_reading_in_an_answer_keeps_its_digits(value, text):
+    assert str(delivery.Answer(0, readings=(("pulses", value),))) == f"done pulses={text}"
+
+
 def test_words_become_a_command():
     assert json.loads(wording.command(["stay-awake", "90s"], "a", until_s=5)) == {
         "id": "a", "do": "stay_awake", "minutes": 2, "until": 5,

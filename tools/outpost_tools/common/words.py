@@ -42,9 +42,9 @@ _UNITS = {"Cel": "°C", "%RH": "%", "%EL": "%", "/": "", "Ohm": "Ω", "degL": "�
 
 
 def number(value: float) -> str:
-    """Seven digits, whole numbers whole."""
-    if value == int(value) and abs(value) < 1e15:
-        return f"{int(value)}"
+    """Seven digits, and all that stand before the point."""
+    if abs(value) < 1e15 and (value == int(value) or abs(value) >= 1e7):
+        return f"{round(value)}"
     return f"{value:.7g}"
 
 

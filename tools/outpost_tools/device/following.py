@@ -23,6 +23,7 @@ from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.mqtt_connection import Limits, MessageConnection
 from outpost_tools.common.visible import visible
+from outpost_tools.common.words import number
 from outpost_tools.device.watching import ended, say
 
 _POLL_S = 0.2
@@ -225,7 +226,7 @@ def _unheard(readings: list[message.Reading]) -> str:
 
 def _shown(readings: list[message.Reading]) -> str:
     return ", ".join(
-        f"{one.name} {one.value:g}{f' {one.unit}' if one.unit else ''}" for one in readings
+        f"{one.name} {number(one.value)}{f' {one.unit}' if one.unit else ''}" for one in readings
     )
 
 

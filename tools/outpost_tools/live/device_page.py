@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from outpost_tools.common.words import count, escape, natural, unit_text
+from outpost_tools.common.words import count, escape, natural, number, unit_text
 from outpost_tools.live import charts, page
 from outpost_tools.live.board import Board, Sensor
 from outpost_tools.live.fleet import Fleet
@@ -90,7 +90,7 @@ def _table_row(group: list[Bin]) -> str:
     most = max(one.greatest for one in group)
     begin_ms = group[0].begin_ms
     moment = datetime.fromtimestamp(begin_ms / 1000, UTC)
-    cells = (f"{least:.5g}", f"{mean:.5g}", f"{most:.5g}", f"{readings:,}")
+    cells = (number(least), number(mean), number(most), f"{readings:,}")
     return (
         f'<tr><th scope="row"><time data-ms="{begin_ms}" data-as="moment">'
         f"{moment:%Y-%m-%d %H:%M} UTC</time></th>{''.join(f'<td>{c}</td>' for c in cells)}</tr>"

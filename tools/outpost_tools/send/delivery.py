@@ -21,6 +21,7 @@ from typing import Any
 import paho.mqtt.client as mqtt
 
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.words import number
 
 RESULTS = {0: "done", 1: "refused", 2: "taken back", 3: "in progress"}
 _IN_PROGRESS = 3
@@ -57,7 +58,7 @@ class Answer:
             text += f": {self.why}"
         if self.is_repeat:
             text += " (it was answered before)"
-        return text + "".join(f" {name}={value:g}" for name, value in self.readings)
+        return text + "".join(f" {name}={number(value)}" for name, value in self.readings)
 
 
 def answer_in(payload: bytes) -> tuple[str, Answer] | None:

@@ -14,14 +14,14 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import settings_module
 
 MOST_BYTES = 512  # firmware/station/commands.py
-_ID_BYTES = 9
+_ID_BYTES = 8
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _FIRST_ABSOLUTE_S = 1_000_000_000
 _FORMS = "report, restart, set KEY=VALUE ..., stay-awake TIME"
 
 
 def new_id() -> str:
-    return secrets.token_urlsafe(_ID_BYTES)
+    return secrets.token_hex(_ID_BYTES)  # never begins with "-": it is typed after --id
 
 
 def seconds_of(text: str, what: str) -> int:
