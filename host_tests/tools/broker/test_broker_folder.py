@@ -15,9 +15,9 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from outpost_tools import cli
-from outpost_tools.broker import certificates, configuration, security_file
+from outpost_tools.broker import certificates, configuration, making, security_file
 from outpost_tools.broker.folder import Folder
-from outpost_tools.common import credentials
+from outpost_tools.common import credentials, interpreters
 from outpost_tools.common.errors import ToolError
 
 PLUGIN = "/usr/lib/mosquitto_dynamic_security.so"
@@ -300,3 +300,26 @@ def test_what_mosquittos_user_puts_into_its_folder_leads_root_nowhere(fleet, tmp
     Folder(fleet).give_to(user)
     assert victim not in given
     assert {fleet / "server", fleet / "server" / "mosquitto.conf"} <= set(given)
+
+
+def test_roots_mosquitto_stays_root_where_it_has_no_user_of_its_own(monkeypatch):
+    """`outpost fetch mosquitto` brings the program without the user."""
+
+    def nobody(name):
+        raise KeyError(name)
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(pwd, "getpwnam", nobody)
+    assert making.broker_user() == "root"
+
+
+def test_the_next_command_can_be_typed_where_mosquitto_was_fetched(outpost, monkeypatch):
+    monkeypatch.setattr(interpreters, "find_mosquitto", lambda: ["/cache/bin/mosquitto"])
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert "next: /cache/bin/mosquitto -c " in init(outpost, "--host", "127.0.0.1", "--port", 1)
+
+
+def test_a_broker_whose_name_is_not_known_says_how_it_gets_another(outpost):
+    init(outpost, "--host", "broker.invalid", "--port", 1)
+    status, _, err = outpost("add", "kitchen")
+    assert status == 2 and "or give the address by `outpost broker init DIR --host" in err

@@ -74,6 +74,16 @@ def test_what_does_not_fit_is_one_line(fleet, written, more, place, says):
         settings_file.load(written(**{**OWN, **more}), kind(), fleet / place)
 
 
+def test_a_settings_file_without_broker_is_told_of_the_credentials(written):
+    with pytest.raises(ToolError, match="'broker_host' is missing; add it, or give --credentials"):
+        settings_file.load(written(**OWN), kind())
+
+
+def test_a_folder_without_one_of_that_kind_says_how_to_make_it(fleet):
+    with pytest.raises(ToolError, match=f"`outpost broker add {fleet} --operator NAME`"):
+        credentials.find(fleet, "operator")
+
+
 def test_the_command_checks_them_and_shows_no_secret(fleet, written, capsys):
     path = written(**OWN, mode="collector")
     status = cli.main(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import socket
 import time
 from typing import Any
 
@@ -49,7 +50,9 @@ class Control:
         except ConnectionRefusedError:
             raise NotRunning(f"{self._name}: nothing listens there") from None
         except OSError as error:
-            raise ToolError(f"{self._name}: {why_no_connection(error, admin.port)}") from None
+            is_unknown = isinstance(error, socket.gaierror)
+            how = " by `outpost broker init DIR --host ADDRESS`" if is_unknown else ""
+            raise ToolError(f"{self._name}: {why_no_connection(error, admin.port)}{how}") from None
 
     def __enter__(self) -> Control:
         self._wait(lambda: self._state)

@@ -3,7 +3,6 @@ passwords, keys and users that are there stay, whatever init is called with."""
 
 from __future__ import annotations
 
-import os
 import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 from outpost_tools.broker import certificates, configuration, given, security_file
 from outpost_tools.broker.folder import About, Folder
 from outpost_tools.common import credentials
-from outpost_tools.common.broker import own_user
+from outpost_tools.common.broker import broker_user
 from outpost_tools.common.errors import ToolError
 
 FIRST = (("collector", "collector-1"), ("monitor", "monitor-1"))
@@ -58,8 +57,7 @@ def make(folder: Folder, wish: Wish) -> list[str]:
 
 def _about(before: About | None, wish: Wish) -> About:
     if before is None:
-        # root's mosquitto becomes another user, unless told to stay root
-        user = wish.user or ("mosquitto" if os.geteuid() == 0 else own_user())
+        user = wish.user or broker_user()
         group = f"fleet-{secrets.token_hex(_GROUP_BYTES)}"
         plugin = wish.plugin or configuration.find_plugin()
         prefix = wish.topic_prefix or "outpost"

@@ -174,6 +174,16 @@ def own_user() -> str:
         return str(os.geteuid())
 
 
+def broker_user() -> str:
+    """Root's mosquitto becomes another user, where there is one for it."""
+    if os.geteuid() != 0:
+        return own_user()
+    try:
+        return pwd.getpwnam("mosquitto").pw_name
+    except KeyError:
+        return "root"
+
+
 def _find_mosquitto() -> list[str]:
     command = interpreters.find_mosquitto()
     if command is None:

@@ -82,18 +82,24 @@ def find(path: Path, role: str, name: str | None = None) -> Credentials:
     if name is None:
         found = sorted((path / ROLES[role]).glob("*.json"))
         if len(found) != 1:
-            names = ", ".join(one.stem for one in found) or "none"
+            if not found:
+                raise _missing(path, role)
+            names = ", ".join(one.stem for one in found)
             raise ToolError(
                 f"--credentials {path}: which {role}? There: {names}; give its file instead"
             )
         return load(found[0], role)
     if not place(path, role, name).is_file():
-        option = "" if role == "board" else f" --{role}"
-        raise ToolError(
-            f"--credentials {path}: no {role} {name!r} there; make it with `outpost broker add "
-            f"{path}{option} {name}`"
-        )
+        raise _missing(path, role, name)
     return load(place(path, role, name), role)
+
+
+def _missing(path: Path, role: str, name: str | None = None) -> ToolError:
+    option = "" if role == "board" else f" --{role}"
+    return ToolError(
+        f"--credentials {path}: no {role}{f' {name!r}' if name else ''} there; make it with "
+        f"`outpost broker add {path}{option} {name or 'NAME'}`"
+    )
 
 
 def load(path: Path, role: str) -> Credentials:

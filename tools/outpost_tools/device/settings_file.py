@@ -31,6 +31,7 @@ SECRET_KEYS = ("password", "wifi_password", "wifi_networks")
 _MOST_TOPIC_BYTES = 255  # the outbox has a byte for it
 _LONGEST_ENDING = "/durable"
 _HIDDEN = "(hidden)"
+_NO_BROKER = ", or give --credentials, where `outpost broker` made the broker"
 _NO_MODE = (
     "{name}: no key 'mode': taken as \"collector\", as ever. That needs `outpost collect` at this "
     'broker; without it write mode = "broker"'
@@ -66,7 +67,7 @@ interval_ms = 60000              # a measurement every minute
 # level = 4                      # MQTT 3.1.1; 5: MQTT 5.0, 3: MQTT 3.1
 # confirmation = "retained"      # "queued": for brokers that refuse RETAIN; the collector's too
 
-# Each measurement is a sample, on flash at once, and many go out as one message: 5.2 to 6.5 bytes
+# Each measurement is a sample, on flash at once, and many go out as one message: 5.1 to 6.5 bytes
 # of flash instead of 256. A record goes out before it is that old, an alarm at once:
 # firmware/station/SERIES.md. Wins where a board that stays awake has a collector.
 # series = true
@@ -168,7 +169,8 @@ def check(
     try:
         full = settings_module().check(given, name)
     except settings_module().SettingsError as error:
-        raise ToolError(str(error)) from None
+        hint = _NO_BROKER if "'broker_host' is missing" in str(error) else ""
+        raise ToolError(f"{error}{hint}") from None
     says_mode = "mode" in given
     given = {**given, "mode": full["mode"]}  # on the board it is always said
     for key, fault in _faults(full, kind, folder):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
-import os
-import pwd
 import socket
 from pathlib import Path
 
 from outpost_tools.broker import making
 from outpost_tools.broker.folder import Folder
 from outpost_tools.common import exposure, interpreters
-from outpost_tools.common.broker import own_user
+from outpost_tools.common.broker import broker_user
 from outpost_tools.common.errors import ToolError
 from outpost_tools.home.ports import Wanted
 
@@ -52,17 +50,7 @@ class OwnBroker:
 def _wish(folder: Folder, hosts: list[str], port: int | None) -> making.Wish:
     hosts = hosts or (folder.about().hosts if folder.is_made else []) or _hosts()
     is_here = all(exposure.is_loopback(host) for host in hosts)
-    return making.Wish(tuple(hosts), port, "127.0.0.1" if is_here else None, user=_user())
-
-
-def _user() -> str | None:
-    """Root's mosquitto becomes another user, where there is one for it."""
-    if os.geteuid() != 0:
-        return own_user()
-    try:
-        return pwd.getpwnam("mosquitto").pw_name
-    except KeyError:
-        return "root"
+    return making.Wish(tuple(hosts), port, "127.0.0.1" if is_here else None, user=broker_user())
 
 
 def _hosts() -> list[str]:

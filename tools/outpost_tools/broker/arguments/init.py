@@ -29,8 +29,9 @@ examples:
                       --key broker.key            certificates of your own
   outpost broker init fleet --new-certificate     before the old one expires (10 years)
 
-As root mosquitto becomes the user `mosquitto`, or --user; `server` in the folder is then that
-user's. On a machine of its own the broker needs the folder `server` alone, at the same path.
+As root mosquitto becomes the user `mosquitto`, where there is one, or --user; `server` in the
+folder is then that user's. On a machine of its own the broker needs the folder `server` alone, at
+the same path.
 """
 _PREFIX_HELP = "boards publish on PREFIX/<board>/data; default outpost"
 
@@ -55,7 +56,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--prefix", metavar="PREFIX", help=_PREFIX_HELP)
     parser.add_argument(
-        "--user", metavar="USER", help="that mosquitto runs as; default: you, for root mosquitto"
+        "--user", metavar="USER", help="that mosquitto runs as; default: you; for root `mosquitto`"
     )
     parser.add_argument(
         "--plugin", metavar="PATH", help="mosquitto_dynamic_security.so; default: looked for"
@@ -85,8 +86,19 @@ def run(args: argparse.Namespace) -> int:
     )  # fmt: skip
     done = making.make(folder, wish)
     print(*done or ["nothing to do: all is there, as asked for"], sep="\n")
-    print(f"next: mosquitto -c {folder.configuration}; outpost broker add {args.folder} BOARD")
+    print(f"next: {_mosquitto()} -c {folder.configuration}; outpost broker add {args.folder} BOARD")
     return 0
+
+
+def _mosquitto() -> str:
+    """As it can be typed: `outpost fetch` puts one where PATH does not lead."""
+    import shlex
+    import shutil
+
+    from outpost_tools.common.interpreters import find_mosquitto
+
+    found = find_mosquitto()
+    return "mosquitto" if not found or shutil.which("mosquitto") else shlex.join(found)
 
 
 def _check(args: argparse.Namespace) -> None:
