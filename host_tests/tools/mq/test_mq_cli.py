@@ -266,5 +266,5 @@ def test_options_that_argparse_refuses(capsys):
 def test_parse_says_which_byte_order_to_try(capsysbinary, tmp_path):
     (tmp_path / "m").write_bytes(message(["<psc/>"], encoding=546))
     status, _, err = run(capsysbinary, "parse", str(tmp_path / "m"))
-    assert status == 2 and b"try encoding 546" in err
+    assert status == 2 and b"try encoding 546 (little)" in err
     assert run(capsysbinary, "parse", "--encoding", "little", str(tmp_path / "m"))[0] == 0

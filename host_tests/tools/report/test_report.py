@@ -438,7 +438,7 @@ def test_outages_are_on_the_page(tables_dir, tmp_path):
     html = rendered(tables_dir, tmp_path / "e.json")
     assert (
         "B broker killed" in html
-        and "▼ power cut" in html
+        and "Marks: B broker killed, on the charts of a device ▼ power cut." in html
         and "3 s" in html
         and "Events: 2" in html
     )

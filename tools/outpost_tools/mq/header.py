@@ -254,10 +254,8 @@ def _check_version(version: int, offset: int, big: bool) -> None:
         return
     hint = ""
     if version == 0x02000000:
-        hint = (
-            ": the byte order is the other one, try encoding "
-            f"{LITTLE_ENDIAN if big else BIG_ENDIAN}"
-        )
+        other = f"{LITTLE_ENDIAN} (little)" if big else f"{BIG_ENDIAN} (big)"
+        hint = f": the byte order is the other one, try encoding {other}"
     raise MqError("version", 2334, f"Version {version} at offset {offset} is not 2{hint}")
 
 

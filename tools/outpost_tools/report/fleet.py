@@ -287,6 +287,10 @@ def _mark(outage: Outage, binned: Binned) -> str:
 
 def legend(report: Report) -> str:
     """Of the letters on charts; empty when there are none."""
-    kinds = dict.fromkeys(outage.kind for outage in report.outages)
-    words = [f"{LETTERS.get(kind, OTHER)} {escape(kind)}" for kind in kinds]
+    common = dict.fromkeys(one.kind for one in report.outages if one.device is None)
+    kinds = dict.fromkeys(one.kind for one in report.outages if one.kind not in common)
+    words = [f"{LETTERS.get(kind, OTHER)} {escape(kind)}" for kind in common]
+    if kinds:
+        own = ", ".join(f"{LETTERS.get(kind, OTHER)} {escape(kind)}" for kind in kinds)
+        words.append(f"on the charts of a device {own}")
     return f" Marks: {', '.join(words)}." if words else ""

@@ -19,7 +19,8 @@ examples:
   spark-submit --master spark://host:7077 --executor-memory 2g --py-files outpost.zip \\
                outpost_submit.py run --log /nfs/log --tables /nfs/tables
 
-The executors' Python (PYSPARK_PYTHON) must have pyarrow, pandas, numpy, msgspec and cbor2.
+The executors' Python (PYSPARK_PYTHON) must have pyarrow, pandas, numpy, deltalake, msgspec and
+cbor2.
 """
 
 
