@@ -9,7 +9,7 @@ shows.
     python host_tests/prove/prove_session.py --scope wrap      those whose name has "wrap"
     python host_tests/prove/prove_session.py --long            scopes that take hours
     python host_tests/prove/prove_session.py --random 100 --seed 7     100 long random histories
-    python host_tests/prove/prove_session.py --mutants exactly_once    broken copies of a module
+    python host_tests/prove/mutants.py sessions --module exactly_once  broken copies of a module
 
 Status 1: an invariant does not hold, and the shortest history that shows it was printed; or a
 scope did not close within its limits.

@@ -5,8 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
+from prometheus_client import generate_latest
 
-from paths import REPOSITORY
+from outpost_tools.collect.metrics import Metrics
+from paths import HOST_TESTS, REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text()
 PAGES = [
@@ -43,3 +45,33 @@ def test_the_targets_it_names_exist():
     targets = {target[1] for target in found if target}
     assert targets
     assert [name for name in sorted(targets) if f"\n{name}:" not in makefile] == []
+
+
+def test_the_tests_that_a_page_names_exist():
+    files = [*HOST_TESTS.rglob("test_*.py")]
+    known = {path.stem for path in files} | {
+        name for path in files for name in re.findall(r"def (test_\w+)", path.read_text("utf-8"))
+    }
+    now = [page for page in PAGES if page.name != "CHANGELOG.md"]  # that tells of what was
+    named = {name for page in now for name in re.findall(r"\btest_\w+", page.read_text("utf-8"))}
+    assert sorted(named - known) == []
+
+
+def test_the_metrics_that_a_page_names_are_served():
+    served = generate_latest(Metrics("collector-1").registry).decode()
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    named = set(re.findall(r"\boutpost_collector_\w+", text))
+    assert len(named) > 4
+    assert [one for one in sorted(named) if f"\n{one} " not in served] == []
+
+
+def test_the_functions_that_the_map_names_are_in_these_modules():
+    text = (REPOSITORY / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    library = REPOSITORY / "firmware" / "outpost"
+    named = [
+        (library / f"{module}.py", function)
+        for module, function in re.findall(r"\b([a-z_]+)\.([a-z_]+)\b(?!/)", text)
+        if (library / f"{module}.py").exists() and function != "py"
+    ]
+    assert len(named) > 10
+    assert [one for one in named if f"def {one[1]}(" not in one[0].read_text("utf-8")] == []
