@@ -75,3 +75,14 @@ def test_the_functions_that_the_map_names_are_in_these_modules():
     ]
     assert len(named) > 10
     assert [one for one in named if f"def {one[1]}(" not in one[0].read_text("utf-8")] == []
+
+
+def test_every_rescue_that_is_advised_says_where_to():
+    """`outpost outbox export` wants an output, and a segment a name."""
+    advice = [*PAGES, *(REPOSITORY / "tools").rglob("*.py")]
+    said = [" ".join(path.read_text(encoding="utf-8").split()) for path in advice]
+    found = [
+        text for one in said for text in re.findall(r"outbox export --live[^`<),#]*[`<),#]", one)
+    ]
+    assert len(found) > 4
+    assert [text for text in found if "--segments log" not in text or "--id" not in text] == []

@@ -99,6 +99,12 @@ def test_the_collectors_figures_are_not_repeated_while_nothing_happens(capsys, m
     assert capsys.readouterr().err.count("3 messages stored") == 2
 
 
+def test_boards_that_no_collector_confirms_say_what_they_wait_for():
+    asked = "; does `outpost collect` run at broker b:1? --mode broker does without"
+    assert simulate_run._why("b:1", "", "collector") == asked
+    assert simulate_run._why("b:1", "", "broker") == ""
+
+
 def test_simulated_boards_without_a_broker_say_so_and_come_to_an_end(tmp_path, capsys, monkeypatch):
     if find_micropython("i386") is None and find_micropython("amd64") is None:
         pytest.skip("missing MicroPython: run `make setup`")

@@ -68,8 +68,9 @@ KINDS = {
             "outbox files gone",
             "Files in the board's folder <code>/outbox</code> were deleted, moved or overwritten; "
             "they reserve the outbox's flash. The board goes on with the other blocks, but will "
-            "not start again. Save what it holds (<code>outpost outbox export --live PORT</code>), "
-            "then make a new outbox (<code>outpost outbox new --live PORT</code>).",
+            "not start again. Save what it holds (<code>outpost outbox export --live PORT "
+            "--segments log --id rescue-1</code>), then make a new outbox (<code>outpost outbox "
+            "new --live PORT</code>).",
         ),
         Kind(
             "takeover",
@@ -94,8 +95,8 @@ KINDS = {
             "times a series was sent without its last samples",
             "The board's flash holds series longer than its program reads: they are of a program "
             "with longer records. What is left out goes when the series is confirmed. Before that, "
-            "<code>outpost outbox export --live PORT</code> reads them whole; or give the board "
-            "the program that it had until it holds none of them.",
+            "<code>outpost outbox export --live PORT --segments log --id rescue-1</code> reads "
+            "them whole; or give the board the program that it had until it holds none of them.",
         ),
         Kind(
             "unheard",

@@ -134,7 +134,8 @@ def make_new(port: str, answer_s: float, *, is_sure: bool) -> Found:
         if not found.is_nothing and not is_sure:
             raise ToolError(
                 f"{port}: {found}: save them (outpost outbox export --live {port}"
-                f"{'' if found.held >= 0 else ' --raw'}), then say --yes"
+                f"{'' if found.held >= 0 else ' --raw'} --segments log --id rescue-1), then say "
+                "--yes"
             )
         lines = board.run(_NEW, answer_s=max(answer_s, 60.0))
         status = _number(port, lines, rb"D (-?\d+)")

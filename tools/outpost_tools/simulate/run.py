@@ -53,9 +53,17 @@ async def run(args: argparse.Namespace) -> int:
     for text in fleet.failures:
         _say(text)
     if late:
-        why = f"; broker {'{}:{}'.format(*broker)}: {fleet.fault}" if fleet.fault else ""
+        why = _why("{}:{}".format(*broker), fleet.fault, args.mode)
         _say(f"not drained within {DRAIN_S:.0f} s: {', '.join(late)}{why}")
     return 1 if late or fleet.failures else 0
+
+
+def _why(broker: str, fault: str | None, mode: str) -> str:
+    if fault:
+        return f"; broker {broker}: {fault}"
+    if mode == "collector":
+        return f"; does `outpost collect` run at broker {broker}? --mode broker does without"
+    return ""
 
 
 def _credentials(args: argparse.Namespace) -> dict[str, Credentials]:

@@ -12,8 +12,8 @@ A new, empty outbox on a board, with a new stream: when files that reserve its b
 or overwritten, when the board's filesystem was made again, or for another number of blocks
 (`outbox_blocks` of the settings). The next start of the board makes it; that takes 10 s for 64
 blocks. What the old one holds is given up, so it is refused while there is something, unless you
-say --yes. Save that first: outpost outbox export --live PORT, with --raw when the board does not
-find its outbox any more.
+say --yes. Save that first: outpost outbox export --live PORT --segments log --id rescue-1, with
+--raw when the board does not find its outbox any more.
 Status 0: done. 2: refused, nothing was changed.
 """
 _EXAMPLES = """\
