@@ -7,6 +7,7 @@
 | `copies.py` | which copy of each message counts, by the rules of silver |
 | `selection.py` | devices, metrics, times |
 | `sinks.py` | CSV, JSON lines, Parquet; a file that is there whole or not at all |
+| `days.py` | a file of each day; those that changed |
 | `run.py` | the two readings of the log |
 | `telling.py` | progress, and what was found beside the readings; on stderr |
 

@@ -22,6 +22,7 @@ examples:
                  --until 2026-12-01 --out november.parquet
   outpost export --log log --device 'lab-*' --format jsonl | jq .value
   outpost export --log log --columns all --order time --out readings.parquet
+  outpost export --log log --days export                         each day a file, what changed
 
 Rows stand as in the log: by collector, in the order of arrival. A board that was offline sends its
 stored messages late, so their times are not in order; --order time sorts by time, device, stream,
@@ -30,7 +31,7 @@ number, and holds all rows in memory (about 300 bytes each).
 On stderr: what is no message, copies with other contents, damaged segments. Exit status 0; 1 when
 the file was written and something of the log is damaged, missing or in conflict; 2 for bad input.
 """
-_COLUMNS = ("time", "device", "name", "value", "unit", "received", "stream", "seq", "record")
+_COLUMNS = "time,device,name,value,unit,received,stream,seq,record"
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -79,17 +80,21 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         "format",
     )
     group.add_argument(
+        "--days",
+        type=Path,
+        metavar="DIR",
+        help="in place of --out: DIR/2026-11-22.csv and so on, a file of each day before today "
+        "(UTC), of all readings; written again when a board has sent more of that day",
+    )
+    group.add_argument(
         "--format", choices=("csv", "jsonl", "parquet"), help="default: by FILE; csv to stdout"
     )
     group.add_argument(
         "--columns",
         metavar="A,B,...",
-        default=",".join(_COLUMNS),
-        help=f"default: {','.join(_COLUMNS)}; all: every column of the table `readings`",
+        help=f"default: {_COLUMNS}; all: every column of the table `readings`",
     )
-    group.add_argument(
-        "--order", choices=("log", "time"), default="log", help="of the rows; default: log"
-    )
+    group.add_argument("--order", choices=("log", "time"), help="of the rows; default: log")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -104,6 +109,8 @@ def run(args: argparse.Namespace) -> int:
 
     from outpost_tools.export import log_files, run, sinks, telling
 
+    if args.days is not None:
+        return _export_days(args)
     began = time.monotonic()
     chosen, columns = _selection(args), _columns(args.columns)
     out = None if args.out == Path("-") else args.out
@@ -121,6 +128,28 @@ def run(args: argparse.Namespace) -> int:
     is_troubled = telling.tell(log, account, chosen)
     where = "stdout" if out is None else str(out)
     telling.say(telling.summary(account, where, time.monotonic() - began))
+    return int(is_troubled)
+
+
+def _export_days(args: argparse.Namespace) -> int:
+    """As run()."""
+    import datetime
+    import time
+
+    from outpost_tools.export import days, log_files, run, telling
+
+    began = time.monotonic()
+    for name in ("out", "format", "columns", "order", "device", "metric", "since", "until", "last"):
+        if getattr(args, name):
+            raise ToolError(f"--days has all readings, as CSV: not with --{name}")
+    if not args.days.is_dir():
+        raise ToolError(f"{args.days}: no such directory; make it, or give another as --days")
+    log, today = log_files.find(args.log), datetime.datetime.now(datetime.UTC).date()
+    with telling.progress(run.bytes_to_read(log)) as step:
+        account, written = days.export(log, args.days, today, step)
+    is_troubled = telling.tell(log, account, days.Selection())
+    telling.say(telling.summary(account, "files of days", time.monotonic() - began))
+    telling.say(f"{written} files written in {args.days}")
     return int(is_troubled)
 
 
@@ -144,11 +173,12 @@ def _selection(args: argparse.Namespace):
     return selection.Selection(tuple(args.device), tuple(args.metric), since_us, until_us)
 
 
-def _columns(text: str) -> list[str]:
+def _columns(text: str | None) -> list[str]:
     """Raises ToolError."""
     from outpost_tools.pipeline import schemas
 
     known = schemas.READING.names
+    text = _COLUMNS if text is None else text
     wanted = known if text == "all" else [name.strip() for name in text.split(",")]
     if unknown := [name for name in wanted if name not in known]:
         raise ToolError(f"--columns: no column {unknown[0]!r}; there are {', '.join(known)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import shlex
 import sys
 from dataclasses import dataclass, field
@@ -18,7 +17,6 @@ from outpost_tools.home.state import State
 OUTPOST = [sys.executable, "-m", "outpost_tools.cli"]
 SEGMENT_S = 60  # a file a minute: the page reads the open one, the tables need not be newer
 _DAY_S = 86_400.0
-_EXPORTED_DAYS = 3  # written again each day: what a board sends late is in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,21 +129,11 @@ def _export(wish: Wish, made: Plan) -> None:
         return
 
     def commands() -> list[list[str]]:
-        if not state.newest_segments():
-            return []
-        today = datetime.datetime.now(datetime.UTC).date()
-        days = [today - datetime.timedelta(days=ago) for ago in range(1, _EXPORTED_DAYS + 1)]
-        return [[*OUTPOST, *export_words(state, day)] for day in days]
+        words = ["export", "--log", str(state.log), "--days", str(state.export)]
+        return [[*OUTPOST, *words]] if state.newest_segments() else []
 
     made.jobs.append(Job("export", _DAY_S, commands, first_s=1800))
     made.told.append(f"export   each day a file, in {state.export}")
-
-
-def export_words(state: State, day: datetime.date) -> list[str]:
-    until = day + datetime.timedelta(days=1)
-    out = state.export / f"{day}.csv"
-    span = ["--since", f"{day}", "--until", f"{until}"]
-    return ["export", "--log", str(state.log), *span, "--order", "time", "--out", str(out)]
 
 
 def _next_steps(wish: Wish) -> list[str]:

@@ -3,7 +3,7 @@
 broker/      of `outpost broker init`, where the broker is ours
 log/         the collector's segments
 tables/      the pipeline's, with report.html beside it
-export/      a CSV file of each day
+export/      a CSV file of each day (`outpost export --days`)
 logs/        what the last run of each job said
 .lock        held (flock) by the `outpost run` that works here
 """

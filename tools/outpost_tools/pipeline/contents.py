@@ -66,6 +66,19 @@ def _said(rows: pa.Table, integers: tuple[str, ...]) -> np.ndarray:
     return _mixed(said, pc.fill_null(sent, -1).to_numpy().view(TYPE))
 
 
+def of_columns(rows: pa.Table) -> np.ndarray:
+    """What each row says in all its columns, which are of integers, times, floats and texts."""
+    said = np.full(rows.num_rows, _ABSENT)
+    for column in rows.columns:
+        if pa.types.is_string(column.type):
+            said = _mixed(said, _texts(column))
+        elif pa.types.is_floating(column.type):
+            said = _mixed(said, _floats(column))
+        else:
+            said = _mixed(said, pc.fill_null(column.cast(pa.int64()), -1).to_numpy().view(TYPE))
+    return said
+
+
 def _mixed(values: np.ndarray, more: np.ndarray) -> np.ndarray:
     mixed = (values ^ more) * _MIX
     return (mixed ^ (mixed >> np.uint64(29))) * _MIX
