@@ -3,6 +3,7 @@
 that went back. Through Spark: pipeline_conflicts.py.
 """
 
+import itertools
 import os
 from pathlib import Path
 
@@ -182,7 +183,8 @@ class Silver:
         marked = transforms.mark_streams(table(*rows), self.state, known, self.stored)
         self.state = marked.state
         self.known.append(np.sort(marked.fingerprints))
-        left = displaced.without(self.written, marked.displaced)
+        gone = pa.concat_tables([marked.displaced, marked.outgrown])
+        left = displaced.without(self.written, gone)
         self.written = pa.concat_tables([left, marked.readings])
         self.quarantined += marked.conflicts.to_pylist() + marked.displaced.to_pylist()
 
@@ -221,6 +223,58 @@ def test_the_whole_of_a_message_that_loses_its_place_in_the_same_batch_is_a_conf
     assert silver.values() == {ROW["seq"]: 9.0}
     assert silver.state["conflicts"].to_pylist() == [2]
     assert sorted({row["offset"] for row in silver.quarantined}) == [0, 1]
+
+
+# (which board says it, which of three readings)
+SAID = st.lists(
+    st.tuples(st.sampled_from("AB"), st.frozensets(st.integers(0, 2), min_size=1)),
+    min_size=1,
+    max_size=6,
+)
+
+
+def said(arrival: int, board: str, which: frozenset) -> list[dict]:
+    more = {"offset": arrival, "received": ROW["received"] + arrival * SECOND}
+    more |= {"value": float(ord(board))}
+    return [ROW | more | {"record": at, "name": str(n)} for at, n in enumerate(sorted(which))]
+
+
+def silver_of(batches: list[list[list[dict]]]) -> list[tuple]:
+    silver = Silver()
+    for batch in batches:
+        silver.take([row for message in batch for row in message])
+    found = silver.written.select(["name", "value"]).to_pylist()
+    return sorted((chr(int(row["value"])), row["name"]) for row in found)
+
+
+@settings(max_examples=100, deadline=None)
+@given(SAID, st.sets(st.integers(1, 5)))
+def test_parts_and_others_in_their_order_are_the_same_in_silver_in_any_batches(found, cuts):
+    messages = [said(arrival, *one) for arrival, one in enumerate(found)]
+    ends = [0, *sorted(cuts), len(messages)]
+    batches = [messages[a:b] for a, b in itertools.pairwise(ends) if messages[a:b]]
+    assert silver_of(batches) == silver_of([messages])
+
+
+@settings(max_examples=60, deadline=None)
+@given(SAID.map(lambda found: found[:2]))
+def test_two_messages_are_the_same_in_silver_in_any_order(found):
+    messages = [said(arrival, *one) for arrival, one in enumerate(found)]
+    for order in itertools.permutations(messages):
+        assert silver_of([[one] for one in order]) == silver_of([messages])
+
+
+def test_of_two_that_have_all_of_a_third_the_first_is_in_silver():
+    part, shorter, longer = said(0, "A", {0}), said(1, "A", {0, 1}), said(2, "A", {0, 2, 3})
+    for batches in ([[part, shorter, longer]], [[part, shorter], [longer]], [[part], [shorter]]):
+        assert silver_of(batches) == [("A", "0"), ("A", "1")]
+
+
+def test_the_whole_of_a_message_keeps_its_place_from_one_received_later():
+    """The part had been received last, in the log of another collector, and was read first."""
+    whole, other, part = said(0, "A", {0, 1}), said(1, "B", {0}), said(2, "A", {0})
+    for batches in ([[part], [whole, other]], [[part], [whole], [other]], [[whole, other, part]]):
+        assert silver_of(batches) == [("A", "0"), ("A", "1")]
 
 
 def test_a_message_whose_segment_is_gone_is_made_of_its_readings():

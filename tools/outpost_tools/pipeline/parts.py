@@ -3,7 +3,8 @@
 So does a series that a board sends again after its power was cut in the erase of a sector: the
 record had been released, what the erase has left of it checks, and has fewer samples
 (`firmware/SERIES_FORMAT.md`). That is no conflict: the message with the most readings is in silver,
-whichever came first, and the others count as its repeats. `outpost export` asks here too. Of a
+whichever came first, and the others count as its repeats. Of two that have all of a third, and
+neither all of the other, the one that was received first is. `outpost export` asks here too. Of a
 message of which silver has none from days that were deleted (`outpost pipeline delete --before`),
 the readings of those days count as there.
 
@@ -78,29 +79,35 @@ def find(
         return Counter(contents.of_readings(part).tolist())
 
     best = {number: _Best(-1, Counter()) for number in names.values()} | _of_silver(there, keys)
-    best |= {key[copy]: _Best(copy, readings(copy)) for copy in first.tolist()}
-    # The longest first.
-    for copy in suspects[np.argsort(begins[suspects] - ends[suspects], kind="stable")].tolist():
-        best[key[copy]] = _better(found, best[key[copy]], _Best(copy, readings(copy)))
+    said = {copy: readings(copy) for copy in (*first.tolist(), *suspects.tolist())}
+    best |= {key[copy]: _Best(copy, said[copy]) for copy in first.tolist()}
+    for copy in suspects.tolist():  # as they arrived, as if each were a batch of its own
+        if _has_all_and_more(said[copy], best[key[copy]].readings):
+            best[key[copy]] = _Best(copy, said[copy])
+    _mark(found, key, set(key[first].tolist()), said, best)
     gone = there.filter(pa.array(np.isin(keys, key[found.is_taking])))
     return Found(found.is_part, found.is_first, found.is_taking, gone)
 
 
-def _better(found: Found, old: _Best, new: _Best) -> _Best:
-    """Which of the two has all of the other; the old one where neither has. Written down."""
-    if new.readings <= old.readings:
-        found.is_part[new.copy] = True
-        return old
-    if not old.readings or not old.readings < new.readings:
-        return old  # with none: what silver had of this number was deleted
-    if old.copy < 0:
-        found.is_taking[new.copy] = True
-        return new
-    found.is_part[old.copy] = True
-    found.is_taking[new.copy], found.is_taking[old.copy] = found.is_taking[old.copy], False
-    found.is_first[old.copy] = False
-    found.is_first[new.copy] = not found.is_taking[new.copy]
-    return new
+def _has_all_and_more(new: Counter, old: Counter) -> bool:
+    """With none: what silver had of this number was deleted."""
+    return bool(old) and old < new
+
+
+def _mark(
+    found: Found,
+    key: np.ndarray,
+    fresh: set[int],
+    said: dict[int, Counter],
+    best: dict[int, _Best],
+) -> None:
+    """Which of the copies are the best of their number, and which only parts of that."""
+    for copy, readings in said.items():
+        its_best = best[key[copy]]
+        if copy == its_best.copy:
+            (found.is_first if key[copy] in fresh else found.is_taking)[copy] = True
+        elif readings <= its_best.readings:
+            found.is_part[copy] = True
 
 
 def _is_before(rows: pa.Table, deleted_us: int) -> np.ndarray:

@@ -148,6 +148,7 @@ def mark_streams(
     heads = rows.select(_HEADS).take(begins)
     latest = _latest(state, state_codes, len(names))
     late = is_old & differs & (_received(heads) <= latest[code[begins]])
+    late &= ~_after(key, part.is_taking)
     taking, giving = _displacing(heads, np.flatnonzero(late), stored)
     is_whole, differs = _but_displaced(part.is_taking, differs, np.isin(key, key[taking]))
     lengths = np.diff(begins, append=len(code))
@@ -190,6 +191,14 @@ def _arrived(latest: np.ndarray, code: np.ndarray, rows: pa.Table) -> dict[str, 
 def _placed(rows: pa.Table, which: np.ndarray, clock: pa.Table) -> pa.Table:
     readings = rows.filter(pa.array(which)).select(schemas.READING.names)
     return clocks.place(readings.cast(schemas.READING), clock)
+
+
+def _after(key: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """Which copies arrived after one of these, at most one of a number, with their number. key:
+    ascending, those of one number as they arrived."""
+    at = np.flatnonzero(which)
+    before = np.searchsorted(at, np.arange(len(key)))
+    return key == np.append(key[at], -1)[before - 1]
 
 
 def _displacing(heads: pa.Table, late: np.ndarray, stored: Stored) -> tuple[np.ndarray, pa.Table]:
