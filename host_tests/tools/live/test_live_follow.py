@@ -92,6 +92,18 @@ def told(made, device):
     return row, days, points, one.messages
 
 
+def test_a_message_that_begins_with_a_text_tells_how_often_and_how_far_ahead_a_board_is():
+    made = a_fleet()
+    for seq, at_s in enumerate((-180, -120, -60)):
+        data = payload("a", seq, [("state", "", 0), ("x", "", 1)], time_s=NOW_MS / 1000 + at_s + 5)
+        data = data.replace(b'"n": "state", "v": 0', b'"n": "state", "vs": "open"')
+        received_ms = NOW_MS + at_s * 1000
+        made.take([Frame(received_ms, 0, len(data), b"outpost/a/data", data)])
+    one = made.boards["a"]
+    assert list(one.sensors) == ["x"]
+    assert (one.usual_s, one.row(count_missing=False)["clock_ahead_s"]) == (60.0, 5.0)
+
+
 def test_the_order_and_the_copies_of_messages_do_not_matter():
     rng = random.Random(5)
     frames = [

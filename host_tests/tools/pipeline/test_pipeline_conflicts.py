@@ -277,6 +277,16 @@ def test_the_whole_of_a_message_keeps_its_place_from_one_received_later():
         assert silver_of(batches) == [("A", "0"), ("A", "1")]
 
 
+def test_a_message_whose_readings_an_earlier_version_counted_otherwise_is_a_repeat():
+    """With the text that it begins with."""
+    silver = Silver()
+    for offset, first in enumerate((1, 0)):
+        rows = [ROW | {"record": first + at, "name": str(at), "offset": offset} for at in range(2)]
+        silver.take(rows)
+    assert silver.written["record"].to_pylist() == [1, 2]
+    assert silver.state["conflicts"].to_pylist() == [0] and not silver.quarantined
+
+
 def test_a_message_whose_segment_is_gone_is_made_of_its_readings():
     rows = [ROW | {"uptime_s": 3.0}, ROW | {"record": 1, "name": "x", "unit": "V", "shift_s": -2.5}]
     rows[1] |= {"uptime_s": 3.0, "time": ROW["time"] - 2_500_000}

@@ -1,6 +1,7 @@
 # cpython-only: Arrow
 """Gold's sums without Spark: what is added up in any order is what all readings give together."""
 
+import json
 import os
 
 import pytest
@@ -10,9 +11,18 @@ from hypothesis import strategies as st
 try:
     import numpy as np
     import pyarrow as pa
+    import pyarrow.compute as pc
 
+    from outpost_tools.common import segments
     from outpost_tools.common.ranges import cover
-    from outpost_tools.pipeline import gold_schemas, schemas, summaries, totals, windows
+    from outpost_tools.pipeline import (
+        exact,
+        gold_schemas,
+        schemas,
+        summaries,
+        totals,
+        windows,
+    )
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -63,6 +73,23 @@ def test_totals_add_up_to_those_of_all_readings(rows, first, second):
     assert plain(totals.added([totals.of_rows(table(part)) for part in parts])) == plain(together)
     assert plain(totals.added([together])) == plain(together)
     assert sum(together["readings"].to_pylist()) == len(rows)
+
+
+def test_a_message_that_begins_with_a_text_has_a_latency():
+    records = [
+        {"bn": "a/", "sid": "0000000a", "seq": 1, "boot": 1, "held": 0, "ver": 1, "bt": BEGIN / 1e6}
+        | {"n": "state", "vs": "open"},
+        {"n": "load", "v": 1.0},
+        {"n": "free", "v": 2.0},
+    ]
+    body = json.dumps(records).encode()
+    frame = segments.Frame(BEGIN // 1000 + 250, 0, len(body), b"outpost/a/data", body)
+    batches = exact.arrow_batches(iter(exact.frame_rows(frame, "c", 0)))
+    rows = pa.Table.from_batches(batches).filter(pc.is_null(pc.field("reason")))
+    assert rows["record"].to_pylist() == [0, 1]
+    found = totals.of_rows(rows.select(schemas.READING.names))
+    assert found["delays"].to_pylist() == [[(250, 1)]]
+    assert summaries.latency(found)["count"].to_pylist() == [1]
 
 
 @settings(max_examples=40, deadline=None)

@@ -28,8 +28,8 @@ class Malformed(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One measured value. `time_s` is seconds since 1970, None when the board's clock was not set;
-    `shift_s` is its distance from the pack's `bt` or `up`."""
+    """One measured value. `index` is that of its record; `time_s` is seconds since 1970, None when
+    the board's clock was not set; `shift_s` is its distance from the pack's `bt` or `up`."""
 
     index: int
     name: str

@@ -164,7 +164,7 @@ class Board:
         else:
             is_arrival = True
             self._untimed += 1
-        if reading.index == 0:
+        if reading is message.readings[0]:
             if (received_ms, message.stream, message.seq) == self._newest:
                 self._ahead_ms = max(time_ms - received_ms, 0)
             insort(self._times, time_ms)

@@ -58,11 +58,11 @@ def csv_text(rows: Iterable[tuple]) -> str:
 
 
 def _rows(decoded: messages.Message) -> Iterator[tuple]:
-    for reading in decoded.readings:
+    for place, reading in enumerate(decoded.readings):
         value = reading.value
         yield (
             _time(reading), decoded.device, reading.name, value, reading.unit or "",
-            decoded.stream, decoded.seq, reading.index, decoded.boot, _uptime(decoded, reading),
+            decoded.stream, decoded.seq, place, decoded.boot, _uptime(decoded, reading),
         )  # fmt: skip
 
 

@@ -64,15 +64,14 @@ def frame_rows(
         )
     except message.Malformed as error:
         return [(*_NO_MESSAGE, *origin, str(error), *refused)]
-    rows = [_row(pack, reading, origin) for reading in pack.readings]
+    rows = [_row(pack, place, one, origin) for place, one in enumerate(pack.readings)]
     if pack.left_out:
         rows.append((*_NO_MESSAGE, *origin, message.left_out_reason(pack), *refused))
     return rows
 
 
-def _row(pack: message.Message, reading: message.Reading, origin: tuple) -> tuple:
-    r = reading
-    head = (pack.device, pack.stream, pack.seq, r.index, pack.boot, pack.held)
+def _row(pack: message.Message, place: int, r: message.Reading, origin: tuple) -> tuple:
+    head = (pack.device, pack.stream, pack.seq, place, pack.boot, pack.held)
     times = (pack.uptime_s, r.shift_s, pack.version)
     value = (r.name, r.unit, r.value, _micros(r.time_s), None)
     return (*head, *times, *value, *origin, *_NOT_REFUSED)

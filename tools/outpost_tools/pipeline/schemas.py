@@ -26,7 +26,7 @@ READING = pa.schema(
         ("device", pa.string()),
         ("stream", pa.string()),
         ("seq", pa.int64()),
-        # index in the SenML pack: orders a message's rows; a sensor is told by its name
+        # place among the message's readings, from 0: not of SenML's records, which may be texts
         ("record", pa.int32()),
         ("boot", pa.int32()),
         ("held", pa.int64()),
