@@ -2,6 +2,7 @@
 """Commits without Spark: what counts, what a repeat and a compaction beside a rewrite do."""
 
 import datetime
+import fcntl
 import json
 import os
 
@@ -10,11 +11,14 @@ import pytest
 try:
     import pyarrow as pa
 
+    from outpost_tools import cli
     from outpost_tools.common.errors import ToolError
     from outpost_tools.pipeline import (
         changes,
+        consumed,
         delta,
         displaced,
+        lock,
         packed,
         quarantine,
         schemas,
@@ -190,6 +194,36 @@ def test_a_device_that_is_deleted_before_gold_has_seen_it_is_made_again(silver):
     version = tables.version(silver.parent, "readings")
     upkeep.delete_device(silver.parent, "a")
     assert [one.again for one in changes.of_silver(silver, version)] == [[]]
+
+
+def test_a_device_is_not_deleted_beside_a_run(silver):
+    """The batch under way would commit the state that it began with: with the numbers of what was
+    deleted, so that what the board sends again is taken for repeats."""
+    delta.commit(silver, tables.write_readings(silver.parent, readings(0, DAY, device="a")))
+    words = ["pipeline", "delete", "--tables", str(silver.parent), "--device", "a"]
+    args = cli.build_parser("pipeline").parse_args(words)
+    running = os.open(silver.parent / lock.FILE, os.O_WRONLY | os.O_CREAT)
+    fcntl.flock(running, fcntl.LOCK_EX)
+    with pytest.raises(ToolError, match="a pipeline run is using it"):
+        args.func(args)
+    assert rows(silver) == 2
+    os.close(running)
+    assert args.func(args) == 0
+    assert rows(silver) == 0
+
+
+def test_a_device_is_not_deleted_between_the_commits_of_a_batch(silver):
+    """The driver was killed there. The batch comes again, and is in silver already."""
+    metadata = silver.parent / consumed.CHECKPOINT / "metadata"
+    metadata.parent.mkdir()
+    metadata.write_text(json.dumps({"id": BATCH.query}))
+    names = ("quarantine", "readings", "streams")
+    for name in names[:2]:
+        delta.rewrite(silver.parent / name, lambda table: ([], []), [], BATCH)
+    with pytest.raises(ToolError, match="in the middle of a batch"):
+        upkeep.delete_device(silver.parent, "a")
+    delta.rewrite(silver.parent / names[2], lambda table: ([], []), [], BATCH)
+    assert upkeep.delete_device(silver.parent, "a")["readings"] == 0
 
 
 def test_frames_of_a_device_are_deleted_whatever_the_topics_prefix(silver):

@@ -67,8 +67,12 @@ def readers(log: Path) -> list[Path]:
 
 
 def query(tables_dir: Path) -> str:
-    """Spark's name for the query that these tables are made by."""
-    return json.loads((tables_dir / CHECKPOINT / "metadata").read_text(encoding="utf-8"))["id"]
+    """Spark's name for the query that these tables are made by; "" before the first run."""
+    try:
+        text = (tables_dir / CHECKPOINT / "metadata").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    return json.loads(text)["id"]
 
 
 def committed_batch(tables_dir: Path) -> int:

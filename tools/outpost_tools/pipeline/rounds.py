@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from outpost_tools.common.ending import Ending
 from outpost_tools.common.errors import ToolError
-from outpost_tools.pipeline import consumed, job, quarantine, retries, session
+from outpost_tools.pipeline import consumed, job, lock, quarantine, retries, session
 from outpost_tools.pipeline.waiting import Waiting
 
 Say = Callable[[str], None]
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     job.check_directories(args.log, args.tables)
     args.tables.mkdir(parents=True, exist_ok=True)
     # Python's side of Spark logs lost connections, one by one, and its servers print them.
-    logging.basicConfig(filename=args.tables / "spark.log", level=logging.WARNING)
+    logging.basicConfig(filename=args.tables / lock.FILE, level=logging.WARNING)
     socketserver.BaseServer.handle_error = _log_lost_connection
     ending = Ending()
     say = _progress(time.monotonic())
@@ -55,7 +55,7 @@ class _Rounds:
 
     def __init__(self, args: argparse.Namespace, ending: Ending, say: Say) -> None:
         self._args, self._ending, self._say = args, ending, say
-        self.log_file: Path = args.tables / "spark.log"
+        self.log_file: Path = args.tables / lock.FILE
         self._delays_s = retries.CONTINUOUS_S if args.continuous else retries.SINGLE_S
         self._spark: SparkSession | None = None
         self._failures = self._late = 0

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,7 +23,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.pipeline import archive, settings
+from outpost_tools.pipeline import archive, lock, settings
 from outpost_tools.pipeline.source import OutpostSource
 
 LOCK_WAIT_S = 60
@@ -170,14 +168,5 @@ def _release() -> None:
 
 
 def _lock(log: int, path: Path) -> None:
-    deadline = time.monotonic() + LOCK_WAIT_S
-    while True:
-        try:
-            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise SetupError(
-                    f"{path.parent}: another pipeline run is using it; wait for its end"
-                ) from None
-            time.sleep(0.2)
+    if not lock.is_taken(log, LOCK_WAIT_S):
+        raise SetupError(f"{path.parent}: another pipeline run is using it; wait for its end")

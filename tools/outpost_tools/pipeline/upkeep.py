@@ -14,7 +14,7 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.pipeline import changes, delta, tables
+from outpost_tools.pipeline import changes, consumed, delta, lock, tables
 
 KEPT_H = 24
 # Of these each round replaces files, which nobody asks for later: they stay for an hour.
@@ -55,7 +55,25 @@ def _compacted(place: Path) -> None:
 
 
 def delete_device(tables_dir: Path, device: str) -> dict[str, int]:
-    """{table: rows deleted}: all that came from it."""
+    """{table: rows deleted}: all that came from it. Raises ToolError beside a run: a batch under
+    way commits the state that it has begun with, in which the device's numbers are taken in."""
+    with lock.held(tables_dir):
+        _check_no_batch_is_open(tables_dir)
+        return _delete_device(tables_dir, device)
+
+
+def _check_no_batch_is_open(tables_dir: Path) -> None:
+    """One whose driver was killed between its commits. Raises ToolError."""
+    query = consumed.query(tables_dir)
+    names = ("quarantine", "readings", "streams")
+    if len({delta.committed(tables_dir / name, query) for name in names}) > 1:
+        raise ToolError(
+            f"{tables_dir}: a run was ended in the middle of a batch; `outpost pipeline run` "
+            "finishes it, then repeat this"
+        )
+
+
+def _delete_device(tables_dir: Path, device: str) -> dict[str, int]:
     of_device = f"device = {delta.text(device)}"
     # The collector's --prefix stands before it.
     topics = f"ends_with(topic, {delta.text(f'/{device}/data')})"

@@ -1,0 +1,43 @@
+"""The lock of a tables directory, on the file that Spark's noise goes to: held by a run, its JVM
+and its workers (session.py), and by what must not go on beside one. No Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from outpost_tools.common.errors import ToolError
+
+FILE = "spark.log"
+
+
+def is_taken(handle: int, wait_s: float) -> bool:
+    """Whether the lock of this open file is ours, at most so much later."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.2)
+
+
+@contextlib.contextmanager
+def held(tables_dir: Path) -> Iterator[None]:
+    """No run begins meanwhile; one waits a minute. Raises ToolError where one goes on."""
+    handle = os.open(tables_dir / FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        if not is_taken(handle, 0):
+            raise ToolError(
+                f"{tables_dir}: a pipeline run is using it, and would bring back some of what is "
+                "deleted; wait for its end or stop it, then repeat this"
+            )
+        yield
+    finally:
+        os.close(handle)
