@@ -5,6 +5,10 @@ each of them has committed it. What a query has committed is read from Spark's o
 offsets of the newest batch in `commits/`. The newest sealed segment of a collector always stays, so
 that no number is given twice, and so do those that the collector's own snapshot does not cover: it
 would read them again.
+
+A collector's log is read from the first segment that was there. One with a lower number that is
+copied in later (from a backup, an old disk) is behind what was taken in: it is not read, told by
+each run, and not deleted.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from outpost_tools.pipeline import tables
 
 CHECKPOINT = "_checkpoint"
 READERS = ".readers"
+_FIRST = "_first_segments.json"
 
 
 def register(log: Path, tables_dir: Path) -> None:
@@ -92,12 +97,70 @@ def committed_offsets(tables_dir: Path) -> dict[str, int]:
     return json.loads(lines[-1])  # version, metadata, then one line a source: there is one
 
 
+def first_segments(tables_dir: Path) -> dict[str, int]:
+    """{collector: the first segment that was taken in}, where noted. Raises ToolError."""
+    path = tables_dir / _FIRST
+    try:
+        return {name: int(number) for name, number in json.loads(path.read_bytes()).items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, AttributeError, TypeError):
+        raise ToolError(f"{path}: cannot be read; remove it, and the next run notes it") from None
+
+
+def note_first(log: Path, tables_dir: Path) -> None:
+    """Before a run: of what it takes in, and of what it took in before it noted any. Raises
+    ToolError, OSError."""
+    known, taken = first_segments(tables_dir), committed_offsets(tables_dir)
+    there = {name: numbers[0] for name, numbers in _sealed(log).items()}
+    found = there | {name: known[name] for name in taken if name in known}
+    if found != known:
+        temporary = tables_dir / f"{_FIRST}.new"
+        temporary.write_text(json.dumps(found, sort_keys=True), encoding="utf-8")
+        temporary.replace(tables_dir / _FIRST)
+
+
+def unread(log: Path, tables_dir: Path) -> dict[str, list[int]]:
+    """{collector: segments older than all that was taken in}. Raises ToolError."""
+    first = first_segments(tables_dir)
+    older = {
+        name: [number for number in numbers if number < first.get(name, 0)]
+        for name, numbers in _sealed(log).items()
+    }
+    return {name: numbers for name, numbers in older.items() if numbers}
+
+
+def _sealed(log: Path) -> dict[str, list[int]]:
+    """As source.available(), without Spark's classes."""
+    found = {
+        folder.name: [segments.segment_number(path) for path in segments.sealed_segments(folder)]
+        for folder in segments.collector_folders(log)
+    }
+    return {name: numbers for name, numbers in found.items() if numbers}
+
+
+def unread_lines(log: Path, tables_dir: Path) -> list[str]:
+    """unread() for people, and what to do. Raises ToolError."""
+    return [
+        f"{log / name}: {_segments(numbers)} came after later ones were taken in, and "
+        f"{'is' if len(numbers) == 1 else 'are'} not read; move them to a folder of their own, as "
+        f"{log / name}-older, and run again"
+        for name, numbers in unread(log, tables_dir).items()
+    ]
+
+
+def _segments(numbers: list[int]) -> str:
+    if len(numbers) == 1:
+        return f"segment {numbers[0]}"
+    return f"{len(numbers)} segments, {numbers[0]} to {numbers[-1]},"
+
+
 def prune(log: Path) -> tuple[int, int]:
     """(segments, bytes) deleted: what every registered reader has committed.
 
     Raises ToolError when one cannot be asked.
     """
-    offsets = []
+    offsets, firsts = [], []
     for tables_dir in readers(log):
         if not tables_dir.is_dir():
             raise ToolError(
@@ -105,11 +168,13 @@ def prune(log: Path) -> tuple[int, int]:
                 f"--forget {tables_dir}"
             )
         offsets.append(committed_offsets(tables_dir))
+        firsts.append(first_segments(tables_dir))
     if not offsets:
         return 0, 0
     count = size = 0
     for directory in segments.collector_folders(log):
-        for path in _deletable(directory, offsets):
+        first = max(one.get(directory.name, 0) for one in firsts)
+        for path in _deletable(directory, first, offsets):
             size += path.stat().st_size
             path.unlink()
             count += 1
@@ -130,13 +195,13 @@ def prune_replay(tables_dir: Path) -> None:
             path.unlink()
 
 
-def _deletable(directory: Path, offsets: Iterable[dict[str, int]]) -> list[Path]:
+def _deletable(directory: Path, first: int, offsets: Iterable[dict[str, int]]) -> list[Path]:
     through = min(committed.get(directory.name, -1) for committed in offsets)
     through = min(through, _covered(directory))
     return [
         path
         for path in segments.sealed_segments(directory)[:-1]
-        if segments.segment_number(path) <= through
+        if first <= segments.segment_number(path) <= through
     ]
 
 

@@ -55,6 +55,7 @@ def run(
     tables.create(tables_dir)
     quarantine.finish_replay(tables_dir)
     consumed.register(log, tables_dir)
+    consumed.note_first(log, tables_dir)
     done = []
     options = {"path": log, "replay": tables_dir / tables.REPLAY, "maxBytesPerBatch": batch_bytes}
     options |= {"versions": " ".join(map(str, versions)), "buckets": _groups(spark)}

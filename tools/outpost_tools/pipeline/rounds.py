@@ -24,8 +24,8 @@ _RENEW_EACH = 3  # failures in a row: a new session costs a busy machine half a 
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or 1 when Spark failed for good, segments were damaged, or messages conflict. Raises
-    ToolError when the input is not fit."""
+    """0, or 1 when Spark failed for good, segments were damaged or are not read, or messages
+    conflict. Raises ToolError when the input is not fit."""
     job.check_directories(args.log, args.tables)
     args.tables.mkdir(parents=True, exist_ok=True)
     # Python's side of Spark logs lost connections, one by one, and its servers print them.
@@ -61,8 +61,8 @@ class _Rounds:
         self._failures = self._late = 0
 
     def run(self) -> int:
-        """The troubles that were found: damaged pieces and conflicts."""
-        troubles = Troubles(self._args.tables)
+        """The troubles that were found: damaged pieces, conflicts, logs with unread segments."""
+        troubles = Troubles(self._args.log, self._args.tables)
         while True:
             if not self._is_done():
                 continue
@@ -140,10 +140,12 @@ class _Rounds:
 
 
 class Troubles:
-    """What went to quarantine through no fault of a message's form, since the start."""
+    """What went to quarantine through no fault of a message's form, since the start; and segments
+    that are in the log and not read."""
 
-    def __init__(self, tables_dir: Path) -> None:
-        self._tables_dir = tables_dir
+    def __init__(self, log: Path, tables_dir: Path) -> None:
+        self._log, self._tables_dir = log, tables_dir
+        self._unread: list[str] = []
         self._before = self._known = self._found()
 
     def _found(self) -> tuple[int, int]:
@@ -151,13 +153,18 @@ class Troubles:
 
     @property
     def count(self) -> int:
-        return sum(self._known) - sum(self._before)
+        return sum(self._known) - sum(self._before) + len(self._unread)
 
     def tell(self, say: Say) -> None:
         """What is new since it told last."""
         found = self._found()
         damaged, conflicts = (new - old for new, old in zip(found, self._known, strict=True))
         self._known = found
+        unread = consumed.unread_lines(self._log, self._tables_dir)
+        for line in unread:
+            if line not in self._unread:
+                say(line)
+        self._unread = unread
         if damaged > 0:
             say(f"{damaged} damaged pieces of segments; their bytes are in quarantine")
         if conflicts > 0:

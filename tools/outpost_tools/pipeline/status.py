@@ -33,6 +33,7 @@ def collect(log: Path, tables_dir: Path) -> dict[str, Any]:
         "batch": consumed.committed_batch(tables_dir),
         "backlog": {"segments": len(backlog), "bytes": sum(sizes)},
         "collectors": collectors,
+        "unread": consumed.unread_lines(log, tables_dir),
         "readers": [str(path) for path in consumed.readers(log)],
         "tables": {name: _table(tables_dir, name) for name in tables.ALL},
         "quarantine": dict(quarantine.reasons(tables_dir).most_common()),
@@ -60,6 +61,7 @@ def text(state: dict[str, Any]) -> str:
             f"  {name}: taken in through {row['taken_in']}, sealed through {row['sealed']}, "
             f"{row['kept']} on disk"
         )
+    lines += state["unread"]
     lines.append(f"{'table':12}{'version':>8}{'rows':>14}{'files':>8}{'bytes':>16}")
     for name, row in state["tables"].items():
         lines.append(

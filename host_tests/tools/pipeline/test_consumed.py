@@ -1,0 +1,104 @@
+# cpython-only: Arrow and Delta Lake
+"""Which segments a run has not read and may not delete, without Spark."""
+
+import json
+import os
+
+import pytest
+
+from outpost_tools.common import segments
+from outpost_tools.common.errors import ToolError
+
+try:
+    from outpost_tools.pipeline import consumed, rounds, status, tables
+except ImportError as problem:
+    if os.environ.get("CI") == "true":
+        raise
+    pytest.skip(f"missing: PySpark: {problem}", allow_module_level=True)
+
+
+@pytest.fixture
+def log(tmp_path):
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def made(tmp_path):
+    place = tmp_path / "tables"
+    tables.create(place)
+    return place
+
+
+def seal(log, *numbers, collector="a"):
+    for number in numbers:
+        writer = segments.SegmentWriter(log / collector)
+        writer._number = number
+        writer.append(segments.encode_frame(1, b"t", b"x"))
+        writer.seal()
+
+
+def take_in(log, made):
+    """What a run does around Spark."""
+    consumed.register(log, made)
+    consumed.note_first(log, made)
+    through = {path.name: segments.segment_number(segments.sealed_segments(path)[-1])
+               for path in segments.collector_folders(log)}  # fmt: skip
+    for kind, text in (("offsets", f"v1\n{{}}\n{json.dumps(through)}"), ("commits", "v1\n{}")):
+        folder = made / consumed.CHECKPOINT / kind
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / str(len(list(folder.iterdir())))).write_text(text)
+
+
+def kept(log, collector="a"):
+    return [segments.segment_number(path) for path in segments.sealed_segments(log / collector)]
+
+
+def test_older_segments_copied_in_are_named_counted_and_not_deleted(log, made):
+    seal(log, 5, 6, 7)
+    take_in(log, made)
+    troubles, said = rounds.Troubles(log, made), []
+    troubles.tell(said.append)
+    assert (troubles.count, said) == (0, [])
+    seal(log, 1, 2, 3)
+    take_in(log, made)
+    for _ in range(2):
+        troubles.tell(said.append)
+    (line,) = said
+    assert line.startswith(f"{log / 'a'}: 3 segments, 1 to 3, came after later ones")
+    assert f"move them to a folder of their own, as {log / 'a'}-older" in line
+    assert troubles.count == 1 and line in status.text(status.collect(log, made))
+    assert consumed.prune(log)[0] == 2 and kept(log) == [1, 2, 3, 7]
+    (log / "a-older").mkdir()
+    for path in segments.sealed_segments(log / "a")[:3]:
+        path.rename(log / "a-older" / path.name)
+    take_in(log, made)
+    troubles.tell(said.append)
+    assert troubles.count == 0 and len(said) == 1
+
+
+def test_what_was_pruned_and_new_collectors_are_no_trouble(log, made):
+    seal(log, 0, 1, 2)
+    take_in(log, made)
+    consumed.prune(log)
+    seal(log, 4, collector="b")
+    seal(log, 0, 1)  # put back: they were read
+    take_in(log, made)
+    assert consumed.unread_lines(log, made) == []
+
+
+def test_a_collector_that_no_batch_has_taken_in_yet_begins_where_it_begins(log, made):
+    """The run was killed before its first batch."""
+    seal(log, 5)
+    consumed.note_first(log, made)
+    seal(log, 3, 4)
+    consumed.note_first(log, made)
+    assert consumed.unread_lines(log, made) == []
+
+
+def test_a_note_that_cannot_be_read_is_named(log, made):
+    seal(log, 5)
+    consumed.note_first(log, made)
+    (path,) = made.glob("_first*")
+    path.write_text("[")
+    with pytest.raises(ToolError, match=f"{path}: cannot be read; remove it"):
+        consumed.note_first(log, made)
