@@ -58,7 +58,7 @@ def test_older_segments_copied_in_are_named_counted_and_not_deleted(log, made):
     take_in(log, made)
     troubles, said = rounds.Troubles(log, made), []
     troubles.tell(said.append)
-    assert (troubles.count, said) == (0, [])
+    assert (troubles.count, said, troubles.summary) == (0, [], "done")
     seal(log, 1, 2, 3)
     take_in(log, made)
     for _ in range(2):
@@ -67,6 +67,7 @@ def test_older_segments_copied_in_are_named_counted_and_not_deleted(log, made):
     assert line.startswith(f"{log / 'a'}: 3 segments, 1 to 3, came after later ones")
     assert f"move them to a folder of their own, as {log / 'a'}-older" in line
     assert troubles.count == 1 and line in status.text(status.collect(log, made))
+    assert troubles.summary == f"done, but: {line}"  # `outpost run` shows the last line
     assert consumed.prune(log)[0] == 2 and kept(log) == [1, 2, 3, 7]
     (log / "a-older").mkdir()
     for path in segments.sealed_segments(log / "a")[:3]:

@@ -147,10 +147,10 @@ def _export_days(args: argparse.Namespace) -> int:
     log, today = log_files.find(args.log), datetime.datetime.now(datetime.UTC).date()
     with telling.progress(run.bytes_to_read(log)) as step:
         account, written = days.export(log, args.days, today, step)
-    is_troubled = telling.tell(log, account, days.Selection())
     telling.say(telling.summary(account, "files of days", time.monotonic() - began))
     telling.say(f"{written} files written in {args.days}")
-    return int(is_troubled)
+    # last: `outpost run` shows the last line of what had trouble
+    return int(telling.tell(log, account, days.Selection()))
 
 
 def _selection(args: argparse.Namespace):

@@ -8,7 +8,8 @@ import logging
 import socketserver
 import sys
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -20,6 +21,7 @@ from outpost_tools.pipeline.waiting import Waiting
 
 Say = Callable[[str], None]
 _SMALL_BYTES = 64 << 20  # a log of some minutes' work at most
+_TOLD_AGAIN = 3  # of the lines about trouble, at the end
 _RENEW_EACH = 3  # failures in a row: a new session costs a busy machine half a minute
 
 
@@ -46,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         return 1
     finally:
         rounds.close()
-    say("done")
+    say(rounds.summary)
     return int(troubles > 0)
 
 
@@ -57,6 +59,7 @@ class _Rounds:
         self._args, self._ending, self._say = args, ending, say
         self.log_file: Path = args.tables / lock.FILE
         self._delays_s = retries.CONTINUOUS_S if args.continuous else retries.SINGLE_S
+        self.summary = ""  # after run()
         self._spark: SparkSession | None = None
         self._failures = self._late = 0
 
@@ -68,6 +71,7 @@ class _Rounds:
                 continue
             troubles.tell(self._say)
             if not self._args.continuous or self._ending.wait(self._args.interval):
+                self.summary = troubles.summary
                 return troubles.count
 
     def close(self) -> None:
@@ -146,6 +150,7 @@ class Troubles:
     def __init__(self, log: Path, tables_dir: Path) -> None:
         self._log, self._tables_dir = log, tables_dir
         self._unread: list[str] = []
+        self._told: deque[str] = deque(maxlen=_TOLD_AGAIN)
         self._before = self._known = self._found()
 
     def _found(self) -> tuple[int, int]:
@@ -157,18 +162,26 @@ class Troubles:
 
     def tell(self, say: Say) -> None:
         """What is new since it told last."""
+        for line in self._news():
+            self._told.append(line)
+            say(line)
+
+    @property
+    def summary(self) -> str:
+        """The run's last line, which `outpost run` shows."""
+        return "done, but: " + "; ".join(self._told) if self.count else "done"
+
+    def _news(self) -> Iterator[str]:
         found = self._found()
         damaged, conflicts = (new - old for new, old in zip(found, self._known, strict=True))
         self._known = found
         unread = consumed.unread_lines(self._log, self._tables_dir)
-        for line in unread:
-            if line not in self._unread:
-                say(line)
+        yield from (line for line in unread if line not in self._unread)
         self._unread = unread
         if damaged > 0:
-            say(f"{damaged} damaged pieces of segments; their bytes are in quarantine")
+            yield f"{damaged} damaged pieces of segments; their bytes are in quarantine"
         if conflicts > 0:
-            say(
+            yield (
                 f"{conflicts} messages have the number of another one and say something else: two "
                 "boards with one identity, or a restored flash; the later ones are in quarantine"
             )
