@@ -15,6 +15,7 @@ try:
     from outpost_tools.common.errors import ToolError
     from outpost_tools.pipeline import (
         changes,
+        checkpoint,
         consumed,
         delta,
         displaced,
@@ -194,6 +195,63 @@ def test_a_device_that_is_deleted_before_gold_has_seen_it_is_made_again(silver):
     version = tables.version(silver.parent, "readings")
     upkeep.delete_device(silver.parent, "a")
     assert [one.again for one in changes.of_silver(silver, version)] == [[]]
+
+
+def test_a_commit_and_the_files_that_it_names_are_on_the_disk(silver, monkeypatch):
+    """After a power cut a table had less than the state of its streams, for good."""
+    log, synced = silver / "_delta_log", []
+
+    def note(handle):
+        synced.append((os.readlink(f"/proc/self/fd/{handle}"), len(list(log.glob("*.json")))))
+
+    monkeypatch.setattr(os, "fsync", note)
+    files = tables.write_readings(silver.parent, readings(0, DAY, None))
+    known = len(list(log.glob("*.json")))
+    delta.commit(silver, files)
+    for one in files:
+        path = delta.path_in(silver, one)
+        assert {(str(path), known), (str(path.parent), known)} <= set(synced)
+    newest = max(log.glob("*.json"))
+    assert synced[-2:] == [(str(newest), known + 1), (str(log), known + 1)]
+
+
+def spark_checkpoint(silver, *, offsets: tuple[int, ...], commits: tuple[int, ...]):
+    """What Spark leaves, of its numbers from 0 on with so many bytes."""
+    place = silver.parent / consumed.CHECKPOINT
+    for name, sizes in (("offsets", offsets), ("commits", commits)):
+        (place / name).mkdir(parents=True)
+        for number, size in enumerate(sizes):
+            (place / name / str(number)).write_text("x" * size)
+            (place / name / f".{number}.crc").write_text("crc")
+    (place / "metadata").write_text(json.dumps({"id": BATCH.query}))
+    return place
+
+
+def left(place) -> list[list[str]]:
+    return [sorted(os.listdir(place / name)) for name in ("offsets", "commits")]
+
+
+def test_a_checkpoint_that_a_power_cut_left_empty_files_in_is_mended(silver):
+    names = ("quarantine", "readings", "streams")
+    place = spark_checkpoint(silver, offsets=(9, 0), commits=(0,))
+    delta.rewrite(silver, lambda table: ([], []), [], BATCH)
+    checkpoint.repair(silver.parent, names)
+    assert left(place) == [[".0.crc", "0"], []]  # batch 0 comes again, and silver has it
+    (place / "offsets" / "0").write_text("")
+    with pytest.raises(ToolError, match="offsets/0 is empty: .* made again from the segments"):
+        checkpoint.repair(silver.parent, names)
+    assert left(place) == [[".0.crc", "0"], []]
+    (place / "metadata").write_text("")
+    with pytest.raises(ToolError, match="metadata is empty"):
+        checkpoint.repair(silver.parent, names)
+
+
+def test_offsets_are_on_the_disk_before_a_batch_is_committed(silver, monkeypatch):
+    place, synced = spark_checkpoint(silver, offsets=(9,), commits=()), []
+    link = "/proc/self/fd/{}".format
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(link(handle))))
+    checkpoint.keep(silver.parent, 0)
+    assert {str(place / "offsets" / "0"), str(place / "offsets"), str(place)} <= set(synced)
 
 
 def test_a_device_is_not_deleted_beside_a_run(silver):

@@ -91,9 +91,10 @@ def committed_offsets(tables_dir: Path) -> dict[str, int]:
     number = committed_batch(tables_dir)
     if number < 0:
         return {}
-    lines = (
-        (tables_dir / CHECKPOINT / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
-    )
+    path = tables_dir / CHECKPOINT / "offsets" / str(number)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if not lines:
+        raise ToolError(f"{path} is empty: a power cut, or a bad disk")
     return json.loads(lines[-1])  # version, metadata, then one line a source: there is one
 
 

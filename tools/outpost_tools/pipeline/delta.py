@@ -9,14 +9,19 @@ A commit that takes files out (their rows were moved or changed) holds only whil
 committed since the list was made, a compaction for instance: the library does not look whether the
 files are still there. It is made again then (rewrite()).
 
+A commit is on the disk, and before it the files that it names: a power cut leaves neither a commit
+without its files nor, in a table, less than another one was told to count on.
+
 Knows neither Spark nor what is in the tables.
 """
 
 from __future__ import annotations
 
 import datetime
+import errno
 import json
 import math
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -63,6 +68,8 @@ def create(place: Path, schema: pa.Schema, partition_by: str | None, **settings:
     DeltaTable.create(
         str(place), schema, mode="ignore", partition_by=partitions, configuration=names
     )
+    log = place / "_delta_log"
+    sync([*log.iterdir(), log, place, place.parent])
 
 
 def _widen(place: Path, schema: pa.Schema) -> None:
@@ -186,7 +193,7 @@ def commit(
 ) -> None:
     """The table has `files` from here on, and `gone` (of version `of`) no more. note: goes into the
     table's history. Raises CommitFailedError when `of` is no longer the newest version."""
-    table = of or open_table(place)
+    table, files = of or open_table(place), list(files)
     by = table.metadata().partition_columns
     now_ms = int(time.time() * 1000)
     actions: list[Any] = [_added(one, by, now_ms) for one in files]
@@ -198,9 +205,30 @@ def commit(
         app_transactions=known or None,
         max_commit_retries=0 if of is not None else None,
     )
+    log, made = place / "_delta_log", [path_in(place, one) for one in files]
+    sync([*made, *{path.parent for path in made}, place])
+    before = set(os.listdir(log))
     table.create_write_transaction(
         actions, "append", table.schema(), by, commit_properties=properties
     )
+    sync([*(log / name for name in sorted({*os.listdir(log)} - before)), log])
+
+
+def sync(paths: Iterable[Path]) -> None:
+    """Make files, and the names in folders, durable. Those that are gone again are passed over, and
+    folders where the filesystem knows no such thing. Raises OSError."""
+    for path in paths:
+        try:
+            handle = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        try:
+            os.fsync(handle)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+                raise
+        finally:
+            os.close(handle)
 
 
 def _added(one: dict, by: list[str], now_ms: int) -> AddAction:

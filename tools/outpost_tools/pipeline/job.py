@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from outpost_tools.common import labels
 from outpost_tools.pipeline import (
+    checkpoint,
     consumed,
     delta,
     fingerprints,
@@ -36,6 +37,7 @@ from outpost_tools.pipeline.session import SetupError
 from outpost_tools.pipeline.source import DEFAULT_BATCH_BYTES, available
 
 Progress = Callable[[str], None]
+_COMMITTED = ("quarantine", "readings", "streams")  # with a batch, in this order
 
 
 def run(
@@ -52,10 +54,7 @@ def run(
     versions that count as understood, the others go to quarantine. Raises SetupError, and what
     Spark raises: whether that passes is retries.py's to say."""
     check_directories(log, tables_dir)
-    tables.create(tables_dir)
-    quarantine.finish_replay(tables_dir)
-    consumed.register(log, tables_dir)
-    consumed.note_first(log, tables_dir)
+    _prepare(log, tables_dir)
     done = []
     options = {"path": log, "replay": tables_dir / tables.REPLAY, "maxBytesPerBatch": batch_bytes}
     options |= {"versions": " ".join(map(str, versions)), "buckets": _groups(spark)}
@@ -78,6 +77,14 @@ def run(
     consumed.prune_replay(tables_dir)
     gold.write(spark, tables_dir, window_s, progress=progress)
     return len(done)
+
+
+def _prepare(log: Path, tables_dir: Path) -> None:
+    tables.create(tables_dir)
+    checkpoint.repair(tables_dir, _COMMITTED)
+    quarantine.finish_replay(tables_dir)
+    consumed.register(log, tables_dir)
+    consumed.note_first(log, tables_dir)
 
 
 def check_directories(log: Path, tables_dir: Path) -> None:
@@ -110,6 +117,7 @@ def write_batch(
     silver = delta.version_before(tables_dir / "readings", this)
     gone = tables.deleted_before(tables_dir)
     states = transforms.Sources(log, tables_dir, _by_bucket(streams), known, silver, gone)
+    checkpoint.keep(tables_dir, number)
     said = fingerprints.begin(tables_dir, number)
     files, moved = moves.of_result(transforms.mark(batch, said, states).toArrow())
     fingerprints.finish(tables_dir, number, said)
@@ -139,8 +147,7 @@ def _commit(
         mine = {one["partition"] for one in of("streams")}
         return [], [one for one in delta.files_of(table) if one["partition"] in mine]
 
-    steps = {"quarantine": _nothing, "readings": changed, "streams": replaced}
-    for name, change in steps.items():
+    for name, change in zip(_COMMITTED, (_nothing, changed, replaced), strict=True):
         place = tables_dir / name
         if delta.committed(place, this.query) < this.number:
             delta.rewrite(place, change, of(name), this, moved.note)
