@@ -1,0 +1,102 @@
+"""The bytes of a sector, one by one: what must be erased is, what was programmed reads back, and no
+address is outside of the block.
+"""
+
+import unittest
+
+from fake_flash import flash_in_ram
+from nor_flash import NorFlash
+from outpost import status
+from outpost.outbox import Outbox
+
+
+def programmed(messages):
+    flash = flash_in_ram(2, 256)
+    outbox = Outbox(flash, 64)
+    assert outbox.format(b"01234567") == status.OK
+    for _ in range(messages):
+        assert outbox.append(b"t", bytes(40), 40) == status.OK
+    return flash, outbox._offset
+
+
+class TestRest(unittest.TestCase):
+    def test_one_bit_anywhere_behind_the_records_seals_the_sector(self):
+        """The first look begins in the middle of a page, the others where one begins."""
+        for messages in (1, 4, 9):
+            flash, end = programmed(messages)
+            for at in list(range(end, 4096, 61)) + [
+                page for page in range(512, 4096, 256) if page >= end
+            ]:
+                flash._file.seek(at)
+                flash._file.write(b"\xfe")
+                outbox = Outbox(flash, 64)
+                self.assertEqual((outbox.mount(), outbox.sealed_torn), (status.OK, 1), at)
+                self.assertEqual(outbox.next_seq, messages, at)
+                flash._file.seek(at)
+                flash._file.write(b"\xff")
+            outbox = Outbox(flash, 64)
+            self.assertEqual((outbox.mount(), outbox.sealed_torn), (status.OK, 0))
+
+
+class Stubborn(NorFlash):
+    """The next program leaves a bit of the byte at `at` erased that was to be 0."""
+
+    at = -1
+
+    def writeblocks(self, block, buf, offset=None):
+        if self.at >= 0:
+            buf = bytearray(buf)
+            buf[self.at] |= buf[self.at] + 1 & 0xFF
+            self.at = -1
+        NorFlash.writeblocks(self, block, buf, offset)
+
+
+class TestHeader(unittest.TestCase):
+    def test_a_bit_that_did_not_take_is_noticed_wherever_it_is(self):
+        for at in range(32):
+            flash = Stubborn(flash_in_ram(3)._file, 3, 1)
+            outbox = Outbox(flash)
+            self.assertEqual(outbox.format(b"01234567"), status.OK)
+            while outbox.reserve(400) == status.OK and not outbox._head:
+                self.assertEqual(outbox.append(b"t", bytes(400), 400), status.OK)
+            flash.at = at
+            self.assertEqual(outbox.append(b"t", bytes(400), 400), status.OK)
+            self.assertEqual((outbox.storage_errors, outbox.left_out), (1, 0), at)
+            self.assertEqual(Outbox(flash).mount(), status.OK)
+
+    def test_one_that_was_mended_takes_records_behind_it(self):
+        for bit in range(0, 8 * 32, 7):
+            flash, end = programmed(1)
+            flash._file.seek(bit >> 3)
+            byte = flash._file.read(1)[0]
+            flash._file.seek(bit >> 3)
+            flash._file.write(bytes((byte ^ 1 << (bit & 7),)))
+            outbox = Outbox(flash, 64)
+            self.assertEqual((outbox.mount(), outbox.mended), (status.OK, 1), bit)
+            self.assertEqual(outbox.append(b"t", bytes(40), 40), status.OK)
+            self.assertEqual((outbox.storage_errors, outbox._head), (0, 0), bit)
+            self.assertEqual(outbox._offset, 2 * end - 32, bit)
+
+
+class TestAddresses(unittest.TestCase):
+    """rp2.Flash erases and programs whatever it is asked to."""
+
+    def test_no_program_crosses_the_end_of_the_block(self):
+        flash, _ = programmed(1)
+        outbox = Outbox(flash, 64)
+        outbox.mount()
+        outbox._offset = 4096 - 16
+        with self.assertRaises(ValueError):
+            outbox._write_record(1, 20)
+
+    def test_no_erase_of_another_block(self):
+        flash, _ = programmed(1)
+        outbox = Outbox(flash, 64)
+        for block in (-1, 2):
+            with self.assertRaises(ValueError):
+                outbox._erase(block)
+        self.assertEqual(outbox.erases, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
