@@ -289,6 +289,7 @@ class Outbox(Ring):
         self._cursor_salt = u32(self.buffer, 28)
         self._cursor_block = block
         self._cursor_offset = max(_HEADER, self._align)
+        self._follow_head()
 
     def _advance(self, seq):
         """Move the cursor to message seq of its sector, by the lengths of the records before it.

@@ -56,7 +56,6 @@ class NotedOutbox(Outbox):
     def _take_note(self, block):
         """Take the last state note of a sector."""
         self._enter(block)
-        self._follow_head()
         self._cursor_end = -1  # a state record may follow the last message
         at = self._next_record()
         while at >= 0:

@@ -1,0 +1,155 @@
+"""What reading costs, and what an error of the driver in it leaves behind."""
+
+import unittest
+
+from fake_flash import flash_in_ram
+from nor_flash import NorFlash
+from outpost import status
+from outpost.outbox import Outbox
+from outpost.policies import DropOldest
+
+
+class FaultyFlash(NorFlash):
+    """Raises at the next `reads_fail` reads and `programs_fail` programs; takes none while it
+    `is_deaf`."""
+
+    reads_fail = programs_fail = 0
+    is_deaf = False
+
+    def readblocks(self, block, buf, offset=0):
+        if self.reads_fail:
+            self.reads_fail -= 1
+            raise OSError(5)
+        NorFlash.readblocks(self, block, buf, offset)
+
+    def writeblocks(self, block, buf, offset=None):
+        if self.programs_fail:
+            self.programs_fail -= 1
+            raise OSError(5)
+        if self.is_deaf:
+            self.programs += 1
+        else:
+            NorFlash.writeblocks(self, block, buf, offset)
+
+
+def formatted(blocks=4, kind=Outbox, **options):
+    flash = FaultyFlash(flash_in_ram(blocks)._file, blocks, 1)
+    outbox = kind(flash, **options)
+    assert outbox.format(b"01234567") == status.OK
+    return flash, outbox
+
+
+def payload_of(seq, length=300):
+    return (b"%08d" % seq * (length // 8 + 1))[:length]
+
+
+def publish(outbox, count, length=300):
+    for _ in range(count):
+        payload = payload_of(outbox.next_seq, length)
+        assert outbox.append(b"t", payload, length) == status.OK
+
+
+def loaded(outbox):
+    start = outbox.topic_at + outbox.topic_length
+    return bytes(outbox.buffer[start : start + outbox.payload_length])
+
+
+class TestReads(unittest.TestCase):
+    def test_one_a_message_in_order_also_after_what_was_just_appended(self):
+        flash, outbox = formatted()
+        self.assertEqual(outbox.load(0), status.EMPTY)
+        publish(outbox, 1)
+        reads = flash.reads
+        self.assertEqual((outbox.load(0), flash.reads - reads), (status.OK, 0))
+        publish(outbox, 3)
+        for seq in (1, 2):
+            reads = flash.reads
+            self.assertEqual((outbox.load(seq), flash.reads - reads), (status.OK, 1))
+            self.assertEqual(loaded(outbox), payload_of(seq))
+
+    def test_few_to_a_message_anywhere_in_the_ring(self):
+        """Headers by halves; then record by record, many of them in each read."""
+        flash, outbox = formatted(8)
+        publish(outbox, 400, 40)
+        outbox.discard_through(3)
+        most = 0
+        for seq in range(4, 399):
+            outbox.load(399)  # elsewhere
+            reads = flash.reads
+            self.assertEqual((outbox.load(seq), outbox.loaded_seq), (status.OK, seq))
+            self.assertEqual(loaded(outbox), payload_of(seq, 40))
+            most = max(most, flash.reads - reads)
+        self.assertTrue(most <= 15, most)
+
+
+class TestErrors(unittest.TestCase):
+    def test_what_was_in_the_buffer_is_not_taken_for_a_message(self):
+        for seq in range(4):
+            flash, outbox = formatted()
+            publish(outbox, 5)
+            self.assertEqual(outbox.load(0), status.OK)
+            flash.reads_fail = 1
+            outbox.load(4)
+            outbox.load(2)
+            flash.reads_fail = 1
+            outbox.load(0 if seq else 3)
+            self.assertEqual(outbox.storage_errors, 2)
+            self.assertEqual((outbox.load(seq), loaded(outbox)), (status.OK, payload_of(seq)))
+
+    def test_what_flash_lost_at_the_old_end_is_counted_once(self):
+        flash, outbox = formatted()
+        publish(outbox, 20)
+        outbox.discard_through(4)
+        flash._file.seek(32)
+        flash._file.write(bytes(4000))
+        self.assertEqual(outbox.load(5), status.OK)
+        self.assertEqual(outbox.unreadable, outbox.loaded_seq - 5)
+        self.assertEqual(outbox.oldest_seq, outbox.loaded_seq)
+
+
+class TestPrograms(unittest.TestCase):
+    def test_six_attempts_are_enough(self):
+        flash, outbox = formatted(16)
+        publish(outbox, 1)
+        flash.is_deaf, programs = True, flash.programs
+        self.assertEqual(outbox.append(b"t", b"", 0), status.STORAGE)
+        self.assertEqual(flash.programs - programs, 6)
+
+    def test_the_longest_topic_and_the_default_size(self):
+        _, outbox = formatted()
+        self.assertEqual(outbox.record_bytes, 512)
+        self.assertEqual(outbox.append(bytes(255), b"", 0), status.OK)
+        self.assertEqual(outbox.append(b"", bytes(512 - 16), 512 - 16), status.OK)
+
+
+class TestUnproven(unittest.TestCase):
+    """The newest message that mount() found is shown once a record behind it says its number."""
+
+    def _mounted(self, kind=Outbox, count=3, length=300):
+        flash, outbox = formatted(3, kind)
+        publish(outbox, count, length)
+        again = kind(flash)
+        self.assertEqual(again.mount(), status.OK)
+        return flash, again
+
+    def test_not_while_the_flash_takes_no_record(self):
+        flash, outbox = self._mounted()
+        flash.programs_fail = 1
+        self.assertEqual(outbox.load(2), status.EMPTY)
+        self.assertEqual((outbox.load(2), loaded(outbox)), (status.OK, payload_of(2)))
+
+    def test_no_message_is_dropped_for_it(self):
+        flash, outbox = formatted(3, DropOldest)
+        while not outbox.dropped:
+            publish(outbox, 1, 300)
+        while outbox._offset + 20 <= 4096:
+            publish(outbox, 1, min(300, 4096 - outbox._offset - 17))
+        held = outbox.next_seq - outbox.oldest_seq
+        again = DropOldest(flash)
+        self.assertEqual(again.mount(), status.OK)
+        again.load(again.next_seq - 1)
+        self.assertEqual((again.dropped, again.next_seq - again.oldest_seq), (0, held))
+
+
+if __name__ == "__main__":
+    unittest.main()
