@@ -29,6 +29,24 @@ class Commanded:
             return True
         return self._base.publish_rest(self)
 
+    def add_report(self, values):
+        """To the message that was begun. Returns how many have room there, or are none."""
+        at = 0
+        for sensor, value in zip(self.sensors, values):
+            if value is not None and not self.pack.add(
+                sensor.name, sensor.unit, value, sensor.exponent
+            ):
+                break
+            at += 1
+        return at
+
+    def publish_later(self, values, first):
+        """The next messages have what a report read (None: nothing), from that sensor on; not where
+        a measurement is being published, which read the same just before."""
+        if values and self._done == len(self.sensors):
+            self.values[:] = values
+            self._done = first
+
 
 def over(base):
     """The class of a station like `base` that takes commands."""

@@ -73,6 +73,7 @@ class Commands:
         self._heard_ms = 0
         self._awake_ms = self._awake_since_ms = 0
         self._again = None  # the payload that tells a result again
+        self._reported = 0  # so many of a report's readings are in its answer, or have none
 
     def read(self):
         told, self._told = self._told, self.ignored
@@ -233,7 +234,7 @@ class Commands:
         replace(TRIAL_PATH, json.dumps(given).encode())
         if list(wanted) == ["interval_ms"] and wanted["interval_ms"] is not None:
             self.note.doing = ["adopt", command_id, crc_of(old)]
-            self._set_interval(given["interval_ms"])
+            self.station.interval_ms = self._settings["interval_ms"] = given["interval_ms"]
             return self._adopt()
         within_s = command.get("within_s", _WITHIN_S)
         self.note.doing = ["trial", command_id, crc_of(old), within_s, 0]
@@ -251,9 +252,6 @@ class Commands:
             unload("station.settings")
         return ""
 
-    def _set_interval(self, interval_ms):
-        self.station.interval_ms = self._settings["interval_ms"] = interval_ms
-
     # --- Answers ---
 
     def _answer(self, command_id, what, result, why="", minutes=0):
@@ -269,6 +267,7 @@ class Commands:
         self.note.set_result(command_id, result)
         self.note.save()
         self.work |= _OWES
+        self._since_ms = self._board.ticks_ms()  # ticks of a week ago tell no time
         self.settle()
 
     def settle(self):
@@ -290,6 +289,7 @@ class Commands:
         if station.status != _OK:
             return False
         station.published += 1
+        station.publish_later(values, self._reported)
         self.note.pending = None
         self.work &= ~_OWES
         self._board.published(station)
@@ -305,9 +305,7 @@ class Commands:
         pack.put_record(
             head + (',"why":"' + pending[3][: max(room, 0)] + '"' if pending[3] else "")
         )
-        for sensor, value in zip(station.sensors, values or ()):
-            if value is not None:
-                pack.add(sensor.name, sensor.unit, value, sensor.exponent)
+        self._reported = station.add_report(values or ())
         return pack.end()
 
     def _tell_again(self, command_id, result):
@@ -373,6 +371,8 @@ class Commands:
         until(self._has_heard)
         while self.work & (_TRIAL | _RESTART) or self._is_awake():
             self._turn()
+        while self.station.publish_rest():  # of a report, or of the last turn
+            self._board.published(self.station)
         self.station.close_record()
         until(self._client.is_drained)
 
