@@ -28,6 +28,7 @@ _HOLD_MS = const(1500)
 _AFTER_SUBACK_MS = const(250)
 _LONGEST = const(64)
 _CONNECTED = const(2)
+_GIVEN_UP = const(255)
 
 
 def parse_confirmation(buf, at, length, stream):
@@ -87,7 +88,8 @@ class DurableSession(SubscribingSession):
         """What is unconfirmed is retransmitted, once the retained confirmation had time to come:
         SUBSCRIBE brings it. None can confirm what was never sent."""
         SubscribingSession._on_connected(self)
-        self.subscribe(self.topic, self.confirmation_qos)
+        if self._code() != _GIVEN_UP:  # else this connection is to live
+            self.subscribe(self.topic, self.confirmation_qos)
         self._is_reconnected = self._is_waiting = True
         self._is_held_up = self.outbox.oldest_seq < self._after_sent()
         self._hold_ms = _HOLD_MS
@@ -174,10 +176,14 @@ class DurableSession(SubscribingSession):
         return self._hold_ms
 
     def _is_subscribed(self):
+        return self._code() >= 0
+
+    def _code(self):
+        """Of the confirmation's filter; -1: it has no answer yet."""
         for entry in self.filters:
             if entry[0] == self.topic:
-                return entry[2] >= 0
-        return False
+                return entry[2]
+        return -1
 
     def _replay(self):
         """Retransmit from the oldest held message on."""

@@ -65,7 +65,8 @@ class SubscribingSession(Session):
     RETAIN (1) bits.
 
     filters: [topic filter, QoS, code] of each subscription; code 0..2: granted, 128: refused, 255:
-    given up, because the connection ended on it each time; -1: not yet answered.
+    given up, because the connection ended on it each time; -1: not yet answered. What is refused is
+    asked for again on each connection, what was given up on those after one that ended otherwise.
 
     unacknowledged: 0 to 16, messages of a connection that are left without an acknowledgement
     because the handler raised on them: the server sends them again on the next one. All others are
@@ -83,6 +84,7 @@ class SubscribingSession(Session):
         self._is_request_due = False  # a filter awaits SUBSCRIBE or UNSUBSCRIBE
         self._requested = []  # the filters that await SUBACK or UNSUBACK
         self._vain = None  # a dictionary: connections that ended on a filter
+        self._was_vain = False  # the last one did: on the next none that was given up is asked for
         self._request_id = 0  # and its packet identifier
         self._request_ms = -1  # ticks at which it went out
         self.topic_length = self.payload_at = self.payload_length = 0  # of the PUBLISH in `buffer`
@@ -138,10 +140,13 @@ class SubscribingSession(Session):
         self._request_ms = -1
         self._answers_end = self._held_back = 0
         self._is_request_due = True
-        if not self.session_present or self._is_clean:  # whatever a server says [MQTT-3.2.2-1]
-            for entry in self.filters:
-                if 0 <= entry[2] <= _REFUSED_CODE:
-                    entry[2] = _UNANSWERED
+        # whatever a server says [MQTT-3.2.2-1]
+        least = 0 if not self.session_present or self._is_clean else _REFUSED_CODE
+        most = _REFUSED_CODE if self._was_vain else _GIVEN_UP
+        self._was_vain = False
+        for entry in self.filters:
+            if least <= entry[2] <= most:
+                entry[2] = _UNANSWERED
 
     def _on_tick(self):
         """Answers and the rest take turns, or a flood of messages would keep all else from going
@@ -218,13 +223,14 @@ class SubscribingSession(Session):
 
     def _on_vain_request(self):
         """The connection ends on the request that is out: twice together and twice alone, and a
-        filter is given up."""
+        filter is given up, until a connection has ended otherwise."""
+        self._was_vain = True
         if self._vain is None:
             self._vain = {}
         for entry in self._requested:
             count = self._vain[entry[0]] = self._vain.get(entry[0], 0) + 1
             if count == _GIVE_UP_AFTER:
-                del self._vain[entry[0]]
+                self._vain[entry[0]] -= 1  # the next one is enough, unless there is an answer
                 entry[2] = _GIVEN_UP
                 self.refused += 1
         self._requested = []
