@@ -311,7 +311,7 @@ def test_messages_set_aside_are_sent_by_the_boards_user_all_the_same(broker, col
     settings = {
         "device_id": "cellar", "broker_host": found.host, "broker_port": found.port, "tls": True,
         "user": found.user, "password": found.password, "ca_file": "ca.pem",
-        "client_cert_file": "", "client_key_file": "", "server_name": found.host,
+        "client_cert_file": "", "client_key_file": "", "server_name": found.host, "level": 4,
     }  # fmt: skip
     aside = SimpleNamespace(
         topic=b"outpost/cellar/data", payload=b"late", qos=1, retain=False, seq=3

@@ -10,6 +10,7 @@ import socket
 import threading
 from pathlib import Path
 
+import paho.mqtt.client as mqtt
 import pytest
 
 import power_loss  # noqa: F401 - gives the firmware zlib's CRC
@@ -20,7 +21,9 @@ from outpost.outbox import Outbox
 from outpost_tools import cli
 from outpost_tools.common import segments
 from outpost_tools.common.broker import Broker
-from outpost_tools.outbox.shelf import read_shelf
+from outpost_tools.common.errors import ToolError
+from outpost_tools.outbox import publishing
+from outpost_tools.outbox.shelf import Aside, read_shelf
 from real_broker import need_mosquitto, wait_for
 
 TOPIC = b"outpost/board-1/data"
@@ -225,6 +228,68 @@ def test_a_broker_that_still_will_not_take_it_keeps_it_set_aside(here, capsys):
     assert (status, out) == (2, "")
     assert "closed the connection at message 5" in err and "stays set aside" in err
     assert held() == [b"message 4", b"message 5", b"message 6"]
+
+
+def settings_of(here, port, level):
+    settings = here / "kitchen.toml"
+    settings.write_text(
+        f'device_id = "board-1"\nbroker_host = "127.0.0.1"\nbroker_port = {port}\nlevel = {level}\n'
+    )
+    return settings
+
+
+@pytest.mark.parametrize("level", [3, 4, 5])
+def test_send_speaks_the_version_that_the_settings_say(here, capsys, level):
+    with acknowledging_broker(level) as port:
+        settings = settings_of(here, port, level)
+        status, _, err = aside(capsys, "send", "flash.img", "--settings", settings, "--number", 5)
+    assert (status, held()) == (0, [b"message 4", b"message 6"]), err
+
+
+def test_a_message_that_a_broker_of_mqtt_5_refuses_stays_set_aside(here, capsys):
+    with acknowledging_broker(5, reason=0x97) as port:
+        settings = settings_of(here, port, 5)
+        status, _, err = aside(capsys, "send", "flash.img", "--settings", settings, "--number", 5)
+    assert status == 2 and "refuses message 5: Quota exceeded; it stays set aside" in err
+    assert held() == [b"message 4", b"message 5", b"message 6"]
+
+
+def test_a_connection_that_was_lost_between_two_messages_is_told():
+    """paho's publish() notices it, and is_published() raises then."""
+    client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, "x")
+    broker = publishing.Broker(client, "here:1883")
+    client.on_disconnect()
+    with pytest.raises(ToolError, match="closed the connection at message 7"):
+        broker.send(Aside(7, STREAM, 1, False, TOPIC, b"x", 0, 0))
+
+
+@contextlib.contextmanager
+def acknowledging_broker(level, reason=0):
+    """Lets only that version in, and answers one PUBLISH of QoS 1."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        peer, _ = listener.accept()
+        with peer:
+            connect = peer.recv(1000)
+            name = connect[4 : 4 + connect[3]]
+            if connect[4 + len(name)] != level:
+                peer.sendall(b"\x20\x02\x00\x01")
+                return
+            peer.sendall(b"\x20\x03\x00\x00\x00" if level == 5 else b"\x20\x02\x00\x00")
+            publish = peer.recv(1000)
+            at = 4 + publish[3]
+            code = bytes([reason]) if reason else b""
+            peer.sendall(bytes([0x40, 2 + len(code)]) + publish[at : at + 2] + code)
+            peer.recv(1000)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.join(10)
+        listener.close()
 
 
 @contextlib.contextmanager

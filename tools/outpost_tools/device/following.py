@@ -61,10 +61,14 @@ def of_settings(settings: dict[str, Any], folder: Path) -> Source:
     address = settings["broker_host"], settings["broker_port"]
     login = (settings["user"], settings["password"] or None) if settings["user"] else None
     tls = tls_context(settings, folder) if settings["tls"] else None
-    version = mqtt.MQTTv5 if settings["level"] == 5 else mqtt.MQTTv311
     # not the board's own client identifier: that would throw it off
     where = address, settings["topic_prefix"], settings["device_id"]
-    return Source(*where, "", login, tls, version)
+    return Source(*where, "", login, tls, version_of(settings))
+
+
+def version_of(settings: dict[str, Any]) -> int:
+    """The board's, in paho's numbers: its broker may take no other."""
+    return {3: mqtt.MQTTv31, 4: mqtt.MQTTv311, 5: mqtt.MQTTv5}[settings["level"]]
 
 
 def of_credentials(found: Credentials, device: str | None) -> Source:

@@ -16,16 +16,24 @@ from outpost_tools.outbox.shelf import Aside
 
 _ANSWER_S = 15.0
 _STEP_S = 0.05
+_MQTT_5 = 5
 
 
 class Broker:
     def __init__(self, client: Any, where: str) -> None:
         self._client, self._where = client, where
         self._is_lost = False
+        self._reason: Any = None  # of the last acknowledgement; only MQTT 5.0 has bad ones
         client.on_disconnect = self._lost
+        client.on_publish = self._on_published
 
     def _lost(self, *_: Any) -> None:
         self._is_lost = True
+
+    def _on_published(
+        self, _client: Any, _userdata: Any, _id: int, reason: Any, _more: Any
+    ) -> None:
+        self._reason = reason
 
     def close(self) -> None:
         self._client.disconnect()
@@ -46,14 +54,20 @@ class Broker:
             self._client.loop(_STEP_S)
 
     def send(self, message: Aside) -> None:
-        """With QoS 1 at least: without an acknowledgement nobody knows. Raises ToolError."""
+        """With QoS 1 at least: without an acknowledgement nobody knows. Not with QoS 2 in MQTT 5.0,
+        where paho hides the reason code of PUBREC. Raises ToolError."""
         topic = message.topic.decode("utf-8", "surrogateescape")
-        qos = max(message.qos, 1)
+        qos = 1 if self._client.protocol == _MQTT_5 else max(message.qos, 1)
         try:
             sent = self._client.publish(topic, message.payload, qos, message.retain)
         except ValueError as error:
             raise ToolError(f"message {message.seq}: no topic to publish to: {error}") from None
-        self.wait(sent.is_published, f"message {message.seq}")
+        name = f"message {message.seq}"
+        self.wait(lambda: not sent.rc and sent.is_published(), name)  # rc: it was lost before
+        if self._reason is not None and self._reason.is_failure:
+            raise ToolError(
+                f"{self._where}: the broker refuses {name}: {self._reason}; it stays set aside"
+            )
 
 
 @contextlib.contextmanager
@@ -80,7 +94,8 @@ def _open(settings: dict[str, Any], folder: Path, name: str) -> Broker | None:
     """None: this user may not come in under this name, or not at all. Raises ToolError."""
     import paho.mqtt.client as mqtt
 
-    client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, name, protocol=mqtt.MQTTv311)
+    version = following.version_of(settings)
+    client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, name, protocol=version)
     if settings["user"]:
         client.username_pw_set(settings["user"], settings["password"] or None)
     if settings["tls"]:
