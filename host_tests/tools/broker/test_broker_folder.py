@@ -323,3 +323,82 @@ def test_a_broker_whose_name_is_not_known_says_how_it_gets_another(outpost):
     init(outpost, "--host", "broker.invalid", "--port", 1)
     status, _, err = outpost("add", "kitchen")
     assert status == 2 and "or give the address by `outpost broker init DIR --host" in err
+
+
+@pytest.mark.parametrize(
+    "key, value, said",
+    [
+        ("hosts", [], "a list of names or addresses"),
+        ("hosts", "broker.home", "a list of names or addresses"),
+        ("hosts", ["a", 7], "a list of names or addresses"),
+        ("hosts", ["two words"], "a list of names or addresses"),
+        ("hosts", ["192.168.1..10"], "a list of names or addresses"),
+        ("port", "8883", "a port, 1 to 65535"), ("port", True, "a port"), ("port", 0, "a port"),
+        ("port", 65536, "a port"), ("port", 1.5, "a port"), ("port", None, "a port"),
+        ("listen", None, "an address, or empty"), ("listen", "a\nb", "an address, or empty"),
+        ("topic_prefix", "a/#", "a topic without"), ("topic_prefix", "", "a topic without"),
+        ("topic_prefix", ["a"], "a topic without"),
+        ("share", "", "the name of a group"), ("share", "a/b", "the name of a group"),
+        ("user", "", "the name of a user"), ("user", "a\nuser root", "the name of a user"),
+        ("plugin", 7, "the path of a plugin"), ("plugin", "", "the path of a plugin"),
+        ("own_authority", "no", "true or false"), ("own_authority", 1, "true or false"),
+    ],
+)  # fmt: skip
+def test_a_field_of_broker_json_that_cannot_be_used_is_named(outpost, fleet, key, value, said):
+    path = fleet / "broker.json"
+    given = json.loads(path.read_text())
+    for broken, what in (
+        ({**given, key: value}, f"must be {said}"),
+        ({name: given[name] for name in given if name != key}, f"is missing: {said}"),
+    ):
+        path.write_text(json.dumps(broken))
+        before = contents(fleet)
+        for words in (("add", "cellar"), ("revoke", "kitchen"), ("list",), ("init",)):
+            status, _, err = outpost(*words)
+            assert status == 2 and f"{path}: key {key!r} {what}" in err
+        assert contents(fleet) == before
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("", "no JSON"), ("{", "no JSON"), ("[" * 100_000, "no JSON"), ("[]", "a JSON object"),
+        ("7", "a JSON object"), ("\xff", "no JSON"), ('{"hosts": ["a"]}', "key 'port' is missing"),
+    ],
+)  # fmt: skip
+def test_what_is_no_broker_json_is_told(outpost, fleet, text, said):
+    (fleet / "broker.json").write_bytes(text.encode("latin-1"))
+    status, _, err = outpost("add", "cellar")
+    assert status == 2 and f"{fleet / 'broker.json'}: {said}" in err
+
+
+def test_an_unknown_key_of_broker_json_is_named(outpost, fleet):
+    path = fleet / "broker.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "host": "a"}))
+    status, _, err = outpost("add", "cellar")
+    assert status == 2 and f"{path}: unknown key 'host'; known: hosts, port" in err
+
+
+@pytest.mark.parametrize(
+    "key, value, said",
+    [
+        ("host", "", "no address"), ("host", "192.168.1..10", "no address"),
+        ("port", True, "no <class 'int'>"), ("port", 65536, "no address"),
+        ("user", "\ud800", "no text for MQTT"), ("password", "a\0", "no text for MQTT"),
+        ("client_id", "x" * 65536, "no text for MQTT"), ("ca", "\ud800", "no text for MQTT"),
+        ("topic_prefix", "a/#", "a topic without"), ("topic_prefix", "", "a topic without"),
+    ],
+    ids=lambda one: repr(one)[:20],
+)  # fmt: skip
+def test_a_field_of_credentials_that_cannot_be_used_is_named(fleet, key, value, said):
+    path = credentials.place(fleet, "monitor", "monitor-1")
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    with pytest.raises(ToolError, match=f"--credentials .*monitor-1.json: key.*'{key}'.*{said}"):
+        credentials.find(fleet, "monitor")
+
+
+def test_credentials_that_are_nested_without_end_are_none(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text("[" * 100_000)
+    with pytest.raises(ToolError, match="no credentials file of this version"):
+        credentials.load(path, "monitor")

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from outpost_tools.broker.folder import About, Folder
+from outpost_tools.broker.about import About
+from outpost_tools.broker.folder import Folder
 from outpost_tools.common import interpreters
 from outpost_tools.common.broker import configuration
 from outpost_tools.common.errors import ToolError

@@ -21,32 +21,18 @@ import pwd
 import re
 import secrets
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
+from outpost_tools.broker import about as about_file
 from outpost_tools.broker import rights
+from outpost_tools.broker.about import About
 from outpost_tools.common import credentials
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}\Z")  # as a board's device_id
 _PASSWORD_BYTES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """broker.json. hosts: names and addresses in the broker's certificate, the first one the one
-    that clients use. user: that mosquitto runs as. own_authority: False where the certificates
-    were given."""
-
-    hosts: list[str]
-    port: int
-    listen: str
-    topic_prefix: str
-    share: str
-    user: str
-    plugin: str
-    own_authority: bool
 
 
 class Folder:
@@ -75,7 +61,7 @@ class Folder:
     def about(self) -> About:
         """Raises ToolError."""
         try:
-            return About(**json.loads(self._about.read_text(encoding="utf-8")))
+            return about_file.load(self._about)
         except FileNotFoundError:
             if (self.path / "broker" / "broker.json").is_file():  # the folder of `outpost run`
                 raise ToolError(
@@ -85,8 +71,6 @@ class Folder:
                 f"{self.path}: no broker's folder; `outpost broker init {self.path} --host NAME` "
                 "makes one"
             ) from None
-        except (OSError, ValueError, TypeError) as error:
-            raise ToolError(f"{self._about}: cannot be read: {error}") from None
 
     def keep(self, about: About) -> None:
         self.write("broker.json", json.dumps(asdict(about), indent=1) + "\n")

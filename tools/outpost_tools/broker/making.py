@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from outpost_tools.broker import certificates, configuration, given, security_file
-from outpost_tools.broker.folder import About, Folder
+from outpost_tools.broker.about import About
+from outpost_tools.broker.folder import Folder
 from outpost_tools.common import credentials
 from outpost_tools.common.broker import broker_user
 from outpost_tools.common.errors import ToolError

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from outpost_tools.common import exposure
-from outpost_tools.common.command_line import is_host
+from outpost_tools.common.command_line import check_topic, is_host
 from outpost_tools.common.errors import ToolError
 
 ROLES = {
@@ -109,7 +109,7 @@ def load(path: Path, role: str) -> Credentials:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not text"
         raise ToolError(f"--credentials {path}: cannot be read: {reason}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict) or given.get(_MARK) != _VERSION:
         raise ToolError(
@@ -127,8 +127,23 @@ def load(path: Path, role: str) -> Credentials:
 def _checked(given: dict[str, Any], path: Path) -> Credentials:
     for one in fields(Credentials):
         kind = int if one.name == "port" else str
-        if not isinstance(given.get(one.name), kind):
+        if type(given.get(one.name)) is not kind:
             raise ToolError(f"--credentials {path}: key '{one.name}' is missing or no {kind}")
-    if not is_host(given["host"]) or not 0 < given["port"] < 65536:
+        if kind is str and not _is_text(given[one.name], one.name == "ca"):
+            raise ToolError(
+                f"--credentials {path}: key '{one.name}' is no text for MQTT: UTF-8 without NUL, "
+                "at most 65,535 bytes"
+            )
+    host = given["host"]
+    if not host or not is_host(host) or not 0 < given["port"] < 65536:
         raise ToolError(f"--credentials {path}: keys 'host' and 'port' are no address")
+    check_topic(f"--credentials {path}: key 'topic_prefix'", given["topic_prefix"])
     return Credentials(**{one.name: given[one.name] for one in fields(Credentials)})
+
+
+def _is_text(text: str, may_be_long: bool) -> bool:
+    try:
+        length = len(text.encode())
+    except UnicodeEncodeError:  # half a character, by an escape
+        return False
+    return "\0" not in text and (length < 65536 or may_be_long)

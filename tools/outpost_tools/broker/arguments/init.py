@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from outpost_tools.broker.arguments import options
-from outpost_tools.common.command_line import add_command, between, is_host
+from outpost_tools.common.command_line import add_command, between
 from outpost_tools.common.errors import ToolError
 
 SUMMARY = "write mosquitto's configuration, certificates, users and rights into a folder"
@@ -103,14 +103,14 @@ def _mosquitto() -> str:
 
 def _check(args: argparse.Namespace) -> None:
     """Raises ToolError."""
-    import re
+    from outpost_tools.broker.about import is_name, is_prefix, is_word
 
     for text in (*args.host, args.listen or "", args.user or "", args.plugin or ""):
-        if not re.fullmatch(r"[\x21-\x7e]*", text):
+        if not is_word(text):
             raise ToolError(f"{text!r}: printable ASCII without blanks is needed")
-    if not all(host and is_host(host) for host in args.host):
+    if not all(map(is_name, args.host)):
         raise ToolError("--host: a name or an address is needed")
-    if args.prefix is not None and not re.fullmatch(r"[^+#/\0\s%]+(/[^+#/\0\s%]+)*", args.prefix):
+    if args.prefix is not None and not is_prefix(args.prefix):
         raise ToolError(
             f"--prefix {args.prefix!r}: a topic without '+', '#', '%', blanks and empty levels is "
             "needed"
