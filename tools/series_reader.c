@@ -3,7 +3,8 @@
  * As a program (cc -o series_reader series_reader.c): from standard input messages, each preceded
  * by its length in two bytes, little endian; to standard output for each the line "refused", or
  * "device stream seq held boot flags start_ms step_ms columns", a line for each sample (time in ms,
- * then the values, "-" for one that is missing) and the line "end". */
+ * then the values, "-" for one that is missing) and the line "end". Status 1: the input ended in a
+ * message, which is not shown, or not all could be written. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -182,19 +183,18 @@ static void print_row(void *user, int64_t ms, const int32_t *values, uint32_t th
 static void print_header(const uint8_t *p) {
     printf("%.*s %02x%02x%02x%02x ", p[30], (char *)p + 31, p[4], p[5], p[6], p[7]);
     printf("%lu %lu ", (unsigned long)u32(p + 8), (unsigned long)u32(p + 12));
-    printf("%u %d %lld ", (unsigned)u16(p + 16), p[3],
-           (long long)u16(p + 20) * DAY_MS + u32(p + 22));
-    printf("%u %d\n", (unsigned)u16(p + 26), p[29]);
+    printf("%u %d %lld %u %d\n", (unsigned)u16(p + 16), p[3],
+           (long long)u16(p + 20) * DAY_MS + u32(p + 22), (unsigned)u16(p + 26), p[29]);
 }
 
 int main(void) {
-    static uint8_t p[65536];
-    uint8_t size[2];
-    while (fread(size, 1, 2, stdin) == 2) {
-        long length = (long)fread(p, 1, u16(size), stdin);
-        int is_good = decode(p, length, NULL, NULL);
-        if (is_good) print_header(p), decode(p, length, print_row, NULL);
+    static uint8_t p[65536], size[2];
+    size_t there;
+    while ((there = fread(size, 1, 2, stdin)) == 2 && fread(p, 1, u16(size), stdin) == u16(size)) {
+        int is_good = decode(p, u16(size), NULL, NULL);
+        if (is_good) print_header(p), decode(p, u16(size), print_row, NULL);
         printf(is_good ? "end\n" : "refused\n");
     }
-    return 0;
+    if (there) fputs("series_reader: the input ends within a message\n", stderr);
+    return there || fflush(stdout) || ferror(stdin) || ferror(stdout);
 }

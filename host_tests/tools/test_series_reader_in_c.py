@@ -78,5 +78,22 @@ def test_mutated_messages_are_read_or_refused_alike(program):
     assert 300 < wanted.count("refused") < MUTATED - 300
 
 
+def test_a_message_that_is_not_all_there_is_not_shown(program):
+    """Its start may be a sound message with fewer samples."""
+    whole = series_writer.payload(series_writer.climate(60), step_ms=100)
+    data = len(whole).to_bytes(2, "little") + whole
+    for missing in (1, len(whole) // 2, len(whole), len(whole) + 1):
+        cut = data + data[:-missing]
+        found = subprocess.run([program], input=cut, capture_output=True, check=False)
+        assert found.stdout.decode().splitlines() == expected(whole)
+        assert found.returncode == 1 and b"the input ends within a message" in found.stderr
+
+
+def test_what_cannot_be_written_is_a_status(program):
+    with open("/dev/full", "wb") as full:
+        found = subprocess.run([program], input=b"\x01\x00x", stdout=full, check=False)
+    assert found.returncode == 1
+
+
 def test_it_has_at_most_200_lines():
     assert len(SOURCE.read_text(encoding="utf-8").splitlines()) <= 200
