@@ -51,6 +51,10 @@ class _Guard:
         self._try(lambda: self.unguarded.write(visible_lines(text)))
         return len(text)
 
+    def write_bytes(self, data: bytes) -> None:
+        """Not for a terminal: as they are."""
+        self._try(lambda: self.unguarded.buffer.write(data))
+
     def flush(self) -> None:
         self._try(self.unguarded.flush)
 

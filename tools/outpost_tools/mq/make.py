@@ -20,13 +20,12 @@ def make(args: argparse.Namespace) -> Outgoing:
     """The message, checked as a queue manager would. Raises MqError or ToolError."""
     if args.text is not None and args.body is not None:
         raise ToolError("--text and --body: give one of them")
-    body = (
-        args.text.encode()
-        if args.text is not None
-        else form.read_file(args.body)
-        if args.body
-        else b""
-    )
+    body = form.read_file(args.body) if args.body else b""
+    if args.text is not None:
+        try:
+            body = args.text.encode()
+        except UnicodeEncodeError:
+            raise ToolError("--text: no UTF-8; give such bytes by --body FILE") from None
     md = Descriptor(
         msg_type=REQUEST if args.request else DATAGRAM,
         encoding=ENCODINGS[args.encoding],

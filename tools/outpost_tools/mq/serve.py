@@ -7,6 +7,7 @@ from pathlib import Path
 
 from outpost_tools.common import credentials, mqtt_connection
 from outpost_tools.common.command_line import first_line, login
+from outpost_tools.common.errors import ToolError
 from outpost_tools.mq import live, sources
 from outpost_tools.mq.bridge import Bridge, Source
 from outpost_tools.mq.descriptor import Descriptor
@@ -21,8 +22,9 @@ def serve(args: argparse.Namespace) -> int:
 
     Raises ToolError.
     """
+    _check_files(args)
     source = _source(args)
-    sink, refused = _sink(args), Lines(args.refused or _folder(args) / "refused.jsonl")
+    sink, refused = _sink(args), Lines(_refused(args))
     bridge = Bridge(source, sink, refused, _options(args), until_idle_s=args.until_idle)
     bridge.ending.on_signals()
     try:
@@ -57,10 +59,30 @@ def _folder(args: argparse.Namespace) -> Path:
     return args.files if args.files is not None else Path(".")
 
 
+def _refused(args: argparse.Namespace) -> Path:
+    return args.refused or _folder(args) / "refused.jsonl"
+
+
+def _position(args: argparse.Namespace) -> Path:
+    return args.position or _folder(args) / "position.json"
+
+
+def _check_files(args: argparse.Namespace) -> None:
+    """One would be written over another. Raises ToolError."""
+    files = {"--lines": args.lines, "--refused": _refused(args)}
+    if args.segments is not None:
+        files["--position"] = _position(args)
+    found: dict[Path, str] = {}
+    for option, path in files.items():
+        if path is not None:
+            other = found.setdefault(path.resolve(), option)
+            if other != option:
+                raise ToolError(f"{other} and {option}: {path} cannot be both; name another file")
+
+
 def _source(args: argparse.Namespace) -> Source:
     if args.segments is not None:
-        position = args.position or _folder(args) / "position.json"
-        return sources.Segments(args.segments, position, follow=args.follow)
+        return sources.Segments(args.segments, _position(args), follow=args.follow)
     version = 5 if args.mqtt == "5" else 4
     if args.credentials is not None:
         found = credentials.find(args.credentials, "monitor")

@@ -229,8 +229,11 @@ def _read_position(path: Path) -> tuple[int, int]:
         return 0, len(segments.MAGIC)
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        return int(record["segment"]), int(record["offset"])
-    except (OSError, ValueError, TypeError, LookupError):
+        at = record["segment"], record["offset"]
+        if any(type(one) is not int or one < 0 for one in at):
+            raise ValueError
+        return at
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
         raise ToolError(
             f"{path} holds no position; remove it to begin with the first segment"
         ) from None

@@ -15,6 +15,8 @@ import contextlib
 import fcntl
 import json
 import os
+import re
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,6 +26,8 @@ from outpost_tools.common.segments import sync_directory
 from outpost_tools.mq.descriptor import from_json
 from outpost_tools.mq.mapping import Outgoing
 from outpost_tools.mq.reasons import MqError
+
+_OURS = re.compile("[0-9]{12}")  # the name of a message
 
 
 class SinkError(Exception):
@@ -82,6 +86,7 @@ class Lines:
         self._path = path
         self._file = _open_locked(path)
         self._length = _whole_lines(self._file)
+        _check_lines(self._file, self._length, path)
         os.ftruncate(self._file, self._length)
         os.fsync(self._file)
         sync_directory(path.parent)
@@ -127,7 +132,8 @@ class Files:
         self._directory = directory
         self._lock = _open_locked(directory / ".lock")
         for path in directory.glob("*.part"):  # a kill's
-            path.unlink()
+            if _OURS.fullmatch(path.stem):
+                path.unlink()
         numbers = [int(path.stem) for path in directory.glob("*.mq") if path.stem.isdecimal()]
         self._last = max(numbers, default=0)
 
@@ -170,6 +176,15 @@ def _open_locked(path: Path) -> int:
             f"{path} is in use by another bridge; stop it, or give this one another output"
         ) from None
     return handle
+
+
+def _check_lines(handle: int, length: int, path: Path) -> None:
+    """What follows `length` bytes of whole lines is going to be cut: it must be a file of ours. One
+    without a whole line may be: a power cut leaves what it likes. Raises ToolError."""
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        raise ToolError(f"{path}: no file, and only in one lines are durable; name another one")
+    if length and os.pread(handle, 2, 0) != b'{"':
+        raise ToolError(f"{path}: holds something else than JSON lines; name another file")
 
 
 def _whole_lines(handle: int) -> int:

@@ -119,8 +119,7 @@ def run(args: argparse.Namespace) -> int:
     except MqError as error:
         raise ToolError(str(error)) from None
     if args.out is None:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        sys.stdout.write_bytes(data)  # pyright: ignore[reportAttributeAccessIssue]
         return 0
     try:
         Path(args.out).write_bytes(data)

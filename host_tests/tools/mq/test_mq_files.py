@@ -1,0 +1,105 @@
+# cpython-only: tests a desktop command
+"""`outpost mq` with files that are not what it takes them for: one line and status 2, and the file
+as it was."""
+
+import subprocess
+import sys
+
+import pytest
+
+from outpost_tools import cli
+from outpost_tools.common import children
+from outpost_tools.mq import sources
+
+
+@pytest.fixture
+def bridge(tmp_path, monkeypatch, capfd):
+    """Runs `outpost mq bridge --segments log ...`; (status, stderr)."""
+    (tmp_path / "log").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        status = cli.main(["mq", "bridge", "--segments", "log", *words])
+        return status, capfd.readouterr().err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"segment": 1e999, "offset": 8}', '{"segment": 1, "offset": -5}', "[" * 100_000,
+        '{"segment": true, "offset": 8}', '{"segment": 1, "offset": "8"}', '{"segment": 1}', "\xff",
+    ],
+    ids=lambda one: one[:30],
+)  # fmt: skip
+def test_a_position_that_is_none_is_told(bridge, tmp_path, text):
+    (tmp_path / "position.json").write_bytes(text.encode("latin-1"))
+    status, err = bridge("--lines", "out.jsonl")
+    assert status == 2 and "position.json holds no position" in err
+
+
+@pytest.mark.parametrize("data", [b"a = 'x'\nb", b"\x00\xff\n\x01", b"{\n}", b"[1]\n"])
+@pytest.mark.parametrize("option", ["--lines", "--refused"])
+def test_a_file_of_something_else_is_not_cut(bridge, tmp_path, option, data):
+    (tmp_path / "mine").write_bytes(data)
+    status, err = bridge(option, "mine", *(["--files", "out"] if option == "--refused" else []))
+    assert status == 2 and "mine: holds something else than JSON lines" in err
+    assert (tmp_path / "mine").read_bytes() == data
+
+
+def test_what_a_torn_write_left_is_cut(bridge, tmp_path):
+    for data in (b"{", b'{"queue": "A'):
+        (tmp_path / "out.jsonl").write_bytes(data)
+        assert bridge("--lines", "out.jsonl")[0] == 0
+        assert (tmp_path / "out.jsonl").read_bytes() == b""
+
+
+def test_what_is_no_file_is_told(bridge):
+    status, err = bridge("--lines", "/dev/full")
+    assert status == 2 and "/dev/full: no file" in err
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--lines", "a", "--position", "./a"], "--lines and --position: a cannot be both"),
+        (["--lines", "a", "--refused", "a"], "--lines and --refused: a cannot be both"),
+        (["--lines", "position.json"], "--lines and --position: position.json cannot be both"),
+        (["--files", "f", "--refused", "p", "--position", "p"], "--refused and --position: p"),
+    ],
+)
+def test_no_file_is_two_things(bridge, tmp_path, words, said):
+    status, err = bridge(*words)
+    assert status == 2 and said in err
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+def test_only_parts_of_messages_are_removed(bridge, tmp_path):
+    (tmp_path / "out").mkdir()
+    for name in ("film.mkv.part", "000000000003.part"):
+        (tmp_path / "out" / name).write_bytes(b"x")
+    assert bridge("--files", "out")[0] == 0
+    assert (tmp_path / "out" / "film.mkv.part").exists()
+    assert not (tmp_path / "out" / "000000000003.part").exists()
+
+
+def test_a_text_that_is_no_utf_8_is_told(capfd):
+    assert cli.main(["mq", "build", "--topic", "a", "--text", "\udcff"]) == 2
+    assert "--text: no UTF-8" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["json", "raw"])
+def test_a_full_disk_is_told(form):
+    words = [sys.executable, "-m", "outpost_tools.cli", "mq", "build", "--topic", "a"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*words, "--form", form], stdout=full, stderr=subprocess.PIPE, check=False,
+            env=children.tools_environment(),
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (2, b"outpost: stdout: No space left on device\n")
+
+
+def test_positions_are_read_back(tmp_path):
+    sources._write_position(tmp_path / "p", (3, 1 << 40))
+    assert sources._read_position(tmp_path / "p") == (3, 1 << 40)
