@@ -88,8 +88,8 @@ def create_first(raw, folder, count, random_id, board=b"", tell=None):
         raise PinnedError(
             "%s: gone, but parts of an earlier outbox in %d blocks of the flash: its files were "
             "deleted, or the filesystem was made again. Nothing was changed. Save its messages "
-            "with `outpost outbox export --live PORT --raw`, then `outpost outbox new --live PORT`"
-            % (folder, found)
+            "with outpost outbox export --live PORT --raw --segments log --id rescue-1, then "
+            "outpost outbox new --live PORT" % (folder, found)
         )
     return create(raw, folder, count, random_id, board, tell)
 

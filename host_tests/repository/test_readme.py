@@ -79,7 +79,8 @@ def test_the_functions_that_the_map_names_are_in_these_modules():
 
 def test_every_rescue_that_is_advised_says_where_to():
     """`outpost outbox export` wants an output, and a segment a name."""
-    advice = [*PAGES, *(REPOSITORY / "tools").rglob("*.py")]
+    rooms = [REPOSITORY / name for name in ("tools", "boards", "firmware")]
+    advice = [*PAGES, *(path for room in rooms for path in room.rglob("*.py"))]
     said = [" ".join(path.read_text(encoding="utf-8").split()) for path in advice]
     found = [
         text for one in said for text in re.findall(r"outbox export --live[^`<),#]*[`<),#]", one)
