@@ -58,6 +58,8 @@ class Suite:
         kept = paths.REPOSITORY / "build" / "mutants" / f"tests-{digest}.json"
         if not kept.exists():
             found = {item.nodeid: of for item, of in self._forked(items, _measure)}
+            if failed := [name for name, of in found.items() if isinstance(of, str)]:
+                raise SystemExit(f"fails without a mutant: {failed[0]}")
             kept.parent.mkdir(parents=True, exist_ok=True)
             kept.write_text(json.dumps(found), encoding="utf-8")
         found = json.loads(kept.read_text(encoding="utf-8"))
@@ -131,9 +133,11 @@ def _fork(function: Callable[[Any], Any], one: Any) -> tuple[int, int]:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
     try:
-        os.write(writer, json.dumps(function(one)).encode())
-    finally:
-        os._exit(0)
+        answer = function(one)
+    except BaseException as error:
+        answer = f"{type(error).__name__} outside of a test"
+    os.write(writer, json.dumps(answer).encode())
+    os._exit(0)
 
 
 def _ended(running: dict[int, tuple[Any, int]]) -> tuple[Any, Any]:

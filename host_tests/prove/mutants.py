@@ -4,7 +4,7 @@
     host_tests/prove/mutants.py outbox               hours: all of them
     host_tests/prove/mutants.py sessions --every 20  a sample
     host_tests/prove/mutants.py outbox --module ring --processes 2
-    host_tests/prove/mutants.py outbox --module ring --only ring._clear_free
+    host_tests/prove/mutants.py outbox --module ring --only ring._clear_free --tests test_ring
 
 A mutant is killed when a unit test fails or does not end, when a scope of the proof finds a
 violation, or when an exception leaves a call. One that survives is listed in
@@ -75,6 +75,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("set", choices=SETS)
     parser.add_argument("--module", action="append", help="only this one; may be repeated")
     parser.add_argument("--only", default="", help="those with this text in their names")
+    parser.add_argument("--tests", action="append", help="only this file of tests; may be repeated")
     parser.add_argument("--every", type=int, default=1, help="one mutant of so many")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--count", action="store_true", help="only say how many there are")
@@ -112,7 +113,7 @@ def _killers(args: argparse.Namespace) -> dict[str, str]:
             kept[mutant.module].add(mutant.name, by)
             print(f"{number:5}/{len(missing)} {by or 'SURVIVED':60.60} {mutant.name}", flush=True)
 
-    if missing and collected(SETS[args.set].TESTS, work, args.processes):
+    if missing and collected(args.tests or SETS[args.set].TESTS, work, args.processes):
         raise SystemExit("the tests cannot be collected")
     return killers
 

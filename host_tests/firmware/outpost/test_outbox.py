@@ -190,6 +190,14 @@ class TestFifo(unittest.TestCase):
         self.assertEqual(outbox.append(bytes(256), b"", 0), status.TOO_BIG)
         self.assertEqual(flash.programs, programs)
 
+    def test_no_more_is_freed_than_there_is(self):
+        _, outbox = fresh()
+        for count in (3, 40):
+            fill(outbox, count)
+            outbox.discard(outbox.oldest_seq + 2)
+            outbox.discard_through(outbox.next_seq + 100)
+            self.assertEqual((outbox.oldest_seq, outbox.acked), (outbox.next_seq, 0))
+
 
 class SparseFile:
     """16 MiB of erased flash, of which only what was written takes RAM. Calls stay within a block,
