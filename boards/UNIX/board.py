@@ -71,9 +71,17 @@ class Board:
     def _read_orders(self):
         try:
             with open("simulation.json") as file:
-                self._orders.update(json.load(file))
+                orders = json.load(file)
         except OSError:
-            pass
+            return
+        except ValueError:
+            raise ValueError("simulation.json: no JSON")
+        if not isinstance(orders, dict):
+            raise ValueError("simulation.json: an object is needed")
+        for key, value in orders.items():
+            if key in _ORDERS and type(value) is not type(_ORDERS[key]):
+                raise ValueError(f"simulation.json: key '{key}' must be like {_ORDERS[key]!r}")
+        self._orders.update(orders)
 
     def _open_flash(self, blocks):
         """The flash image as block device; a new image is erased flash."""

@@ -214,3 +214,17 @@ def test_the_brokers_name_is_that_of_the_settings_as_on_the_board(tmp_path, serv
     ours.close()
     server.join(120)
     assert found == is_let_in
+
+
+@pytest.mark.parametrize("name", ["", "a/#", "a/b", "+", "x" * 33, "two words"])
+def test_a_device_that_is_no_name_of_a_board_is_told(tmp_path, capsys, name):
+    words = ["monitor", "--credentials", str(tmp_path), "--device", name, "--seconds", "1"]
+    assert cli.main(words) == 2
+    assert f"--device {name!r}: 1 to 32 of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds", ["nan", "-1", "1e400", "soon"])
+def test_seconds_that_never_end_are_told(tmp_path, capsys, seconds):
+    with pytest.raises(SystemExit):
+        cli.main(["monitor", "--credentials", str(tmp_path), f"--seconds={seconds}"])
+    assert "--seconds" in capsys.readouterr().err

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
-from outpost_tools.common.command_line import add_command
+from outpost_tools.common.command_line import add_command, between
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device.arguments import options
 
+_DEVICE = re.compile("[A-Za-z0-9_.-]{1,32}")  # as device_id in the settings
+_YEAR_S = 366 * 86_400
 SUMMARY = "watch a board: what it prints, how full its outbox is"
 _DESCRIPTION = """\
 Watch a board. With --port: what its program prints, and why it crashed if it does. Nothing is sent
@@ -58,7 +61,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--look", action="store_true", help="stop the program, look, restart it; with --port"
     )
     parser.add_argument(
-        "--seconds", metavar="S", type=float, help="end after this time; default: until Ctrl-C"
+        "--seconds",
+        metavar="S",
+        type=between(float, 0, _YEAR_S),
+        help="end after this time; default: until Ctrl-C",
     )
     options.add_timeout(parser, when="with --look: ")
 
@@ -71,6 +77,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.device and not args.credentials:
         raise ToolError("--device is for --credentials; --settings names its board itself")
+    if args.device is not None and not _DEVICE.fullmatch(args.device):
+        raise ToolError(f"--device {args.device!r}: 1 to 32 of A-Z a-z 0-9 _ . - name a board")
     until = None if args.seconds is None else time.monotonic() + args.seconds
     if args.look:
         if not args.port:
