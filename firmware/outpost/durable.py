@@ -141,7 +141,7 @@ class DurableSession(SubscribingSession):
     def _start_message(self):
         """New messages wait until a replay that is due has begun; those of the connection before do
         not."""
-        if self.next_send > self.outbox.next_seq:  # its numbers begin again at 0
+        if self.through >= self.outbox.next_seq:  # its numbers begin again at 0
             self.through = -1
             self._exchanged = 0
         if self._is_waiting and self.next_send >= self.high:

@@ -3,7 +3,9 @@
 import unittest
 
 from bench_client import STREAM, Bench, acknowledged, confirmation, puback
-from outpost.durable import parse_confirmation
+from fake_flash import flash_in_ram
+from outpost.durable import DurableSession, parse_confirmation
+from outpost.outbox import Outbox
 
 
 class TestParse(unittest.TestCase):
@@ -12,7 +14,8 @@ class TestParse(unittest.TestCase):
             (b"3fa9c1d2 0", 0), (b"3fa9c1d2 1073741823", 1073741823), (b"3fa9c1d2 1073741824", -1),
             (b"3fa9c1d2 9999999999", -1), (b"00000000 5", -1), (b"3fa9c1d2", -1),
             (b"3fa9c1d2 ", -1), (b"3fa9c1d2 -1", -1), (b"3fa9c1d2 5x", -1), (b"", -1),
-            (b"3fa9c1d2_55", -1), (b"3fa9c1d2 00000000001", -1),
+            (b"3fa9c1d2_55", -1), (b"3fa9c1d2 00000000001", -1), (b"3fa9c1d2 1:", -1),
+            (b"3fa9c1d2 1/", -1),
         ):  # fmt: skip
             self.assertEqual(parse_confirmation(word, 0, len(word), STREAM), expected, word)
 
@@ -178,6 +181,92 @@ class TestCollectorMode(unittest.TestCase):
         bench.publish(*[b"%d" % seq for seq in range(65_530, 65_545)])
         ids = [packet_id for packet_id, _, _ in bench.sent()]
         self.assertEqual(ids, [65531, 65532, 65533, 65534, 65535] + list(range(1, 11)))
+
+
+class TestHeldUp(unittest.TestCase):
+    """While the retained word may still come, and no longer."""
+
+    def test_a_word_that_tells_nothing_new_ends_the_wait(self):
+        for known in (0, 1):
+            bench = acknowledged(Bench("collector").connect(word=known), b"a", b"b", b"c")
+            bench.say(confirmation(known)).drop()
+            bench.connect(word=known)
+            held = [b"a", b"b", b"c"][known + 1 :]
+            self.assertEqual([payload for _, _, payload in bench.sent(6)], held)
+
+    def test_one_that_tells_more_ends_it_too(self):
+        bench = acknowledged(Bench("collector").connect(word=0), b"a", b"b", b"c")
+        bench.drop()
+        bench.connect(word=1)
+        self.assertEqual(bench.sent(6), [(3, False, b"c")])
+        self.assertEqual(bench.session.confirmations, 1)
+
+    def test_a_garbled_one_does_not_end_it(self):
+        bench = acknowledged(Bench("collector").connect(word=0), b"a", b"b")
+        bench.drop()
+        bench.connect(word="x")
+        self.assertEqual(bench.sent(10), [])
+        bench.say(confirmation(0))
+        self.assertEqual(bench.sent(6), [(2, False, b"b")])
+
+    def test_nor_does_it_begin_one(self):
+        bench = Bench("collector").connect()
+        bench.say(confirmation("x"), 2).publish(b"a")
+        self.assertEqual(bench.sent(4), [(1, False, b"a")])
+
+    def test_a_message_that_waits_does_not_keep_the_board_awake(self):
+        bench = acknowledged(Bench("collector").connect(word=0), b"a")
+        bench.drop()
+        bench.connect()
+        bench.publish(b"b").poll()
+        self.assertTrue(bench.session.check_ms > bench.now_ms)
+        self.assertEqual(bench.stream.take(), b"")
+
+    def test_without_its_filter_no_word_is_near(self):
+        session = Bench("collector").connect().session
+        self.assertTrue(session._is_subscribed())
+        session.filters.clear()
+        self.assertFalse(session._is_subscribed())
+
+    def test_ten_seconds_of_silence_unless_told(self):
+        session = DurableSession(Bench("collector").outbox, b"board-1", b"t")
+        self.assertEqual(session.timeout_ms, 10_000)
+
+
+class TestNumbers(unittest.TestCase):
+    LAST = (1 << 30) - 2  # the last number of a stream
+
+    def ended(self):
+        flash = flash_in_ram(4, 256)
+        Outbox(flash).format(STREAM, False, self.LAST)
+        bench = Bench("collector", flash=flash)
+        bench.outbox.erase_ahead()
+        acknowledged(bench.connect(), b"end").say(confirmation(self.LAST))
+        self.assertTrue(bench.client.is_drained())
+        return bench
+
+    def test_a_word_of_the_stream_that_ended_frees_nothing_of_the_next(self):
+        """Stored while connected, or while not: when the numbers begin again, PUBACK frees none."""
+        for is_offline in (False, True):
+            bench = self.ended()
+            if is_offline:
+                bench.drop()
+            bench.publish(b"0", b"1", b"2")
+            if is_offline:
+                bench.connect()
+            sent = [(1, False, b"0"), (2, False, b"1"), (3, False, b"2")]
+            self.assertEqual(bench.sent(), sent, is_offline)
+            bench.say(puback(1) + puback(2) + puback(3))
+            found = bench.outbox.oldest_seq, bench.session.through, bench.session._after_sent()
+            self.assertEqual(found, (0, -1, 3), is_offline)
+            bench.say(confirmation(2, bytes(bench.outbox.stream)))
+            self.assertTrue(bench.client.is_drained(), is_offline)
+
+    def test_only_what_is_in_flight_keeps_a_confirmed_one(self):
+        bench = acknowledged(Bench("collector").connect(), b"a", b"b").publish(b"c")
+        bench.sent()
+        bench.say(confirmation(1))
+        self.assertEqual(bench.outbox.oldest_seq, 2)
 
 
 if __name__ == "__main__":
