@@ -7,6 +7,7 @@ import unittest
 from bench_client import STREAM, TOPIC, Bench, puback, split
 from fake_flash import flash_in_ram
 from outpost import status
+from outpost.exactly_once import ExactlyOnceSession
 from outpost.packets import packet_id_of
 from outpost.state_note import NotedOutbox
 
@@ -209,6 +210,189 @@ class TestCleanSession(unittest.TestCase):
             self.assertEqual([found[:2] for found in one.early], [(1, True)])
             one.say(publish_2(7, b"y"))
             self.assertEqual(got, [0x34, 0x34], (level, connack))
+
+
+class TestNote(unittest.TestCase):
+    """A program of the flash for each change, none without; and what it says is so after a cut."""
+
+    def receiver(self, one):
+        got = []
+        one.session.on_message = lambda m: got.append(bytes(m.buffer[m.payload_at : m.length]))
+        return got
+
+    def test_a_connection_without_an_exchange_programs_nothing(self):
+        for connack in (PRESENT, ABSENT):
+            one = bench()
+            for _ in range(2):
+                programs = one.flash.programs
+                one.boot()
+                one.connect(connack).drop()
+                one.connect(connack)
+                self.assertEqual(one.flash.programs, programs, connack)
+
+    def test_a_pubrec_that_comes_again_programs_nothing(self):
+        one = put(bench(), (2, b"0"), (2, b"1")).poll(6)
+        one.say(acknowledgement(PUBREC, 1) + acknowledgement(PUBREC, 2))
+        programs = one.flash.programs
+        one.say(acknowledgement(PUBREC, 1) + acknowledgement(PUBREC, 2))
+        self.assertEqual((one.flash.programs, one.session.ignored), (programs, 0))
+
+    def test_complete_and_not_noted_the_message_16_later_is_published(self):
+        one = put(bench(), (2, b"0")).poll(6)
+        one.say(acknowledgement(PUBREC, 1)).say(acknowledgement(PUBCOMP, 1))
+        put(one, *[(2, b"%d" % seq) for seq in range(1, 17)])
+        self.assertEqual(taken(reset(one)), [(0x3C, packet_id) for packet_id in range(2, 18)])
+
+    def test_a_record_that_flash_lost_is_not_in_the_next_note(self):
+        one = put(bench(), (2, b"0")).poll(6).say(acknowledgement(PUBREC, 1))
+        one.outbox.discard_through(0)
+        one.session._restart_window(1)
+        one.say(publish_2(7, b"x"))
+        put(one, *[(2, b"%d" % seq) for seq in range(1, 17)])
+        self.assertEqual(taken(reset(one)), [(0x3C, packet_id) for packet_id in range(2, 18)])
+
+    def test_what_a_lost_session_had_is_forgotten_over_a_cut_too(self):
+        one = bench().say(publish_2(7, b"x"))
+        one.drop()
+        one.connect(ABSENT).boot()
+        got = self.receiver(one)
+        one.connect(PRESENT).say(publish_2(7, b"y"))
+        self.assertEqual(got, [b"y"])
+
+    def test_an_identifier_stays_noted_when_flash_does_not_take_its_release(self):
+        one = bench()
+        got = self.receiver(one)
+        one.say(publish_2(7, b"7")).say(publish_2(8, b"8"))
+        one.outbox.set_note = lambda data, length: status.STORAGE
+        one.say(acknowledgement(PUBREL, 7))
+        self.assertEqual(one.client.last_error, status.STORAGE)
+        del one.outbox.set_note
+        one.connect(PRESENT).say(publish_2(7, b"7", True))
+        self.assertEqual(got, [b"7", b"8"])
+        one.say(acknowledgement(PUBREL, 7)).say(acknowledgement(PUBREL, 8))
+        one.say(publish_2(7, b"new 7")).say(publish_2(8, b"new 8"))
+        self.assertEqual(got, [b"7", b"8", b"new 7", b"new 8"])
+
+    def test_fits_a_record_of_86_bytes(self):
+        outbox = bench().outbox
+        outbox.record_bytes = 86
+        ExactlyOnceSession(outbox, b"d")
+        outbox.record_bytes = 85
+        with self.assertRaises(ValueError):
+            ExactlyOnceSession(outbox, b"d")
+
+
+class TestWindow(unittest.TestCase):
+    """Which message an acknowledgement is of."""
+
+    def test_a_released_message_counts_as_sent_after_a_reset(self):
+        one = reset(put(bench(), (2, b"0")).poll(6).say(acknowledgement(PUBREC, 1)))
+        self.assertEqual((one.session.base, one.session.next_send, one.session.high), (0, 1, 1))
+
+    def test_of_two_kinds_in_flight_each_has_its_own(self):
+        one = put(bench(), (2, b"0"), (1, b"1"), (2, b"2")).poll(6)
+        one.say(puback(2))
+        self.assertEqual((one.session.acknowledged, one.session.ignored), (1, 0))
+        one.say(puback(1)).say(puback(3))
+        self.assertEqual((one.session.acknowledged, one.session.ignored), (1, 2))
+
+    def test_a_lost_message_leaves_no_kind_to_the_one_16_later(self):
+        for answer, counts in ((puback(17), (1, 0)), (acknowledgement(PUBREC, 17), (0, 1))):
+            one = put(bench(), (2, b"0")).poll(6)
+            one.outbox.discard_through(0)
+            one.session._restart_window(1)  # as when flash has lost it
+            put(one, *[(1, b"%d" % seq) for seq in range(1, 17)]).poll(40)
+            one.say(answer)
+            self.assertEqual((one.session.acknowledged, one.session.ignored), counts)
+
+    def test_numbers_that_begin_again_leave_no_kind_behind(self):
+        session = bench().session
+        session._bits_base = 32
+        session._two = session._released = session._due = 0xFFFF
+        session._follow_window()
+        self.assertEqual((session._two, session._released, session._due), (0, 0, 0))
+
+    def test_what_the_window_does_not_hold_is_asked_of_the_suspects(self):
+        one = put(bench(), (2, b"0"), (2, b"1")).poll(6)
+        one.say(acknowledgement(PUBREC, 2)).say(acknowledgement(PUBCOMP, 2))
+        one.session.suspects = Suspects()
+        for first, packet_id in ((PUBCOMP, 2), (PUBCOMP, 17), (PUBREC, 3)):
+            one.session._on_progress(first, packet_id)
+        one.session._on_puback(17)
+        found = [(PUBCOMP, 2), (PUBCOMP, 17), (PUBREC, 3), (0x40, 17)]
+        self.assertEqual((one.session.suspects.asked, one.session.ignored), (found, 0))
+
+    def test_pubrec_before_the_message_goes_again_is_not_its_own(self):
+        one = put(bench(), (2, b"0"), (2, b"1")).poll(6)
+        one.say(acknowledgement(PUBREC, 1)).say(acknowledgement(PUBCOMP, 1)).drop()
+        one.connect(PRESENT + acknowledgement(PUBREC, 2))
+        self.assertEqual([found[:2] for found in one.early], [(2, True)])
+        self.assertEqual(one.session.ignored, 1)
+
+    def test_half_written_is_the_last_message_alone(self):
+        """PUBREC of one before it; of one before a QoS 0 message; and before a PUBREL."""
+        one = put(bench(), (2, b"0")).poll(6)
+        one.stream.room = 0
+        put(one, (2, b"1")).poll(2)
+        one.say(acknowledgement(PUBREC, 2) + acknowledgement(PUBREC, 1))
+        self.assertEqual((one.session._released, one.session.ignored), (1, 1))
+        for retain in (False, True):
+            one = put(bench(), (2, b"0")).poll(6)
+            one.stream.room = 0
+            self.assertEqual(one.client.publish(TOPIC, b"x", 1, 0, retain), status.OK)
+            one.say(acknowledgement(PUBREC, 1))
+            self.assertEqual((one.session._released, one.session.ignored), (1, 0), retain)
+
+    def test_pubcomp_is_taken_while_a_pubrel_is_half_written(self):
+        one = put(bench(), (2, b"0"), (2, b"1")).poll(6)
+        one.say(acknowledgement(PUBREC, 1) + acknowledgement(PUBREC, 2)).drop()
+        for _ in range(8000):
+            one.poll()
+            if not one.stream.closed:
+                break
+        one.poll(2)
+        one.stream.say(PRESENT)
+        while not one.session.out_end:
+            one.stream.room = 0
+            one.poll()
+        self.assertEqual(one.session.tx[0], PUBREL)
+        one.say(acknowledgement(PUBCOMP, 1))
+        self.assertEqual((one.session.acknowledged, one.session.ignored), (1, 0))
+
+
+class Suspects:
+    """In place of the session's: each acknowledgement that nobody else takes is of one aside."""
+
+    def __init__(self):
+        self.asked = []
+
+    def takes(self, first, packet_id):
+        self.asked.append((first, packet_id))
+        return True
+
+
+class TestIn(unittest.TestCase):
+    def receiver(self):
+        one, got = bench(), []
+        one.session.on_message = lambda m: got.append(bytes(m.buffer[m.payload_at : m.length]))
+        return one, got
+
+    def test_retained_or_not_no_later_message_overtakes_one_that_was_passed_over(self):
+        one, got = self.receiver()
+        for packet_id in range(1, 34):
+            one.say(publish_2(packet_id, b"%d" % packet_id))
+        self.assertEqual(one.session.skipped, 1)
+        one.say(acknowledgement(PUBREL, 1))
+        retained = publish_2(34, b"34")
+        one.say(b"\x35" + retained[1:])
+        self.assertEqual((len(got), one.session.skipped), (32, 2))
+
+    def test_a_message_that_fills_the_buffer_is_taken(self):
+        one, got = self.receiver()
+        payload = bytes(256 - 7)
+        body = b"\x00\x03a/b\x00\x07" + payload
+        one.say(b"\x34\x80\x02" + body)
+        self.assertEqual((got, one.session.skipped), ([payload], 0))
 
 
 if __name__ == "__main__":
