@@ -1,0 +1,216 @@
+"""What the first append() after mount() makes sure of, and what tells a blank region from a foreign
+one.
+"""
+
+import unittest
+
+from fake_flash import flash_in_ram, image_of
+from nor_flash import NorFlash
+from outpost import outbox_mount, status
+from outpost.outbox import Outbox
+
+COPY_AT = 4096 - 32
+
+
+class FaultyFlash(NorFlash):
+    """Takes no program at `deaf_at` and no erase of `stuck`; reads `header` at the start of
+    `changed`."""
+
+    deaf_at = stuck = changed = -1
+    header = b""
+
+    def readblocks(self, block, buf, offset=0):
+        NorFlash.readblocks(self, block, buf, offset)
+        if block == self.changed and not offset:
+            buf[: len(self.header)] = self.header
+
+    def writeblocks(self, block, buf, offset=None):
+        if offset <= self.deaf_at < offset + len(buf):
+            self.programs += 1
+        else:
+            NorFlash.writeblocks(self, block, buf, offset)
+
+    def ioctl(self, op, arg):
+        if op == 6 and arg == self.stuck:
+            raise OSError(5)
+        return NorFlash.ioctl(self, op, arg)
+
+
+def publish(outbox, count=1):
+    for _ in range(count):
+        assert outbox.append(b"t", bytes(400), 400) == status.OK
+
+
+class TestDoubts(unittest.TestCase):
+    """The newest sector has one record, and no copy of its header."""
+
+    def setUp(self):
+        self.flash = FaultyFlash(flash_in_ram(4)._file, 4, 1)
+        outbox = Outbox(self.flash)
+        assert outbox.format(b"01234567") == status.OK
+        while not outbox._head:
+            publish(outbox)
+        self.count = outbox.next_seq
+
+    def mounted(self):
+        outbox = Outbox(self.flash)
+        self.assertEqual((outbox.mount(), outbox._head), (status.OK, 1))
+        return outbox
+
+    def check(self, outbox, head):
+        """It takes a message, in that block, and nothing is lost."""
+        publish(outbox)
+        self.assertEqual((outbox._head, outbox.next_seq), (head, self.count + 1))
+        self.flash.changed = -1
+        again = Outbox(self.flash)
+        self.assertEqual((again.mount(), again.next_seq), (status.OK, self.count + 1))
+
+    def test_a_copy_of_the_header_is_made_and_records_end_before_it(self):
+        outbox = self.mounted()
+        self.check(outbox, 1)
+        self.assertEqual((outbox._limit, outbox.storage_errors), (COPY_AT, 0))
+
+    def test_a_copy_is_made_right_behind_the_last_record(self):
+        flash = FaultyFlash(flash_in_ram(3)._file, 3, 1)
+        outbox = Outbox(flash, 4064)
+        outbox.format(b"01234567")
+        for _ in range(2):
+            self.assertEqual(outbox.append(b"t", bytes(4032 - 17), 4032 - 17), status.OK)
+        self.assertEqual((outbox._head, outbox._offset), (1, COPY_AT))
+        again = Outbox(flash, 4064)
+        self.assertEqual((again.mount(), again.append(b"t", b"", 0)), (status.OK, status.OK))
+        self.assertEqual(image_of(flash)[4096 + COPY_AT : 8192], image_of(flash)[4096 : 4096 + 32])
+
+    def test_no_copy_is_made_where_two_records_prove_the_header(self):
+        outbox = self.mounted()
+        while outbox._head != 2:
+            publish(outbox)
+        publish(outbox)
+        again = Outbox(self.flash)
+        self.assertEqual(again.mount(), status.OK)
+        publish(again)
+        self.assertEqual((again._head, again._limit), (2, 4096))
+
+    def test_numbers_are_passed_over_where_a_sector_behind_it_may_have_used_them(self):
+        """It may, unless the largest record still had room here."""
+        for room, passed in ((512, 0), (508, 254)):
+            self.setUp()
+            outbox = Outbox(self.flash)
+            outbox.mount()
+            while outbox._head != 2:
+                publish(outbox)
+            while (rest := 4096 - outbox._offset - room) > 0:
+                length = 400 if rest > 500 else rest - 17
+                self.assertEqual(outbox.append(b"t", bytes(length), length), status.OK)
+            self.assertEqual(4096 - outbox._offset, room)
+            self.flash._file.seek(3 * 4096)
+            self.flash._file.write(bytes(4096))
+            again = Outbox(self.flash)
+            self.assertEqual(again.mount(), status.OK)
+            self.assertEqual(again.next_seq, outbox.next_seq + passed, room)
+            self.assertEqual((again._doubt & 4) > 0, passed > 0)
+            erases = again.erases
+            self.assertEqual(again.erase_ahead(), not passed)
+            self.assertEqual(again.erases - erases, 0 if passed else 1)
+
+    def test_a_copy_that_was_not_taken_ends_the_sector(self):
+        self.flash.deaf_at = 4096 - 10
+        outbox = self.mounted()
+        self.check(outbox, 2)
+        self.assertEqual(outbox.storage_errors, 1)
+
+    def test_a_header_that_reads_differently_now_ends_the_sector(self):
+        for header in (bytes(8), image_of(self.flash)[:32]):
+            outbox = self.mounted()
+            self.flash.changed, self.flash.header = 1, header
+            publish(outbox)
+            self.assertEqual(outbox._head, 2)
+            self.setUp()
+
+    def test_a_rest_that_reads_differently_now_ends_the_sector(self):
+        outbox = self.mounted()
+        self.flash._file.seek(4096 + 3000)
+        self.flash._file.write(b"\x00")
+        self.check(outbox, 2)
+
+    def test_a_torn_sector_behind_it_is_erased_before_the_next_record(self):
+        for junk in (b"\x00" * 40, b"OB"):
+            self.setUp()
+            self.flash._file.seek(2 * 4096)
+            self.flash._file.write(junk)
+            outbox = self.mounted()
+            erases = self.flash.block_erases[2]
+            self.check(outbox, 1)
+            self.assertEqual(self.flash.block_erases[2] - erases, 1)
+
+    def test_one_that_takes_no_erase_is_left_out_and_the_sector_goes_on(self):
+        self.flash._file.seek(2 * 4096)
+        self.flash._file.write(b"OB")
+        self.flash.stuck = 2
+        outbox = self.mounted()
+        self.check(outbox, 1)
+        self.assertEqual((outbox.left_out, outbox._out), (1, (2,)))
+
+
+def region(blocks=3):
+    return FaultyFlash(flash_in_ram(blocks)._file, blocks, 1)
+
+
+def put(flash, at, data):
+    flash._file.seek(at)
+    flash._file.write(data)
+
+
+class TestBlankOrForeign(unittest.TestCase):
+    def _status(self, *puts):
+        flash = region()
+        for at, data in puts:
+            put(flash, at, data)
+        return Outbox(flash).mount()
+
+    def _mark(self, place):
+        return 3 * 4096 - 32 * (place + 1), outbox_mount.MARK
+
+    def test_one_byte_anywhere_is_foreign(self):
+        self.assertEqual(self._status(), status.BLANK)
+        for at in (0, 1, 4095, 4096, 8191, 8192, self._mark(7)[0] - 1):
+            self.assertEqual(self._status((at, b"\x12")), status.FOREIGN, at)
+
+    def test_after_one_mark_the_first_header_may_be_torn_and_no_more(self):
+        torn = (5, b"\x00" * 20)
+        self.assertEqual(self._status(self._mark(0)), status.BLANK)
+        self.assertEqual(self._status(self._mark(0), torn), status.BLANK)
+        for at in (32, 4095, 4096, 8192, self._mark(0)[0] - 33):
+            self.assertEqual(self._status(self._mark(0), torn, (at, b"\x12")), status.FOREIGN, at)
+
+    def test_after_two_marks_the_first_block_may_hold_anything(self):
+        marks = self._mark(0), self._mark(1)
+        self.assertEqual(self._status(*marks, (0, b"anything" * 500)), status.BLANK)
+        for at in (4096, 8192):
+            self.assertEqual(self._status(*marks, (at, b"\x12")), status.FOREIGN, at)
+
+    def test_a_place_with_a_torn_mark_is_not_used_again(self):
+        at, mark = self._mark(0)
+        for length in (1, 31):
+            flash = region()
+            put(flash, at, mark[:length])
+            outbox = Outbox(flash)
+            self.assertEqual(outbox.format(b"01234567"), status.OK)
+            image = image_of(flash)
+            self.assertEqual(image[at : at + 32], mark[:length] + b"\xff" * (32 - length))
+            self.assertEqual(image[at - 32 : at], mark)
+
+    def test_a_mark_with_up_to_eight_bits_that_fell_too_far_is_a_torn_one(self):
+        at, mark = self._mark(0)
+        for fallen, expected in ((8, status.BLANK), (9, status.FOREIGN)):
+            data, left = bytearray(mark), fallen
+            for i in range(len(data)):
+                for bit in range(8):
+                    if left and data[i] >> bit & 1:
+                        data[i] ^= 1 << bit
+                        left -= 1
+            self.assertEqual(self._status((at, data)), expected, fallen)
+
+
+if __name__ == "__main__":
+    unittest.main()
