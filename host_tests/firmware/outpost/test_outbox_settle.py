@@ -212,5 +212,47 @@ class TestBlankOrForeign(unittest.TestCase):
             self.assertEqual(self._status((at, data)), expected, fallen)
 
 
+class TestFormat(unittest.TestCase):
+    def _marks(self, flash):
+        return image_of(flash).count(outbox_mount.MARK)
+
+    def test_one_mark_or_two_once_the_first_block_is_torn(self):
+        flash = region()
+        self.assertEqual(Outbox(flash).format(b"01234567"), status.OK)
+        self.assertEqual(self._marks(flash), 1)
+        for torn in (b"\x00" * 20, b"\x00"):
+            flash = region()
+            put(flash, 3 * 4096 - 32, outbox_mount.MARK)
+            put(flash, 0, torn)
+            self.assertEqual(Outbox(flash).format(b"01234567"), status.OK)
+            self.assertEqual(self._marks(flash), 2, torn)
+
+    def test_over_something_foreign_every_block_is_erased(self):
+        flash = region()
+        for at in (4095, 4096, 9000):
+            put(flash, at, b"\x12")
+        outbox = Outbox(flash)
+        self.assertEqual(outbox.format(b"01234567"), status.FOREIGN)
+        self.assertEqual(outbox.format(b"01234567", True), status.OK)
+        self.assertEqual(image_of(flash)[4096:], b"\xff" * 8192)
+
+    def test_over_an_outbox_what_it_used_is_erased_and_nothing_of_it_is_kept(self):
+        flash = FaultyFlash(flash_in_ram(6)._file, 6, 1)
+        outbox = Outbox(flash)
+        self.assertEqual(outbox.format(b"01234567"), status.OK)
+        while outbox._head < 2:
+            publish(outbox)
+        outbox.discard(3)
+        outbox.discard(0)
+        publish(outbox)
+        put(flash, 4 * 4096, b"\x00")  # a header of which one byte was programmed
+        erases = list(flash.block_erases)
+        self.assertEqual(outbox.format(b"89abcdef", True), status.OK)
+        erased = [after - before for after, before in zip(flash.block_erases, erases)]
+        self.assertEqual(erased, [1, 1, 1, 1, 1, 0])
+        self.assertEqual((outbox.oldest_seq, outbox.next_seq, outbox.acked), (0, 0, 0))
+        self.assertEqual((outbox._head, outbox.boot), (3, 1))
+
+
 if __name__ == "__main__":
     unittest.main()
