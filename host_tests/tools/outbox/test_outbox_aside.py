@@ -264,53 +264,52 @@ def test_a_connection_that_was_lost_between_two_messages_is_told():
 
 
 @contextlib.contextmanager
+def listening(serve):
+    """The port at which serve(peer) has the first connection."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def run():
+        peer, _ = listener.accept()
+        with peer:
+            serve(peer)
+
+    server = threading.Thread(target=run)
+    server.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.join(10)
+        listener.close()
+
+
 def acknowledging_broker(level, reason=0):
     """Lets only that version in, and answers one PUBLISH of QoS 1."""
-    listener = socket.create_server(("127.0.0.1", 0))
 
-    def serve():
-        peer, _ = listener.accept()
-        with peer:
-            connect = peer.recv(1000)
-            name = connect[4 : 4 + connect[3]]
-            if connect[4 + len(name)] != level:
-                peer.sendall(b"\x20\x02\x00\x01")
-                return
-            peer.sendall(b"\x20\x03\x00\x00\x00" if level == 5 else b"\x20\x02\x00\x00")
-            publish = peer.recv(1000)
-            at = 4 + publish[3]
-            code = bytes([reason]) if reason else b""
-            peer.sendall(bytes([0x40, 2 + len(code)]) + publish[at : at + 2] + code)
-            peer.recv(1000)
+    def serve(peer):
+        connect = peer.recv(1000)
+        name = connect[4 : 4 + connect[3]]
+        if connect[4 + len(name)] != level:
+            peer.sendall(b"\x20\x02\x00\x01")
+            return
+        peer.sendall(b"\x20\x03\x00\x00\x00" if level == 5 else b"\x20\x02\x00\x00")
+        publish = peer.recv(1000)
+        at = 4 + publish[3]
+        code = bytes([reason]) if reason else b""
+        peer.sendall(bytes([0x40, 2 + len(code)]) + publish[at : at + 2] + code)
+        peer.recv(1000)
 
-    server = threading.Thread(target=serve)
-    server.start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        server.join(10)
-        listener.close()
+    return listening(serve)
 
 
-@contextlib.contextmanager
 def closing_broker():
     """Lets the client in, and closes at the next packet."""
-    listener = socket.create_server(("127.0.0.1", 0))
 
-    def serve():
-        peer, _ = listener.accept()
-        with peer:
-            peer.recv(1000)
-            peer.sendall(b"\x20\x02\x00\x00")
-            peer.recv(1000)
+    def serve(peer):
+        peer.recv(1000)
+        peer.sendall(b"\x20\x02\x00\x00")
+        peer.recv(1000)
 
-    server = threading.Thread(target=serve)
-    server.start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        server.join(10)
-        listener.close()
+    return listening(serve)
 
 
 # --- On a board ---

@@ -183,6 +183,13 @@ def test_a_device_and_what_is_old_can_be_deleted(silver):
         )
 
 
+def test_a_day_of_deletion_that_a_power_cut_left_empty_is_told(silver):
+    upkeep.delete_before(silver.parent, datetime.date(2025, 11, 22))
+    (silver.parent / "deleted-before").write_text("")
+    with pytest.raises(ToolError, match="deleted-before: no day, .* write the first day"):
+        tables.deleted_before(silver.parent)
+
+
 def test_a_device_that_is_deleted_before_gold_has_seen_it_is_made_again(silver):
     """Of what silver has left of it: nothing. Else gold would take in the files from before."""
     version = tables.version(silver.parent, "readings")
@@ -232,18 +239,17 @@ def left(place) -> list[list[str]]:
 
 
 def test_a_checkpoint_that_a_power_cut_left_empty_files_in_is_mended(silver):
-    names = ("quarantine", "readings", "streams")
     place = spark_checkpoint(silver, offsets=(9, 0), commits=(0,))
     delta.rewrite(silver, lambda table: ([], []), [], BATCH)
-    checkpoint.repair(silver.parent, names)
+    checkpoint.repair(silver.parent)
     assert left(place) == [[".0.crc", "0"], []]  # batch 0 comes again, and silver has it
     (place / "offsets" / "0").write_text("")
     with pytest.raises(ToolError, match="offsets/0 is empty: .* made again from the segments"):
-        checkpoint.repair(silver.parent, names)
+        checkpoint.repair(silver.parent)
     assert left(place) == [[".0.crc", "0"], []]
     (place / "metadata").write_text("")
     with pytest.raises(ToolError, match="metadata is empty"):
-        checkpoint.repair(silver.parent, names)
+        checkpoint.repair(silver.parent)
 
 
 def test_offsets_are_on_the_disk_before_a_batch_is_committed(silver, monkeypatch):
@@ -275,7 +281,7 @@ def test_a_device_is_not_deleted_between_the_commits_of_a_batch(silver):
     metadata = silver.parent / consumed.CHECKPOINT / "metadata"
     metadata.parent.mkdir()
     metadata.write_text(json.dumps({"id": BATCH.query}))
-    names = ("quarantine", "readings", "streams")
+    names = tables.SILVER_TABLES
     for name in names[:2]:
         delta.rewrite(silver.parent / name, lambda table: ([], []), [], BATCH)
     with pytest.raises(ToolError, match="in the middle of a batch"):

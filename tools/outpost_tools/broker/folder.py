@@ -18,7 +18,6 @@ import fcntl
 import json
 import os
 import pwd
-import re
 import secrets
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -27,11 +26,10 @@ from pathlib import Path
 from outpost_tools.broker import about as about_file
 from outpost_tools.broker import rights
 from outpost_tools.broker.about import About
-from outpost_tools.common import credentials
+from outpost_tools.common import credentials, labels
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
 
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}\Z")  # as a board's device_id
 _PASSWORD_BYTES = 20
 
 
@@ -155,7 +153,7 @@ class Folder:
 
 def check_name(name: str) -> None:
     """Of a board, a collector, a monitor. Raises ToolError."""
-    if not _NAME.match(name) or name.startswith("."):
+    if not labels.is_device(name) or name.startswith("."):
         raise ToolError(
             f"{name!r} is no name: use 1 to 32 of A-Z a-z 0-9 _ . -, not a full stop first"
         )

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from outpost_tools.common.files import sync_directory
 from outpost_tools.common.segment_frames import (
     FLAG_DUP,
     FLAG_RETAIN,
@@ -114,15 +115,6 @@ def _named(directory: Path, suffix: str) -> list[Path]:
         return []
     found = (name for name in names if name.endswith(suffix) and _NAME.fullmatch(name))
     return [directory / name for name in sorted(found)]
-
-
-def sync_directory(directory: Path) -> None:
-    """Make renames and new names in it durable."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,3 +14,5 @@
 What is a message, what it says, what is only a part of another and when its readings were taken is
 the pipeline's code: decode.py, exact.py, contents.py, parts.py, clocks.py.
 """
+
+COLUMNS = ("time", "device", "name", "value", "unit", "received", "stream", "seq", "record")

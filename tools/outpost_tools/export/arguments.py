@@ -7,6 +7,7 @@ from pathlib import Path
 
 from outpost_tools.common.command_line import add_command
 from outpost_tools.common.errors import ToolError
+from outpost_tools.export import COLUMNS
 
 SUMMARY = "readings from the collectors' log into CSV, JSON lines or Parquet, without Spark"
 _DESCRIPTION = """\
@@ -31,7 +32,6 @@ number, and holds all rows in memory (about 300 bytes each).
 On stderr: what is no message, copies with other contents, damaged segments. Exit status 0; 1 when
 the file was written and something of the log is damaged, missing or in conflict; 2 for bad input.
 """
-_COLUMNS = "time,device,name,value,unit,received,stream,seq,record"
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -92,7 +92,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--columns",
         metavar="A,B,...",
-        help=f"default: {_COLUMNS}; all: every column of the table `readings`",
+        help=f"default: {','.join(COLUMNS)}; all: every column of the table `readings`",
     )
     group.add_argument("--order", choices=("log", "time"), help="of the rows; default: log")
 
@@ -178,7 +178,8 @@ def _columns(text: str | None) -> list[str]:
     from outpost_tools.pipeline import schemas
 
     known = schemas.READING.names
-    text = _COLUMNS if text is None else text
+    if text is None:
+        return list(COLUMNS)
     wanted = known if text == "all" else [name.strip() for name in text.split(",")]
     if unknown := [name for name in wanted if name not in known]:
         raise ToolError(f"--columns: no column {unknown[0]!r}; there are {', '.join(known)}")

@@ -13,7 +13,6 @@ Memory: the rows of _ROWS_HELD readings, or of one day with more; and those of t
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import itertools
 import json
@@ -28,18 +27,19 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.export import run, sinks
+from outpost_tools.common.files import replace_text
+from outpost_tools.export import COLUMNS, run, sinks
 from outpost_tools.export.log_files import Log
 from outpost_tools.export.selection import Selection
 from outpost_tools.pipeline import contents
 
-COLUMNS = ["time", "device", "name", "value", "unit", "received", "stream", "seq", "record"]
 WITHOUT_TIME = "without-time"
 _NOTE = ".days.json"
 _DAY_US = 86_400_000_000
+_EPOCH = datetime.date(1970, 1, 1)
 _NO_DAY = -1  # times begin in 1978
 _ROWS_HELD = 500_000  # about 300 bytes each
-_SCHEMA = run.schema_of(COLUMNS)
+_SCHEMA = run.schema_of(list(COLUMNS))
 _KEY = ["device", "stream", "seq"]
 _ORDER = [(name, "ascending") for name in ("time", *_KEY, "record")]
 
@@ -102,11 +102,11 @@ def _days(rows: pa.Table) -> np.ndarray:
 def export(log: Log, folder: Path, today: datetime.date, step: run.Step) -> tuple[run.Account, int]:
     """(what was found, how many files were written). Raises ToolError."""
     sums = _Sums()
-    account = run.export(log, Selection(), COLUMNS, sums, step=step)
+    account = run.export(log, Selection(), list(COLUMNS), sums, step=step)
     known, written = _known(folder), 0
     for days in _portions(_changed(folder, today, sums, known), sums):
         held = _Held(days, _old(log, folder, days))
-        run.export(log, Selection(), COLUMNS, held)
+        run.export(log, Selection(), list(COLUMNS), held)
         held.close()
         for day in days:
             _write(_path(folder, day), held.of(day))
@@ -119,7 +119,7 @@ def export(log: Log, folder: Path, today: datetime.date, step: run.Step) -> tupl
 def _changed(
     folder: Path, today: datetime.date, sums: _Sums, known: dict[str, list[int]]
 ) -> list[int]:
-    end = (today - datetime.date(1970, 1, 1)).days
+    end = (today - _EPOCH).days
     days = {*(day for day in sums.rows if day < end), *map(_number, known)}
     return sorted(
         day
@@ -175,13 +175,13 @@ def _read(path: Path) -> pa.Table:
 def _name(day: int) -> str:
     if day == _NO_DAY:
         return WITHOUT_TIME
-    return str(datetime.date(1970, 1, 1) + datetime.timedelta(days=day))
+    return str(_EPOCH + datetime.timedelta(days=day))
 
 
 def _number(name: str) -> int:
     if name == WITHOUT_TIME:
         return _NO_DAY
-    return (datetime.date.fromisoformat(name) - datetime.date(1970, 1, 1)).days
+    return (datetime.date.fromisoformat(name) - _EPOCH).days
 
 
 def _path(folder: Path, day: int) -> Path:
@@ -199,11 +199,7 @@ def _known(folder: Path) -> dict[str, list[int]]:
 
 def _note(folder: Path, known: dict[str, list[int]]) -> None:
     """Raises ToolError."""
-    temporary = folder / f"{_NOTE}.new"
     try:
-        temporary.write_text(json.dumps(known, sort_keys=True), encoding="utf-8")
-        temporary.replace(folder / _NOTE)
+        replace_text(folder / _NOTE, json.dumps(known, sort_keys=True))
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise ToolError(f"{folder / _NOTE}: {error.strerror}") from None

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import ssl
 import sys
 import time
@@ -23,6 +22,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from outpost_tools.common import segments
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.files import replace_text
 from outpost_tools.common.mqtt_connection import Limits, MessageConnection
 from outpost_tools.mq.bridge import DAMAGED, Incoming
 from outpost_tools.mq.mapping import Publication
@@ -214,13 +214,7 @@ def _damaged(piece: segments.Damage, found: segments.Contents, path: Path, numbe
 
 
 def _write_position(path: Path, at: tuple[int, int]) -> None:
-    temporary = path.with_name(path.name + ".new")
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump({"segment": at[0], "offset": at[1]}, file)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.rename(path)
-    segments.sync_directory(path.parent)
+    replace_text(path, json.dumps({"segment": at[0], "offset": at[1]}))
 
 
 def _read_position(path: Path) -> tuple[int, int]:

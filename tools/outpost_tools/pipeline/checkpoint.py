@@ -9,11 +9,10 @@ done: repair() removes it, and the batch is planned again, or found done by the 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.pipeline import consumed, delta
+from outpost_tools.pipeline import consumed, delta, tables
 
 
 def keep(tables_dir: Path, number: int) -> None:
@@ -23,9 +22,9 @@ def keep(tables_dir: Path, number: int) -> None:
     delta.sync([place / "metadata", offsets / str(number), offsets, place, tables_dir])
 
 
-def repair(tables_dir: Path, names: Iterable[str]) -> None:
-    """Before a run, which must be the only one. names: of the tables that batches are committed to.
-    Raises ToolError where a table has the batch (of a version that did not keep())."""
+def repair(tables_dir: Path) -> None:
+    """Before a run, which must be the only one. Raises ToolError where a table has the batch (of a
+    version that did not keep())."""
     place = tables_dir / consumed.CHECKPOINT
     _remove(_empty(place / "commits"))
     lost = _empty(place / "offsets")
@@ -33,7 +32,7 @@ def repair(tables_dir: Path, names: Iterable[str]) -> None:
         lost = [metadata, *lost]
     elif lost:
         query = consumed.query(tables_dir)
-        done = max(delta.committed(tables_dir / name, query) for name in names)
+        done = max(delta.committed(tables_dir / name, query) for name in tables.SILVER_TABLES)
         lost = [path for path in lost if int(path.name) <= done] or _remove(lost)
     if lost:
         raise ToolError(

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from outpost_tools.common import segments
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.files import replace_text
 from outpost_tools.pipeline import tables
 
 CHECKPOINT = "_checkpoint"
@@ -116,9 +117,7 @@ def note_first(log: Path, tables_dir: Path) -> None:
     there = {name: numbers[0] for name, numbers in _sealed(log).items()}
     found = there | {name: known[name] for name in taken if name in known}
     if found != known:
-        temporary = tables_dir / f"{_FIRST}.new"
-        temporary.write_text(json.dumps(found, sort_keys=True), encoding="utf-8")
-        temporary.replace(tables_dir / _FIRST)
+        replace_text(tables_dir / _FIRST, json.dumps(found, sort_keys=True))
 
 
 def unread(log: Path, tables_dir: Path) -> dict[str, list[int]]:

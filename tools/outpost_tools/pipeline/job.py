@@ -37,7 +37,6 @@ from outpost_tools.pipeline.session import SetupError
 from outpost_tools.pipeline.source import DEFAULT_BATCH_BYTES, available
 
 Progress = Callable[[str], None]
-_COMMITTED = ("quarantine", "readings", "streams")  # with a batch, in this order
 
 
 def run(
@@ -81,7 +80,7 @@ def run(
 
 def _prepare(log: Path, tables_dir: Path) -> None:
     tables.create(tables_dir)
-    checkpoint.repair(tables_dir, _COMMITTED)
+    checkpoint.repair(tables_dir)
     quarantine.finish_replay(tables_dir)
     consumed.register(log, tables_dir)
     consumed.note_first(log, tables_dir)
@@ -147,8 +146,9 @@ def _commit(
         mine = {one["partition"] for one in of("streams")}
         return [], [one for one in delta.files_of(table) if one["partition"] in mine]
 
-    for name, change in zip(_COMMITTED, (_nothing, changed, replaced), strict=True):
-        place = tables_dir / name
+    changes = {"quarantine": _nothing, "readings": changed, "streams": replaced}
+    for name in tables.SILVER_TABLES:
+        change, place = changes[name], tables_dir / name
         if delta.committed(place, this.query) < this.number:
             delta.rewrite(place, change, of(name), this, moved.note)
 

@@ -15,8 +15,8 @@ from outpost_tools.common.errors import ToolError
 FILE = "spark.log"
 
 
-def is_taken(handle: int, wait_s: float) -> bool:
-    """Whether the lock of this open file is ours, at most so much later."""
+def take(handle: int, wait_s: float) -> bool:
+    """The lock of this open file. False: another has it, also after so many seconds."""
     deadline = time.monotonic() + wait_s
     while True:
         try:
@@ -33,7 +33,7 @@ def held(tables_dir: Path) -> Iterator[None]:
     """No run begins meanwhile; one waits a minute. Raises ToolError where one goes on."""
     handle = os.open(tables_dir / FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        if not is_taken(handle, 0):
+        if not take(handle, 0):
             raise ToolError(
                 f"{tables_dir}: a pipeline run is using it, and would bring back some of what is "
                 "deleted; wait for its end or stop it, then repeat this"

@@ -168,5 +168,5 @@ def _release() -> None:
 
 
 def _lock(log: int, path: Path) -> None:
-    if not lock.is_taken(log, LOCK_WAIT_S):
+    if not lock.take(log, LOCK_WAIT_S):
         raise SetupError(f"{path.parent}: another pipeline run is using it; wait for its end")

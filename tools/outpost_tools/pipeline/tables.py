@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.files import replace_text
 from outpost_tools.pipeline import delta, gold_schemas, schemas
 
 REPLAY = schemas.REPLAY
-SILVER_TABLES = ("readings", "quarantine", "streams")
+SILVER_TABLES = ("quarantine", "readings", "streams")  # in the order of a batch's commits
 GOLD_TABLES = ("windows", "gaps", "latency", "devices", "boots")
 ALL = (*SILVER_TABLES, *GOLD_TABLES, "totals")
 _DELETED = "deleted-before"
@@ -62,20 +63,25 @@ def check_version(tables: Path) -> None:
 
 
 def deleted_before(tables: Path) -> int:
-    """Microseconds: readings of earlier times were deleted, see upkeep.py. 0: none were."""
+    """Microseconds: readings of earlier times were deleted, see upkeep.py. 0: none were. Raises
+    ToolError."""
+    path = tables / _DELETED
     try:
-        day = datetime.date.fromisoformat((tables / _DELETED).read_text(encoding="ascii"))
+        day = datetime.date.fromisoformat(path.read_text(encoding="ascii"))
     except FileNotFoundError:
         return 0
+    except ValueError:
+        raise ToolError(
+            f"{path}: no day, after a power cut perhaps; write the first day that was not deleted, "
+            "as 2026-11-22, or remove it, and what is sent again of deleted days comes back"
+        ) from None
     return (day - datetime.date(1970, 1, 1)) // datetime.timedelta.resolution
 
 
 def note_deleted_before(tables: Path, day: datetime.date) -> None:
     """Days that were deleted stay so, whatever is deleted later."""
     if deleted_before(tables) < (day - datetime.date(1970, 1, 1)) // datetime.timedelta.resolution:
-        temporary = tables / f"{_DELETED}.new"
-        temporary.write_text(day.isoformat(), encoding="ascii")
-        temporary.replace(tables / _DELETED)
+        replace_text(tables / _DELETED, day.isoformat())
 
 
 def directory(tables: Path, name: str) -> Path:

@@ -65,8 +65,8 @@ def delete_device(tables_dir: Path, device: str) -> dict[str, int]:
 def _check_no_batch_is_open(tables_dir: Path) -> None:
     """One whose driver was killed between its commits. Raises ToolError."""
     query = consumed.query(tables_dir)
-    names = ("quarantine", "readings", "streams")
-    if len({delta.committed(tables_dir / name, query) for name in names}) > 1:
+    done = {delta.committed(tables_dir / name, query) for name in tables.SILVER_TABLES}
+    if len(done) > 1:
         raise ToolError(
             f"{tables_dir}: a run was ended in the middle of a batch; `outpost pipeline run` "
             "finishes it, then repeat this"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 
+from outpost_tools.common import labels
 from outpost_tools.common.command_line import add_command, between
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device.arguments import options
 
-_DEVICE = re.compile("[A-Za-z0-9_.-]{1,32}")  # as device_id in the settings
 _YEAR_S = 366 * 86_400
 SUMMARY = "watch a board: what it prints, how full its outbox is"
 _DESCRIPTION = """\
@@ -77,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.device and not args.credentials:
         raise ToolError("--device is for --credentials; --settings names its board itself")
-    if args.device is not None and not _DEVICE.fullmatch(args.device):
+    if args.device is not None and not labels.is_device(args.device):
         raise ToolError(f"--device {args.device!r}: 1 to 32 of A-Z a-z 0-9 _ . - name a board")
     until = None if args.seconds is None else time.monotonic() + args.seconds
     if args.look:
