@@ -52,8 +52,8 @@ class Suite:
 
     def _measured(self, items: list[pytest.Item]) -> Iterator[tuple[pytest.Item, Any]]:
         """As _measure(), of each. Kept, since it takes a minute."""
-        texts = [path.read_bytes() for path in sorted(OUTPOST.glob("*.py"))]
-        texts += [path.read_bytes() for path in sorted({item.path for item in items})]
+        read = {*OUTPOST.glob("*.py"), *paths.FAKES.glob("*.py"), *(item.path for item in items)}
+        texts = [path.read_bytes() for path in sorted(read)]
         digest = hashlib.sha256(b"".join(texts)).hexdigest()[:12]
         kept = paths.REPOSITORY / "build" / "mutants" / f"tests-{digest}.json"
         if not kept.exists():

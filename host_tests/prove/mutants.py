@@ -10,7 +10,8 @@ A mutant is killed when a unit test fails or does not end, when a scope of the p
 violation, or when an exception leaves a call. One that survives is listed in
 `equivalent_mutants.txt` with the reason why it is the same program for all that is promised, or it
 is an error (exit status 1). Results are kept in `build/mutants/` for as long as the module stays as
-it is: a run that was stopped goes on where it was, and the next one tries what survived.
+it is: a run that was stopped goes on where it was, and the next one tries what survived. After a
+test was weakened, remove that folder.
 """
 
 from __future__ import annotations

@@ -4,52 +4,10 @@ differently each time, a first record that was torn in any block.
 
 import unittest
 
-from fake_flash import flash_in_ram, image_of
-from nor_flash import NorFlash
+from fake_flash import image_of
+from faulty_flash import ERASE, FaultyFlash, faulty, formatted, publish
 from outpost import status
 from outpost.outbox import Outbox
-
-
-class FaultyFlash(NorFlash):
-    """Raises at the next `reads_fail` reads; from read number `broken_from` of block `broken` on,
-    `broken_as` is read at `broken_at`; takes no program of `deaf`, but counts down."""
-
-    reads_fail = broken_at = 0
-    broken = deaf = -1
-    broken_as = b""
-    broken_from = programs_left = 0
-
-    def readblocks(self, block, buf, offset=0):
-        if self.reads_fail:
-            self.reads_fail -= 1
-            raise OSError(5)
-        NorFlash.readblocks(self, block, buf, offset)
-        if block == self.broken and not offset:
-            self.broken_from -= 1
-            if self.broken_from < 0:
-                buf[self.broken_at : self.broken_at + len(self.broken_as)] = self.broken_as
-
-    def writeblocks(self, block, buf, offset=None):
-        if block == self.deaf and self.programs_left:
-            self.programs_left -= 1
-        else:
-            NorFlash.writeblocks(self, block, buf, offset)
-
-
-def faulty(blocks, image=None):
-    return FaultyFlash(flash_in_ram(blocks, 1, image)._file, blocks, 1)
-
-
-def formatted(blocks=4):
-    flash = faulty(blocks)
-    outbox = Outbox(flash)
-    assert outbox.format(b"01234567") == status.OK
-    return flash, outbox
-
-
-def publish(outbox, count=1):
-    for _ in range(count):
-        assert outbox.append(b"t", bytes(400), 400) == status.OK
 
 
 def state_of(outbox):
@@ -82,10 +40,10 @@ class TestAgain(unittest.TestCase):
         outbox._leave_out(5)
         self.assertEqual(outbox.mount(), status.OK)
         for block in range(1, 4):
-            flash.deaf, flash.programs_left = block, 1
+            flash.lost, flash.programs_lost = block, 1
             while outbox._head != block:
                 publish(outbox)
-            self.assertEqual((flash.programs_left, outbox.left_out), (0, 0), block)
+            self.assertEqual((flash.programs_lost, outbox.left_out), (0, 0), block)
 
     def test_the_device_is_told_which_block_is_written_first(self):
         flash, outbox = formatted()
@@ -103,8 +61,8 @@ class TestDamage(unittest.TestCase):
             flash, outbox = formatted()
             publish(outbox, 5)
             for record in records:
-                flash._file.seek(32 + 420 * record + 100)
-                flash._file.write(b"\x01")
+                at = 32 + 420 * record + 100
+                flash.put(at, bytes((image_of(flash)[at] ^ 1,)))
             again = Outbox(flash)
             self.assertEqual(again.mount(), status.OK)
             self.assertEqual((again.damaged, again.next_seq), (count, 5), records)
@@ -122,7 +80,7 @@ class TestNewest(unittest.TestCase):
         return flash, at, 12 + 5 + length + 4
 
     def _mounted(self, flash, places):
-        """With these bits turned, and then as it was: (next_seq, damaged, sealed_torn)."""
+        """(next_seq, damaged, sealed_torn) with these bits turned."""
         image = bytearray(image_of(flash))
         for place in places:
             image[place >> 3] ^= 1 << (place & 7)
@@ -194,25 +152,22 @@ class TestNewest(unittest.TestCase):
             self.assertEqual((again.mount(), again._doubt & 2), (status.OK, 2))
 
 
-class ZeroingFlash(NorFlash):
+class ZeroingFlash(FaultyFlash):
     """Of the blocks in `dead` an erase leaves zeros."""
 
     dead = ()
 
     def ioctl(self, op, arg):
-        result = NorFlash.ioctl(self, op, arg)
-        if op == 6 and arg in self.dead:
-            self._file.seek(4096 * arg)
-            self._file.write(bytes(4096))
+        result = FaultyFlash.ioctl(self, op, arg)
+        if op == ERASE and arg in self.dead:
+            self.put(4096 * arg, bytes(4096))
         return result
 
 
 class TestRing(unittest.TestCase):
     def test_blocks_without_a_header_that_the_ring_passed_stay_out(self):
         for dead in ((2,), (2, 3), (0, 3), (1, 3)):
-            flash = ZeroingFlash(flash_in_ram(6)._file, 6, 1)
-            outbox = Outbox(flash)
-            outbox.format(b"01234567")
+            flash, outbox = formatted(flash=faulty(6, kind=ZeroingFlash))
             publish(outbox, 5)
             flash.dead = dead
             while outbox.next_seq < 80 or outbox._head != 4:
@@ -230,8 +185,7 @@ class TestRing(unittest.TestCase):
                 outbox.discard_through(outbox.next_seq - 40)
             outbox.erase_ahead()
             if lost != outbox._head:
-                flash._file.seek(4096 * lost)
-                flash._file.write(bytes(4096))
+                flash.put(4096 * lost, bytes(4096))
             again = Outbox(flash)
             self.assertEqual((again.mount(), again._out, again.left_out), (status.OK, (), 0), lost)
 
@@ -273,8 +227,8 @@ class TestUnsureHeaders(unittest.TestCase):
             before = outbox.next_seq
             publish(outbox)
             at = 4096 * (head - 1)
-            flash.broken, flash.broken_from = head, 1
-            flash.broken_at, flash.broken_as = (
+            flash.changed, flash.changed_after = head, 1
+            flash.changed_at, flash.changed_as = (
                 (0, bytes(8)), (12, bytes(8)), (0, image_of(flash)[at : at + 32]),
             )[kind]  # fmt: skip
             again = Outbox(flash)

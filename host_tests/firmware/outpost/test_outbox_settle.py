@@ -4,50 +4,19 @@ one.
 
 import unittest
 
-from fake_flash import flash_in_ram, image_of
-from nor_flash import NorFlash
+from fake_flash import image_of
+from faulty_flash import faulty, formatted, publish
 from outpost import outbox_mount, status
 from outpost.outbox import Outbox
 
 COPY_AT = 4096 - 32
 
 
-class FaultyFlash(NorFlash):
-    """Takes no program at `deaf_at` and no erase of `stuck`; reads `header` at the start of
-    `changed`."""
-
-    deaf_at = stuck = changed = -1
-    header = b""
-
-    def readblocks(self, block, buf, offset=0):
-        NorFlash.readblocks(self, block, buf, offset)
-        if block == self.changed and not offset:
-            buf[: len(self.header)] = self.header
-
-    def writeblocks(self, block, buf, offset=None):
-        if offset <= self.deaf_at < offset + len(buf):
-            self.programs += 1
-        else:
-            NorFlash.writeblocks(self, block, buf, offset)
-
-    def ioctl(self, op, arg):
-        if op == 6 and arg == self.stuck:
-            raise OSError(5)
-        return NorFlash.ioctl(self, op, arg)
-
-
-def publish(outbox, count=1):
-    for _ in range(count):
-        assert outbox.append(b"t", bytes(400), 400) == status.OK
-
-
 class TestDoubts(unittest.TestCase):
     """The newest sector has one record, and no copy of its header."""
 
     def setUp(self):
-        self.flash = FaultyFlash(flash_in_ram(4)._file, 4, 1)
-        outbox = Outbox(self.flash)
-        assert outbox.format(b"01234567") == status.OK
+        self.flash, outbox = formatted()
         while not outbox._head:
             publish(outbox)
         self.count = outbox.next_seq
@@ -71,7 +40,7 @@ class TestDoubts(unittest.TestCase):
         self.assertEqual((outbox._limit, outbox.storage_errors), (COPY_AT, 0))
 
     def test_a_copy_is_made_right_behind_the_last_record(self):
-        flash = FaultyFlash(flash_in_ram(3)._file, 3, 1)
+        flash = faulty(3)
         outbox = Outbox(flash, 4064)
         outbox.format(b"01234567")
         for _ in range(2):
@@ -103,8 +72,7 @@ class TestDoubts(unittest.TestCase):
                 length = 400 if rest > 500 else rest - 17
                 self.assertEqual(outbox.append(b"t", bytes(length), length), status.OK)
             self.assertEqual(4096 - outbox._offset, room)
-            self.flash._file.seek(3 * 4096)
-            self.flash._file.write(bytes(4096))
+            self.flash.put(3 * 4096, bytes(4096))
             again = Outbox(self.flash)
             self.assertEqual(again.mount(), status.OK)
             self.assertEqual(again.next_seq, outbox.next_seq + passed, room)
@@ -114,7 +82,7 @@ class TestDoubts(unittest.TestCase):
             self.assertEqual(again.erases - erases, 0 if passed else 1)
 
     def test_a_copy_that_was_not_taken_ends_the_sector(self):
-        self.flash.deaf_at = 4096 - 10
+        self.flash.programs_lost = 1
         outbox = self.mounted()
         self.check(outbox, 2)
         self.assertEqual(outbox.storage_errors, 1)
@@ -122,50 +90,38 @@ class TestDoubts(unittest.TestCase):
     def test_a_header_that_reads_differently_now_ends_the_sector(self):
         for header in (bytes(8), image_of(self.flash)[:32]):
             outbox = self.mounted()
-            self.flash.changed, self.flash.header = 1, header
+            self.flash.changed, self.flash.changed_as = 1, header
             publish(outbox)
             self.assertEqual(outbox._head, 2)
             self.setUp()
 
     def test_a_rest_that_reads_differently_now_ends_the_sector(self):
         outbox = self.mounted()
-        self.flash._file.seek(4096 + 3000)
-        self.flash._file.write(b"\x00")
+        self.flash.put(4096 + 3000, b"\x00")
         self.check(outbox, 2)
 
     def test_a_torn_sector_behind_it_is_erased_before_the_next_record(self):
         for junk in (b"\x00" * 40, b"OB"):
             self.setUp()
-            self.flash._file.seek(2 * 4096)
-            self.flash._file.write(junk)
+            self.flash.put(2 * 4096, junk)
             outbox = self.mounted()
             erases = self.flash.block_erases[2]
             self.check(outbox, 1)
             self.assertEqual(self.flash.block_erases[2] - erases, 1)
 
     def test_one_that_takes_no_erase_is_left_out_and_the_sector_goes_on(self):
-        self.flash._file.seek(2 * 4096)
-        self.flash._file.write(b"OB")
-        self.flash.stuck = 2
+        self.flash.put(2 * 4096, b"OB")
+        self.flash.erases_fail = 2  # it is tried twice
         outbox = self.mounted()
         self.check(outbox, 1)
         self.assertEqual((outbox.left_out, outbox._out), (1, (2,)))
 
 
-def region(blocks=3):
-    return FaultyFlash(flash_in_ram(blocks)._file, blocks, 1)
-
-
-def put(flash, at, data):
-    flash._file.seek(at)
-    flash._file.write(data)
-
-
 class TestBlankOrForeign(unittest.TestCase):
     def _status(self, *puts):
-        flash = region()
+        flash = faulty(3)
         for at, data in puts:
-            put(flash, at, data)
+            flash.put(at, data)
         return Outbox(flash).mount()
 
     def _mark(self, place):
@@ -192,8 +148,8 @@ class TestBlankOrForeign(unittest.TestCase):
     def test_a_place_with_a_torn_mark_is_not_used_again(self):
         at, mark = self._mark(0)
         for length in (1, 31):
-            flash = region()
-            put(flash, at, mark[:length])
+            flash = faulty(3)
+            flash.put(at, mark[:length])
             outbox = Outbox(flash)
             self.assertEqual(outbox.format(b"01234567"), status.OK)
             image = image_of(flash)
@@ -217,35 +173,33 @@ class TestFormat(unittest.TestCase):
         return image_of(flash).count(outbox_mount.MARK)
 
     def test_one_mark_or_two_once_the_first_block_is_torn(self):
-        flash = region()
+        flash = faulty(3)
         self.assertEqual(Outbox(flash).format(b"01234567"), status.OK)
         self.assertEqual(self._marks(flash), 1)
         for torn in (b"\x00" * 20, b"\x00"):
-            flash = region()
-            put(flash, 3 * 4096 - 32, outbox_mount.MARK)
-            put(flash, 0, torn)
+            flash = faulty(3)
+            flash.put(3 * 4096 - 32, outbox_mount.MARK)
+            flash.put(0, torn)
             self.assertEqual(Outbox(flash).format(b"01234567"), status.OK)
             self.assertEqual(self._marks(flash), 2, torn)
 
     def test_over_something_foreign_every_block_is_erased(self):
-        flash = region()
+        flash = faulty(3)
         for at in (4095, 4096, 9000):
-            put(flash, at, b"\x12")
+            flash.put(at, b"\x12")
         outbox = Outbox(flash)
         self.assertEqual(outbox.format(b"01234567"), status.FOREIGN)
         self.assertEqual(outbox.format(b"01234567", True), status.OK)
         self.assertEqual(image_of(flash)[4096:], b"\xff" * 8192)
 
     def test_over_an_outbox_what_it_used_is_erased_and_nothing_of_it_is_kept(self):
-        flash = FaultyFlash(flash_in_ram(6)._file, 6, 1)
-        outbox = Outbox(flash)
-        self.assertEqual(outbox.format(b"01234567"), status.OK)
+        flash, outbox = formatted(6)
         while outbox._head < 2:
             publish(outbox)
         outbox.discard(3)
         outbox.discard(0)
         publish(outbox)
-        put(flash, 4 * 4096, b"\x00")  # a header of which one byte was programmed
+        flash.put(4 * 4096, b"\x00")  # a header of which one byte was programmed
         erases = list(flash.block_erases)
         self.assertEqual(outbox.format(b"89abcdef", True), status.OK)
         erased = [after - before for after, before in zip(flash.block_erases, erases)]

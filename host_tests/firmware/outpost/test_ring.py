@@ -4,55 +4,28 @@ block fails, and when erasing ahead has nothing to do.
 
 import unittest
 
-from fake_flash import flash_in_ram
-from nor_flash import NorFlash
+from faulty_flash import ERASE, FaultyFlash, faulty, formatted, publish
 from outpost import status
-from outpost.outbox import Outbox
-
-ERASE = 6
 
 
-class FailingFlash(NorFlash):
-    """Raises at the next `erases_fail` erases; takes no program of `block` while it `is_fresh`;
-    calls `at_erase` before each erase. The byte at `stuck_at` has a bit that an erase leaves 0."""
+class FailingFlash(FaultyFlash):
+    """Calls `at_erase` before each erase. The byte at `stuck_at` has a bit that an erase leaves
+    0."""
 
-    erases_fail = 0
     stuck_at = -1
-    block = -1
-    is_fresh = True
     at_erase = None
 
-    def writeblocks(self, block, buf, offset=None):
-        if block == self.block and self.is_fresh:
-            self.is_fresh = False
-        else:
-            NorFlash.writeblocks(self, block, buf, offset)
-
     def ioctl(self, op, arg):
-        if op != ERASE:
-            return NorFlash.ioctl(self, op, arg)
-        if self.at_erase:
+        if op == ERASE and self.at_erase:
             self.at_erase()
-        if self.erases_fail:
-            self.erases_fail -= 1
-            raise OSError(5)
-        result = NorFlash.ioctl(self, op, arg)
-        if self.stuck_at // 4096 == arg:
-            self._file.seek(self.stuck_at)
-            self._file.write(b"\x7f")
+        result = FaultyFlash.ioctl(self, op, arg)
+        if op == ERASE and self.stuck_at // 4096 == arg:
+            self.put(self.stuck_at, b"\x7f")
         return result
 
 
-def formatted(blocks):
-    flash = FailingFlash(flash_in_ram(blocks)._file, blocks, 1)
-    outbox = Outbox(flash)
-    assert outbox.format(b"01234567") == status.OK
-    return flash, outbox
-
-
-def publish(outbox, count=1):
-    for _ in range(count):
-        assert outbox.append(b"t", bytes(400), 400) == status.OK
+def failing(blocks):
+    return formatted(flash=faulty(blocks, kind=FailingFlash))
 
 
 class TestFailures(unittest.TestCase):
@@ -60,12 +33,12 @@ class TestFailures(unittest.TestCase):
         """Each time it is used again at once, and does."""
         for block in range(3):
             flash, outbox = formatted(3)
-            flash.block = block
+            flash.lost, flash.programs_lost = block, 1
             for _ in range(100):
                 publish(outbox)
                 outbox.discard(outbox.oldest_seq)
                 if outbox._head != block:
-                    flash.is_fresh = True
+                    flash.programs_lost = 1
             self.assertTrue(outbox.storage_errors > 2, block)
             self.assertEqual(outbox.left_out, 0, block)
 
@@ -91,7 +64,7 @@ class TestFailures(unittest.TestCase):
 
     def test_one_byte_that_stays_is_enough_to_leave_a_block_out(self):
         for at in (0, 1, 4095):
-            flash, outbox = formatted(4)
+            flash, outbox = failing(4)
             publish(outbox)
             flash.stuck_at = 4096 + at
             self.assertFalse(outbox.erase_ahead())
@@ -109,7 +82,7 @@ class TestNothingToErase(unittest.TestCase):
         self.assertEqual((outbox.erase_ahead(), outbox.erases), (False, erases))
 
     def test_a_call_from_inside_of_an_erase_is_refused(self):
-        flash, outbox = formatted(3)
+        flash, outbox = failing(3)
         publish(outbox)
         answers = []
         flash.at_erase = lambda: answers.append(outbox.append(b"t", b"inner", 5))

@@ -4,18 +4,18 @@ address is outside of the block.
 
 import unittest
 
-from fake_flash import flash_in_ram
-from nor_flash import NorFlash
+from fake_flash import image_of
+from faulty_flash import FaultyFlash, faulty, publish
 from outpost import status
 from outpost.outbox import Outbox
 
 
 def programmed(messages):
-    flash = flash_in_ram(2, 256)
+    """(flash, where the last record ends)."""
+    flash = faulty(2)
     outbox = Outbox(flash, 64)
     assert outbox.format(b"01234567") == status.OK
-    for _ in range(messages):
-        assert outbox.append(b"t", bytes(40), 40) == status.OK
+    publish(outbox, messages, 40)
     return flash, outbox._offset
 
 
@@ -24,21 +24,18 @@ class TestRest(unittest.TestCase):
         """The first look begins in the middle of a page, the others where one begins."""
         for messages in (1, 4, 9):
             flash, end = programmed(messages)
-            for at in list(range(end, 4096, 61)) + [
-                page for page in range(512, 4096, 256) if page >= end
-            ]:
-                flash._file.seek(at)
-                flash._file.write(b"\xfe")
+            pages = [page for page in range(512, 4096, 256) if page >= end]
+            for at in list(range(end, 4096, 61)) + pages:
+                flash.put(at, b"\xfe")
                 outbox = Outbox(flash, 64)
                 self.assertEqual((outbox.mount(), outbox.sealed_torn), (status.OK, 1), at)
                 self.assertEqual(outbox.next_seq, messages, at)
-                flash._file.seek(at)
-                flash._file.write(b"\xff")
+                flash.put(at, b"\xff")
             outbox = Outbox(flash, 64)
             self.assertEqual((outbox.mount(), outbox.sealed_torn), (status.OK, 0))
 
 
-class Stubborn(NorFlash):
+class Stubborn(FaultyFlash):
     """The next program leaves a bit of the byte at `at` erased that was to be 0."""
 
     at = -1
@@ -48,32 +45,29 @@ class Stubborn(NorFlash):
             buf = bytearray(buf)
             buf[self.at] |= buf[self.at] + 1 & 0xFF
             self.at = -1
-        NorFlash.writeblocks(self, block, buf, offset)
+        FaultyFlash.writeblocks(self, block, buf, offset)
 
 
 class TestHeader(unittest.TestCase):
     def test_a_bit_that_did_not_take_is_noticed_wherever_it_is(self):
         for at in range(32):
-            flash = Stubborn(flash_in_ram(3)._file, 3, 1)
+            flash = faulty(3, kind=Stubborn)
             outbox = Outbox(flash)
             self.assertEqual(outbox.format(b"01234567"), status.OK)
             while outbox.reserve(400) == status.OK and not outbox._head:
-                self.assertEqual(outbox.append(b"t", bytes(400), 400), status.OK)
+                publish(outbox)
             flash.at = at
-            self.assertEqual(outbox.append(b"t", bytes(400), 400), status.OK)
+            publish(outbox)
             self.assertEqual((outbox.storage_errors, outbox.left_out), (1, 0), at)
             self.assertEqual(Outbox(flash).mount(), status.OK)
 
     def test_one_that_was_mended_takes_records_behind_it(self):
         for bit in range(0, 8 * 32, 7):
             flash, end = programmed(1)
-            flash._file.seek(bit >> 3)
-            byte = flash._file.read(1)[0]
-            flash._file.seek(bit >> 3)
-            flash._file.write(bytes((byte ^ 1 << (bit & 7),)))
+            flash.put(bit >> 3, bytes((image_of(flash)[bit >> 3] ^ 1 << (bit & 7),)))
             outbox = Outbox(flash, 64)
             self.assertEqual((outbox.mount(), outbox.mended), (status.OK, 1), bit)
-            self.assertEqual(outbox.append(b"t", bytes(40), 40), status.OK)
+            publish(outbox, 1, 40)
             self.assertEqual((outbox.storage_errors, outbox._head), (0, 0), bit)
             self.assertEqual(outbox._offset, 2 * end - 32, bit)
 
