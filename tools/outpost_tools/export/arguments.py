@@ -7,7 +7,6 @@ from pathlib import Path
 
 from outpost_tools.common.command_line import add_command
 from outpost_tools.common.errors import ToolError
-from outpost_tools.export import COLUMNS
 
 SUMMARY = "readings from the collectors' log into CSV, JSON lines or Parquet, without Spark"
 _DESCRIPTION = """\
@@ -72,6 +71,8 @@ def _add_choice(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
+    from outpost_tools.export import COLUMNS
+
     group.add_argument(
         "--out",
         type=Path,
@@ -175,6 +176,7 @@ def _selection(args: argparse.Namespace):
 
 def _columns(text: str | None) -> list[str]:
     """Raises ToolError."""
+    from outpost_tools.export import COLUMNS
     from outpost_tools.pipeline import schemas
 
     known = schemas.READING.names

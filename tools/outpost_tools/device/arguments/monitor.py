@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from outpost_tools.common import labels
 from outpost_tools.common.command_line import add_command, between
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device.arguments import options
@@ -72,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
     """0. Raises ToolError."""
     import time
 
+    from outpost_tools.common import labels
     from outpost_tools.device import table, watching
 
     if args.device and not args.credentials:
