@@ -6,6 +6,7 @@ what stands outside of them is imported, and a wrong import does not start.
 from __future__ import annotations
 
 import ast
+import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -47,6 +48,12 @@ class Mutant:
             node, which = self.at
             list(_changes(_nodes(tree)[node][1]))[which][1]()
         return ast.fix_missing_locations(tree)
+
+    def difference(self) -> list[str]:
+        """The lines that it changes: "-def f(): …" and "+def f(): …"."""
+        texts = [ast.unparse(tree).splitlines() for tree in (ast.parse(self.source), self.tree())]
+        lines = difflib.unified_diff(*texts, n=0, lineterm="")
+        return [line for line in lines if line[0] in "-+" and line[:3] not in ("---", "+++")]
 
 
 def mutants(module: str, source: str) -> Iterator[Mutant]:

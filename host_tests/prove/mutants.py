@@ -8,8 +8,8 @@
 
 A mutant is killed when a unit test fails or does not end, when a scope of the proof finds a
 violation, or when an exception leaves a call. One that survives is listed in
-`equivalent_mutants.txt` with the reason why it is the same program for all that is promised, or it
-is an error (exit status 1). Results are kept in `build/mutants/` for as long as the module stays as
+`equivalent_mutants/` with the reason why it is the same program for all that is promised, or it is
+an error (exit status 1). Results are kept in `build/mutants/` for as long as the module stays as
 it is: a run that was stopped goes on where it was, and the next one tries what survived. After a
 test was weakened, remove that folder.
 """
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import resource
 import sys
 from collections import Counter
 from pathlib import Path
@@ -30,11 +31,11 @@ sys.path.extend(paths.ALL)
 
 import outbox_mutants
 import session_mutants
-from mutant_changes import mutants
+from mutant_changes import Mutant, mutants
 from mutant_tests import Suite, collected
 
 SETS = {"outbox": outbox_mutants, "sessions": session_mutants}
-EQUIVALENT = paths.PROVE / "equivalent_mutants.txt"
+EQUIVALENT = paths.PROVE / "equivalent_mutants"
 
 
 def source(module: str) -> str:
@@ -44,12 +45,13 @@ def source(module: str) -> str:
 def equivalent() -> dict[str, str]:
     """Name of the mutant -> why it is the same program. A reason stands above the mutants that it
     is about."""
-    found, reason = {}, ""
-    for line in EQUIVALENT.read_text(encoding="utf-8").splitlines():
-        if line.startswith("# "):
-            reason = line[2:]
-        elif line.strip():
-            found[line.strip()] = reason
+    found = {}
+    for path in sorted(EQUIVALENT.glob("*.txt")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line.startswith("# "):
+                reason = line[2:]
+            elif line.strip():
+                found[line.strip()] = reason
     return found
 
 
@@ -77,6 +79,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--module", action="append", help="only this one; may be repeated")
     parser.add_argument("--only", default="", help="those with this text in their names")
     parser.add_argument("--tests", action="append", help="only this file of tests; may be repeated")
+    parser.add_argument("--no-scopes", action="store_true", help="only the tests: a first look")
     parser.add_argument("--every", type=int, default=1, help="one mutant of so many")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--count", action="store_true", help="only say how many there are")
@@ -95,27 +98,31 @@ def _count(args: argparse.Namespace) -> int:
     return 0
 
 
-def _killers(args: argparse.Namespace) -> dict[str, str]:
-    """Name of each mutant -> what kills it. Tried are those that no earlier run has killed; of
+def _killers(args: argparse.Namespace) -> dict[Mutant, str]:
+    """Each mutant -> what kills it. Tried are those that no earlier run has killed; of
     those that are listed as the same program, those that none has tried."""
     killers, missing, listed = {}, [], equivalent()
     kept = {module: Kept(args.set, module) for module in _modules(args)}
     for module, earlier in kept.items():
         found = list(mutants(module, source(module)))[:: args.every]
         for mutant in [one for one in found if args.only in one.name]:
-            killers[mutant.name] = earlier.results.get(mutant.name, "")
+            killers[mutant] = earlier.results.get(mutant.name, "")
             is_known = mutant.name in listed and mutant.name in earlier.results
-            if not killers[mutant.name] and not is_known:
+            if not killers[mutant] and not is_known:
                 missing.append(mutant)
 
+    otherwise = (lambda _: "") if args.no_scopes else SETS[args.set].killer
+
     def work(suite: Suite) -> None:
-        for number, (mutant, by) in enumerate(suite.killers(missing, SETS[args.set].killer), 1):
-            killers[mutant.name] = by
+        for number, (mutant, by) in enumerate(suite.killers(missing, otherwise), 1):
+            killers[mutant] = by
             kept[mutant.module].add(mutant.name, by)
             print(f"{number:5}/{len(missing)} {by or 'SURVIVED':60.60} {mutant.name}", flush=True)
 
     if missing and collected(args.tests or SETS[args.set].TESTS, work, args.processes):
         raise SystemExit("the tests cannot be collected")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{used.ru_utime + used.ru_stime:.0f} s of CPU for {len(missing)} mutants")
     return killers
 
 
@@ -125,21 +132,22 @@ def main() -> int:
         return _count(args)
     listed, times = equivalent(), Counter()
     unexplained, needless = [], []
-    for name, by in _killers(args).items():
-        times[by.split(":")[0] if by else "the same program" if name in listed else ""] += 1
-        if not by and name not in listed:
-            unexplained.append(name)
-        if by and name in listed:
-            needless.append(f"{name}: {by}")
+    for mutant, by in _killers(args).items():
+        is_listed = mutant.name in listed
+        times[by.split(":")[0] if by else "the same program" if is_listed else ""] += 1
+        if not by and not is_listed:
+            unexplained.append(mutant)
+        if by and is_listed:
+            needless.append(f"{mutant.name}: {by}")
     return _report(times, unexplained, needless)
 
 
-def _report(killers: Counter, unexplained: list[str], needless: list[str]) -> int:
+def _report(killers: Counter, unexplained: list[Mutant], needless: list[str]) -> int:
     print(f"{sum(killers.values())} mutants")
     for by, times in killers.most_common():
         print(f"{times:6} {by or 'survived, without a reason'}")
-    for name in unexplained:
-        print(f"survived: {name}")
+    for mutant in unexplained:
+        print(f"survived: {mutant.name}", *mutant.difference(), sep="\n    ")
     for name in needless:
         print(f"listed as the same program, but killed: {name}")
     return 1 if unexplained or needless else 0

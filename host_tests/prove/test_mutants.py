@@ -66,6 +66,24 @@ def test_each_token_once():
     ]
 
 
+def test_the_lines_that_a_mutant_changes():
+    first = next(mutants_of("ring", SOURCE))
+    assert first.difference() == [
+        "-        if at < 3 and (not self.is_full):",
+        "+        if at < 3 or not self.is_full:",
+    ]
+
+
+def test_every_listed_mutant_is_one():
+    """A reason for a line that was changed since would excuse another one."""
+    names = {
+        mutant.name
+        for module in {*outbox_mutants.MODULES, *session_mutants.MODULES}
+        for mutant in mutants_of(module, mutants.source(module))
+    }
+    assert mutants.equivalent().keys() <= names
+
+
 def test_a_constant_with_a_sign_loses_it():
     names = [mutant.name for mutant in mutants_of("ring", "def none():\n    return -1\n")]
     assert names == ["ring.none: -1  ->  without sign"]
@@ -108,10 +126,10 @@ def test_the_unit_tests_kill_what_they_cover_and_only_that():
 
 
 def test_a_reason_stands_above_its_mutants(tmp_path, monkeypatch):
-    listed = tmp_path / "listed.txt"
-    listed.write_text("# It only saves a read.\nring.next: 1  ->  2\n\n# Counters.\nring.x: a\n")
-    monkeypatch.setattr(mutants, "EQUIVALENT", listed)
+    (tmp_path / "ring.txt").write_text("# It only saves a read.\nring.next: 1  ->  2\n\n")
+    (tmp_path / "shelf.txt").write_text("# Counters.\nshelf.x: a\n")
+    monkeypatch.setattr(mutants, "EQUIVALENT", tmp_path)
     assert mutants.equivalent() == {
         "ring.next: 1  ->  2": "It only saves a read.",
-        "ring.x: a": "Counters.",
+        "shelf.x: a": "Counters.",
     }
