@@ -8,7 +8,6 @@ Allocates as needed, and keeps nothing but the outbox's fields.
 from micropython import const
 
 from outpost.checksum import crc30, is_blank
-from outpost.memory import fill, u32
 from outpost.outbox_mount import MARK, find_marks, forget, mark_at, mount, program, write_copy
 
 _OK = const(0)
@@ -20,9 +19,7 @@ _GEOMETRY = const(-13)
 _BLOCK_BYTES = const(4096)
 _MAGIC = const(0x424F)  # "OB"
 _HEADER = const(32)
-_CRC_AT = const(28)
 _SEQ_MASK = const(0x3FFFFFFF)
-_MARKS = const(8)  # places for a mark
 
 
 def make(outbox: "Outbox", stream, force, first_seq):
@@ -57,14 +54,10 @@ def make(outbox: "Outbox", stream, force, first_seq):
 
 def _mark(outbox: "Outbox"):
     """Say that a format is under way: once, or twice before the first block is erased."""
-    outbox._head = 0
-    outbox._limit = _BLOCK_BYTES
     count, free = find_marks(outbox)
     needed = 1 if outbox._rest_is_blank(0, 0) else 2
-    while count < needed and 0 <= free < _MARKS:
+    if count < needed:
         program(outbox, outbox.blocks - 1, mark_at(outbox, free), MARK)
-        count += 1
-        free += 1
 
 
 def _write_first(outbox: "Outbox", block):
@@ -72,11 +65,10 @@ def _write_first(outbox: "Outbox", block):
     for _ in range(outbox.blocks):
         if (outbox._rest_is_blank(block, 0) and not outbox._sector_no) or outbox._clear(block):
             outbox._head = block
-            fill(outbox.buffer, len(outbox.buffer))
             outbox._put_header()
             program(outbox, block, 0, bytes(outbox.buffer[:_HEADER]))
             outbox._read(block, 0)
-            if outbox._is_header(_MAGIC) and u32(outbox.buffer, _CRC_AT) == outbox._salt:
+            if outbox._is_header(_MAGIC):
                 outbox._offset = _HEADER
                 return write_copy(outbox)
             outbox.storage_errors += 1

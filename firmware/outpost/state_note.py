@@ -17,6 +17,8 @@ from outpost.outbox import Outbox
 _OK = const(0)
 _FULL = const(-1)
 _TOO_BIG = const(-2)
+_BLOCK_BYTES = const(4096)
+_HEADER = const(32)
 _NOTE_BYTES = const(72)
 _MESSAGE = const(1)
 _STATE = const(2)
@@ -34,6 +36,9 @@ class NotedOutbox(Outbox):
         self.note = bytearray(_NOTE_BYTES)
         self.note_length = 0  # bytes of it that are valid
         Outbox.__init__(self, device, record_bytes, align, page_bytes)
+        # In a fresh sector the largest record follows the largest note.
+        if max(_HEADER, align) - (-_NOTE_BYTES - _OVERHEAD & -align) + record_bytes > _BLOCK_BYTES:
+            raise ValueError("outbox: record_bytes")
 
     def set_note(self, data, length):
         """Remember data[:length], at most 72 bytes. Status as append(). A power cut inside leaves
@@ -88,9 +93,3 @@ class NotedOutbox(Outbox):
         self._has_header = Outbox._write_record(self, _STATE | self.note_length << 16, size)
         self._payload = payload
         return self._has_header
-
-    def _make_room(self, size):
-        """With room for the state note, should the message open a sector."""
-        if self._offset + size > abs(self._limit) or not self._has_header:
-            size -= -(self.note_length + _OVERHEAD) & -self._align  # rounded up
-        return Outbox._make_room(self, size)

@@ -46,7 +46,7 @@ def equivalent() -> dict[str, str]:
     """Name of the mutant -> why it is the same program. A reason stands above the mutants that it
     is about."""
     found = {}
-    for path in sorted(EQUIVALENT.glob("*.txt")):
+    for path in sorted(EQUIVALENT.glob("*.mutants.txt")):
         for line in path.read_text(encoding="utf-8").splitlines():
             if line.startswith("# "):
                 reason = line[2:]

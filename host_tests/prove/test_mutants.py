@@ -126,8 +126,8 @@ def test_the_unit_tests_kill_what_they_cover_and_only_that():
 
 
 def test_a_reason_stands_above_its_mutants(tmp_path, monkeypatch):
-    (tmp_path / "ring.txt").write_text("# It only saves a read.\nring.next: 1  ->  2\n\n")
-    (tmp_path / "shelf.txt").write_text("# Counters.\nshelf.x: a\n")
+    (tmp_path / "ring.mutants.txt").write_text("# It only saves a read.\nring.next: 1  ->  2\n\n")
+    (tmp_path / "shelf.mutants.txt").write_text("# Counters.\nshelf.x: a\n")
     monkeypatch.setattr(mutants, "EQUIVALENT", tmp_path)
     assert mutants.equivalent() == {
         "ring.next: 1  ->  2": "It only saves a read.",

@@ -189,6 +189,20 @@ class TestRing(unittest.TestCase):
             again = Outbox(flash)
             self.assertEqual((again.mount(), again._out, again.left_out), (status.OK, (), 0), lost)
 
+    def test_a_header_that_was_taken_too_late_leaves_its_block_out_and_no_other(self):
+        """Its program failed, so the next block has the same sector. Of sectors that have lost
+        their header only the messages are missing."""
+        for torn in ((), (3,), (2, 3)):
+            flash, outbox = formatted(7)
+            while outbox._head < 5:
+                publish(outbox)
+            flash.put(4096 * 4, image_of(flash)[4096 * 5 :][:32])
+            for block in torn:
+                flash.put(4096 * block, bytes(4096))
+            again = Outbox(flash)
+            self.assertEqual((again.mount(), again._out), (status.OK, (4,)), torn)
+            self.assertEqual((again.load(0), again.oldest_seq), (status.OK, 0), torn)
+
     def test_the_oldest_sector_is_the_one_that_begins_with_the_oldest_message(self):
         _, outbox = formatted(6)
         publish(outbox, 5)

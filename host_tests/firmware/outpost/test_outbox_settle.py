@@ -173,15 +173,25 @@ class TestFormat(unittest.TestCase):
         return image_of(flash).count(outbox_mount.MARK)
 
     def test_one_mark_or_two_once_the_first_block_is_torn(self):
-        flash = faulty(3)
-        self.assertEqual(Outbox(flash).format(b"01234567"), status.OK)
-        self.assertEqual(self._marks(flash), 1)
-        for torn in (b"\x00" * 20, b"\x00"):
+        """What a cut left: marks, torn ones in the next places, and block 0; the marks there
+        are then."""
+        torn_mark = bytes(byte | 0x0F for byte in outbox_mount.MARK)
+        for whole, torn, block_0, expected in (
+            (0, 0, b"", 1),
+            (1, 0, b"", 1),
+            (1, 0, b"\x00" * 20, 2),
+            (1, 0, b"\x00", 2),
+            (2, 0, b"\x00", 2),
+            (0, 7, b"", 1),
+        ):
             flash = faulty(3)
-            flash.put(3 * 4096 - 32, outbox_mount.MARK)
-            flash.put(0, torn)
-            self.assertEqual(Outbox(flash).format(b"01234567"), status.OK)
-            self.assertEqual(self._marks(flash), 2, torn)
+            for place in range(whole + torn):
+                flash.put(
+                    3 * 4096 - 32 * (place + 1), outbox_mount.MARK if place < whole else torn_mark
+                )
+            flash.put(0, block_0)
+            found = Outbox(flash).format(b"01234567"), self._marks(flash)
+            self.assertEqual(found, (status.OK, expected), (whole, torn, block_0))
 
     def test_over_something_foreign_every_block_is_erased(self):
         flash = faulty(3)
@@ -206,6 +216,21 @@ class TestFormat(unittest.TestCase):
         self.assertEqual(erased, [1, 1, 1, 1, 1, 0])
         self.assertEqual((outbox.oldest_seq, outbox.next_seq, outbox.acked), (0, 0, 0))
         self.assertEqual((outbox._head, outbox.boot), (3, 1))
+
+    def test_the_first_block_that_takes_a_header_is_the_first_of_the_ring(self):
+        flash = faulty(4)
+        flash.lost, flash.programs_lost = 0, 1
+        outbox = Outbox(flash)
+        self.assertEqual(outbox.format(b"01234567"), status.OK)
+        self.assertEqual((outbox._head, outbox.storage_errors), (1, 1))
+        publish(outbox)
+        self.assertEqual((Outbox(flash).mount(), outbox.load(0)), (status.OK, status.OK))
+
+    def test_where_no_block_takes_a_header_it_is_a_fault_of_the_flash(self):
+        flash = faulty(4)
+        flash.programs_lost = 100
+        outbox = Outbox(flash)
+        self.assertEqual((outbox.format(b"01234567"), outbox.storage_errors), (status.STORAGE, 4))
 
 
 if __name__ == "__main__":

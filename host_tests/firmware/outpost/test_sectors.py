@@ -5,7 +5,7 @@ address is outside of the block.
 import unittest
 
 from fake_flash import image_of
-from faulty_flash import FaultyFlash, faulty, publish
+from faulty_flash import FaultyFlash, faulty, loaded, payload_of, publish
 from outpost import status
 from outpost.outbox import Outbox
 
@@ -90,6 +90,26 @@ class TestAddresses(unittest.TestCase):
             with self.assertRaises(ValueError):
                 outbox._erase(block)
         self.assertEqual(outbox.erases, 0)
+
+
+class TestGeometry(unittest.TestCase):
+    def test_the_largest_record_that_a_block_holds_and_no_larger_one(self):
+        for align, most in ((4, 4064), (64, 4032), (256, 3840)):
+            outbox = Outbox(faulty(3), most, align)
+            self.assertEqual(outbox.format(b"01234567"), status.OK)
+            publish(outbox, 2, most - 17)
+            self.assertEqual((outbox._offset, outbox.load(1)), (4096, status.OK))
+            self.assertEqual(loaded(outbox), payload_of(1, most - 17))
+            with self.assertRaises(ValueError):
+                Outbox(faulty(3), most + 1, align)
+
+    def test_the_buffer_has_the_pages_that_a_record_may_touch(self):
+        for align, record_bytes, page_bytes, expected in (
+            (4, 512, 256, 768), (256, 512, 256, 768), (4, 260, 256, 512), (4, 261, 256, 768),
+            (4, 4064, 256, 4352), (4, 64, 4096, 8192),
+        ):  # fmt: skip
+            outbox = Outbox(faulty(3), record_bytes, align, page_bytes)
+            self.assertEqual(len(outbox.buffer), expected)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 import unittest
 
+import faulty_flash
 from fake_flash import flash_in_ram
 from outpost import status
 from outpost.outbox import Outbox
@@ -35,8 +36,54 @@ class TestNotes(unittest.TestCase):
         self.assertEqual(note_of(flash), b"")
 
     def test_a_note_that_is_too_long_is_refused(self):
-        _, outbox = made()
+        flash, outbox = made()
+        self.assertEqual(outbox.set_note(bytes(72), 72), status.OK)
         self.assertEqual(outbox.set_note(bytes(73), 73), status.TOO_BIG)
+        self.assertEqual(note_of(flash), bytes(72))
+
+    def test_the_largest_record_fits_behind_the_largest_note(self):
+        self.assertEqual(made()[1].record_bytes, Outbox(flash_in_ram(4, 256)).record_bytes)
+        for align, most in ((4, 3976), (16, 3968), (64, 3904), (256, 3584)):
+            with self.assertRaises(ValueError):
+                NotedOutbox(flash_in_ram(4, 256), most + 1, align, 256)
+            flash = flash_in_ram(4, 256)
+            outbox = NotedOutbox(flash, most, align, 256)
+            outbox.format(b"01234567")
+            self.assertEqual(outbox.set_note(b"x" * 72, 72), status.OK)
+            for seq in range(9):
+                self.assertEqual(outbox.append(b"t", bytes(most), most - 17), status.OK, align)
+                self.assertEqual((outbox.load(seq), outbox.loaded_seq), (status.OK, seq))
+                outbox.discard(seq)
+
+    def test_one_program_each_and_one_more_for_a_message_that_opens_a_sector(self):
+        flash, outbox = faulty_flash.formatted(4, outbox_class=NotedOutbox)
+        self.assertEqual(outbox.set_note(b"remember", 8), status.OK)
+        for is_message in (True, False):
+            opened = 0
+            while opened < 3:
+                head, programs = outbox._head, flash.programs
+                if is_message:
+                    faulty_flash.publish(outbox, 1, 200)
+                    outbox.discard(outbox.next_seq - 1)
+                else:
+                    self.assertEqual(outbox.set_note(b"remember", 8), status.OK)
+                is_new = outbox._head != head
+                opened += is_new
+                self.assertEqual(flash.programs - programs, 1 + (is_new and is_message))
+        self.assertEqual(outbox.storage_errors, 0)
+
+    def test_a_note_that_the_flash_does_not_take_loses_nothing(self):
+        flash, outbox = faulty_flash.formatted(4, outbox_class=NotedOutbox)
+        self.assertEqual(outbox.set_note(b"remember", 8), status.OK)
+        while outbox.reserve(400) == status.OK and outbox._has_header:
+            faulty_flash.publish(outbox)
+        flash.programs_lost = 1  # it opens a sector, with the note before the message
+        faulty_flash.publish(outbox)
+        self.assertEqual((outbox.storage_errors, note_of(flash)), (1, b"remember"))
+        again = NotedOutbox(flash)
+        newest = outbox.next_seq - 1
+        self.assertEqual((again.mount(), again.load(newest)), (status.OK, status.OK))
+        self.assertEqual(faulty_flash.loaded(again), faulty_flash.payload_of(newest))
 
     def test_a_plain_outbox_reads_the_messages_beside_it(self):
         flash, outbox = made()
