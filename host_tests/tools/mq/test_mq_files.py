@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from outpost_tools import cli
-from outpost_tools.common import children
+from outpost_tools.common import children, segments
 from outpost_tools.mq import sources
 
 
@@ -101,5 +101,44 @@ def test_a_full_disk_is_told(form):
 
 
 def test_positions_are_read_back(tmp_path):
-    sources._write_position(tmp_path / "p", (3, 1 << 40))
-    assert sources._read_position(tmp_path / "p") == (3, 1 << 40)
+    for begins in (None, 0, 0xFFFF_FFFF):
+        sources._write_position(tmp_path / "p", (3, 1 << 40), begins)
+        assert sources._read_position(tmp_path / "p") == ((3, 1 << 40), begins)
+    (tmp_path / "p").write_text('{"segment": 3, "offset": 8}')  # of an earlier version
+    assert sources._read_position(tmp_path / "p") == ((3, 8), None)
+
+
+def write_log(directory, payloads, received_ms=1):
+    """Each in a segment of its own."""
+    writer = segments.SegmentWriter(directory)
+    for payload in payloads:
+        writer.append(segments.encode_frame(received_ms, b"a", payload))
+        writer.seal()
+
+
+@pytest.mark.parametrize("segments_of_it", [2, 3, 4])
+def test_the_position_in_another_log_is_told_and_nothing_is_skipped(
+    bridge, tmp_path, monkeypatch, segments_of_it
+):
+    """Its segments are fewer, as many, or more."""
+    write_log(tmp_path / "log", [b"1", b"2", b"3"])
+    assert bridge("--lines", "out.jsonl")[0] == 0
+    (tmp_path / "log").rename(tmp_path / "old")
+    write_log(tmp_path / "log", [b"4"] * segments_of_it, 2)
+    before = (tmp_path / "out.jsonl").read_bytes()
+    status, err = bridge("--lines", "out.jsonl")
+    assert status == 2 and "position.json is of another log than log" in err
+    assert (tmp_path / "out.jsonl").read_bytes() == before
+    assert bridge("--lines", "out.jsonl", "--position", "its")[0] == 0
+    assert (tmp_path / "out.jsonl").read_bytes().count(b"\n") == 3 + segments_of_it
+
+
+def test_a_log_that_was_pruned_goes_on(bridge, tmp_path):
+    """The newest segment stays then."""
+    write_log(tmp_path / "log", [b"1", b"2"])
+    assert bridge("--lines", "out.jsonl")[0] == 0
+    segments.sealed_segments(tmp_path / "log")[0].unlink()
+    assert bridge("--lines", "out.jsonl")[0] == 0
+    write_log(tmp_path / "log", [b"3"])
+    assert bridge("--lines", "out.jsonl")[0] == 0
+    assert (tmp_path / "out.jsonl").read_bytes().count(b"\n") == 3

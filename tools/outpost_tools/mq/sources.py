@@ -14,6 +14,7 @@ import json
 import ssl
 import sys
 import time
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from outpost_tools.mq.reasons import MqError
 BATCH_MESSAGES = 500
 BATCH = Limits(messages=BATCH_MESSAGES, seconds=0.1, bytes=16 << 20)
 FOLLOW_S = 0.2
+_BEGINNING_BYTES = 64  # of a segment: its magic, and the first message's time and topic
 
 
 class Subscription(MessageConnection[Incoming]):
@@ -105,7 +107,7 @@ class Subscription(MessageConnection[Incoming]):
 
 class Segments:
     """The sealed segments of one collector, in order; `position` is a file that remembers how far
-    we have put.
+    we have put, and how that segment begins: no other log's does, since it has times.
 
     The collector subscribes with QoS 1 and does not store a packet's QoS: 1 is assumed.
     """
@@ -117,7 +119,7 @@ class Segments:
         self._directory = directory
         self._position = position
         self._follow = follow
-        self._at = _read_position(position)
+        self._at, self._begins = _read_position(position)
         self._loaded = (-1, b"")  # number and bytes of the segment that is being read
         self._told = -1  # the last number of which was said that others before it are missing
         self.is_finished = False
@@ -125,6 +127,7 @@ class Segments:
     def take(self, wait_s: float) -> list[Incoming]:
         """Frames of one segment, from where the last acknowledged ones ended."""
         before = self._at[0]
+        self._check_end()
         for path in segments.sealed_segments(self._directory):
             number = segments.segment_number(path)
             if number < self._at[0]:
@@ -144,8 +147,10 @@ class Segments:
     def ack(self, received: Sequence[Incoming]) -> None:
         """Remember the place; durable before it returns."""
         self._at = received[-1].token
+        if self._loaded[0] == self._at[0]:
+            self._begins = _beginning(self._loaded[1])
         try:
-            _write_position(self._position, self._at)
+            _write_position(self._position, self._at, self._begins)
         except OSError as error:
             raise ToolError(
                 f"{self._position}: {error.strerror}; what was put since then will be put again"
@@ -170,6 +175,19 @@ class Segments:
             flush=True,
         )
 
+    def _check_end(self) -> None:
+        """Raises ToolError."""
+        paths = segments.sealed_segments(self._directory), segments.open_segments(self._directory)
+        numbers = [segments.segment_number(path) for path in itertools.chain(*paths)]
+        if numbers and max(numbers) < self._at[0]:
+            raise self._not_ours(f"at segment {self._at[0]}, and the log ends at {max(numbers)}")
+
+    def _not_ours(self, why: str) -> ToolError:
+        return ToolError(
+            f"{self._position} is of another log than {self._directory}: {why}; give this log a "
+            "file of its own with --position"
+        )
+
     def _frames(self, path: Path, number: int, begin: int) -> list[Incoming]:
         """From `begin` on; what is damaged comes as something that must be refused, which keeps a
         copy. Raises ToolError for a file that is no segment."""
@@ -181,6 +199,8 @@ class Segments:
         except OSError as error:
             raise ToolError(f"{path}: {error.strerror}") from None
         data = self._loaded[1]
+        if number == self._at[0] and self._begins not in (None, _beginning(data)):
+            raise self._not_ours(f"segment {number} began otherwise")
         if begin > len(data):
             return []
         found = segments.Contents(data)
@@ -213,20 +233,25 @@ def _damaged(piece: segments.Damage, found: segments.Contents, path: Path, numbe
     return Incoming(packet, 0, (number, end), fault)
 
 
-def _write_position(path: Path, at: tuple[int, int]) -> None:
-    replace_text(path, json.dumps({"segment": at[0], "offset": at[1]}))
+def _beginning(data: bytes) -> int:
+    return zlib.crc32(data[:_BEGINNING_BYTES])
 
 
-def _read_position(path: Path) -> tuple[int, int]:
-    """(segment, offset); the beginning when there is no file. Raises ToolError."""
+def _write_position(path: Path, at: tuple[int, int], begins: int | None) -> None:
+    replace_text(path, json.dumps({"segment": at[0], "offset": at[1], "begins": begins}))
+
+
+def _read_position(path: Path) -> tuple[tuple[int, int], int | None]:
+    """((segment, offset), how that segment begins; None: not known); the beginning when there is no
+    file. Raises ToolError."""
     if not path.exists():
-        return 0, len(segments.MAGIC)
+        return (0, len(segments.MAGIC)), None
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        at = record["segment"], record["offset"]
-        if any(type(one) is not int or one < 0 for one in at):
+        at, begins = (record["segment"], record["offset"]), record.get("begins")
+        if any(type(one) is not int or one < 0 for one in (*at, begins or 0)):
             raise ValueError
-        return at
+        return at, begins
     except (OSError, ValueError, TypeError, LookupError, RecursionError):
         raise ToolError(
             f"{path} holds no position; remove it to begin with the first segment"
