@@ -5,6 +5,7 @@ import datetime
 import fcntl
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -220,6 +221,22 @@ def test_a_commit_and_the_files_that_it_names_are_on_the_disk(silver, monkeypatc
         assert {(str(path), known), (str(path.parent), known)} <= set(synced)
     newest = max(log.glob("*.json"))
     assert synced[-2:] == [(str(newest), known + 1), (str(log), known + 1)]
+
+
+def test_a_compaction_and_a_deletion_are_on_the_disk(silver, monkeypatch):
+    """They are deltalake's own, which does not wait for it."""
+    synced: set[Path] = set()
+    link = "/proc/self/fd/{}".format
+    for day in range(3):
+        delta.commit(silver, tables.write_readings(silver.parent, readings(day * DAY, 1)))
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.add(Path(os.readlink(link(handle)))))
+    for work in (upkeep._compacted, lambda place: upkeep._deleted(place, "seq = 1")):
+        before = set(silver.rglob("*"))
+        synced.clear()
+        work(silver)
+        made = set(silver.rglob("*")) - before
+        assert {path.suffix for path in made} == {".json", ".parquet"}
+        assert made | {path.parent for path in made} <= synced
 
 
 def spark_checkpoint(silver, *, offsets: tuple[int, ...], commits: tuple[int, ...]):

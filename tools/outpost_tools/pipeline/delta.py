@@ -17,6 +17,7 @@ Knows neither Spark nor what is in the tables.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import errno
 import json
@@ -212,6 +213,15 @@ def commit(
         actions, "append", table.schema(), by, commit_properties=properties
     )
     sync([*(log / name for name in sorted({*os.listdir(log)} - before)), log])
+
+
+@contextlib.contextmanager
+def synced(place: Path) -> Iterator[None]:
+    """What the library makes meanwhile by itself, files and commits, is durable afterwards."""
+    before = set(place.rglob("*"))
+    yield
+    made = set(place.rglob("*")) - before
+    sync([*sorted(made), *sorted({path.parent for path in made})])
 
 
 def sync(paths: Iterable[Path]) -> None:

@@ -47,7 +47,8 @@ def _compacted(place: Path) -> None:
     for left in reversed(range(_TRIES)):
         try:
             size = _FILE_BYTES.get(place.name, _MOST_FILE_BYTES)
-            delta.open_table(place).optimize.compact(target_size=size)
+            with delta.synced(place):
+                delta.open_table(place).optimize.compact(target_size=size)
             return
         except CommitFailedError as error:
             if not left:
@@ -100,5 +101,6 @@ def delete_before(tables_dir: Path, day: datetime.date) -> dict[str, int]:
 
 def _deleted(place: Path, where: str, note: dict[str, Any] | None = None) -> int:
     table: DeltaTable = delta.open_table(place)
-    found = table.delete(where, commit_properties=CommitProperties(custom_metadata=note))
+    with delta.synced(place):
+        found = table.delete(where, commit_properties=CommitProperties(custom_metadata=note))
     return found["num_deleted_rows"] or 0
