@@ -17,13 +17,13 @@ from outpost import status
 from outpost.client import Client
 from outpost.outbox import Outbox
 from outpost.session import Session
+from own_folder import OwnFolder
 from station.clock import Clock
 from station.settings import check
 from station.station import Station
 from station.telemetry import Pack
 
 IS_MICROPYTHON = sys.implementation.name == "micropython"
-FOLDER = "contract-of-boards"
 DAY = 20_500
 NEEDED = {"device_id": "board-1", "broker_host": "broker.test", "wifi_ssid": "home"}
 GIVEN = {"broker_host": "broker.test", "wifi_ssid": "home", "outbox_blocks": 4}
@@ -80,15 +80,13 @@ class UnixBoard:
 
     def __enter__(self):
         self._kept = os.getcwd()
-        os.mkdir(FOLDER)
-        os.chdir(FOLDER)
+        self._folder = OwnFolder()
+        os.chdir(self._folder.__enter__())
         return self
 
     def __exit__(self, *error):
-        for name in os.listdir("."):
-            os.remove(name)
         os.chdir(self._kept)
-        os.rmdir(FOLDER)
+        self._folder.__exit__()
 
     def board(self):
         import board

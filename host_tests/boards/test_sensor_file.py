@@ -12,12 +12,12 @@ import micropython
 from fake_bus import Installed, Wiring, bme280
 from fake_flash import flash_in_ram
 from fake_machine import PORTS, Bench
+from own_folder import OwnFolder
 from station.guard import FAULTS, guarded
 from station.settings import SettingsError, check
 from support.sensor_file import SensorFile, check_options
 from test_sensor_drivers import BUS
 
-FOLDER = "driver-files"
 KEYS = {"pin": (0, 48, None), "times": (1, 9, 1), "pull": ("up", "down"), "rom": ""}
 GIVEN = {"device_id": "board-1", "broker_host": "broker.test", "wifi_ssid": "home"}
 
@@ -29,38 +29,24 @@ class Files:
         self._sources = sources
 
     def __enter__(self):
-        os.mkdir(FOLDER)
-        os.mkdir(FOLDER + "/sensors")
+        self._folder = OwnFolder()
+        folder = self._folder.__enter__()
+        os.mkdir(folder + "/sensors")
         for name, source in self._sources.items():
-            with open(FOLDER + "/sensors/" + name + ".py", "w") as file:
+            with open(folder + "/sensors/" + name + ".py", "w") as file:
                 file.write(source)
         self._forget()
-        sys.path.insert(0, FOLDER)
+        sys.path.insert(0, folder)
 
     def __exit__(self, *error):
         sys.path.pop(0)
         self._forget()
-        for name in self._sources:
-            os.remove(FOLDER + "/sensors/" + name + ".py")
-        remove_cache(FOLDER + "/sensors/__pycache__")
-        os.rmdir(FOLDER + "/sensors")
-        os.rmdir(FOLDER)
+        self._folder.__exit__()
 
     def _forget(self):
         for name in list(sys.modules):
             if name == "sensors" or name.startswith("sensors."):
                 sys.modules.pop(name)
-
-
-def remove_cache(folder):
-    """CPython's."""
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return
-    for name in names:
-        os.remove(folder + "/" + name)
-    os.rmdir(folder)
 
 
 class Stopped:
