@@ -389,3 +389,10 @@ def test_health_names_a_block_that_failed_and_messages_set_aside(here, capsys):
     assert status == 1 and (found["left_out"], found["aside"]) == ([3], 1)
     assert found["ring_blocks"] == 6 and found["faults"] == []
     assert ["1 block failed" in found["troubles"][0], "aside" in found["troubles"][1]] == [True] * 2
+
+
+@pytest.mark.parametrize("words", [["show"], ["aside", "list"], ["export", "--json-lines", "x"]])
+def test_a_device_that_never_ends_is_not_read(here, capsys, words):
+    """As a serial port, given as the image by mistake."""
+    assert outbox(*words, "/dev/zero") == 2
+    assert "/dev/zero is a device, not an image; of a board: --live" in capsys.readouterr().err

@@ -73,11 +73,23 @@ def chosen(messages: list[Aside], seq: int | None) -> list[Aside]:
 # --- In an image ---
 
 
+def bytes_of(path: Path) -> bytes:
+    """Raises ToolError."""
+    if path.is_char_device():  # a serial port sends what it likes, and never ends
+        raise ToolError(f"{path} is a device, not an image; of a board: --live {path}")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ToolError(
+            f"{path}: {error.strerror}; name a file with the bytes of the outbox's flash region"
+        ) from None
+
+
 class ImageShelf:
     """The messages set aside in an image file. Raises ToolError."""
 
     def __init__(self, path: Path) -> None:
-        data = path.read_bytes()
+        data = bytes_of(path)
         image = read_image(data)
         self.messages = read_shelf(data, image.stream).messages
         self._path = path

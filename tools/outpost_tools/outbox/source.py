@@ -65,19 +65,10 @@ def _data(args: argparse.Namespace) -> bytes:
     if args.live is None:
         if args.save is not None or args.raw:
             raise ToolError("--save and --raw go with --live")
-        return _bytes_of(args.image)
+        return aside.bytes_of(args.image)
     data = _read_live(args)
     args.image = args.save or Path(args.live)
     return data
-
-
-def _bytes_of(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ToolError(
-            f"{path}: {error.strerror}; name a file with the bytes of the outbox's flash region"
-        ) from None
 
 
 def _read_live(args: argparse.Namespace) -> bytes:
