@@ -256,11 +256,11 @@ def test_a_replay_killed_between_segment_and_list_is_not_done_twice(evolved, tmp
     # now everything is a message
     whole = quarantine.message.Message("board-1", "00000001", 0, 1, 0, None)
     monkeypatch.setattr(quarantine.message, "decode", lambda *_, **__: whole)
-    finish, calls = quarantine.finish_replay, []
+    finish, calls = quarantine._finish_all, []
     with monkeypatch.context() as patch:
         patch.setattr(
             quarantine,
-            "finish_replay",
+            "_finish_all",
             lambda folder: calls.append(folder) if calls else calls.append(finish(folder)),
         )
         assert quarantine.replay(tables_dir, "not JSON") == (1, 0)

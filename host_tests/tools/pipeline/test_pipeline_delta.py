@@ -1,10 +1,13 @@
 # cpython-only: Arrow and Delta Lake
 """Commits without Spark: what counts, what a repeat and a compaction beside a rewrite do."""
 
+import contextlib
 import datetime
 import fcntl
 import json
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ try:
     import pyarrow as pa
 
     from outpost_tools import cli
+    from outpost_tools.common import segments
     from outpost_tools.common.errors import ToolError
     from outpost_tools.pipeline import (
         changes,
@@ -358,11 +362,10 @@ def test_a_window_that_has_a_later_reading_stays(silver):
     assert upkeep.delete_before(silver.parent, datetime.date(2025, 11, 24))["windows"] == 1
 
 
-def test_a_message_with_a_text_among_its_values_is_replayed_once(silver):
-    """It was refused as a whole; one of which the numbers are in silver stays."""
+def quarantined(silver, *reasons):
+    """Messages of version 2, refused for these reasons."""
     pack = b'[{"bn":"a/","sid":"0000000a","seq":%d,"boot":1,"held":0,"ver":%d,"n":"x","vs":"t"},'
     pack += b'{"n":"y","v":1}]'
-    reasons = ["unknown version 2", "records without a number left out: vs"]
     found = [
         {"reason": reason, "topic": "outpost/a/data", "payload": pack % (at, 2 - at)}
         | {"received": datetime.datetime.now(datetime.UTC), "offset": at, "segment": 0}
@@ -372,8 +375,39 @@ def test_a_message_with_a_text_among_its_values_is_replayed_once(silver):
     place = silver.parent / "quarantine"
     refused = pa.Table.from_pylist(found, schema=schemas.QUARANTINE_TABLE)
     delta.commit(place, [delta.write(place, refused)])
+
+
+def test_a_message_with_a_text_among_its_values_is_replayed_once(silver):
+    """It was refused as a whole; one of which the numbers are in silver stays."""
+    reasons = ["unknown version 2", "records without a number left out: vs"]
+    quarantined(silver, *reasons)
     assert quarantine.replay(silver.parent, "", versions=(1, 2)) == (1, 1)
     assert dict(quarantine.reasons(silver.parent)) == {reasons[1]: 1}
+
+
+def test_of_two_replays_at_once_each_has_a_segment_of_its_own(silver, monkeypatch):
+    """Both had the same number: of one of them the frames were in no segment, and in the table no
+    more."""
+    quarantined(silver, "one", "other")
+    both = threading.Barrier(2)
+    write = quarantine._write
+
+    def meet(*args):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(2)
+        write(*args)
+
+    monkeypatch.setattr(quarantine, "_write", meet)
+    with ThreadPoolExecutor() as pool:
+        work = [
+            pool.submit(quarantine.replay, silver.parent, reason, versions=(1, 2))
+            for reason in ("one", "other")
+        ]
+        assert [one.result() for one in work] == [(1, 0), (1, 0)]
+    paths = segments.sealed_segments(silver.parent / tables.REPLAY)
+    found = [frame.payload for path in paths for frame in segments.read_segment(path)]
+    assert len(found) == len(set(found)) == 2
+    assert not quarantine.reasons(silver.parent)
 
 
 def test_tables_of_an_older_version_are_named_with_the_commands_that_make_them_again(tmp_path):

@@ -10,9 +10,12 @@ by an app transaction of which list the frames have left it.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -58,7 +61,27 @@ def replay(
     """(frames on their way to silver, frames that are still no message) of those whose reason
     begins with `reason`."""
     folder = tables_dir / tables.REPLAY
-    finish_replay(tables_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        return _replay(tables_dir, folder, reason, versions)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Waits for another replay, or for a run that finishes one: two would give their segments the
+    same number, and the frames of one would be in neither the table nor a segment."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _replay(
+    tables_dir: Path, folder: Path, reason: str, versions: tuple[int, ...]
+) -> tuple[int, int]:
+    _finish_all(tables_dir)
     readable, origins, refused = [], [], 0
     for row in tables.read_table(tables_dir, "quarantine").to_pylist():
         if not row["reason"].startswith(reason):
@@ -70,7 +93,7 @@ def replay(
             refused += 1
     if readable:
         _write(folder, readable, origins)
-        finish_replay(tables_dir)
+        _finish_all(tables_dir)
     return len(readable), refused
 
 
@@ -102,7 +125,6 @@ def _next_number(folder: Path) -> int:
 
 
 def _write(folder: Path, rows: list[dict], origins: list[tuple]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     number = _next_number(folder)
     making = folder / f"segment-{number:012d}.making"
     _write_durably(making, json.dumps(origins).encode())
@@ -129,6 +151,12 @@ def _write_durably(path: Path, data: bytes) -> None:
 
 def finish_replay(tables_dir: Path) -> None:
     """What a replay has begun: the frames of sealed segments leave the table."""
+    if (folder := tables_dir / tables.REPLAY).exists():
+        with _alone(folder):
+            _finish_all(tables_dir)
+
+
+def _finish_all(tables_dir: Path) -> None:
     folder, place = tables_dir / tables.REPLAY, tables_dir / "quarantine"
     _finish(folder)
     for path in sorted(folder.glob("segment-*.json")):
