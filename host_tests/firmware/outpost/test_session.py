@@ -68,7 +68,7 @@ def sent(one):
     data = written(one)
     found = []
     for at in range(0, len(data), 7):
-        assert data[at] & 0xF6 == 0x32 and data[at + 1] == 5, data
+        assert data[at] & 0xF7 == 0x32 and data[at + 1] == 5, data
         found.append(((data[at + 5] << 8 | data[at + 6]) - 1, bool(data[at] & 8)))
     return found
 

@@ -6,6 +6,7 @@ from outpost import status
 from outpost.connect_packet import encode_connect
 from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
+from outpost.subscribing import SubscribingSession
 from test_session import (
     CONNACK,
     PINGREQ,
@@ -102,6 +103,78 @@ class TestNothingDue(unittest.TestCase):
         for one in (full, bounded, opening):
             one.next_packet()
             self.assertEqual((one.next_packet(), one.check_ms - one.now_ms), (0, 16))
+            self.assertFalse(one.is_tick)
+
+    def test_nor_is_a_window_that_moves_on_a_packet(self):
+        """Its oldest message was freed otherwise: the next call starts the one after it."""
+        one = connected()
+        publish(one, 1)
+        one.next_packet()
+        one.part_written(3)
+        one.out_end = 0  # the rest is written
+        one.receive(puback(0), 0, 4)
+        publish(one, 2)
+        self.assertTrue(one.outbox.discard(1))
+        self.assertEqual(one.next_packet(), 0)
+        self.assertEqual(numbers(one), [2])
+
+
+class TestPing(unittest.TestCase):
+    """Ticks wrap: what went out at ticks 0 is awaited like any other."""
+
+    @staticmethod
+    def at(one, now_ms):
+        """The packets of this tick."""
+        one.now_ms = now_ms & TICKS
+        out = written(one)
+        assert one.settle(True) == status.OK
+        return out
+
+    def test_one_at_a_time_is_awaited(self):
+        one = make(keep_alive_s=10)
+        one.now_ms = TICKS - 7499
+        one.open()
+        written(one)
+        one.receive(CONNACK, 0, 4)
+        self.assertEqual(self.at(one, 0), PINGREQ)
+        one.publish(b"t", b"", 0, 0)
+        self.assertEqual(self.at(one, 5000), b"\x30\x03\x00\x01t")
+        self.assertEqual(self.at(one, 7484), b"")
+        self.assertEqual(say(one, b"\xd0\x00"), status.OK)
+        one.publish(b"t", b"", 0, 0)
+        self.assertEqual(self.at(one, 14_983), b"\x30\x03\x00\x01t")
+        self.assertEqual(self.at(one, 14_999), PINGREQ)
+
+    def late(self):
+        """PINGREQ went out at ticks 0, as a message was not acknowledged in six seconds."""
+        one = make(keep_alive_s=0, response_ms=1000)
+        one.now_ms = TICKS - 5999
+        one.open()
+        written(one)
+        one.receive(CONNACK, 0, 4)
+        publish(one, 1)
+        self.assertEqual(len(self.at(one, -6000)), 7)
+        self.assertEqual((self.at(one, -17), self.at(one, 0)), (b"", PINGREQ))
+        one.now_ms = 100
+        return one
+
+    def test_its_answer_shows_that_an_acknowledgement_will_not_come(self):
+        self.assertEqual(say(self.late(), b"\xd0\x00"), status.NO_ANSWER)
+
+    def test_unless_it_came_just_before(self):
+        one = self.late()
+        self.assertEqual((say(one, puback(0) + b"\xd0\x00"), one.told), (status.OK, [0]))
+
+    def test_a_ping_that_a_suspicion_asks_for_goes_out_before_answers(self):
+        one = connected(SubscribingSession)
+        message = b"\x32\x05\x00\x01a\x00"
+        one.receive(message + b"\x07", 0, 7)
+        self.assertEqual(one.next_packet(), 4)
+        one.out_end = 0
+        self.assertTrue(one._load_suspects())
+        one.suspects.begin()
+        one.receive(message + b"\x08", 0, 7)
+        self.assertEqual(written(one), PINGREQ + b"\x40\x02\x00\x08")
 
 
 class TestHalfWritten(unittest.TestCase):
@@ -148,6 +221,21 @@ class TestCounters(unittest.TestCase):
         written(one)
         one.receive(CONNACK, 0, 4)
         self.assertEqual((numbers(one), one.sent, one.redelivered), ([0, 1, 2], 6, 6))
+
+    def test_each_acknowledgement_is_counted_once(self):
+        """Of a message that is aside, too, where PUBREC is none."""
+        one = connected()
+        publish(one, 3)
+        written(one)
+        say(one, puback(2) + puback(0) + puback(0))
+        self.assertEqual((one.acknowledged, one.ignored), (2, 1))
+        self.assertTrue(one._load_suspects())
+        one.suspects.takes = lambda first, packet_id: packet_id == 9
+        for first, acknowledged in ((0x40, 3), (0x50, 3), (0x70, 4)):
+            one._on_unexpected(first, 9)
+            self.assertEqual((one.acknowledged, one.ignored), (acknowledged, 1))
+        one._on_unexpected(0x50, 8)
+        self.assertEqual((one.acknowledged, one.ignored), (4, 2))
 
     def test_the_longest_outage_is_from_the_loss_to_connack(self):
         one = connected()
