@@ -33,7 +33,22 @@ class TestReader(unittest.TestCase):
             for end in range(len(data)):
                 self.assertEqual(read_all(data[:end], 7), [], name)
 
+    def test_remaining_lengths_at_the_borders_of_their_bytes(self):
+        """2.2.3."""
+        for length, data in (
+            (1, b"\x01"), (127, b"\x7f"), (128, b"\x80\x01"), (255, b"\xff\x01"),
+            (16_383, b"\xff\x7f"), (16_384, b"\x80\x80\x01"), (2_097_151, b"\xff\xff\x7f"),
+            (2_097_152, b"\x80\x80\x80\x01"), (268_435_455, b"\xff\xff\xff\x7f"),
+        ):  # fmt: skip
+            read = Reader(4)
+            self.assertEqual(read.feed(b"\x30" + data, 0, 1 + len(data)), 1 + len(data))
+            self.assertEqual((read.length, read.is_between), (length, False))
+            taken = min(length, 3)
+            self.assertEqual(read.feed(b"abc", 0, taken), taken)
+            self.assertEqual((read.have, read.is_between), (taken, length < 3))
+
     def test_fifth_length_byte_is_an_error(self):
+        self.assertEqual(read_all(b"\x30\xff\xff\xff\xff\x01", 6), "error")
         self.assertEqual(read_all(b"\x30\xff\xff\xff\xff\x01", 1), "error")
         self.assertEqual(read_all(b"\x30\x80\x80\x80\x80", 4), "error")
 

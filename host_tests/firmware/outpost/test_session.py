@@ -297,6 +297,17 @@ class TestWindow(unittest.TestCase):
             self.assertEqual(say(one, data), status.OK)
         self.assertEqual((one.ignored, one.base, one.told), (4, 0, [1]))
 
+    def test_an_acknowledgement_may_come_byte_by_byte(self):
+        outbox = RamOutbox(16, 64)
+        outbox.oldest_seq = outbox.next_seq = 0x1233
+        one = connected(outbox=outbox)
+        publish(one, 1)
+        self.assertEqual(numbers(one), [0x1233])
+        for byte in puback(0x1233):
+            self.assertEqual(one.told, [])
+            self.assertEqual(say(one, bytes([byte])), status.OK)
+        self.assertEqual((one.told, one.ignored), ([0x1233], 0))
+
     def test_after_a_drop_the_unacknowledged_go_again_with_dup_in_order(self):
         one = connected(window=8)
         publish(one, 5)
