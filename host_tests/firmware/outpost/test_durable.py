@@ -2,7 +2,7 @@
 
 import unittest
 
-from bench_client import STREAM, Bench, acknowledged, confirmation, puback
+from bench_client import CONNACK, STREAM, Bench, acknowledged, confirmation, puback
 from fake_flash import flash_in_ram
 from outpost.durable import DurableSession, parse_confirmation
 from outpost.outbox import Outbox
@@ -36,7 +36,7 @@ class TestCollectorMode(unittest.TestCase):
             bench.stream.say(b"\x20\x02\x01\x00")
             bench.poll(4)
             self.assertTrue(b"\x00\x17outpost/board-1/durable\x00" in bench.stream.take())
-            self.assertEqual(bench.links, links)
+            self.assertEqual((bench.links, bench.session.connects), (links, links))
             bench.drop()
 
     def test_after_a_reconnect_the_unconfirmed_go_again_from_the_retained_word_on(self):
@@ -261,6 +261,16 @@ class TestNumbers(unittest.TestCase):
             self.assertEqual(found, (0, -1, 3), is_offline)
             bench.say(confirmation(2, bytes(bench.outbox.stream)))
             self.assertTrue(bench.client.is_drained(), is_offline)
+
+    def test_nor_does_one_of_the_next_whose_first_message_was_not_sent_yet(self):
+        bench = self.ended()
+        bench.drop()
+        bench.publish(b"0")
+        bench.poll(40)  # CONNECT is out
+        bench.stream.take()
+        bench.say(CONNACK + confirmation(0, bytes(bench.outbox.stream)), 1)
+        self.assertEqual((bench.outbox.oldest_seq, bench.session.ahead), (0, 1))
+        self.assertEqual(bench.sent(), [(1, False, b"0")])
 
     def test_only_what_is_in_flight_keeps_a_confirmed_one(self):
         bench = acknowledged(Bench("collector").connect(), b"a", b"b").publish(b"c")
