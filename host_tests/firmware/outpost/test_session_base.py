@@ -93,7 +93,7 @@ class TestAcknowledgementsThatAreLate(unittest.TestCase):
 
 
 class TestPacketsThatStall(unittest.TestCase):
-    def test_each_byte_of_the_servers_is_good_for_64_ms(self):
+    def test_each_byte_of_the_server_is_good_for_64_ms(self):
         """The time that a wait has left is response_ms at most."""
         for pieces, due_ms in (
             ([(0, 2)], 1000), ([(0, 2), (500, 5)], 500 + 820), ([(0, 2), (100, 5)], 100 + 1000),
@@ -107,7 +107,7 @@ class TestPacketsThatStall(unittest.TestCase):
                 self.assertEqual(look(one, start_ms + due_ms - 1)[1], status.OK, pieces)
                 self.assertEqual(look(one, start_ms + due_ms)[1], status.TIMED_OUT, pieces)
 
-    def test_so_is_each_of_this_sides(self):
+    def test_so_is_each_of_this_side(self):
         """CONNACK is awaited from the last piece of CONNECT on."""
         one = make(response_ms=SECOND, keep_alive_s=1)
         one.open()
@@ -235,7 +235,7 @@ class TestSuspiciousEnds(unittest.TestCase):
             ([(self.LATE,), (self.LATE,), (self.LATE,)], False),
         ))  # fmt: skip
 
-    def test_an_acknowledgement_begins_the_count_anew(self):
+    def test_an_acknowledgement_restarts_the_count(self):
         self.check((
             ([(self.LOST,), (self.LOST, [0])], False),
             ([(self.LOST,), (self.LOST, [0]), (self.LOST,)], True),

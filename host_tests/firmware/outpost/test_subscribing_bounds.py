@@ -140,7 +140,7 @@ class TestVainRequests(unittest.TestCase):
         self.assertEqual(written(one), SUBSCRIBE_X)
         self.assertEqual(again(one), b"\x82\x0a\x80\x00\x00\x01y\x01\x00\x01x\x01")
 
-    def test_an_answer_begins_the_count_anew(self):
+    def test_an_answer_restarts_the_count(self):
         one = self.given_up()
         self.assertEqual(again(one), SUBSCRIBE_X)
         self.assertEqual(say(one, b"\x90\x03\x80\x00\x01"), status.OK)
