@@ -66,12 +66,13 @@ class Suite:
         return ((item, found[item.nodeid]) for item in items)
 
     def killers(
-        self, mutants: Iterable[Mutant], otherwise: Callable[[Mutant], str]
+        self, mutants: Iterable[Mutant], killer: Callable[[Mutant], str]
     ) -> Iterator[tuple[Mutant, str]]:
-        """(mutant, the first test that fails with it, or what `otherwise` says; "": nothing)."""
-        return self._forked(mutants, lambda mutant: self._killer(mutant) or otherwise(mutant))
+        """(mutant, what `killer` says of it; "": nothing kills it)."""
+        return self._forked(mutants, killer)
 
-    def _killer(self, mutant: Mutant) -> str:
+    def killer(self, mutant: Mutant) -> str:
+        """The first test that fails with it; "": none. For a fork: the mutant stays."""
         try:
             _replace(mutant)
         except Exception as error:  # a module that cannot be imported

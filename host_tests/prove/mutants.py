@@ -5,6 +5,7 @@
     host_tests/prove/mutants.py sessions --every 20  a sample
     host_tests/prove/mutants.py outbox --module ring --processes 2
     host_tests/prove/mutants.py outbox --module ring --only ring._clear_free --tests test_ring
+    host_tests/prove/mutants.py sessions --module session --by scopes   what these find alone
 
 A mutant is killed when a unit test fails or does not end, when a scope of the proof finds a
 violation, or when an exception leaves a call. One that survives is listed in
@@ -79,7 +80,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--module", action="append", help="only this one; may be repeated")
     parser.add_argument("--only", default="", help="those with this text in their names")
     parser.add_argument("--tests", action="append", help="only this file of tests; may be repeated")
-    parser.add_argument("--no-scopes", action="store_true", help="only the tests: a first look")
+    parser.add_argument("--by", choices=("tests", "scopes"), help="only these; default: both")
     parser.add_argument("--every", type=int, default=1, help="one mutant of so many")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--count", action="store_true", help="only say how many there are")
@@ -102,7 +103,8 @@ def _killers(args: argparse.Namespace) -> dict[Mutant, str]:
     """Each mutant -> what kills it. Tried are those that no earlier run has killed; of
     those that are listed as the same program, those that none has tried."""
     killers, missing, listed = {}, [], equivalent()
-    kept = {module: Kept(args.set, module) for module in _modules(args)}
+    name = f"{args.set}-scopes" if args.by == "scopes" else args.set
+    kept = {module: Kept(name, module) for module in _modules(args)}
     for module, earlier in kept.items():
         found = list(mutants(module, source(module)))[:: args.every]
         for mutant in [one for one in found if args.only in one.name]:
@@ -111,10 +113,12 @@ def _killers(args: argparse.Namespace) -> dict[Mutant, str]:
             if not killers[mutant] and not is_known:
                 missing.append(mutant)
 
-    otherwise = (lambda _: "") if args.no_scopes else SETS[args.set].killer
+    by_scopes = SETS[args.set].killer
 
     def work(suite: Suite) -> None:
-        for number, (mutant, by) in enumerate(suite.killers(missing, otherwise), 1):
+        of = {"tests": suite.killer, "scopes": by_scopes}
+        killer = of.get(args.by, lambda mutant: suite.killer(mutant) or by_scopes(mutant))
+        for number, (mutant, by) in enumerate(suite.killers(missing, killer), 1):
             killers[mutant] = by
             kept[mutant.module].add(mutant.name, by)
             print(f"{number:5}/{len(missing)} {by or 'SURVIVED':60.60} {mutant.name}", flush=True)

@@ -36,7 +36,7 @@ def work(suite):
     for module in ("sectors", "outbox_mount", "ring"):
         found = mutants_of(module, mutants.source(module))
         chosen += [mutant for mutant in found if mutant.name in DEAD]
-    for mutant, by in suite.killers(chosen, lambda _: "nothing"):
+    for mutant, by in suite.killers(chosen, lambda mutant: suite.killer(mutant) or "nothing"):
         print(json.dumps([mutant.name, by]))
 
 mutant_tests.collected(["test_outbox_format"], work, 1)
