@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every single-token mutant of the outbox's modules, or of the sessions', and what kills it.
+"""Every single-token mutant of a set of the firmware's modules, and what kills it.
 
     host_tests/prove/mutants.py outbox               hours: all of them
     host_tests/prove/mutants.py sessions --every 20  a sample
@@ -30,12 +30,19 @@ import paths
 
 sys.path.extend(paths.ALL)
 
+import client_mutants
+import level5_mutants
 import outbox_mutants
 import session_mutants
 from mutant_changes import Mutant, mutants
 from mutant_tests import Suite, collected
 
-SETS = {"outbox": outbox_mutants, "sessions": session_mutants}
+SETS = {
+    "outbox": outbox_mutants,
+    "sessions": session_mutants,
+    "level5": level5_mutants,
+    "client": client_mutants,
+}
 EQUIVALENT = paths.PROVE / "equivalent_mutants"
 
 

@@ -42,6 +42,7 @@ def work(suite):
 mutant_tests.collected(["test_outbox_format"], work, 1)
 """
 
+MODULES = sorted(module for one in mutants.SETS.values() for module in one.MODULES)
 SOURCE = """
 class Ring:
     def next(self, at):
@@ -77,9 +78,7 @@ def test_the_lines_that_a_mutant_changes():
 def test_every_listed_mutant_is_one():
     """A reason for a line that was changed since would excuse another one."""
     names = {
-        mutant.name
-        for module in {*outbox_mutants.MODULES, *session_mutants.MODULES}
-        for mutant in mutants_of(module, mutants.source(module))
+        mutant.name for module in MODULES for mutant in mutants_of(module, mutants.source(module))
     }
     assert mutants.equivalent().keys() <= names
 
@@ -89,7 +88,7 @@ def test_a_constant_with_a_sign_loses_it():
     assert names == ["ring.none: -1  ->  without sign"]
 
 
-@pytest.mark.parametrize("name", sorted({*outbox_mutants.MODULES, *session_mutants.MODULES}))
+@pytest.mark.parametrize("name", MODULES)
 def test_names_are_unique_and_every_mutant_differs(name):
     source = mutants.source(name)
     found = list(mutants_of(name, source))
