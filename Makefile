@@ -67,8 +67,8 @@ prove: setup  ## every state and every cut at small geometries, sessions too; SH
 	@$(BIN)/python host_tests/prove/prove_outbox.py $(if $(SHORT),--short)
 	@$(BIN)/python host_tests/prove/prove_session.py $(if $(SHORT),--short)
 
-mutants: setup  ## each token of outbox and sessions changed, and what kills it: hours; EVERY=n
-	@for set in outbox sessions; do $(BIN)/python host_tests/prove/mutants.py $$set \
+mutants: setup  ## each token of the library changed, and what kills it: hours; EVERY=n
+	@for set in outbox sessions level5 client; do $(BIN)/python host_tests/prove/mutants.py $$set \
 		--every $(or $(EVERY),1) --processes 2 || status=1; done; exit $${status:-0}
 
 rp2: setup  ## the RP2 port on an emulated chip: flash over USB, CUTS=n power cuts (300), cycles
