@@ -23,6 +23,7 @@ import json
 import resource
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -141,27 +142,26 @@ def main() -> int:
     args = _arguments()
     if args.count:
         return _count(args)
-    listed, times = equivalent(), Counter()
-    unexplained, needless = [], []
-    for mutant, by in _killers(args).items():
-        is_listed = mutant.name in listed
-        times[by.split(":")[0] if by else "the same program" if is_listed else ""] += 1
-        if not by and not is_listed:
-            unexplained.append(mutant)
-        if by and is_listed:
-            needless.append(f"{mutant.name}: {by}")
-    return _report(times, unexplained, needless)
-
-
-def _report(killers: Counter, unexplained: list[Mutant], needless: list[str]) -> int:
-    print(f"{sum(killers.values())} mutants")
-    for by, times in killers.most_common():
-        print(f"{times:6} {by or 'survived, without a reason'}")
+    killers, listed = _killers(args), equivalent()
+    _print_table(killers, listed)
+    unexplained = [mutant for mutant, by in killers.items() if not by and mutant.name not in listed]
+    needless = [f"{one.name}: {by}" for one, by in killers.items() if by and one.name in listed]
     for mutant in unexplained:
         print(f"survived: {mutant.name}", *mutant.difference(), sep="\n    ")
     for name in needless:
         print(f"listed as the same program, but killed: {name}")
     return 1 if unexplained or needless else 0
+
+
+def _print_table(killers: dict[Mutant, str], listed: Mapping[str, str]) -> None:
+    print(" mutants  killed    same    open  module")
+    counts: Counter[tuple[str, str]] = Counter()
+    for mutant, by in killers.items():
+        kind = "killed" if by else "same" if mutant.name in listed else "open"
+        counts += Counter({(module, kind): 1 for module in (mutant.module, "in all")})
+    for module in [*dict.fromkeys(mutant.module for mutant in killers), "in all"]:
+        numbers = [counts[module, kind] for kind in ("killed", "same", "open")]
+        print(*(f"{number:7,}" for number in (sum(numbers), *numbers)), f" {module}")
 
 
 if __name__ == "__main__":
