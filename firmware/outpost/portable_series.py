@@ -102,9 +102,6 @@ def move_samples(buf, at, place, ks):
 
 def put_bits(buf, at, value, size):
     """See `series_bits.py`."""
-    while size > 30:  # zeros
-        size -= 1
-        at += 1
     while size:
         count = min(8 - (at & 7), size)  # bits of this byte
         size -= count

@@ -93,8 +93,10 @@ class Chip:
     def __init__(self):
         self.block = bytearray(b"\xff" * 4096)
         self.calls = 0
+        self.programmed = 0  # bytes
 
     def writeblocks(self, block, buf, offset):
+        self.programmed += len(buf)
         self._check(block, buf, offset)
         for i in range(len(buf)):
             self.block[offset + i] &= buf[i]
@@ -242,6 +244,19 @@ class TestSeriesBits(unittest.TestCase):
             whole = [kind.pass_wholes(buf, 3, end, shape) for kind in KINDS]
             self.assertTrue(whole[0] == whole[1] <= end)
 
+    def test_a_number_of_a_restart_has_at_most_30_bits_and_ends_where_the_room_does(self):
+        for kind in KINDS:
+            for size, at, end, expected in (
+                (30, 3, 80, 38),
+                (31, 3, 80, 0),
+                (0, 70, 75, 75),
+                (0, 70, 74, 0),
+                (0, 75, 80, 80),
+                (0, 76, 80, 0),  # the last bits of the buffer
+            ):
+                buf = bytes([size]) + bytes(9)
+                self.assertEqual(kind.pass_wholes(buf, at, end, 1), expected, (size, at, end))
+
     def test_bits_are_moved_down_over_themselves(self):
         random.seed(6)
         for _ in range(200):
@@ -317,6 +332,7 @@ class TestSeriesBits(unittest.TestCase):
         self.assertEqual(bytes(chip.block[:end]), expected)
         self.assertEqual(bytes(chip.block[end:]), b"\xff" * (4096 - end))
         self.assertEqual((chip.calls, where[0], where[6]), (2, end, end - at))
+        self.assertEqual(chip.programmed, ((end - 1 >> 8) - (at >> 8) + 1) * 256)  # its pages
         where[1] = end + length + len(check) - 1  # one byte less than it takes
         self.assertEqual(kind.program(tools, chip, sample, 2 * length + is_restart), 1)
         self.assertEqual((chip.calls, where[0]), (2, end))
