@@ -196,7 +196,6 @@ class Series:
 
     def _begin(self, clock, shape):
         """The sample is the first of a new record."""
-        self._outbox.close_series()
         self._learn()
         self._start(clock)
         return self._open(self._put_first(shape))

@@ -11,34 +11,8 @@ from outpost.series import Series
 from outpost.series_outbox import over
 from outpost.state_note import NotedOutbox
 from outpost.status import BUSY, EMPTY, FULL, NEWER, OK, STORAGE, TOO_BIG
-from series_samples import COLUMNS, TOPIC, Clock, read_all, read_message
-
-DAY = 20_413
-
-
-class Rig:
-    """An outbox on a chip in RAM, a series on it, a clock."""
-
-    def __init__(self, blocks=4, base=Outbox, columns=COLUMNS, image=None, **options):
-        self.flash = flash_in_ram(blocks, 256, image)
-        self.outbox = over(base)(self.flash)
-        self.status = self.outbox.mount()
-        if image is None:
-            self.outbox.format(b"3fa9c1d2")
-        self.clock = Clock(DAY, 1000)
-        self.series = Series(self.outbox, TOPIC, b"board-1", columns, **options)
-
-    def add(self, values, ms=10_000):
-        self.clock.pass_ms(ms)
-        return self.series.add(self.clock, values)
-
-    def again(self, base=Outbox, **options):
-        """After a power cut."""
-        return Rig(len(image_of(self.flash)) // 4096, base, image=image_of(self.flash), **options)
-
-
-def values_of(message):
-    return [values for _, values in message["samples"]]
+from series_rig import DAY, Rig, values_of
+from series_samples import COLUMNS, TOPIC, read_all, read_message
 
 
 def failing(write, way):
@@ -186,8 +160,14 @@ class TestSeries(unittest.TestCase):
         self.assertEqual(rig.add((None, None, None)), OK)
         rig.series.close()
         self.assertEqual(rig.outbox.next_seq, 0)
-        rig.outbox._busy = True
-        self.assertEqual(rig.add((1, 2, 3)), BUSY)
+        for _ in range(2):  # in no record, and in one that is open
+            rig.outbox._busy = True
+            self.assertEqual(rig.add((1, 2, 3)), BUSY)
+            rig.outbox._busy = False
+            self.assertEqual(rig.add((1, 2, 3)), OK)
+        rig.series.close()
+        self.assertEqual(values_of(read_all(rig.outbox)[0]), [(1, 2, 3)] * 2)
+        self.assertEqual(rig.series.refused, 4)
 
     def test_time_may_be_unset_jump_and_go_back(self):
         rig = Rig()
