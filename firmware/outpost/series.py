@@ -231,8 +231,9 @@ class Series:
         outbox = self._outbox
         where = outbox.where
         if where[_START] and not self._is_full:
-            most = min((where[_AT] - where[_START]) * 9 // 8 + 16, most)
-            return -(-max(2 * len(self._sample), most) & self._mask)
+            left = (where[_AT] - where[_START]) * 9 // 8 + 16  # room like the last one's
+            if left < most:
+                return -(-max(2 * len(self._sample), left) & self._mask)
         left = abs(outbox._limit) - outbox._offset - self._record_bytes + most
         if most > left >= max(most >> 1, 2 * len(self._sample)):
             return left & self._mask

@@ -79,17 +79,22 @@ class TestSetUp(unittest.TestCase):
             self.series(**options)
 
     def test_what_lies_beyond_is_refused(self):
-        for options in (
-            {"step_ms": 65_536},
-            {"max_age_s": DAYS_11_S + 1},
-            {"device": b"d" * 33},
-            {"columns": [column()] * 17},
-            {"columns": [column(128)]},
-            {"columns": [column(exponent=-10)]},
-            {"device": b"d", "columns": [column(127, 15), column(70)]},
+        for wrong, options in (
+            ("step_ms, max_age_s", {"step_ms": 65_536}),
+            ("step_ms, max_age_s", {"max_age_s": DAYS_11_S + 1}),
+            ("device, columns", {"device": b"d" * 33}),
+            ("device, columns", {"columns": [column()] * 17}),
+            ("column " + "n" * 128, {"columns": [column(128)]}),
+            ("column nn", {"columns": [column(2, 16)]}),
+            ("column n", {"columns": [column(exponent=-10)]}),
+            (
+                "the columns' names are too long",
+                {"device": b"d", "columns": [column(127, 15), column(70)]},
+            ),
         ):
-            with self.assertRaises(ValueError):
+            with self.assertRaises(ValueError) as caught:
                 self.series(**options)
+            self.assertEqual(str(caught.exception), "series: " + wrong)
 
     def test_the_smallest_record_has_room_for_two_samples_of_any_size(self):
         sample = 8 * 4 + 12  # at most
@@ -230,12 +235,32 @@ class TestRoom(unittest.TestCase):
                 self.assertEqual(rooms(rig)[-1], expected)
 
     def test_after_a_full_one_it_is_all_or_the_rest_of_the_sector(self):
-        rig = Rig(most_bytes=1024, record_bytes=1024, max_age_s=DAYS_11_S)
-        while rig.outbox.next_seq < 5:
+        """Also after one that is closed when it is nearly full, as the station does."""
+        for record_bytes, in_sector, is_closed in (
+            (1024, 3, False),
+            (1024, 3, True),
+            (1500, 2, False),
+        ):
+            options = {"record_bytes": record_bytes, "max_age_s": DAYS_11_S}
+            rig = Rig(most_bytes=record_bytes, **options)
+            while rig.outbox.next_seq < in_sector + 2:
+                self.assertEqual(rig.add((1, 2, 3)), OK)
+                if is_closed and rig.series.is_nearly_full():
+                    rig.series.close()
+            most = rooms(rig)[0]
+            rest = FIRST_SECTOR - in_sector * record_bytes - (record_bytes - most)
+            self.assertEqual(rooms(rig)[: in_sector + 2], [most] * in_sector + [rest, most])
+
+    def test_after_one_that_used_nearly_all_it_is_as_after_a_full_one(self):
+        rig = Rig(record_bytes=260)
+        for _ in range(32):
             rig.add((1, 2, 3))
-        most = rooms(rig)[0]
-        rest = FIRST_SECTOR - 3 * 1024 - (1024 - most)
-        self.assertEqual(rooms(rig)[:5], [most, most, most, rest, most])
+        most = 160  # an eighth and 16 bytes more than was used
+        self.assertEqual(rig.outbox.where[0] - rig.outbox.where[2], 128)
+        rig.series.close()
+        take(rig.outbox, FIRST_SECTOR - 260 - (260 - most) - (most - 4))
+        rig.add((1, 2, 3))
+        self.assertEqual(rooms(rig), [most, most - 4])
 
     def test_a_record_with_its_room_is_in_one_sector(self):
         size = 512 - 412 + 88  # of one that is as short as can be
