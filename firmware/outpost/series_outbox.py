@@ -216,9 +216,8 @@ class InPlace:
     # --- Write ---
 
     def prepare(self, length):
-        """Make room for a record with `length` bytes of topic, header and room. Status as
-        append()."""
-        self.close_series()
+        """Make room for a record with `length` bytes of topic, header and room; none is open.
+        Status as append()."""
         if self.next_seq == _SEQ_MASK:
             from outpost import outbox_format
 
@@ -269,6 +268,7 @@ class InPlace:
             length = _STORAGE
         except BaseException:
             self._busy = False
+            self.close_series()  # whose samples go on from one that may not be there
             raise
         self._busy = False
         if length == _STORAGE:
