@@ -216,8 +216,9 @@ class InPlace:
     # --- Write ---
 
     def prepare(self, length):
-        """Make room for a record with `length` bytes of topic, header and room; none is open.
-        Status as append()."""
+        """Make room for a record with `length` bytes of topic, header and room. Status as
+        append()."""
+        self.close_series()
         if self.next_seq == _SEQ_MASK:
             from outpost import outbox_format
 

@@ -327,6 +327,15 @@ class TestSeries(unittest.TestCase):
         self.assertEqual((message["seq"], values_of(message)), (0, [(4, 5, 6)]))
         self.assertTrue(message["stream"] != "3fa9c1d2")
 
+    def test_the_last_number_is_that_of_a_record_that_was_open_until_it_was_full(self):
+        rig = Rig()
+        rig.outbox.format(b"3fa9c1d2", True, (1 << 30) - 2)
+        self.assertEqual(rig.add((1, 2, 3)), OK)
+        while rig.add((1, 2, 3)) == OK:
+            self.assertEqual(rig.outbox.next_seq, (1 << 30) - 2)
+        self.assertEqual(rig.add((1, 2, 3)), FULL)
+        self.assertEqual(rig.outbox.next_seq, (1 << 30) - 1)
+
     def test_set_up_mistakes_are_told(self):
         flash = flash_in_ram(4, 256)
         outbox = over(Outbox)(flash)
