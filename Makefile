@@ -14,8 +14,8 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 \
 	bench-live bench-pipeline bench-report bench-rounds bench-series bench-start brokers build \
 	clean cluster-test commands demo demo-seeds format fuzz help home-assistant kills \
-	kills-readers kills-run lint lock mixed mutants power-loss prove rp2 run setup size size-diff \
-	soak soak-collector test test-cpython test-long test-micropython types venv virtual-days
+	kills-readers kills-run lint lock lock-packages mixed mutants power-loss prove rp2 run setup size \
+	size-diff soak soak-collector test test-cpython test-long test-micropython types venv virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
@@ -185,6 +185,9 @@ types: setup  ## the firmware against the MicroPython stubs of rp2, esp32 and un
 
 lock:  ## tools/requirements.lock from pyproject.toml, with the hashes of its files; UPGRADE=1
 	@$(PYTHON) tools/lock.py $(if $(UPGRADE),--upgrade)
+
+lock-packages:  ## the hashes of Debian's packages, after a point release of the suite
+	@$(PYTHON) tools/lock_packages.py
 
 format: setup  ## ruff: put into the format, fix what can be fixed
 	@$(BIN)/ruff check --fix .

@@ -17,11 +17,16 @@ import re
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 SUITE = "trixie"  # Debian 13: the first with MicroPython 1.25
 _TOOLS = ("apt-get", "dpkg-deb")
+_HELPER = "/usr/lib/apt/apt-helper"  # of the package apt
+# For a network that is not a server's:
+_PATIENCE = {"Acquire::Retries": 3, "Acquire::http::Timeout": 60}
 _WHY_APT = "it needs Debian's apt and dpkg"
 _WHY = {"git": "it applies Debian's patches; on Debian: apt install git"}
 LOADERS = {
@@ -129,6 +134,20 @@ def archive_address() -> str:
     )
 
 
+def _manners() -> dict[str, object]:
+    """Settings of all that apt fetches for us."""
+    # Else apt warns that its own user cannot enter the folder.
+    user = {"APT::Sandbox::User": "root"} if os.geteuid() == 0 else {}
+    return _PATIENCE | user
+
+
+def download(files: Iterable[tuple[str, Path, str]]) -> None:
+    """Fetches each address into a file, which must have that SHA-256. Raises Unobtainable."""
+    options = [f"-o{name}={value}" for name, value in _manners().items()]
+    for address, target, digest in files:
+        _run([_HELPER, *options, "download-file", address, str(target), f"SHA256:{digest}"])
+
+
 class PrivateApt:
     """Apt for one architecture with all its state in `folder`, which the caller removes.
 
@@ -163,15 +182,10 @@ class PrivateApt:
             "APT::Architectures": architecture,
             "APT::Update::Error-Mode": "any",  # else an archive out of reach is only a warning
             "Acquire::Languages": "none",
-            "Acquire::Retries": 3,
-            "Acquire::http::Timeout": 60,
+            "Acquire::ForceHash": "SHA256",  # of what --print-uris prints
             "Debug::NoLocking": 1,
         }
-        if os.geteuid() == 0:
-            settings["APT::Sandbox::User"] = (
-                "root"  # else apt warns that its own user cannot enter the folder
-            )
-        return [f"{name}={value}" for name, value in settings.items()]
+        return [f"{name}={value}" for name, value in (settings | _manners()).items()]
 
     def fetch(self, *packages: str) -> list[Path]:
         """Downloads packages with all they depend on. Returns the files. Raises Unobtainable."""
@@ -183,8 +197,20 @@ class PrivateApt:
 
     def fetch_bytes(self, *packages: str) -> int:
         """What fetch() of these would download. Raises Unobtainable."""
+        return sum(int(size) for _, _, size, _ in self._files(packages))
+
+    def hashes(self, *packages: str) -> dict[str, str]:
+        """SHA-256 of what fetch() of these would download, by its path in the archive. Raises
+        Unobtainable."""
+        return {
+            "pool/" + unquote(address[1:-1]).partition("/pool/")[2]: digest.removeprefix("SHA256:")
+            for address, _, _, digest in self._files(packages)
+        }
+
+    def _files(self, packages: tuple[str, ...]) -> list[list[str]]:
+        """Address, name, bytes and hash of each."""
         lines = _run([*self._install(packages), "--print-uris"]).splitlines()
-        return sum(int(line.rsplit(" ", 2)[-2]) for line in lines if line.startswith("'"))
+        return [line.rsplit(" ", 3) for line in lines if line.startswith("'")]
 
     def _install(self, packages: tuple[str, ...]) -> list[str]:
         return ["apt-get", *self._options, "install", "-qq", "--no-install-recommends", *packages]
@@ -277,13 +303,12 @@ def _keep_only(path: str, work: Path) -> None:
     (work / "kept").rename(work / "root")
 
 
-def obtain(program: Program, apt: PrivateApt, cache: Path, work: Path) -> int:
-    """Puts the program into the cache. Returns the bytes downloaded. `work` is an empty folder on
-    the same disk.
+def install(program: Program, packages: list[Path], cache: Path, work: Path) -> None:
+    """Puts the program into the cache, out of its packages. `work` is an empty folder on the same
+    disk.
 
     Raises Unobtainable. A run cut off at any point leaves either nothing or the whole program.
     """
-    packages = apt.fetch(program.package)
     unpack_packages(packages, work / "root")
     if not (work / f"root{program.path}").exists():
         raise Unobtainable(f"package {program.package} of {SUITE} has no {program.path}")
@@ -298,4 +323,3 @@ def obtain(program: Program, apt: PrivateApt, cache: Path, work: Path) -> int:
     script.chmod(0o755)
     (cache / "bin").mkdir(exist_ok=True)
     script.rename(cache / "bin" / program.name)
-    return sum(package.stat().st_size for package in packages)

