@@ -183,8 +183,8 @@ class Client:
         if not isinstance(error, OSError):
             return False
         number = error.args[0] if error.args else _LINK_LOST
-        if not isinstance(number, int) or -20 < number < 0:
-            number = _LINK_LOST  # it would read as a status of another meaning
+        if not isinstance(number, int) or -20 < number <= 0:
+            number = _LINK_LOST  # it would read as a status of another meaning, 0 as none
         self._lost(number)
         return True
 

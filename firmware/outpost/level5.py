@@ -255,6 +255,8 @@ class Level5(Refusals):
             if self._anew:
                 self._begin_anew(self.next_send - 1)
             self.out_end = self._finish()
+            if self.expiry:
+                self.expiry.renew()
         return True
 
     def _start(self, data, length):

@@ -90,11 +90,18 @@ class Expiry:
         left_s = self.left_s(seq)
         if left_s <= 0 and session.tx[0] & 0x0E == 2:
             return True
-        left_s = max(left_s, 1)
+        self._put(max(left_s, 1))
+        return False
+
+    def renew(self):
+        """The next PUBLISH has all of it, unless is_over() says what is left: it may be one of
+        QoS 0, or one that was set aside."""
+        self._put(self._expiry_s)
+
+    def _put(self, left_s):
         for at in range(4, 0, -1):
             self._constant[at] = left_s & 255
             left_s >>= 8
-        return False
 
     def tell(self, seq):
         """Message seq was freed."""

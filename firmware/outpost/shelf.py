@@ -56,7 +56,7 @@ def lend_block(outbox):
 
 
 def take_back(outbox, block):
-    """A lent block, erased, is of the ring again."""
+    """A lent block, erased or to be erased, is of the ring again."""
     outbox._out = tuple([one for one in outbox._out if one != block])
     outbox.lent = tuple([one for one in outbox.lent if one != block])
 
@@ -372,29 +372,27 @@ class Shelf:
         outbox = self._outbox
         for _ in range(_MOST_TRIES):
             block = self._spare.pop() if self._spare else lend_block(outbox)
-            if block < 0 or self._clear(block):
+            if block < 0:
+                break
+            if self._clear(block):
+                outbox._out += (block,)
                 return block
         return -1
 
     def _clear(self, block):
-        """Erase a lent block. False: it is bad, and left out."""
+        """Erase a lent block, which is of the ring again. False: it is bad, and left out like any
+        other."""
         outbox = self._outbox
         ready = outbox._ready
+        take_back(outbox, block)
         is_clear = outbox._clear(block)
         outbox._ready = ready if ready != block else -1
-        if not is_clear and outbox._out.count(block) > 1:
-            out = list(outbox._out)
-            out.remove(block)
-            outbox._out = tuple(out)
         return is_clear
 
     def _give_back(self):
         """True when the spare blocks are erased, and of the ring again."""
         is_done = True
         while self._spare:
-            block = self._spare.pop()
-            if self._clear(block):
-                take_back(self._outbox, block)
-            else:
+            if not self._clear(self._spare.pop()):
                 is_done = False
         return is_done

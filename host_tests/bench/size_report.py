@@ -429,12 +429,11 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     args = arguments()
     try:
+        frozen = frozen_interpreter(args.firmware) if args.frozen else None
+        if args.write and not frozen:
+            raise ToolError("--write needs a frozen build (--frozen): else its column is lost")
         with tempfile.TemporaryDirectory() as folder:
-            bench = Bench(
-                args.firmware,
-                Path(folder),
-                frozen_interpreter(args.firmware) if args.frozen else None,
-            )
+            bench = Bench(args.firmware, Path(folder), frozen)
             rows = measure(bench)
         code = {arch: native_sizes(bench, arch) for arch in ("armv6m", "xtensawin")}
     except ToolError as error:

@@ -400,7 +400,7 @@ class TestFaultsOfTheServerAndThePort(unittest.TestCase):
     def test_a_links_negative_number_is_no_status_of_another_meaning(self):
         for raised, reported in (
             (-2, status.LINK_LOST), (-11, status.LINK_LOST), ("timed out", status.LINK_LOST),
-            (111, 111), (status.WIFI_NO_AP, status.WIFI_NO_AP), (-9984, -9984),
+            (0, status.LINK_LOST), (111, 111), (status.WIFI_NO_AP, status.WIFI_NO_AP), (-9984, -9984),
             (status.DNS_FAILED, status.DNS_FAILED), (status.TIMED_OUT, status.TIMED_OUT),
         ):  # fmt: skip
 
@@ -411,6 +411,7 @@ class TestFaultsOfTheServerAndThePort(unittest.TestCase):
             bench.client._link = fails
             bench.poll(2)
             self.assertEqual(bench.client.last_error, reported, raised)
+            self.assertTrue(bench.client.failures >= 1, raised)
 
     def test_puback_for_a_half_written_publish_is_none(self):
         for taken in (0, 1, 20):

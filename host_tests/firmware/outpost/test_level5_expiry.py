@@ -4,6 +4,7 @@ import unittest
 
 from bench_client import TOPIC, split
 from bench_level5 import Bench5, connected, sent
+from outpost import status
 from outpost.level5 import over
 from outpost.level5_expiry import Expiry
 from outpost.ram_outbox import RamOutbox
@@ -42,6 +43,27 @@ class TestExpiry(unittest.TestCase):
         bench.poll(1).publish(b"young")
         waited(bench, 3)
         self.assertEqual(after(bench), [(92, b"old"), (97, b"young")])
+
+    def test_a_message_of_qos_0_goes_with_all_of_it(self):
+        bench = offline(expiry_s=100)
+        bench.publish(b"old")
+        waited(bench, 5)
+        self.assertEqual(after(bench), [(95, b"old")])
+        self.assertEqual(bench.client.publish(TOPIC, b"now", 3, qos=0), status.OK)
+        self.assertEqual([expiry_of(one[2]) for one in sent(bench)], [100])
+
+    def test_one_that_was_set_aside_goes_with_all_of_it(self):
+        bench = offline(expiry_s=100)
+        bench.publish(b"refused")
+        waited(bench, 5)
+        self.assertEqual(after(bench), [(95, b"refused")])
+        bench.say(ack(0x40, 1, 0x87))
+        self.assertEqual((bench.outbox.oldest_seq, bench.outbox.aside), (1, 1))
+        found = []
+        for _ in range(100):
+            bench.say(b"\xd0\x00", 0)  # to its pings
+            found += sent(bench, 100)
+        self.assertEqual([(expiry_of(one[2]), one[3]) for one in found], [(100, b"refused")])
 
     def test_close_when_one_has_expired_while_an_answer_is_due(self):
         bench = connected(expiry_s=2)

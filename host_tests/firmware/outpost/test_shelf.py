@@ -205,6 +205,25 @@ class TestFlash(unittest.TestCase):
             wanted |= set() if answers[1] == 0 else {0}
             self.assertTrue(wanted <= set(on_shelf(mounted(flash))), (at, answers))
 
+    def test_a_block_that_takes_no_erase_is_left_out_like_any_other(self):
+        for blocks, answer in ((3, status.FULL), (4, status.OK)):
+            flash, outbox = formatted(blocks=blocks)
+            fill(outbox, 2)
+            dead, erase = outbox._after(outbox._head), flash.ioctl
+
+            def failing(op, block, dead=dead, erase=erase):
+                if op == 6 and block == dead:
+                    raise OSError(5)
+                return erase(op, block)
+
+            flash.ioctl = failing
+            self.assertEqual(outbox.shelf().put(0), answer, blocks)
+            self.assertEqual((outbox.left_out, outbox._out.count(dead)), (1, 1))
+            for seq in range(40):  # the ring goes on in the others
+                fill(outbox, 1)
+                self.assertEqual(outbox.next_seq, seq + 3)
+                outbox.discard_through(seq + 1)
+
     def test_a_flipped_bit_costs_one_message_at_most(self):
         flash, outbox = formatted()
         fill(outbox, 4)
