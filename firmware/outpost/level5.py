@@ -289,9 +289,7 @@ class Level5(Refusals):
         """PUBLISH up to its payload of `count` bytes. Returns the offset after it."""
         at = self._extra_at if first & 6 else self._extra_at + 2  # QoS 0 has no identifier
         count += self._extra_end - at
-        count = put_publish(
-            self.tx, first, self._source, self._source_at, self._topic_bytes, count
-        )  # fmt: skip
+        count = put_publish(self.tx, first, self._source, self._source_at, self._topic_bytes, count)
         return copy(self.tx, count, self._extra, at, self._extra_end - at)
 
     def _compose(self, length):
