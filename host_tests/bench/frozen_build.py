@@ -23,12 +23,13 @@ import paths
 
 sys.path.extend(paths.ALL)
 
+from lock_packages import FROZEN_BUILD
 from outpost_tools.common import interpreters
 from outpost_tools.device import firmware_build
+from outpost_tools.fetch.archive import Archive
 from outpost_tools.fetch.debian_packages import PrivateApt, Unobtainable, unpack_source
 
 _NEEDS = ("gcc", "make", "git")
-_LIBRARIES = ("libc6-dev", "libgcc-14-dev")
 _LEFT_OUT = ("PY_FFI", "PY_SSL", "SSL_MBEDTLS", "PY_BTREE", "USE_READLINE", "PY_TERMIOS", "VFS_FAT")
 _FOLDER = "frozen-micropython"
 
@@ -70,11 +71,11 @@ def _fetch(place: Path) -> None:
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     with tempfile.TemporaryDirectory(dir=place) as work:
-        apt = PrivateApt("i386", Path(work) / "apt", sources=True)
+        apt = PrivateApt("amd64", Path(work) / "apt", sources=True)
         unpack_source(apt.fetch_source("micropython", Path(work)), place / "source")
-        root = Path(work) / "sysroot"
-        for name in _LIBRARIES:
-            for package in apt.fetch(name):
+        root, archive = Path(work) / "sysroot", Archive(Path(work))
+        for library in FROZEN_BUILD:
+            for package in archive.fetch(*library):
                 subprocess.run(["dpkg-deb", "-x", str(package), str(root)], check=True)
         (root / "lib").symlink_to("usr/lib")  # the linker's scripts name the old path
         root.rename(place / "sysroot")

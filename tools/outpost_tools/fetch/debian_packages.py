@@ -41,6 +41,11 @@ class Unobtainable(Exception):
     """A program cannot be had; the message says why and what to do."""
 
 
+def label(architecture: str, package: str) -> str:
+    """Names a package of the suite."""
+    return f"{SUITE}-{architecture}-{package}"
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """A program of a Debian package: `name` is the command made in the cache, `path` the file
@@ -56,7 +61,7 @@ class Program:
 
     @property
     def folder(self) -> str:
-        return f"{SUITE}-{self.architecture}-{self.package}"
+        return label(self.architecture, self.package)
 
     def wrapper(self) -> str:
         """The shell script that starts it; finds its folder from its own place, so that the cache

@@ -17,9 +17,9 @@ from pathlib import Path
 from outpost_tools.common import interpreters, java
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.interpreters import Machine
-from outpost_tools.fetch import pinned
+from outpost_tools.fetch.archive import Archive
 from outpost_tools.fetch.cache_rules import locked, say
-from outpost_tools.fetch.debian_packages import PrivateApt, Program, Unobtainable, install
+from outpost_tools.fetch.debian_packages import Program, Unobtainable, install
 
 _ARCHIVE = "let this machine reach its Debian archive, or"
 MICROPYTHON_HINT = f"{_ARCHIVE} name a build of 1.25 or newer in MICROPYTHON"
@@ -60,10 +60,7 @@ def jre(machine: Machine) -> Program:
 
 
 class Fetcher:
-    """Gets programs into the cache; one private apt per architecture, made when first needed.
-
-    private: also those that the machine has.
-    """
+    """Gets programs into the cache. private: also those that the machine has."""
 
     def __init__(
         self, cache: Path, work: Path, machine: Machine | None, private: bool = False
@@ -71,8 +68,7 @@ class Fetcher:
         self.private = private
         self._machine = machine
         self._cache = cache
-        self._work = work
-        self._apts: dict[str, PrivateApt] = {}
+        self._archive = Archive(work)
 
     @property
     def machine(self) -> Machine:
@@ -88,31 +84,8 @@ class Fetcher:
         """Raises Unobtainable."""
         if program.is_in(self._cache):
             return
-        say(f"asking Debian's archive for {program.package} for {program.architecture}")
-        try:
-            packages = self._newest(program)
-        except Unobtainable as error:
-            packages = self._pinned(program, error)
-        install(program, packages, self._cache, self._folder())
-
-    def _folder(self) -> Path:
-        return Path(tempfile.mkdtemp(dir=self._work))
-
-    def _newest(self, program: Program) -> list[Path]:
-        """Of the suite, as its index has it."""
-        if program.architecture not in self._apts:
-            self._apts[program.architecture] = PrivateApt(program.architecture, self._folder())
-        apt = self._apts[program.architecture]
-        say(f"fetching {program.package}: {apt.fetch_bytes(program.package) / 1e6:.1f} MB")
-        return apt.fetch(program.package)
-
-    def _pinned(self, program: Program, why: Unobtainable) -> list[Path]:
-        """The files that are known by their hash, since the index cannot be had."""
-        say(f"{why}; fetching the files of {program.package} that {pinned.LOCK.name} names")
-        try:
-            return pinned.fetch(program, self._folder())
-        except Unobtainable as error:
-            raise Unobtainable(f"{why}; nor by {pinned.LOCK.name}: {error}") from error
+        packages = self._archive.fetch(program.architecture, program.package)
+        install(program, packages, self._cache, self._archive.folder())
 
 
 def ensure_micropython(architecture: str, fetcher: Fetcher) -> str:
