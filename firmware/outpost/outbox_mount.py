@@ -87,7 +87,7 @@ def forget(outbox: "Outbox"):
     outbox._limit = _BLOCK_BYTES
     if outbox.refused or outbox.dropped or outbox.unreadable:  # class attributes before
         outbox.refused = outbox.dropped = outbox.unreadable = 0
-    if outbox._out or outbox._doubt or outbox.left_out:
+    if outbox._out or outbox._doubt or outbox._is_worn_out:
         outbox._out = outbox.lent = ()
         outbox._doubt = outbox.left_out = 0
         outbox._is_worn_out = False

@@ -81,6 +81,18 @@ class TestNothingToErase(unittest.TestCase):
         erases = outbox.erases
         self.assertEqual((outbox.erase_ahead(), outbox.erases), (False, erases))
 
+    def test_mount_tries_a_ring_that_was_worn_out_anew(self):
+        """A driver that fails for a while is no worn flash."""
+        flash, outbox = formatted(2)
+        publish(outbox)
+        flash.erases_fail = 100
+        outbox.erase_ahead()
+        self.assertTrue(outbox._is_worn_out)
+        flash.erases_fail = 0
+        self.assertEqual(outbox.mount(), status.OK)
+        outbox.discard(0)
+        self.assertTrue(outbox.erase_ahead())
+
     def test_a_call_from_inside_of_an_erase_is_refused(self):
         flash, outbox = failing(3)
         publish(outbox)
