@@ -38,7 +38,9 @@ def wake(station, board, settings):
         # first, so that this reading has its time, and TLS can judge dates
         until(lambda: station.clock.is_set)
     _settle(station.sensors, board, client)
+    first = client.session.outbox.next_seq
     _measure(station, board)
+    is_due = is_due or _has_passed(first, client.session.outbox, settings["connect_every"])
     if is_due or station.is_alarm or station.status == _FULL:
         station.close_record()
         until(client.is_drained)
@@ -67,6 +69,11 @@ def _is_due(station, board, connect_every):
     return station.client.session.outbox.next_seq % connect_every == 0
 
 
+def _has_passed(first, outbox, connect_every):
+    """Did a later message of this wake get such a number? The next wake would not see it."""
+    return (outbox.next_seq - 1) // connect_every > first // connect_every
+
+
 def _tell_unheard(session, settings):
     if settings["mode"] == "collector":
         from station.unheard import after_wake
@@ -86,6 +93,7 @@ def _not_now():
 
 
 def _measure(station, board):
+    station.clock.now(board.ticks_ms())
     if station.measure():
         board.published(station)
         while station.publish_rest():
