@@ -1,5 +1,5 @@
-"""DS18B20 on a 1-Wire bus, by the drivers `onewire` and `ds18x20` of micropython-lib, which the RP2
-and ESP32 builds bring along. Not tried on hardware.
+"""DS18B20, DS18S20, DS1820 on a 1-Wire bus, by the drivers `onewire` and `ds18x20` of
+micropython-lib, which the RP2 and ESP32 builds bring along. Not tried on hardware.
 
 A conversion takes 750 ms, so a reading is what the one before it began. Several on one pin: give
 each its `rom`, 16 hex digits; without, the first that answers is read. It allocates: its driver
@@ -9,6 +9,8 @@ returns a new scratch pad each time.
 import time
 
 from micropython import const
+
+from support.sensor_bus import celsius
 
 KEYS = {"pin": (0, 48, None), "rom": ""}
 READINGS = (("", "Cel", -4, -550_000, 1_250_000),)
@@ -44,5 +46,4 @@ class Driver:
             return None
         scratch = self._bus.read_scratch(self._rom)
         self._begin()
-        raw = scratch[1] << 8 | scratch[0]
-        return (raw - 0x10000 if raw & 0x8000 else raw) * 625
+        return celsius(self._rom, scratch)

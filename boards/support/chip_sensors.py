@@ -32,28 +32,34 @@ class Ds18b20:
         import ds18x20  # pyright: ignore[reportMissingImports] - not in the stubs of every port
         import onewire  # pyright: ignore[reportMissingImports]
 
+        from support.sensor_bus import celsius
+
+        self._celsius = celsius
         self._bus = ds18x20.DS18X20(onewire.OneWire(pin))
-        roms = self._bus.scan()
-        self._rom = roms[0] if roms else None
+        self._rom = self._find()
         self._is_measured = False
+
+    def _find(self):
+        roms = self._bus.scan()
+        return roms[0] if roms else None
 
     def read(self):
         """Ten-thousandths of a degree Celsius, or None."""
-        if self._rom is None:
-            return None
         try:
+            self._rom = self._rom or self._find()
+            if self._rom is None:
+                return None
             value = self._value() if self._is_measured else None
             self._bus.convert_temp()
             self._is_measured = True
             return value
         # the driver's own for a wrong checksum, and OneWireError: no reading this time
         except Exception:
+            self._is_measured = False  # one that lost its power has to measure anew
             return None
 
     def _value(self):
-        scratch = self._bus.read_scratch(self._rom)
-        raw = scratch[1] << 8 | scratch[0]
-        return (raw - 0x10000 if raw & 0x8000 else raw) * 625
+        return self._celsius(self._rom, self._bus.read_scratch(self._rom))
 
 
 def choose(names, own, machine, adc):

@@ -1,6 +1,7 @@
-"""What drivers of chips on an I2C bus share: the bus itself, and the checksum of Sensirion's kind.
+"""What drivers of chips on a bus share: the I2C bus itself, the checksum of Sensirion's kind, and
+what a DS18B20's scratch pad means.
 
-Two sensors on the same pins get the same bus. Allocation: i2c() at construction only; crc8() none.
+Two sensors on the same pins get the same bus. Allocation: i2c() at construction only, else none.
 """
 
 # pyright: reportAttributeAccessIssue=false, reportCallIssue=false
@@ -46,3 +47,16 @@ def word(buf, at):
     if crc8(buf, at, 2) != buf[at + 2]:
         raise ValueError("checksum of the chip's answer")
     return buf[at] << 8 | buf[at + 1]
+
+
+def celsius(rom, scratch):
+    """Ten-thousandths of a degree of a DS18B20, or of a DS18S20 or DS1820 (family 10h), which
+    counts halves. Raises OSError."""
+    if not scratch[4]:  # ones in every such chip; nine zeros have a good checksum
+        raise OSError("its wire is at ground")
+    raw = scratch[1] << 8 | scratch[0]
+    value = (raw - 0x10000 if raw & 0x8000 else raw) * (5000 if rom[0] == 0x10 else 625)
+    # What it has at power-on. After a measurement byte 6 is 10h less the lowest bits: 10h at 85.
+    if value == 850_000 and scratch[6] == 0x0C:
+        raise OSError("it lost its power while it measured")
+    return value

@@ -21,7 +21,7 @@ class Bus:
     """ds18x20.DS18X20. raw: what the sensor measures; None: it is gone. roms: of those there."""
 
     raw, roms = 0, [b"first", b"second"]
-    asked = []
+    asked, scratch, converted = [], b"", 0
 
     def __init__(self, wire):
         self._measured = None
@@ -32,13 +32,15 @@ class Bus:
     def convert_temp(self):
         if Bus.raw is None:
             raise OneWireError
+        Bus.converted += 1
         self._measured = Bus.raw
 
     def read_scratch(self, rom):
         Bus.asked.append(rom)
         if Bus.raw is None:
             raise OneWireError
-        return bytes((self._measured & 255, self._measured >> 8, 0, 0, 0, 0, 0, 0, 0))
+        low, high = self._measured & 255, self._measured >> 8
+        return Bus.scratch or bytes((low, high, 75, 70, 0x7F, 0xFF, 0x10 - (low & 15), 0x10, 0))
 
 
 class Drivers:
@@ -68,6 +70,7 @@ def sensor():
 class TestDs18b20(unittest.TestCase):
     def setUp(self):
         Bus.raw, Bus.roms, Bus.asked = 0, [b"first", b"second"], []
+        Bus.scratch = b""
 
     def test_its_name_unit_and_time_to_settle(self):
         found = sensor()
@@ -97,6 +100,25 @@ class TestDs18b20(unittest.TestCase):
         found = sensor()
         self.assertTrue(found.read() is None and found.read() is None)
         self.assertEqual(Bus.asked, [])
+
+    def test_one_that_is_plugged_in_later_is_found(self):
+        Bus.roms = []
+        found = sensor()
+        self.assertTrue(found.read() is None)
+        Bus.roms, Bus.raw = [b"first"], 16
+        self.assertTrue(found.read() is None)
+        self.assertEqual(found.read(), 10_000)
+
+    def test_at_ground_or_without_power_it_has_no_reading_and_measures_again(self):
+        """Nine zeros have a good checksum; 85 degrees are what it has at power-on."""
+        found = sensor()
+        found.read()
+        for scratch in (bytes(9), b"\x50\x05\x4b\x46\x7f\xff\x0c\x10\x1c"):
+            Bus.scratch = scratch
+            self.assertTrue(found.read() is None)
+            Bus.scratch, converted = b"", Bus.converted
+            self.assertTrue(found.read() is None and Bus.converted > converted)
+            self.assertEqual(found.read(), 0)
 
 
 if __name__ == "__main__":

@@ -172,7 +172,10 @@ class Dht:
 
 
 class OneWire:
-    """The port's `onewire` and `ds18x20`. degrees16: of each sensor, times 16."""
+    """The port's `onewire` and `ds18x20`. degrees16: of each sensor, times 16. scratch: in place of
+    what the data sheet has."""
+
+    scratch = b""
 
     def __init__(self, degrees16):
         self.degrees16 = degrees16
@@ -187,7 +190,8 @@ class OneWire:
 
     def read_scratch(self, rom):
         raw = self._measured[bytes(rom)]
-        return bytes((raw & 255, raw >> 8 & 255, 0, 0, 0, 0, 0, 0, 0))
+        low, high, rest = raw & 255, raw >> 8 & 255, 0x10 - (raw & 15)
+        return self.scratch or bytes((low, high, 75, 70, 0x7F, 0xFF, rest, 0x10, 0))
 
 
 # Degrees times 16, as the data sheet's table 1 has them, and ten-thousandths of a degree
@@ -231,6 +235,39 @@ class TestPins(unittest.TestCase):
             self.assertEqual(second.read(), 10_000)
             with self.assertRaises(OSError):
                 desk.sensor(driver="ds18b20", pin=22, rom="2803").open()
+
+    def test_a_ds18s20_counts_halves(self):
+        """Its data sheet's table 1: 85, 25, -0.5 and -55 degrees."""
+        wire = OneWire({b"\x10\x01": 0})
+        wiring = Wiring()
+        with Installed(wiring, ds18x20=wire, onewire=wire) as desk:
+            driver = desk.sensor(driver="ds18b20", pin=22).open()
+            for raw, expected in (
+                (0x00AA, 850_000),
+                (0x0032, 250_000),
+                (0xFFFF, -5000),
+                (0xFF92, -550_000),
+            ):
+                low, high = raw & 255, raw >> 8
+                wire.scratch = bytes((low, high, 75, 70, 0xFF, 0xFF, 0x10, 0x10, 0))
+                wiring.now_ms += 800
+                self.assertEqual(driver.read(), expected)
+
+    def test_a_ds18b20_at_ground_or_without_power_has_no_reading(self):
+        """Nine zeros have a good checksum; 85 degrees are what it has at power-on."""
+        wire = OneWire({b"\x28\x01": 0x0550})
+        wiring = Wiring()
+        with Installed(wiring, ds18x20=wire, onewire=wire) as desk:
+            driver = desk.sensor(driver="ds18b20", pin=22).open()
+            for scratch in (bytes(9), b"\x50\x05\x4b\x46\x7f\xff\x0c\x10\x1c"):
+                wire.scratch = scratch
+                wiring.now_ms += 800
+                with self.assertRaises(OSError):
+                    driver.read()
+            wire.scratch = b""
+            driver = desk.sensor(driver="ds18b20", pin=22).open()
+            wiring.now_ms += 800
+            self.assertEqual(driver.read(), 850_000)  # it is that hot
 
     def test_adc_with_scale_and_divider(self):
         wiring = Wiring()

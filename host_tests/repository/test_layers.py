@@ -108,7 +108,7 @@ ALLOWED = {
     "station.telemetry": {"outpost.memory"},
     "station.trial": {"command_note"},
     "station.unheard": set(),
-    "support.chip_sensors": {"sensor_file"},
+    "support.chip_sensors": {"sensor_bus", "sensor_file"},
     "support.crash_log": set(),
     "support.dns": {"outpost.session"},
     "support.esp32_board": {"chip_sensors", "partition", "wifi_board"},
