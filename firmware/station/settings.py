@@ -124,6 +124,8 @@ def _misfit(settings):
         return "key 'wifi_networks' has its own ssid and password; leave out those of one network"
     if bool(settings["client_cert_file"]) != bool(settings["client_key_file"]):
         return "key 'client_cert_file' and key 'client_key_file' belong together; give both or none"
+    if settings["password"] and not settings["user"]:
+        return "key 'password' needs 'user', without which no server takes it; add it"
     if settings["connect_every"] > 1 and not settings["deep_sleep"]:
         return "key 'connect_every' needs 'deep_sleep': true; add it, or leave the key out"
     return _series_misfit(settings) or _policy_misfit(settings)
@@ -146,8 +148,12 @@ def _policy_misfit(settings):
             "key 'when_full' is 'newest_per_topic', which needs 'mode': 'broker': a collector "
             "follows each number; or use 'drop_oldest'"
         )
-    if settings["series"]:
-        return "key 'series' needs another 'when_full', which keeps each number: 'drop_oldest'"
+    for key in ("series", "commands"):
+        if settings[key]:
+            return (
+                "key '" + key + "' needs another 'when_full', which keeps each number: "
+                "'drop_oldest'"
+            )
     if settings["outbox_blocks"] < _LEAST_NEWEST:
         return "key 'outbox_blocks' must be 4 or more with 'when_full': 'newest_per_topic'"
     return ""

@@ -59,6 +59,8 @@ class TestSettings(unittest.TestCase):
                 {"when_full": "newest_per_topic", "mode": "broker", "outbox_blocks": 3},
                 "outbox_blocks",
             ),
+            ({"when_full": "newest_per_topic", "mode": "broker", "commands": True}, "commands"),
+            ({"password": "secret"}, "user"),
             ({"connect_every": 20}, "connect_every"),
             ({"connect_every": 0, "deep_sleep": True}, "connect_every"),
             ({"wake_limit_ms": 10}, "wake_limit_ms"),

@@ -89,7 +89,8 @@ def toml_value(value):
     if isinstance(value, list):
         return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key} = {toml_value(one)}' for key, one in value.items())}}}"
+        items = [f"{json.dumps(key)} = {toml_value(one)}" for key, one in value.items()]
+        return f"{{{', '.join(items)}}}"
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -134,6 +135,18 @@ BAD = [
     ({"wifi_password": 12345678}, "wifi_password", "must be text"),
     ({"wifi_password": SECRET * 5}, "wifi_password", "must be of length 0 to 64, not 75"),
     ({"password": [SECRET]}, "password", "must be text"),
+    ({"password": SECRET}, "password", "needs 'user'"),
+    ({"commands": True, "mode": "broker", "when_full": "newest_per_topic"}, "commands",
+     "needs another 'when_full'"),
+    ({"series": True, "alarms": {"adc@26": {"above": 1}}, "sensors": ["memory", "adc@26"]},
+     "alarms", "names 'adc@26'; readings: memory, adc26"),
+    ({"series": True, "alarms": {"humidity": {"above": 1}}}, "alarms",
+     "names 'humidity'; readings: temperature, memory, signal, reset_cause"),
+    ({"series": True, "sensors": [
+        {"driver": "bme280", "name": f"room{number}", "scl": 5, "sda": 4} for number in range(6)
+    ]}, "series", "takes 16 readings, not 18"),
+    ({"sensors": ["adc@26", {"driver": "adc", "name": "adc26", "pin": 27}]}, "sensors",
+     "has two sensors with a reading 'adc26'"),
     ({"user": "me\u0007"}, "user", "holds a control character; type it again"),
     ({"wifi_ssid": "é" * 17}, "wifi_ssid", "must be of at most 32 bytes"),
     ({"wifi_country": "de"}, "wifi_country", 'must be two capital letters, as "DE"'),
@@ -302,7 +315,7 @@ def test_what_is_shown_holds_no_secret(folder, capsys):
 
 # --- On the board ---
 
-PLAIN = {"device_id": "rig-1", "broker_host": "127.0.0.1", "password": SECRET}
+PLAIN = {"device_id": "rig-1", "broker_host": "127.0.0.1", "user": "rig-1", "password": SECRET}
 
 
 @pytest.fixture
@@ -362,10 +375,10 @@ def test_settings_cut_off_are_the_old_ones_or_the_new(rig, folder):
         (rig.folder / "orders.json").unlink(missing_ok=True)
         check = (
             "import json, os; s = json.load(open('/settings.json')); os.stat(s['ca_file']); "
-            "print(s.get('user', 'old'))"
+            "print(s['user'])"
         )
         seen.add(rig.mpremote("exec", check).strip())
-    assert seen == {"old", "me"}
+    assert seen == {"rig-1", "me"}
 
 
 def test_provision_leaves_the_program_alone(rig, folder):

@@ -18,6 +18,7 @@ from outpost_tools.common.firmware import sensor_rules
 from outpost_tools.device import firmware_build
 from outpost_tools.device.inventory import DRIVERS
 
+_MOST_COLUMNS = 16  # outpost/series.py
 _HELP = "see boards/sensors/README.md"
 
 
@@ -85,21 +86,42 @@ def checked(given: dict[str, Any], folder: Path | None) -> Driver:
     return driver
 
 
-def double_name(sensors: Any, folder: Path | None) -> str:
-    """A reading that two sensors have, as a fault; "" where there is none."""
+def readings(sensors: Any, folder: Path | None) -> list[str]:
+    """The names of what checked sensors read, in their order."""
     drivers = on_board(sensors, folder)
-    seen: set[str] = set()
+    found = []
     for given in sensors or ():
-        names = [given]
-        if isinstance(given, dict) and given["driver"] in drivers:
+        if isinstance(given, dict):
             name = given.get("name", given["driver"])
-            suffixes = [one[0] for one in drivers[given["driver"]].readings]
-            names = [f"{name}_{suffix}" if suffix else name for suffix in suffixes]
-        for name in map(str, names):
-            if name in seen:
-                return f"has two sensors with a reading {name!r}; give one another 'name'"
-            seen.add(name)
+            driver = drivers.get(given["driver"])
+            suffixes = [one[0] for one in driver.readings] if driver else [""]
+            found += [f"{name}_{suffix}" if suffix else name for suffix in suffixes]
+        else:  # as boards/support/chip_sensors.py names them
+            found.append(given.replace("adc@", "adc").replace("ds18b20@", "ds18b20_"))
+    return found
+
+
+def double_name(names: list[str]) -> str:
+    """A reading that two sensors have, as a fault; "" where there is none."""
+    for name in names:
+        if names.count(name) > 1:
+            return f"has two sensors with a reading {name!r}; give one another 'name'"
     return ""
+
+
+def series_faults(full: dict[str, Any], names: list[str]) -> list[tuple[str, str]]:
+    """(key, "" or what is wrong) of settings with series, on a board with these readings."""
+    if not full["series"]:
+        return []
+    count = len(names)
+    found = [
+        ("series", count > _MOST_COLUMNS and f"takes {_MOST_COLUMNS} readings, not {count}"),
+        *[
+            ("alarms", name not in names and f"names {name!r}; readings: {', '.join(names)}")
+            for name in full["alarms"] or ()
+        ],
+    ]
+    return [(key, fault or "") for key, fault in found]
 
 
 def needed(driver: Driver) -> list[str]:

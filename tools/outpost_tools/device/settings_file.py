@@ -238,7 +238,10 @@ def _faults(full: dict[str, Any], kind: Kind | None, folder: Path) -> list[tuple
     found.append(("alpn", _alpn_fault(full["alpn"])))
     if full["sensors"] is not None:
         found += [("sensors", _sensor_fault(sensor, kind, folder)) for sensor in full["sensors"]]
-        found.append(("sensors", sensor_drivers.double_name(full["sensors"], folder)))
+    if not any(fault for _, fault in found):
+        names = sensor_drivers.readings(full["sensors"] or kind.sensors, folder)
+        found.append(("sensors", sensor_drivers.double_name(names)))
+        found += sensor_drivers.series_faults(full, names)
     if kind.has_wifi:
         found += wifi_settings.faults(full)
     return found
