@@ -25,6 +25,7 @@ _DAY_MARK = const(0x0F550000)
 _NOTE_MARK = const(0x0F556000)
 _DAY_MS = const(86_400_000)
 _NEVER = const(-1)
+_DEEP_SLEEP = const(4)  # as other ports' machine.reset_cause() has it
 _LONGEST_MS = const(3_600_000)  # the port knows no sleep of more than 71 min
 _PAGE_BYTES = const(256)
 
@@ -43,7 +44,8 @@ class Rp2Board(WifiBoard):
     def __init__(self, machine, network, time, rp2, watchdog):
         WifiBoard.__init__(self, machine, network, time)
         self._rp2, self._watchdog, self._note_at = rp2, watchdog, watchdog + _NOTE
-        self._woke_day, self._woke_ms = _NEVER, 0  # when the sleep before this start ended
+        # when the sleep before this start ended; day 0: unknown
+        self._woke_day, self._woke_ms = _NEVER, 0
 
     def open(self, settings):
         self._take_kept_time()
@@ -125,12 +127,12 @@ class Rp2Board(WifiBoard):
         self._machine.reset()
 
     def _keep_clock(self):
-        clock = self._clock
+        """Also when there is no time to keep: that a sleep ended."""
+        words, clock = self._machine.mem32, self._clock
         if clock:
             clock.now(self.ticks_ms())
-            if clock.is_set:
-                self._machine.mem32[self._watchdog + _DAY] = _DAY_MARK | clock.day
-                self._machine.mem32[self._watchdog + _MS] = clock.ms
+        words[self._watchdog + _DAY] = _DAY_MARK | (clock.day if clock else 0)
+        words[self._watchdog + _MS] = clock.ms if clock else 0
 
     def _take_kept_time(self):
         """What sleep() kept. It holds for this start alone."""
@@ -140,10 +142,14 @@ class Rp2Board(WifiBoard):
         if day & ~0xFFFF == _DAY_MARK and 0 <= ms < _DAY_MS:
             self._woke_day, self._woke_ms = day & 0xFFFF, ms
 
+    def _reset_cause(self):
+        """The port has 3 (watchdog) for each reset by program, that after a sleep, too."""
+        return self._machine.reset_cause() if self._woke_day == _NEVER else _DEEP_SLEEP
+
     def set_clock(self, clock, now_ms):
         """The ticks began at the reset that ended the sleep."""
         self._clock = clock
-        if self._woke_day == _NEVER:
+        if self._woke_day <= 0:
             return
         ms = self._woke_ms + now_ms
         day = self._woke_day + ms // _DAY_MS

@@ -173,11 +173,14 @@ class WifiBoard:
         self._open_link(settings)
         self.about = [
             Reading(b"signal", b"dBm", 0, self._wifi.signal),
-            Reading(b"reset_cause", b"", 0, self._machine.reset_cause),
+            Reading(b"reset_cause", b"", 0, self._reset_cause),
         ]
         self._open_sensors(settings.get("sensors"))
         self._open_outbox(settings)
         return self
+
+    def _reset_cause(self):
+        return self._machine.reset_cause()
 
     def _open_link(self, settings):
         host, is_secure = settings.get("broker_host"), settings.get("tls")

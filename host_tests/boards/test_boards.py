@@ -352,6 +352,29 @@ class TestBoards(unittest.TestCase):
             bench(name, ticks=ticks, chip=desk.chip).open(settings()).set_clock(clock, 150)
             self.assertFalse(clock.is_set)  # a reset without a sleep before: the time would be old
 
+    def test_the_end_of_a_sleep_is_no_reset_to_tell(self):
+        """RP2's port says "watchdog" (3) of it, as of each reset by program."""
+        for name in PORTS:
+            is_rp2 = PORTS[name] is RP2
+            for has_time in (False, True):
+                desk = bench(name)
+                desk.open(settings())
+                clock = Clock(0)
+                if has_time:
+                    clock.set(20_500, 0, 0)
+                desk.board.keep_time(clock, 0)
+                with self.assertRaises(Reset):
+                    desk.board.sleep(60_000)
+                desk.chip.cause = 3 if is_rp2 else 4
+                woken = bench(name, chip=desk.chip).open(settings())
+                self.assertEqual(woken.about[1].read(), 4, name)
+                clock = Clock(0)
+                woken.set_clock(clock, 0)
+                self.assertTrue(not is_rp2 or clock.is_set == has_time, name)
+            desk.chip.cause = 3
+            again = bench(name, chip=desk.chip).open(settings())
+            self.assertEqual(again.about[1].read(), 3, name)  # no sleep before this one
+
     def test_the_network_joined_last_is_the_first_after_a_sleep(self):
         listed = [{"ssid": "far"}, {"ssid": "barn", "password": "secret12"}]
         flags = settings(wifi_ssid="", wifi_password="", wifi_networks=listed)
