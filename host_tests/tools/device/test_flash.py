@@ -185,7 +185,10 @@ def test_dry_run_changes_nothing(rig):
     before = rig.image.read_bytes()
     assert (
         rig.outpost(
-            "flash", "--dry-run", "--settings", settings_file(rig, password="hunter2hunter2")
+            "flash",
+            "--dry-run",
+            "--settings",
+            settings_file(rig, user="a", password="hunter2hunter2"),
         )
         == 0
     )
