@@ -18,6 +18,7 @@ from outpost.memory import copy, u32
 from outpost.outbox import Outbox
 
 _OK = const(0)
+_STORAGE = const(-5)
 _BLOCK_BYTES = const(4096)
 _MESSAGE = const(1)
 _OVERHEAD = const(16)
@@ -29,7 +30,7 @@ class DropOldest(Outbox):
 
     def _make_room(self, size):
         while not Outbox._make_room(self, size):
-            if self._tail == self._head or not self._drop_sector():
+            if not self._drop_sector():
                 return False
         return True
 
@@ -40,7 +41,7 @@ class DropOldest(Outbox):
             if self.blocks - len(self._out) > 2 and not self._is_free(block):
                 self._drop_sector()
         except OSError:
-            return False
+            self.storage_errors += 1
         return Outbox._clear_free(self, block)
 
     def _drop_sector(self):
@@ -58,7 +59,7 @@ class NewestPerTopic(Outbox):
     is kept: written again at the young end under a new number. Topics beyond the first `topics` are
     not distinguished: their messages are dropped with the oldest.
 
-    Keeps one block spare, and two buffers for the record that it writes again. Mount reads every
+    Keeps two blocks spare, and two buffers for the record that it writes again. Mount reads every
     message held. For broker mode: in collector mode the number in a payload must be the record's.
     """
 
@@ -84,12 +85,16 @@ class NewestPerTopic(Outbox):
         while status == _OK and self.load(seq) == _OK:
             seq = self.loaded_seq + 1
             self._learn(self._crc_of_topic(self.topic_at - _PREFIX), self.loaded_seq)
+        if status == _OK and self._cursor_seq < 0:  # not all was read: the driver raised
+            self._busy = True
+            status = _STORAGE
         self._unproven = unproven
+        self.loaded_seq = -1  # so that load() proves it
         return status
 
     def _put(self, first):
-        if not self._is_free(self._after(self._head)):  # another policy filled the ring
-            self._make_room((first >> 8 & 0xFF) + (first >> 16) + _OVERHEAD)
+        if not self._has_spare():  # after a cut, by another policy, or for the shelf
+            self._make_room(_OVERHEAD)
         status = Outbox._put(self, first)
         if status == _OK and first & 3 == _MESSAGE:
             self._learn(crc30(0, self._topic, 0, len(self._topic)), self.next_seq - 1)
@@ -118,36 +123,40 @@ class NewestPerTopic(Outbox):
         return slot
 
     def _make_room(self, size):
-        """Whenever the last spare block was opened, drop the oldest sector's messages, or write
-        them into it."""
-        if not Outbox._make_room(self, size):
-            return False
+        """Whenever a spare block was opened, drop the oldest sector's messages, or write them
+        again."""
         rounds = self.blocks
-        while rounds and not self._is_free(self._after(self._head)):
-            self._rescue()
-            rounds -= 1
-            if not Outbox._make_room(self, size):
+        while not Outbox._make_room(self, size) or not self._has_spare():
+            if not rounds:
                 return False
-        return rounds > 0
+            rounds -= 1
+            self._rescue()
+        return True
+
+    def _has_spare(self):
+        """Two blocks after the head are free: if a power cut or a bad program ends the one that the
+        oldest sector is written into, there is another. A ring of fewer than four keeps one."""
+        block = self._after(self._head)
+        if not self._is_free(block):
+            return False
+        return self.blocks - len(self._out) < 4 or self._is_free(self._after(block))
 
     def _rescue(self):
         """Empty the oldest sector."""
         self._new_topic = self._topic
         self._new_payload = self._payload
         self._enter(self._tail)
-        following = self.oldest_seq
         at = self._next_record()
         while at >= 0:
             seq = self._cursor_seq - 1
             if self.buffer[at] & _MESSAGE and seq >= self.oldest_seq:
-                self.unreadable += seq - following
-                following = seq + 1
-                if not (self.acked << 1) >> (seq - self.oldest_seq) & 1:
-                    self._keep_or_drop(at, seq)
+                self.unreadable += seq - self.oldest_seq
+                self._keep_or_drop(at, seq)
+                self.discard_through(seq)
             at = self._next_record()
         self._topic = self._new_topic
         self._payload = self._new_payload
-        self.discard_through(self._cursor_end - 1)
+        self._search(self.oldest_seq)  # what the flash lost of the sector's end is given up
 
     def _keep_or_drop(self, at, seq):
         slot = self._slot(self._crc_of_topic(at))
@@ -157,8 +166,7 @@ class NewestPerTopic(Outbox):
             self._newest[slot] = self.next_seq - 1
 
     def _write_again(self, at):
-        """Append the message at `at` in the buffer again. False: the head has no room, since
-        another policy filled the ring."""
+        """Append the message at `at` in the buffer again. False: no room is left for it."""
         first = u32(self.buffer, at)
         length = first >> 8 & 0xFF  # of the topic, then of the payload
         self._topic, self._payload = self._kept_topic, self._kept_payload
@@ -167,7 +175,9 @@ class NewestPerTopic(Outbox):
         length = first >> 16
         copy(self._payload, 0, self.buffer, at, length)
         length = -(-length - (first >> 8 & 0xFF) - _OVERHEAD & -self._align)  # of the record
-        if self._offset + length > self._limit or not self._write_record(first, length):
-            return False
-        self.next_seq += 1
-        return True
+        while Outbox._make_room(self, length):
+            if self._write_record(first, length):
+                self.next_seq += 1
+                return True
+            self._note_failure()
+        return False

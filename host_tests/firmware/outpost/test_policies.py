@@ -1,33 +1,18 @@
+"""What a full outbox drops and what it keeps: counted."""
+
 import unittest
 
+import power_loss  # noqa: F401 - on CPython a faster CRC
 from bench_client import Bench
-from fake_flash import flash_in_ram
+from fake_flash import flash_in_ram, image_of
+from faulty_flash import faulty
+from filled_outbox import everything, made, newest_of
 from outpost import status
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest, NewestPerTopic
 from station.clock import Clock
 from station.station import Station
 from station.telemetry import Pack
-
-
-def made(outbox_class, blocks, **options):
-    flash = flash_in_ram(blocks, 256)
-    outbox = outbox_class(flash, **options)
-    assert outbox.format(b"01234567") == status.OK
-    return flash, outbox
-
-
-def everything(outbox):
-    """[(number, topic, payload)] of what is held."""
-    found, seq = [], 0
-    while outbox.load(seq) == status.OK:
-        middle = outbox.topic_at + outbox.topic_length
-        topic = bytes(outbox.buffer[outbox.topic_at : middle])
-        seq = outbox.loaded_seq + 1
-        found.append(
-            (seq - 1, topic, bytes(outbox.buffer[middle : middle + outbox.payload_length]))
-        )
-    return found
 
 
 class TestDropOldest(unittest.TestCase):
@@ -75,6 +60,54 @@ class TestDropOldest(unittest.TestCase):
                 bench.stream.say(b"\x40\x02" + bytes([packet_id >> 8, packet_id & 255]))
         self.assertTrue(bench.outbox.dropped > 0 and bench.client.is_drained())
 
+    def test_one_sector_at_a_time(self):
+        _, outbox = made(DropOldest, 6)
+        while not outbox.dropped:
+            self.assertEqual(outbox.append(b"t", bytes(303), 303), status.OK)
+        self.assertEqual((outbox.dropped, outbox.oldest_seq, outbox.next_seq), (12, 12, 6 * 12 + 1))
+
+    def test_erase_ahead_drops_the_oldest_sector_of_a_full_ring_alone(self):
+        _, outbox = made(DropOldest, 3)
+        while outbox.next_seq < 25:
+            outbox.erase_ahead()
+            self.assertEqual((outbox.dropped, outbox.oldest_seq), (0, 0))  # a block was free
+            outbox.append(b"t", bytes(303), 303)
+        self.assertTrue(outbox.erase_ahead())
+        self.assertEqual((outbox.dropped, outbox.oldest_seq), (12, 12))
+
+    def test_erase_ahead_does_not_drop_half_of_what_is_held(self):
+        _, lent = made(DropOldest, 3)
+        lent.append(b"t", b"", 0)
+        self.assertEqual(lent.shelf().put(0), status.OK)  # it has the third block
+        for outbox in (made(DropOldest, 2)[1], lent):
+            while outbox.append(b"t", bytes(303), 303) == status.OK and outbox.next_seq < 24:
+                pass
+            self.assertFalse(outbox.erase_ahead())
+            self.assertEqual((outbox.dropped, outbox.oldest_seq), (0, 0))
+
+    def test_erase_ahead_counts_an_error_of_the_driver_and_drops_nothing(self):
+        outbox = DropOldest(faulty(4))
+        outbox.format(b"01234567")
+        while outbox.next_seq < 48:
+            outbox.append(b"t", bytes(303), 303)
+        outbox._device.reads_fail = 1
+        self.assertFalse(outbox.erase_ahead())
+        self.assertEqual((outbox.storage_errors, outbox.dropped), (1, 0))
+        self.assertTrue(outbox.erase_ahead())
+
+    def test_a_ring_of_one_block_refuses(self):
+        """As found in a chip that was copied while it was written: the other block is older than
+        the last round."""
+        flash, outbox = made(DropOldest, 2)
+        image = image_of(flash)
+        while outbox._sector_no < 7 or not outbox._head:
+            outbox.append(b"t", bytes(303), 303)
+        flash = flash_in_ram(2, 256, image[:4096] + image_of(flash)[4096:])
+        outbox = DropOldest(flash)
+        self.assertEqual((outbox.mount(), outbox.left_out), (status.OK, 1))
+        answers = [outbox.append(b"t", bytes(303), 303) for _ in range(20)]
+        self.assertEqual((answers[-1], outbox.dropped), (status.FULL, 0))
+
 
 class TestNewestPerTopic(unittest.TestCase):
     def test_the_newest_of_each_topic_stays_however_old(self):
@@ -110,9 +143,55 @@ class TestNewestPerTopic(unittest.TestCase):
         topics = [topic for _, topic, _ in everything(outbox)]
         self.assertTrue(b"t/0" in topics and b"t/1" in topics and b"t/2" not in topics)
 
+    def test_what_holds_no_message_takes_no_place_in_the_table(self):
+        _, outbox = made(NewestPerTopic, 8, topics=1)
+        self.assertEqual(outbox.reserve(100), status.OK)
+        self.assertEqual(outbox.append(b"", b"state", 5, 2), status.OK)
+        outbox.append(b"rare", b"once", 4)
+        for _ in range(300):
+            outbox.append(b"others", bytes(300), 300)
+        self.assertEqual(newest_of(outbox)[b"rare"], b"once")
+
+    def test_a_message_that_was_not_stored_is_not_the_newest(self):
+        outbox = NewestPerTopic(faulty(8), topics=2)
+        outbox.format(b"01234567")
+        outbox.append(b"rare", b"once", 4)
+        outbox._device.programs_fail = 1
+        self.assertEqual(outbox.append(b"rare", b"lost", 4), status.STORAGE)
+        for _ in range(300):
+            self.assertEqual(outbox.append(b"often", bytes(300), 300), status.OK)
+        self.assertEqual(newest_of(outbox)[b"rare"], b"once")
+
+    def test_each_message_is_held_freed_or_counted_as_dropped(self):
+        _, outbox = made(NewestPerTopic, 8, topics=4)
+        freed = 0
+        for number in range(600):
+            topic = b"rare" if number % 150 == 3 else b"often"
+            self.assertEqual(outbox.append(topic, bytes(300), 300), status.OK)
+            if number % 4 == 0 and not outbox.acked & 2:  # the third, and not those before it
+                freed += outbox.discard(outbox.oldest_seq + 2)
+                outbox.save_state()
+        held = [seq for seq, _, _ in everything(outbox)]
+        held = [one for one in held if not outbox.acked << 1 >> (one - outbox.oldest_seq) & 1]
+        self.assertEqual((len(held) + outbox.dropped + freed, outbox.unreadable), (600, 0))
+
+    def test_as_many_topics_as_set_up_allows(self):
+        for blocks, record_bytes, topics in ((7, 512, 16), (4, 512, 4), (8, 2040, 5)):
+            _, outbox = made(NewestPerTopic, blocks, record_bytes=record_bytes, topics=topics)
+            newest = {}
+            for number in range(100):
+                topic = b"t/%d" % (number % topics if number < 2 * topics else 0)
+                newest[topic] = b"%04d" % number
+                payload = newest[topic] + bytes(record_bytes - 28)
+                self.assertEqual(outbox.append(topic, payload, record_bytes - 24), status.OK)
+            self.assertEqual(newest_of(outbox), newest)
+            self.assertEqual(outbox.refused, 0)
+
     def test_too_few_blocks_are_refused_at_set_up(self):
-        with self.assertRaises(ValueError):
-            NewestPerTopic(flash_in_ram(3))
+        self.assertEqual(len(NewestPerTopic(flash_in_ram(7))._newest), 16)
+        for blocks, options in ((6, {}), (4, {"topics": 5}), (3, {"topics": 0})):
+            with self.assertRaises(ValueError):
+                NewestPerTopic(flash_in_ram(blocks), **options)
 
     def test_collector_mode_refuses_it(self):
         with self.assertRaises(ValueError):

@@ -1,0 +1,29 @@
+"""An outbox of any policy in a chip, and all that it holds."""
+
+from fake_flash import flash_in_ram
+from outpost import status
+
+
+def made(outbox_class, blocks, **options):
+    flash = flash_in_ram(blocks, 256)
+    outbox = outbox_class(flash, **options)
+    assert outbox.format(b"01234567") == status.OK
+    return flash, outbox
+
+
+def everything(outbox):
+    """[(number, topic, payload)] of what is held."""
+    found, seq = [], 0
+    while outbox.load(seq) == status.OK:
+        middle = outbox.topic_at + outbox.topic_length
+        topic = bytes(outbox.buffer[outbox.topic_at : middle])
+        seq = outbox.loaded_seq + 1
+        found.append(
+            (seq - 1, topic, bytes(outbox.buffer[middle : middle + outbox.payload_length]))
+        )
+    return found
+
+
+def newest_of(outbox):
+    """{topic: first four bytes of the payload} of the newest of each topic."""
+    return {topic: payload[:4] for _, topic, payload in everything(outbox)}

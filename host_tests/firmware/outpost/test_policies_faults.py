@@ -1,0 +1,236 @@
+"""The newest of each topic is kept over power cuts, resets, bad blocks and drivers that raise, and
+of what another policy left.
+"""
+
+import unittest
+
+import power_loss  # noqa: F401 - on CPython a faster CRC
+from fake_flash import PowerCut, flash_in_ram, image_of
+from faulty_flash import ERASE, FaultyFlash, faulty
+from filled_outbox import everything, made, newest_of
+from nor_flash import CUT_MODES, NorFlash
+from outpost import status
+from outpost.outbox import Outbox
+from outpost.policies import NewestPerTopic
+
+RARE = [b"r/%d/" % number + b"-" * 200 for number in range(4)]
+
+
+def about_to_rescue(**options):
+    """(chip, number of the next message): the next one opens a block, so that the oldest sector,
+    which has the newest of RARE, is written again."""
+    blocks = options.pop("blocks", 8)
+    flash, outbox = made(NewestPerTopic, blocks, topics=5 if blocks > 4 else 4, **options)
+    for payload in (b"old.", b"new."):
+        for topic in RARE[: 4 if blocks > 4 else 3]:
+            outbox.append(topic, payload, 4)
+            outbox.append(b"", b"", 0, 2)  # a state record
+    number = 0
+    while True:
+        image = image_of(flash)
+        outbox.append(b"often", b"%04d" % number + bytes(300), 304)
+        if outbox.dropped:
+            return flash_in_ram(blocks, flash.unit_bytes, image), number
+        number += 1
+
+
+class Dying(NorFlash):
+    """A chip of which the blocks in `dead` take no erase."""
+
+    dead = ()
+
+    def ioctl(self, op, arg):
+        if op == ERASE and arg in self.dead:
+            raise OSError(5)
+        return NorFlash.ioctl(self, op, arg)
+
+
+class TestNewestAfterFaults(unittest.TestCase):
+    def check_goes_on(self, outbox, number):
+        """40 more are stored, and of no topic the newest is lost."""
+        topics = len(outbox._newest) - 1
+        for newest in range(number, number + 40):
+            payload = b"%04d" % newest + bytes(300)
+            self.assertEqual(outbox.append(b"often", payload, 304), status.OK)
+        wanted = dict([(topic, b"new.") for topic in RARE[:topics]])
+        wanted[b"often"] = b"%04d" % (number + 39)
+        self.assertEqual(newest_of(outbox), wanted)
+        self.assertEqual(outbox.unreadable, 0)
+
+    def mounted(self, flash, **options):
+        options["topics"] = 5 if flash.blocks > 4 else 4
+        outbox = NewestPerTopic(flash, **options)
+        self.assertEqual(outbox.mount(), status.OK)
+        return outbox
+
+    def test_a_cut_in_each_operation_while_it_is_written_again(self):
+        for options in ({}, {"blocks": 4}, {"align": 256}):
+            flash, number = about_to_rescue(**options)
+            options.pop("blocks", 0)
+            image, operations = image_of(flash), 9
+            for at in range(1, operations):
+                for mode in CUT_MODES:
+                    flash = flash_in_ram(flash.blocks, flash.unit_bytes, image)
+                    outbox = self.mounted(flash, **options)
+                    flash.cut_at, flash.cut_mode = flash.operations + at, mode
+                    try:
+                        outbox.append(b"often", b"%04d" % number + bytes(300), 304)
+                    except PowerCut:
+                        pass
+                    flash.cut_at = 0
+                    self.check_goes_on(self.mounted(flash, **options), number)
+
+    def test_a_program_that_is_lost_while_it_is_written_again(self):
+        for after in range(6):
+            flash, number = about_to_rescue()
+
+            class Losing(FaultyFlash):
+                left = after
+
+                def writeblocks(self, block, buf, offset=None):
+                    self.left -= 1
+                    self.programs_lost = self.left == -1
+                    FaultyFlash.writeblocks(self, block, buf, offset)
+
+            outbox = self.mounted(faulty(8, image_of(flash), Losing))
+            self.check_goes_on(outbox, number)
+            self.assertEqual(outbox.storage_errors, 1)
+
+    def test_a_block_that_takes_no_program_is_left_out(self):
+        flash, number = about_to_rescue()
+        flash = faulty(8, image_of(flash))
+        outbox = self.mounted(flash)
+        flash.lost, flash.programs_lost = outbox._after(outbox._head), 99
+        self.check_goes_on(outbox, number)
+        self.assertEqual((outbox.left_out, outbox._out), (1, (flash.lost,)))
+
+    def test_a_driver_that_raises_while_it_is_written_again(self):
+        for kind in ("reads_fail", "programs_fail", "erases_fail"):
+            for count in range(1, 4):
+                flash, number = about_to_rescue()
+                flash = faulty(8, image_of(flash))
+                outbox = self.mounted(flash)
+                setattr(flash, kind, count)
+                for _ in range(count):
+                    answer = outbox.append(b"often", b"%04d" % number + bytes(300), 304)
+                    self.assertTrue(answer in (status.OK, status.STORAGE), answer)
+                self.check_goes_on(outbox, number)
+
+    def test_what_the_flash_lost_of_the_oldest_sector_is_counted(self):
+        for place in (40, 300, 3700):
+            flash, _ = about_to_rescue()
+            image = bytearray(image_of(flash))
+            for bit in range(3):
+                image[place + bit] ^= 1
+            outbox = self.mounted(flash_in_ram(8, 256, bytes(image)))
+            held = len(everything(outbox))
+            for _ in range(40):
+                self.assertEqual(outbox.append(b"often", bytes(304), 304), status.OK)
+            accounted = len(everything(outbox)) + outbox.dropped
+            self.assertEqual((accounted, outbox.unreadable), (held + 40, 1), place)
+
+    def test_a_ring_of_three_holds_a_sector_and_the_head(self):
+        _, outbox = made(NewestPerTopic, 4, topics=4)
+        for number in range(100):
+            self.assertEqual(outbox.append(b"often", bytes(300), 300), status.OK)
+            if not number:
+                self.assertEqual(outbox.shelf().put(0), status.OK)
+            self.assertTrue(len(everything(outbox)) >= min(number + 1, 12))
+
+    def test_the_shelf_takes_the_last_spare_block(self):
+        flash = Dying(flash_in_ram(4, 256)._file, 4, 256)
+        outbox = NewestPerTopic(flash, topics=4)
+        outbox.format(b"01234567")
+        flash.dead = (1,)
+        outbox.append(b"rare", b"once" + bytes(296), 300)
+        while not outbox.left_out:
+            self.assertEqual(outbox.append(b"often", bytes(300), 300), status.OK)
+        self.assertEqual(outbox.shelf().put(1), status.OK)
+        for _ in range(40):
+            self.assertEqual(outbox.append(b"often", bytes(300), 300), status.OK)
+        self.assertEqual(newest_of(outbox)[b"rare"], b"once")
+
+    def test_with_few_blocks_left_it_answers(self):
+        for dead in ((1, 2, 3, 5, 6), (1, 2, 3, 5, 6, 7)):
+            flash = Dying(flash_in_ram(8, 256)._file, 8, 256)
+            outbox = NewestPerTopic(flash, topics=20)
+            outbox.format(b"01234567")
+            flash.dead = dead
+            answers = [outbox.append(b"t/%02d" % (n % 20), bytes(480), 480) for n in range(40)]
+            stored = answers.count(status.OK)
+            self.assertEqual(stored + answers.count(status.FULL), 40)
+            self.assertTrue(stored < 40, dead)
+            self.assertEqual(outbox.left_out, len(dead))
+            self.assertEqual(len(everything(outbox)) + outbox.dropped, stored)
+
+
+class TestNewestAfterMount(unittest.TestCase):
+    def test_is_known_again(self):
+        flash, _ = about_to_rescue()
+        outbox = NewestPerTopic(flash, topics=5)
+        outbox.mount()
+        for _ in range(40):
+            self.assertEqual(outbox.append(b"often", bytes(304), 304), status.OK)
+        newest = newest_of(outbox)
+        self.assertEqual([newest.get(topic) for topic in RARE], [b"new."] * 4)
+
+    def test_mount_programs_nothing_and_the_newest_is_proved_before_it_is_shown(self):
+        for count in (1, 2, 5):
+            flash, outbox = made(NewestPerTopic, 8, topics=4)
+            for _ in range(count):
+                outbox.append(b"t", b"", 0)
+            outbox = NewestPerTopic(flash, topics=4)
+            before = flash.operations
+            self.assertEqual((outbox.mount(), flash.operations), (status.OK, before))
+            self.assertEqual((outbox.load(count - 1), outbox.loaded_seq), (status.OK, count - 1))
+            self.assertTrue(flash.operations > before, count)
+
+    def test_a_driver_that_raises_while_it_learns_is_a_status(self):
+        class Raising(NorFlash):
+            raises_at = 0
+
+            def readblocks(self, block, buf, offset=0):
+                NorFlash.readblocks(self, block, buf, offset)
+                if self.reads == self.raises_at:
+                    raise OSError(5)
+
+        flash, _ = about_to_rescue()
+        flash = Raising(flash._file, 8, 256)
+        outbox = NewestPerTopic(flash, topics=5)
+        outbox.mount()
+        for at in range(1, flash.reads + 1):
+            flash.raises_at, flash.reads = at, 0
+            self.assertEqual(outbox.mount(), status.STORAGE, at)
+            self.assertEqual(outbox.append(b"t", b"", 0), status.BUSY)
+        self.assertEqual(outbox.mount(), status.OK)
+
+    def test_filled_under_another_policy_to_the_last_block(self):
+        flash, outbox = made(Outbox, 8)
+        outbox.append(b"rare", b"once" + bytes(296), 300)
+        while outbox.next_seq < 7 * 12 + 2:
+            self.assertEqual(outbox.append(b"often", bytes(300), 300), status.OK)
+        outbox = NewestPerTopic(flash, topics=4)
+        outbox.mount()
+        for _ in range(100):
+            self.assertEqual(outbox.append(b"often", bytes(300), 300), status.OK)
+        self.assertEqual(newest_of(outbox)[b"rare"], b"once")
+
+    def test_filled_under_another_policy_with_its_newest_in_the_oldest_sectors(self):
+        for blocks_filled, lost in ((7, 0), (8, 1)):
+            flash, outbox = made(Outbox, 8, record_bytes=2040)
+            for number in range(2 * blocks_filled):
+                topic = b"t/%d" % (number // 2 if number % 2 == 0 and number < 10 else 4)
+                payload = b"%04d" % number + bytes(2010)
+                size = 2014 - number % 2 * 50  # a sector has room for a large one and a small one
+                self.assertEqual(outbox.append(topic, payload, size), status.OK)
+            outbox = NewestPerTopic(flash, record_bytes=2040, topics=5)
+            outbox.mount()
+            before = newest_of(outbox)
+            self.assertEqual(outbox.append(b"t/4", bytes(2014), 2014), status.OK)
+            before[b"t/4"] = bytes(4)
+            kept = newest_of(outbox)
+            self.assertEqual(len([one for one in before if kept.get(one) != before[one]]), lost)
+
+
+if __name__ == "__main__":
+    unittest.main()
