@@ -87,7 +87,8 @@ class Guard:
         self._ticks_ms, self._feed = ticks_ms, feed
         self._since_ms = self._wait_ms = self._retry_ms = 0
         self._note, self._number = _forget, 0
-        self._empty = 0  # readings of None in a row
+        self._empty = 0  # readings of None in a row,
+        self._good_ms = 0  # since this: the last reading that was one, or the driver's start
         self._code = 0  # of the latest reading
 
     def channels(self, readings):
@@ -139,6 +140,7 @@ class Guard:
         with self:
             if self._driver is None:
                 self._driver = self._make()
+                self._good_ms = self._since_ms
             self._code = self._take(self._driver.read())
 
     def __enter__(self):
@@ -185,6 +187,7 @@ class Guard:
         if not self._least[index] <= value <= self._most[index]:
             return _OUT_OF_RANGE
         self.values[index] = value
+        self._good_ms = self._since_ms
         return 0
 
     def has_values(self):
@@ -203,6 +206,8 @@ class Guard:
         if code or has_values:
             self._empty = 0
         elif self._make is not None:
+            if self._is_settling():
+                return
             self._empty = min(self._empty + 1, _MOST_EMPTY)
             code = _NO_READING if self._empty == _MOST_EMPTY else 0
         if code:
@@ -213,6 +218,11 @@ class Guard:
         if code != self.fault:
             self.fault = code
             self.say()
+
+    def _is_settling(self):
+        """Whether another None says nothing yet: the interval is shorter than a reading takes."""
+        elapsed = elapsed_ms(self._since_ms, self._good_ms)
+        return self._empty >= _MOST_EMPTY - 1 and elapsed < self.settle_ms
 
     def _plan(self, code, has_values, took_ms):
         if code == _SLOW:

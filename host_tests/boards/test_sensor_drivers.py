@@ -19,6 +19,7 @@ from fake_bus import (
     Wiring,
     bme280,
 )
+from station.guard import guarded
 from support.sensor_bus import crc8
 
 BUS = {"scl": 5, "sda": 4}
@@ -268,6 +269,30 @@ class TestPins(unittest.TestCase):
             driver = desk.sensor(driver="ds18b20", pin=22).open()
             wiring.now_ms += 800
             self.assertEqual(driver.read(), 850_000)  # it is that hot
+
+    def test_what_takes_longer_than_the_interval_is_read_as_often_as_it_can(self):
+        """One that says nothing for longer than that is a fault."""
+        wire, chip = OneWire({b"\x28\x01": 16}), Dht()
+        chip.buf = b"\x02\x8c\x01\x5f\xee"
+        for name, every_ms in (("dht22", 2000), ("ds18b20", 800)):
+            wiring = Wiring()
+            with Installed(wiring, ds18x20=wire, onewire=wire, dht=chip) as desk:
+                sensor = desk.sensor(driver=name, pin=22)
+                (guard,), _ = guarded([sensor], desk.ticks_ms, desk.ticks_ms)
+                found = 0
+                while wiring.now_ms < 60_000:
+                    guard.measure()
+                    found += guard.has_values()
+                    wiring.now_ms += 200
+                self.assertEqual((guard.faults, found), (0, 60_000 // every_ms - 1), name)
+                nothing = [None] * len(guard.values)
+                guard._driver.read = lambda nothing=nothing: nothing
+                while wiring.now_ms < 70_000:
+                    guard.measure()
+                    if guard.fault:
+                        break
+                    wiring.now_ms += 200
+                self.assertEqual((guard.fault, guard.faults), (3, 1), name)
 
     def test_adc_with_scale_and_divider(self):
         wiring = Wiring()

@@ -217,6 +217,7 @@ class Installed:
         modules["machine"] = FakeWiredMachine(wiring)
         self._modules, self._kept = modules, {}
         self._time = FakeDriverTime(wiring)
+        self.ticks_ms = self._time.ticks_ms
 
     def __enter__(self):
         from support import sensor_bus
