@@ -74,7 +74,6 @@ class Level5(Refusals):
     # Rarely anything else, and so no fields:
     _fault = 0  # reason code of the DISCONNECT that ends this connection
     _is_said = False  # it was started
-    _why = 0  # reason code of the fault that a hook reports as PROTOCOL_ERROR
     _left = 0  # reason code of the server's DISCONNECT
     farewell = b"\xe0\x00"
     on_refused = None
@@ -88,6 +87,7 @@ class Level5(Refusals):
         setup.widen(self)
         Refusals.__init__(self, own["keep_unmatched"])
         self.server, self.assigned_id = {}, b""
+        self._why = 0  # reason code of the fault that a hook reports as PROTOCOL_ERROR
         self._constant = setup.constant(own)
         self.id_file, self.expiry = own["id_file"], setup.expiry(self, own)
         self._inbound = setup.inbound(self, own["alias_maximum"])
@@ -229,8 +229,9 @@ class Level5(Refusals):
             return _TOO_BIG
         if self._retain and self._barred & 1:
             return _BAD_RETAIN
-        self._source = topic
-        self._source_at = 0
+        if self.expiry:
+            self.expiry.renew()
+        self._source, self._source_at = topic, 0
         self._compose(len(topic))
         topic = self._put_head(0x31 if self._retain else 0x30, length)
         length = copy(self.tx, topic, payload, 0, length)
@@ -255,8 +256,6 @@ class Level5(Refusals):
             if self._anew:
                 self._begin_anew(self.next_send - 1)
             self.out_end = self._finish()
-            if self.expiry:
-                self.expiry.renew()
         return True
 
     def _start(self, data, length):
@@ -266,6 +265,8 @@ class Level5(Refusals):
             if data[0] & self._barred or length > self._most_bytes:
                 self.suspects.denies(self.suspects._packet_id)
                 return
+            if self.expiry:
+                self.expiry.renew()
             length = self._finish()
         self._base._start(self, data, length)
 
@@ -277,8 +278,7 @@ class Level5(Refusals):
             at += 1
         at += 2 + outbox.topic_length
         at = self.tx[at] << 8 | self.tx[at + 1]  # the identifier
-        self._source = outbox.buffer
-        self._source_at = outbox.topic_at
+        self._source, self._source_at = outbox.buffer, outbox.topic_at
         self._compose(outbox.topic_length)
         packets.put_u16(self._extra, self._extra_at, at)
         at = self._put_head(self.tx[0], outbox.payload_length)

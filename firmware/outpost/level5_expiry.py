@@ -94,8 +94,7 @@ class Expiry:
         return False
 
     def renew(self):
-        """The next PUBLISH has all of it, unless is_over() says what is left: it may be one of
-        QoS 0, or one that was set aside."""
+        """The next PUBLISH has all of it: one of QoS 0, or one that was set aside."""
         self._put(self._expiry_s)
 
     def _put(self, left_s):

@@ -51,7 +51,6 @@ class Sectors:
     sealed_torn = 0  # 1: its end is torn, so nothing more is appended to it
     mended = 0  # headers of which one bit had flipped, or that were read from their copy
     _mended_block = -1  # the last of them
-    storage_errors = 0  # programs that did not read back, or that the driver refused
     # The greatest byte 3 of a header that this class can read; its kinds of record are the rest.
     _header_bits = 0xF
 
@@ -98,6 +97,7 @@ class Sectors:
         self._filled = 0  # bytes of `buffer` that the last read filled
         self._record_size = 0  # of the record checked last: bytes, padding included
         self.erases = 0  # since construction
+        self.storage_errors = 0  # programs that did not read back, or that the driver refused
 
     # Every address is checked here, because rp2.Flash erases and programs whatever it is asked to.
 
