@@ -136,9 +136,14 @@ def about(settings, notices):
     names = [sensor.name for sensor in board.sensors]
     of_board = getattr(board, "about", ())  # as sensor_note
     of_board = [reading for reading in of_board if reading.name not in names]
-    report_s = -(-settings["interval_ms"] * settings["connect_every"] // 1000)
-    if settings["series"] and not settings["deep_sleep"]:
-        report_s = max(report_s, settings["series_age_s"])
+
+    def report_s():
+        """Seconds; a command may change the interval."""
+        found = -(-settings["interval_ms"] * settings["connect_every"] // 1000)
+        if settings["series"] and not settings["deep_sleep"]:
+            found = max(found, settings["series_age_s"])
+        return found
+
     return About(notices.outbox, notices, __version__, report_s, of_board)
 
 

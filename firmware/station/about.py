@@ -3,7 +3,7 @@ most, and none where `health.py` or `sensor_notices.py` has one.
 
     firmware     its version: 10203 is 1.2.3. Message 1 of 64
     report_s     seconds between two times that it reports: the interval; in deep sleep, between
-                 connections. Message 2
+                 connections. Message 2, soon after a start as for reset_cause, and once it changed
     reset_cause  machine.reset_cause(): 1 power, 2 reset pin, 3 watchdog, 5 software. Message 3, and
                  the first message after each start that did not end a deep sleep (4), but
                  for the two above
@@ -19,6 +19,7 @@ from micropython import const
 _REST = const(63)  # as in flash_wear.py
 _PLACES = b"\x01\x02\x03\x05"
 _SIGNAL, _SIGNAL_REST = const(3), const(15)
+_REPORT = const(1)
 _RESET_CAUSE = const(2)
 _DEEP_SLEEP = const(4)
 
@@ -36,7 +37,7 @@ class About:
     before this one."""
 
     def __init__(self, outbox, health, version, report_s, of_board):
-        """of_board: readings named reset_cause and signal, each or none."""
+        """report_s: callable. of_board: readings named reset_cause and signal, each or none."""
         self.name = self.unit = b""
         self.exponent = 0
         self._outbox, self._health = outbox, health
@@ -47,6 +48,8 @@ class About:
         reset = self._readings[_RESET_CAUSE]
         # the message that tells the last reset; -1: still to be told, -2: told, or nothing to tell
         self._reset_seq = -1 if reset and reset.read() != _DEEP_SLEEP else -2
+        # what report_s was told, or needs no telling; the message that told it
+        self._known_s, self._known_seq = report_s() if self._reset_seq == -2 else -1, -1
 
     def read(self):
         seq = self._outbox.next_seq
@@ -57,7 +60,10 @@ class About:
         if self._reset_seq != -2 and seq & _REST >= _PLACES[_RESET_CAUSE]:
             self._reset_seq = seq
             return self._told(_RESET_CAUSE)
-        return self._due(seq & _REST)
+        value = self._due(seq & _REST)
+        if value is None and (self._known_s != self._report_s() or self._known_seq == seq):
+            return self._told(_REPORT)
+        return value
 
     def _due(self, place):
         if place & _SIGNAL_REST == _PLACES[_SIGNAL]:
@@ -73,9 +79,10 @@ class About:
         if index == 0:
             self.name, self.unit = b"firmware", b""
             return self._firmware
-        if index == 1:
+        if index == _REPORT:
             self.name, self.unit = b"report_s", b"s"
-            return self._report_s
+            self._known_s, self._known_seq = self._report_s(), self._outbox.next_seq
+            return self._known_s
         reading = self._readings[index]
         if not reading:
             return None

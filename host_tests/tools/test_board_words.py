@@ -34,7 +34,7 @@ def test_so_are_the_readings_of_the_flash():
 def test_so_is_what_a_board_tells_of_itself():
     outbox, names = Outbox(), set()
     of_board = [Reading(b"reset_cause"), Reading(b"signal")]
-    about = About(outbox, Outbox(), "1.2.3", 60, of_board)
+    about = About(outbox, Outbox(), "1.2.3", lambda: 60, of_board)
     for seq in range(1, 65):
         outbox.next_seq = seq
         if about.read() is not None:

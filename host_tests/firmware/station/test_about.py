@@ -28,10 +28,13 @@ class Rig:
     def __init__(self, cause=None, signal=None):
         self.outbox = Outbox(flash_in_ram(8))
         self.outbox.format(b"3fa9c1d2")
-        self.health = Health()
+        self.health, self.interval_s = Health(), 600
         of_board = [Reading(b"reset_cause", b"", cause)] if cause is not None else []
         of_board += [Reading(b"signal", b"dBm", signal)] if signal is not None else []
-        self.about = About(self.outbox, self.health, "1.2.3", 600, of_board)
+        self.about = About(self.outbox, self.health, "1.2.3", self.report_s, of_board)
+
+    def report_s(self):
+        return self.interval_s
 
     def told(self, count, stored=True):
         found = []
@@ -66,7 +69,7 @@ class TestAbout(unittest.TestCase):
         rig = Rig(3)
         for _ in range(30):
             rig.store()
-        self.assertEqual(rig.told(4), [(30, b"reset_cause", 3)])
+        self.assertEqual(rig.told(4), [(30, b"reset_cause", 3), (31, b"report_s", 600)])
         first = [(1, b"firmware", 10203), (2, b"report_s", 600), (3, b"reset_cause", 3)]
         self.assertEqual(Rig(3).told(5), first)
 
@@ -83,7 +86,14 @@ class TestAbout(unittest.TestCase):
         for _ in range(6):
             rig.store()
         rig.health.reported_seq = 6
-        self.assertEqual(rig.told(2), [(7, b"reset_cause", 3)])
+        self.assertEqual(rig.told(3), [(7, b"reset_cause", 3), (8, b"report_s", 600)])
+
+    def test_how_often_it_reports_is_told_at_once_when_a_command_changed_it(self):
+        rig = Rig(4)
+        rig.told(4)
+        rig.interval_s = 3600
+        self.assertEqual(rig.told(2, stored=False), [(4, b"report_s", 3600)] * 2)
+        self.assertEqual(rig.told(9), [(4, b"report_s", 3600)])
 
     def test_without_radio_and_cause_the_rest_is_told(self):
         self.assertEqual(Rig().told(60), [(1, b"firmware", 10203), (2, b"report_s", 600)])

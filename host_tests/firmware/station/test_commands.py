@@ -62,6 +62,15 @@ def test_each_command_is_done_and_answered(tmp_path, is_asleep):
     assert not world.server.offers and not world.server.told
 
 
+def test_a_new_interval_is_told_by_the_next_message(tmp_path):
+    """`outpost republish` goes by it."""
+    world = world_of(tmp_path, INTERVAL)
+    world.quiet_ms = 12_000
+    world.live_on()
+    read = [one for records in world.server.messages for one in records]
+    assert [one["v"] for one in read if one["n"] == "report_s"][-1:] == [5]
+
+
 def test_a_report_carries_the_readings(tmp_path):
     world = world_of(tmp_path, REPORT)
     world.live_on()

@@ -91,7 +91,7 @@ class World:
         self.client = Client(self.link, self.session)
         clock, health = Clock(0), Health(outbox, self.nothing)
         health.unheard = Unheard(self.client, clock)
-        about = About(outbox, health, __version__, 60, [Reading(b"signal", -60)])
+        about = About(outbox, health, __version__, lambda: 60, [Reading(b"signal", -60)])
         sensors = [Reading(b"t", 21)] + flash_wear.sensors(outbox) + [health, about]
         self.station = Station(self.client, Pack(b"b"), clock, sensors, b"outpost/b/data", 100, 0)
         self.station.state = State(self.client, will[0])
