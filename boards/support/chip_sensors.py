@@ -82,17 +82,19 @@ def _one(name, own, machine, adc):
         if reading.name.decode() == name:
             return reading
     kind, _, pin = name.partition("@")
-    if pin.isdigit() and kind == "adc":
-        return Reading(("adc" + pin).encode(), b"V", -3, adc(int(pin)))
-    if pin.isdigit() and kind == "ds18b20":
-        return Reading(
-            ("ds18b20_" + pin).encode(),
-            b"Cel",
-            -4,
-            Ds18b20(machine.Pin(int(pin))).read,
-            _CONVERSION_MS,
-        )
+    if pin.isdigit() and kind in ("adc", "ds18b20"):
+        try:
+            return _at_pin(kind, pin, machine, adc)
+        except ValueError as error:  # the port's, of a pin: it names none
+            raise ValueError("sensors: '" + name + "': " + str(error))
     known = ", ".join([reading.name.decode() for reading in own])
     raise ValueError(
         "sensors: unknown sensor '" + str(name) + "'; known: " + known + ", adc@PIN, ds18b20@PIN"
     )
+
+
+def _at_pin(kind, pin, machine, adc):
+    if kind == "adc":
+        return Reading(("adc" + pin).encode(), b"V", -3, adc(int(pin)))
+    read = Ds18b20(machine.Pin(int(pin))).read
+    return Reading(("ds18b20_" + pin).encode(), b"Cel", -4, read, _CONVERSION_MS)

@@ -52,15 +52,17 @@ class Drivers:
 
 class Machine:
     def Pin(self, number):
+        if number > 48:
+            raise ValueError("invalid pin")  # as the ports
         return number
 
 
-def sensor():
+def sensor(name="ds18b20@22"):
     """As the settings name it."""
     kept = {name: sys.modules[name] for name in ("ds18x20", "onewire") if name in sys.modules}
     sys.modules["ds18x20"] = sys.modules["onewire"] = Drivers()
     try:
-        return chip_sensors.choose(["ds18b20@22"], [], Machine(), None)[0]
+        return chip_sensors.choose([name], [], Machine(), None)[0]
     finally:
         sys.modules.pop("ds18x20")
         sys.modules.pop("onewire")
@@ -94,6 +96,11 @@ class TestDs18b20(unittest.TestCase):
         Bus.raw = 16
         found.read()
         self.assertEqual(found.read(), 10_000)
+
+    def test_a_pin_that_is_none_is_told_with_the_sensor_that_names_it(self):
+        with self.assertRaises(ValueError) as caught:
+            sensor("ds18b20@99")
+        self.assertEqual(str(caught.exception), "sensors: 'ds18b20@99': invalid pin")
 
     def test_without_a_sensor_there_is_no_reading(self):
         Bus.roms = []
