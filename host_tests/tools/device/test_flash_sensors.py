@@ -142,14 +142,18 @@ def check(tmp_path, sensors):
         ({"driver": "digital", "pin": 4.5}, "must be a whole number, not 4.5"),
         ({"driver": "syntax"}, "with a mistake: line 2"),
         ({"driver": "computed"}, "whose KEYS is not as it should be"),
+        ({"driver": "number"}, "whose KEYS is not as it should be"),
         ({"driver": "empty"}, "whose READINGS is missing"),
+        ({"driver": "flat"}, "whose READINGS has -1"),
         ({"driver": "exponent"}, "an exponent must be -9 to 9, not -10"),
     ],
 )
 def test_what_does_not_fit_a_driver_is_refused_on_the_desktop(tmp_path, sensor, says):
     (tmp_path / "syntax.py").write_text("\ndef (")
     (tmp_path / "computed.py").write_text("KEYS = dict(a=1)\nREADINGS = (('', '', 0),)")
+    (tmp_path / "number.py").write_text("KEYS = {5: (0, 1, 2)}\nREADINGS = (('', '', 0),)")
     (tmp_path / "empty.py").write_text("")
+    (tmp_path / "flat.py").write_text("READINGS = (-1, '', 'V')")
     (tmp_path / "exponent.py").write_text("READINGS = (('', '', -10),)")
     with pytest.raises(ToolError) as caught:
         check(tmp_path, [sensor])

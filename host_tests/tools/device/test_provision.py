@@ -622,6 +622,8 @@ def test_last_times_sensors_are_offered_in_the_words_in_which_they_are_given():
     back = [*sensors, {"driver": "ds18b20", "rom": 'a"b'}]
     assert tomllib.loads(f"a = {sensor_words.toml(back)}")["a"] == back
     assert sensor_words.parsed("attic=bme280", (), lambda question: "<") is None
+    digits = {"driver": "ds18b20", "pin": 22, "rom": "2812345678901234"}
+    assert sensor_words.parsed("ds18b20 pin=22 rom=2812345678901234", (), None) == [digits]
 
 
 # --- At a terminal ---

@@ -165,12 +165,15 @@ def _values(source: str) -> dict[str, Any]:
 
 
 def _shape_fault(keys: Any, readings: Any) -> str:
-    if not isinstance(keys, dict) or not all(map(_is_rule, keys.values())):
+    if not isinstance(keys, dict) or not all(
+        isinstance(key, str) and _is_rule(keys[key]) for key in keys
+    ):
         return "KEYS is not as it should be"
     if not isinstance(readings, tuple | list) or not readings:
         return "READINGS is missing, or not as it should be"
     for one in readings:
-        is_text = len(one) in (3, 5) and isinstance(one[0], str) and isinstance(one[1], str)
+        is_row = isinstance(one, tuple | list) and len(one) in (3, 5)
+        is_text = is_row and isinstance(one[0], str) and isinstance(one[1], str)
         if not is_text or not all(type(number) is int for number in one[2:]):
             return f"READINGS has {one!r}"
     return ""

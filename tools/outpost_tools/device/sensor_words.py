@@ -56,10 +56,20 @@ def _sensor(words: list[str], own: tuple[str, ...]) -> Any:
 
 def _given(words: list[str], driver: str, name: str) -> dict[str, Any]:
     given: dict[str, Any] = {"driver": driver} | ({"name": name} if name else {})
+    texts = _text_keys(driver)
     for word in words:
         key, _, value = word.partition("=")
-        given[key] = _value(value)
+        given[key] = value if key in texts else _value(value)
     return given
+
+
+def _text_keys(driver: str) -> set[str]:
+    """Those whose value stays text where it looks like a number: a DS18B20's rom of digits."""
+    try:
+        keys = sensor_drivers.find(driver, Path()).keys
+    except ValueError:  # told by the check that follows
+        return set()
+    return {key for key, rule in keys.items() if isinstance(rule, str)}
 
 
 def _drivers() -> set[str]:
