@@ -26,9 +26,10 @@ class Sensor:
     unit, exponent = b"", 0
 
     def __init__(self, name, settle_ms=0):
-        self.name, self.settle_ms = name, settle_ms
+        self.name, self.settle_ms, self.reads = name, settle_ms, 0
 
     def read(self):
+        self.reads += 1
         return 42
 
 
@@ -121,6 +122,12 @@ class TestTime(unittest.TestCase):
         board.wake()
         board.wake(connect_every=1000)
         self.assertTrue(b'"bt":1771200000.800' in board.payloads[1], board.payloads[1])
+
+    def test_a_sensor_that_need_not_settle_is_read_once(self):
+        """A slow one would be left alone at the second reading: `guard.py`."""
+        sensors = [Sensor(b"slow"), Sensor(b"settles", 800)]
+        Sleeper(sensors).wake()
+        self.assertEqual([one.reads for one in sensors], [1, 2])
 
 
 if __name__ == "__main__":
