@@ -56,7 +56,7 @@ def after_wake(session, interval_ms):
     held = session.outbox.next_seq - session.outbox.oldest_seq
     if not held or session.state != _CONNECTED or session.confirmations:
         return 0
-    hours = (held - 1) // max(_HOUR_MS // interval_ms, 1)
+    hours = (held - 1) // -(-_HOUR_MS // interval_ms)  # messages an hour, rounded up
     if hours:
         print(_TOLD)
     return hours

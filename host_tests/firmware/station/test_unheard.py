@@ -70,6 +70,8 @@ class TestUnheard(unittest.TestCase):
         self.assertEqual([hours(held, HOUR_MS) for held in (0, 1, 2, 25)], [0, 0, 1, 24])
         self.assertEqual([hours(held, 60_000) for held in (60, 61, 121)], [0, 1, 2])
         self.assertEqual(hours(3, 24 * HOUR_MS), 2)  # two days: at least
+        forty = [hours(held, 2_400_000) for held in (2, 3, 5)]  # minutes: 40, 80, 160
+        self.assertEqual(forty, [0, 1, 2])
 
     def test_after_a_wake_without_link_or_with_a_confirmation_nothing_is_told(self):
         self.session.next_seq = 100
