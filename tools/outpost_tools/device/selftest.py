@@ -188,6 +188,12 @@ from station.clock import Clock
 from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
 
+def of_level(level):
+    if level != 5:
+        return Session
+    from outpost.level5 import over
+    return over(Session)
+
 def link(limit_ms):
     if not settings:
         return print("X", reason)
@@ -195,7 +201,8 @@ def link(limit_ms):
     options = {"in_flight_bytes": board.in_flight_bytes}
     options["user"] = settings["user"].encode() or None
     options["password"] = settings["password"].encode() or None
-    session = Session(RamOutbox(1, 64), who, **options)
+    options["level"] = level = settings.get("level", 4)  # a firmware from before has none
+    session = of_level(level)(RamOutbox(1, 64), who, **options)
     client = Client(board.link, session, board.random_bits)
     since = tick = board.ticks_ms()
     clock = Clock(since)
