@@ -16,7 +16,7 @@ The contract, which sessions and the station rely on (`test_outbox_contract.py`)
                           does not free it: OK, FULL, EMPTY, BUSY, STORAGE
     .has(seq)             True when it is there; a session treats it as acknowledged
     .load(index)          as load(): message 0..aside-1 of it; loaded_seq is -1, .seq its number
-    .release(index)       that message leaves it: OK, EMPTY, BUSY, STORAGE
+    .release(index)       that message leaves it: OK, FULL, EMPTY, BUSY, STORAGE
     aside                 messages on the shelf
     next_seq, oldest_seq  of the next message, and of the first that is held
     acked                 bit i: message oldest_seq + 1 + i was freed

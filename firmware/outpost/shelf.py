@@ -79,16 +79,21 @@ class Shelf:
 
     def __init__(self, outbox):
         self._outbox, self.seq = outbox, -1  # seq: of the message that load() found
-        found = [self._scan(block) for block in outbox.lent]
+        found, self._is_unread = [], False
+        try:
+            found = [self._scan(block) for block in outbox.lent]
+        except OSError:
+            outbox.storage_errors += 1
+            self._is_unread = True  # nothing is done with blocks that may hold messages
         found = sorted([one for one in found if one], key=lambda one: one.number)
         while len(found) > 1 and not found[-1].is_whole:
             found.pop()
         self._now = found[-1] if found else _Found(-1, 0, 0)
-        self._spare = [block for block in outbox.lent if block != self._now.block]  # to give back
         replaced = self._now.replaced
         if replaced in outbox._out and replaced not in outbox.lent:  # a cut tore its erase
             outbox.left_out -= 1
-            self._spare.append(replaced)
+            outbox.lent += (replaced,)
+        self._spare = [block for block in outbox.lent if block != self._now.block]  # to give back
         own = getattr(outbox._device, "own", None)
         if own and found:  # records go into it without an erase before
             own(self._now.block)
@@ -136,7 +141,8 @@ class Shelf:
         return _OK
 
     def release(self, index) -> int:
-        """Message `index` leaves it, durably. OK, EMPTY, BUSY, STORAGE."""
+        """Message `index` leaves it, durably. OK; FULL: that takes another block, and none is free;
+        EMPTY, BUSY, STORAGE."""
         if self._outbox._busy:
             return _BUSY
         if not 0 <= index < len(self._now.held):
@@ -147,7 +153,7 @@ class Shelf:
         outbox = self._outbox
         outbox._busy = True
         try:
-            status = function(argument)
+            status = _STORAGE if self._is_unread else function(argument)
         except OSError:
             outbox.storage_errors += 1
             status = _STORAGE
@@ -164,38 +170,36 @@ class Shelf:
             unload("outpost.shelf")
 
     def _stream(self):
-        return crc30(0, self._outbox.stream, 0, 8)
+        stream = self._outbox.stream
+        return crc30(0, stream, 0, len(stream))
 
     # --- Find and read ---
 
     def _scan(self, block):
-        """What a block holds; None: it is no shelf."""
+        """What a block holds; None: it is no shelf. OSError."""
         outbox = self._outbox
-        try:
-            if not outbox._load_header(block, _LENT_MAGIC):
-                return None
-            one = _Found(block, u32(outbox.buffer, 4), u32(outbox.buffer, _HEADER_CRC_AT))
-            began_with = u32(outbox.buffer, 16)
-            one.replaced = u32(outbox.buffer, 20) - 1
-            end = offset = self._first_offset()
-            last, copies = 0, 0  # the last place in order that may be valid here
-            while offset < _BLOCK_BYTES:
-                at = outbox._read(block, offset)
-                place = one.records
-                while place <= last and not outbox._fits(at, one.salt ^ place):
-                    place += 1
-                if place <= last:
-                    self._take(one, at, offset, place)
-                    copies += place < began_with
-                    one.records = last = place + 1
-                    end = offset = offset + outbox._record_size
-                elif outbox._rest_is_blank(block, offset):
-                    break
-                else:  # damage: the next one is looked for
-                    offset += outbox._align
-                    last = one.records + 2
-        except OSError:
+        if not outbox._load_header(block, _LENT_MAGIC):
             return None
+        one = _Found(block, u32(outbox.buffer, 4), u32(outbox.buffer, _HEADER_CRC_AT))
+        began_with = u32(outbox.buffer, 16)
+        one.replaced = u32(outbox.buffer, 20) - 1
+        end = offset = self._first_offset()
+        last, copies = 0, 0  # the last place in order that may be valid here
+        while offset < _BLOCK_BYTES:
+            at = outbox._read(block, offset)
+            place = one.records
+            while place <= last and not outbox._fits(at, one.salt ^ place):
+                place += 1
+            if place <= last:
+                self._take(one, at, offset, place)
+                copies += place < began_with
+                one.records = last = place + 1
+                end = offset = offset + outbox._record_size
+            elif outbox._rest_is_blank(block, offset):
+                break
+            else:  # damage: the next one is looked for
+                offset += outbox._align
+                last = one.records + 2
         one.is_whole = copies == began_with
         if offset == end:
             one.offset = end
@@ -260,15 +264,14 @@ class Shelf:
 
     def _retire(self):
         """Nothing is held: the block goes back. An erase that is cut might leave messages without
-        their releases, so an empty shelf follows first. False: there is no block for that."""
+        their releases, so an empty shelf follows first. False: no block takes that."""
         old = self._now
         if old.records:
             block = self._lend()
-            if block < 0:
-                if old.block not in self._outbox.lent:
+            if block < 0 or not self._follow(old, block, []):
+                self._give_back()
+                if old.block not in self._outbox.lent:  # so that tidy() finds it
                     self._outbox.lent += (old.block,)
-                return False
-            if not self._follow(old, block, []):
                 return False
         self._spare.append(self._now.block)
         self._now = _Found(-1, self._now.number, 0)
@@ -386,13 +389,10 @@ class Shelf:
         ready = outbox._ready
         take_back(outbox, block)
         is_clear = outbox._clear(block)
-        outbox._ready = ready if ready != block else -1
+        outbox._ready = ready
         return is_clear
 
     def _give_back(self):
-        """True when the spare blocks are erased, and of the ring again."""
-        is_done = True
+        """The spare blocks are erased, and of the ring again, or left out."""
         while self._spare:
-            if not self._clear(self._spare.pop()):
-                is_done = False
-        return is_done
+            self._clear(self._spare.pop())
