@@ -326,11 +326,9 @@ def test_restarts_of_a_broker_that_keeps_its_sessions(architecture, tmp_path, qo
     got, counters = through_restarts(architecture, tmp_path, qos, restart_in_order)
     assert list(dict.fromkeys(got)) == list(range(THROUGH_RESTARTS))
     assert len(got) - THROUGH_RESTARTS <= (counters["redelivered"] if qos == 1 else 0)
-    assert (counters["held"], counters["acknowledged"], counters["connects"]) == (
-        0,
-        THROUGH_RESTARTS,
-        5,
-    )
+    assert (counters["held"], counters["acknowledged"]) == (0, THROUGH_RESTARTS)
+    # A cut comes too late for a board that is done, where this process had to wait for its turn.
+    assert 2 <= counters["connects"] <= 5
 
 
 @pytest.mark.parametrize("qos", [1, 2])
@@ -343,8 +341,6 @@ def test_a_killed_broker_without_its_sessions_loses_nothing_but_repeats(
     got, counters = through_restarts(architecture, tmp_path, qos, kill_and_lose_everything)
     assert list(dict.fromkeys(got)) == list(range(THROUGH_RESTARTS))
     assert len(got) - THROUGH_RESTARTS <= 4 * IN_FLIGHT
-    assert (counters["held"], counters["acknowledged"], counters["connects"]) == (
-        0,
-        THROUGH_RESTARTS,
-        5,
-    )
+    assert (counters["held"], counters["acknowledged"]) == (0, THROUGH_RESTARTS)
+    # A cut comes too late for a board that is done, where this process had to wait for its turn.
+    assert 2 <= counters["connects"] <= 5
