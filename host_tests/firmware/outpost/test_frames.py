@@ -47,7 +47,8 @@ MAY = {  # set-up, and what a page says allocates
     "tls_link.py client_context", "tls_link.py read", "wifi_board.py _pinned_blocks",  # set-up
     "wifi_board.py _open_link", "wifi_board.py _open_wifi", "wifi_board.py _networks",  # set-up
     "series_station.py start", "series_station.py _watch",  # set-up
-    "chip_sensors.py _one", "chip_sensors.py _at_pin", "guard.py guarded", "guard.py channels",  # set-up
+    "chip_sensors.py _one", "chip_sensors.py _at_pin",  # set-up
+    "guard.py guarded", "guard.py channels",  # set-up
     "bme280.py _load", "ds18b20.py _choose", "sensor_bus.py i2c",  # construction
     # once a question or answer
     "dns.py _question", "dns.py begin", "dns.py _address", "wifi_board.py _set_rtc",
