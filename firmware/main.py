@@ -1,8 +1,27 @@
 """What a board runs: composition only. `board` is the object of boards/<BOARD>/board.py."""
 
+import os
 import sys
 
 from micropython import const
+
+
+def settle_update():
+    """Files of an update are put in place, or back, before one of them is imported. A fault there
+    stops no board: it runs with the files that it has."""
+    try:
+        os.stat("update/phase")
+    except OSError:
+        return
+    from station import update_start
+
+    try:
+        update_start.start()
+    except Exception as error:
+        print("update:", repr(error), file=sys.stderr)
+
+
+settle_update()
 
 _BUILT_IN = (
     "array",
@@ -151,9 +170,14 @@ def open_commands(settings):
     """What takes commands, where the settings want that."""
     if not settings["commands"]:
         return None
+    base = (settings["topic_prefix"] + "/" + settings["device_id"]).encode()
+    if settings["update_key"]:
+        from station.updatable import UpdatableCommands
+
+        return UpdatableCommands(board, base, settings)
     from station.commands import Commands
 
-    return Commands(board, (settings["topic_prefix"] + "/" + settings["device_id"]).encode())
+    return Commands(board, base)
 
 
 def same(kind):

@@ -16,6 +16,7 @@ KNOWN = {
     "report": (),
     "set": ("settings", "within_s"),
     "stay_awake": ("minutes",),
+    "update": ("of", "within_s"),
 }
 
 
@@ -54,8 +55,10 @@ def _argument_fault(what, command):
         settings = command.get("settings")
         if not isinstance(settings, dict) or not settings:
             return "settings must be an object with a key at least"
-        if not _is_number(command.get("within_s", 1), 1, _MOST_WITHIN_S):
-            return "within_s must be 1 to 3600"
+    if what == "update" and not isinstance(command.get("of"), str):
+        return "of must name the update"
+    if what in ("set", "update") and not _is_number(command.get("within_s", 1), 1, _MOST_WITHIN_S):
+        return "within_s must be 1 to 3600"
     if what == "stay_awake" and not _is_number(command.get("minutes"), 0, _MOST_MINUTES):
         return "minutes must be 0 to 1440"
     return ""
@@ -63,6 +66,14 @@ def _argument_fault(what, command):
 
 def _is_number(value, least, most):
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def too_late(command, clock):
+    """Why it is refused, or "". A clock that is not set refuses nothing."""
+    if "until" not in command or not clock.is_set:
+        return ""
+    is_late = clock.day * 86400 + clock.ms // 1000 > command["until"]
+    return "too late: its time has passed" if is_late else ""
 
 
 def plain(text):

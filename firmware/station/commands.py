@@ -7,6 +7,7 @@ A command is a QoS 1 message on `<prefix>/<device>/command`:
     {"id":"k3v9q3","do":"report","until":1763694000}
     {"id":"k3v9q4","do":"set","settings":{"interval_ms":5000},"within_s":300}
     {"id":"k3v9q5","do":"stay_awake","minutes":10}
+    {"id":"k3v9q6","do":"update","of":"1f03c9aa"}      updatable.py
 
 Its answer is a message of the board's stream like any other, on `<prefix>/<device>/data`: a reading
 `command`, 0 done, 1 refused, 2 taken back, with the labels cmd (the id), what and why. A command
@@ -23,7 +24,7 @@ from micropython import const
 from outpost.memory import unload
 from outpost.session import elapsed_ms
 from station.command_note import NOTE_PATH, SETTINGS_PATH, TRIAL_PATH, Note, crc_of, read, replace
-from station.command_text import KNOWN, parse, plain
+from station.command_text import KNOWN, parse, plain, too_late
 
 _OK = const(0)
 _BUSY = const(-3)
@@ -45,7 +46,7 @@ _MINUTE_MS = const(60_000)
 _WITHIN_S = const(300)
 _GRANTED = const(2)
 # They name the board and its flash, or would lock out whoever sent them.
-_FIXED = ("device_id", "topic_prefix", "outbox_blocks", "commands")
+_FIXED = ("device_id", "topic_prefix", "outbox_blocks", "commands", "update_key")
 
 
 class NotNow(Exception):
@@ -190,17 +191,11 @@ class Commands:
         if result < -1:
             fault = "this id was another command's"
         elif not fault:
-            fault = self._too_late(command) or getattr(self, "_" + what)(command_id, command)
+            clock = self.station.clock
+            clock.now(self._board.ticks_ms())
+            fault = too_late(command, clock) or getattr(self, "_" + what)(command_id, command)
         if fault:
             self._answer(command_id, what, _REFUSED_COMMAND, fault)
-
-    def _too_late(self, command):
-        clock = self.station.clock
-        clock.now(self._board.ticks_ms())
-        if "until" not in command or not clock.is_set:
-            return ""
-        is_late = clock.day * 86400 + clock.ms // 1000 > command["until"]
-        return "too late: its time has passed" if is_late else ""
 
     # Each returns "" or why it is refused.
 
@@ -240,6 +235,9 @@ class Commands:
         self.note.doing = ["trial", command_id, crc_of(old), within_s, 0]
         self.note.save()
         self._restart_soon()
+
+    def _update(self, command_id, command):
+        return "this board takes no updates: its settings have no 'update_key'"
 
     def _settings_fault(self, given):
         from station.settings import check

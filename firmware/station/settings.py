@@ -31,6 +31,8 @@ _KEYS = {
     "series_age_s": (int, 600, 1, 950_400),  # the oldest sample that was not sent; connected
     "alarms": (dict, None, 1, 16),  # reading: {"below": 5, "above": 30}; told at once
     "commands": (bool, False, 0, 0),  # take them over MQTT: station/COMMANDS.md
+    # 64 hex digits: updates over MQTT that are signed with it: station/UPDATES.md
+    "update_key": (str, "", 0, 64),
     "sensors": (list, None, 1, 16),
     "outbox_blocks": (int, 64, 2, 4096),
     # a full outbox: refuse new messages, drop the oldest, or keep the newest (mode "broker" alone)
@@ -128,7 +130,7 @@ def _misfit(settings):
         return "key 'password' needs 'user', without which no server takes it; add it"
     if settings["connect_every"] > 1 and not settings["deep_sleep"]:
         return "key 'connect_every' needs 'deep_sleep': true; add it, or leave the key out"
-    return _series_misfit(settings) or _policy_misfit(settings)
+    return _series_misfit(settings) or _policy_misfit(settings) or _update_misfit(settings)
 
 
 def _series_misfit(settings):
@@ -156,6 +158,12 @@ def _policy_misfit(settings):
             )
     if settings["outbox_blocks"] < _LEAST_NEWEST:
         return "key 'outbox_blocks' must be 4 or more with 'when_full': 'newest_per_topic'"
+    return ""
+
+
+def _update_misfit(settings):
+    if settings["update_key"] and not settings["commands"]:
+        return "key 'update_key' needs 'commands': true; add it, or leave the key out"
     return ""
 
 
@@ -208,6 +216,12 @@ def _prefix_fault(value):
     return ""
 
 
+def _key_fault(value):
+    if value and (len(value) != 64 or not _holds_only(value, "0123456789abcdef")):
+        return "must be 64 hex digits; `outpost update --new-key` prints such a key"
+    return ""
+
+
 def _sensors_fault(sensors):
     """A sensor is a name, or what a driver file takes: the driver checks the rest of its keys."""
     names = []
@@ -257,5 +271,5 @@ def _holds_only(text, characters):
 
 _MORE = {
     "device_id": _id_fault, "topic_prefix": _prefix_fault, "sensors": _sensors_fault,
-    "alarms": _alarms_fault,
+    "alarms": _alarms_fault, "update_key": _key_fault,
 }  # fmt: skip

@@ -32,6 +32,7 @@ SUBCOMMANDS = {  # in the order of the list: name and module
     "monitor": "device.arguments.monitor",
     "devices": "device.arguments.devices",
     "send": "send.arguments",
+    "update": "update.arguments",
     "simulate": "simulate.arguments",
     "collect": "collect.arguments",
     "republish": "republish.arguments",

@@ -312,8 +312,8 @@ def test_what_is_no_command_is_acknowledged_and_counted(tmp_path, payload):
 @pytest.mark.parametrize(
     "command, why",
     [
-        ({"do": "dance"}, "unknown command; known: report, restart, set, stay_awake"),
-        ({"do": ["restart"]}, "unknown command; known: report, restart, set, stay_awake"),
+        ({"do": "dance"}, "unknown command; known: report, restart, set, stay_awake, update"),
+        ({"do": ["restart"]}, "unknown command; known: report, restart, set, stay_awake, update"),
         ({"do": "restart", "now": 1}, "unknown key 'now'"),
         ({"do": "set"}, "settings must be an object with a key at least"),
         ({"do": "set", "settings": {}}, "settings must be an object with a key at least"),

@@ -578,7 +578,7 @@ def test_the_key_is_unencrypted_der_for_every_kind_of_key(folder):
         key = reader.private_key((Path(folder) / f"{name}.key").read_bytes())
         der = reader.der_of_key(key)
         assert reader.der_of_key(reader.private_key(der)) == der and der[0] == 0x30
-    assert settings_file.SECRET_KEYS == ("password", "wifi_password", "wifi_networks")
+    assert settings_file.SECRET_KEYS == ("password", "wifi_password", "wifi_networks", "update_key")
 
 
 def test_settings_come_after_the_certificates_that_they_name():

@@ -93,6 +93,23 @@ def add_login(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def add_operator(
+    parser: argparse.ArgumentParser, *, is_required: bool = True
+) -> argparse._ArgumentGroup:
+    """The broker, for who sends to boards. The group of options that go with --broker."""
+    where = parser.add_mutually_exclusive_group(required=is_required)
+    where.add_argument("--broker", metavar="HOST:PORT", type=address)
+    where.add_argument(
+        "--credentials",
+        metavar="PATH",
+        type=Path,
+        help="the folder of `outpost broker init`, or an operator's file of it",
+    )
+    group = parser.add_argument_group("with --broker")
+    add_login(group)
+    return group
+
+
 def add_page(parser: argparse.ArgumentParser) -> None:
     """Where the page is, and who may see it."""
     group = parser.add_argument_group("the page")
@@ -201,6 +218,13 @@ def only_with_broker(args: argparse.Namespace, source: str, *more: str) -> None:
     given = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name)]
     if given:
         raise ToolError(f"{', '.join(given)}: only with --broker, not with {source}")
+
+
+def tls_of(args: argparse.Namespace):
+    """The context of add_login(); None: plain TCP. Raises ToolError."""
+    from outpost_tools.common.mqtt_connection import tls_context
+
+    return tls_context(args.ca_file) if args.tls or args.ca_file else None
 
 
 def login(args: argparse.Namespace) -> tuple[str, str | None] | None:

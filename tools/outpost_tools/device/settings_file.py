@@ -27,7 +27,7 @@ from outpost_tools.device.inventory import SECRETS
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.plan import SETTINGS
 
-SECRET_KEYS = ("password", "wifi_password", "wifi_networks")
+SECRET_KEYS = ("password", "wifi_password", "wifi_networks", "update_key")
 _MOST_TOPIC_BYTES = 255  # the outbox has a byte for it
 _LONGEST_ENDING = "/durable"
 _HIDDEN = "(hidden)"
@@ -75,6 +75,7 @@ interval_ms = 60000              # a measurement every minute
 # alarms = {temperature = {below = 5, above = 30}}
 
 # commands = true                # take commands: `outpost send`; firmware/station/COMMANDS.md
+# update_key = "..."             # and new firmware: `outpost update --new-key`, `outpost update`
 
 # On a battery: asleep between measurements, which go to flash. What a wake costs: boards/README.md.
 # deep_sleep = true

@@ -3,4 +3,5 @@
 arguments.py   `outpost send`
 wording.py     words of the command line into a command; pure
 delivery.py    sends commands, waits for their answers
+line.py        one connection to the broker, and the boards' answers
 """

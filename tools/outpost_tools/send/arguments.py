@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from outpost_tools.common.command_line import (
     add_command,
-    add_login,
-    address,
+    add_operator,
     check_topic,
     login,
     only_with_broker,
     positive,
+    tls_of,
 )
 from outpost_tools.common.errors import ToolError
 
@@ -54,7 +53,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="names with commas between them (not with --all), then the command",
     )
     parser.add_argument("--all", action="store_true", help="every board of the credentials' folder")
-    _add_broker(parser)
+    group = add_operator(parser)
+    group.add_argument("--prefix", default="outpost", help="of the topics; default outpost")
     parser.add_argument("--no-wait", action="store_true", help="end when the broker has it")
     parser.add_argument(
         "--timeout",
@@ -70,20 +70,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--within", metavar="TIME", help="of `set`: how long to try to connect; default 5m"
     )
     parser.add_argument("--id", metavar="ID", help="of a command that was sent: asks again")
-
-
-def _add_broker(parser: argparse.ArgumentParser) -> None:
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--broker", metavar="HOST:PORT", type=address)
-    where.add_argument(
-        "--credentials",
-        metavar="PATH",
-        type=Path,
-        help="the folder of `outpost broker init`, or an operator's file of it",
-    )
-    group = parser.add_argument_group("with --broker")
-    add_login(group)
-    group.add_argument("--prefix", default="outpost", help="of the topics; default outpost")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -151,17 +137,13 @@ def _commands(args: argparse.Namespace, boards: list[str], words: list[str]):
 
 
 def _access(args: argparse.Namespace):
-    from outpost_tools.common import credentials
-    from outpost_tools.common.mqtt_connection import tls_context
-    from outpost_tools.send.delivery import Access
+    from outpost_tools.send.line import Access, operators_access
 
     if args.credentials:
         only_with_broker(args, "--credentials")
-        found = credentials.find(args.credentials, "operator")
-        return Access(found.address, found.topic_prefix, found.login, found.tls())
+        return operators_access(args.credentials)
     check_topic("--prefix", args.prefix)
-    tls = tls_context(args.ca_file) if args.tls or args.ca_file else None
-    return Access(args.broker, args.prefix, login(args), tls)
+    return Access(args.broker, args.prefix, login(args), tls_of(args))
 
 
 def _state(args: argparse.Namespace, delivery, commands, name: str) -> str:

@@ -1,0 +1,373 @@
+"""Takes the files of an update as they arrive, and makes the plan that a start carries out. Loaded
+only while an update arrives. The page, with the messages: UPDATES.md.
+
+    update/list     what the firmware is to consist of, and its signature; checked
+    update/part     the file that is arriving
+    update/N        the file of line N, whole, its SHA-256 checked
+
+Nothing here replaces a file of the program. Each message may come twice, or not at all: what is
+missing is in the answer to the next question. Allocation: a few kilobytes while an update arrives.
+"""
+
+import binascii
+import hashlib
+import json
+import os
+import sys
+
+from micropython import const
+
+from station.update_start import FOLDER, PLAN_PATH, there
+
+RECORD_PATH = "outpost/installed.json"
+_LIST_PATH = FOLDER + "/list"
+_PART_PATH = FOLDER + "/part"
+_FORM = "outpost-update 1"
+_MOST_LIST_BYTES = const(24_576)
+_MOST_FILES = const(250)
+_TAG_DIGITS = const(8)
+_SIGNATURE_BYTES = const(65)  # 64 hex digits and the end of the line
+_HASHED_BLOCK_BYTES = const(64)
+_PIECE_BYTES = const(512)
+_FLASH_BLOCK_BYTES = const(4096)
+_SPARE_BLOCKS = const(8)  # folders, and what littlefs needs to change them
+_ROOMS = ("outpost", "station", "support", "sensors")
+
+
+def digest_of(path, piece):
+    """SHA-256 in hex; "" where there is no such file."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            count = file.readinto(piece)
+            while count:
+                digest.update(memoryview(piece)[:count])
+                count = file.readinto(piece)
+    except OSError:
+        return ""
+    return binascii.hexlify(digest.digest()).decode()
+
+
+def signature_of(key, path, length, piece):
+    """HMAC-SHA256 (RFC 2104) of the file's first `length` bytes, in hex."""
+    key = key + bytes(_HASHED_BLOCK_BYTES - len(key))
+    inner = hashlib.sha256(bytes([byte ^ 0x36 for byte in key]))
+    with open(path, "rb") as file:
+        while length:
+            count = file.readinto(memoryview(piece)[: min(length, len(piece))])
+            inner.update(memoryview(piece)[:count])
+            length -= count
+    outer = hashlib.sha256(bytes([byte ^ 0x5C for byte in key]))
+    outer.update(inner.digest())
+    return binascii.hexlify(outer.digest()).decode()
+
+
+def is_ours_to_write(path):
+    """A module of the program's, or main.py: no settings, certificate or file of the outbox."""
+    room, slash, name = path.rpartition("/")
+    if path == "main.py" or (room == "sensors" and name.endswith(".py")):
+        return True
+    return (room in _ROOMS or not slash) and name.endswith(".mpy") and name != ".mpy"
+
+
+class Taking:
+    """key: of the signature. feed: callable, the watchdog's; hashing all files takes seconds.
+
+    why: what is wrong with the update; "": nothing.
+    """
+
+    def __init__(self, key, device, feed):
+        self._key, self._device, self._feed = key, device, feed
+        self._piece = bytearray(_PIECE_BYTES)
+        self._tag = ""  # of the list that is here, checked: its signature's first digits
+        self._made = 0  # when it was, seconds since 1970
+        self._need = bytearray()  # by line: 1, the file has to come
+        self._file = None  # the one that is being written: the list, or a file of it
+        self._arriving = ""  # which: "list", or its number
+        self._at = 0  # bytes of it
+        self._digest = None
+        self._record = {}  # what `outpost flash`, or the last update, wrote here
+        self.why = ""
+        if not there(FOLDER):
+            os.mkdir(FOLDER)
+        if there(_LIST_PATH):
+            self._check(_LIST_PATH, "")
+            if not self._tag:  # of another key, or older than what was installed by cable since
+                self.forget()
+
+    # --- Messages ---
+
+    def take(self, data):
+        """One message. Its answer, or None. Raises ValueError for what is none."""
+        head, _, body = data.partition(b"\n")
+        _, tag, what, *numbers = head.decode().split(" ")
+        numbers = [int(number) for number in numbers]
+        try:
+            if what == "list":
+                self._take_list(tag, numbers[0], numbers[1], body)
+            elif what == "file":
+                self._take_file(tag, numbers[0], numbers[1], body)
+            elif what == "ask":
+                return self._answer(tag, numbers[0])
+        except OSError as error:
+            self._close()
+            self.why = "flash: " + str(error)
+        return None
+
+    def _answer(self, tag, asked):
+        """made: of the list that is here, for a sender that goes on with it."""
+        record = self._record or read_record()
+        found = {
+            "update": tag, "asked": asked, "mpy": getattr(sys.implementation, "_mpy", 0),
+            "board": record.get("board", ""), "version": record.get("version", ""),
+            "installed": record.get("made", 0), "list": self._tag, "made": self._made,
+        }  # fmt: skip
+        if self.why:  # told once; the next try begins at its beginning
+            found["why"] = self.why
+            self.forget()
+        elif tag != self._tag:
+            found["need"] = "list"
+        else:
+            found["need"] = binascii.hexlify(self._bits()).decode()
+        return json.dumps(found).encode()
+
+    def _bits(self):
+        """Of the files that have to come: line 0 is the lowest bit of the first byte."""
+        bits = bytearray((len(self._need) + 7) // 8)
+        for number, is_needed in enumerate(self._need):
+            bits[number >> 3] |= is_needed << (number & 7)
+        return bits
+
+    # --- The list ---
+
+    def _take_list(self, tag, offset, size, body):
+        if tag == self._tag and not self.why:
+            return
+        if not offset:
+            self.forget()
+            self._open("list", _LIST_PATH + ".new")
+        if not self._goes_on("list", offset) or not 0 < size <= _MOST_LIST_BYTES:
+            return
+        self._write(body)
+        if self._at >= size:
+            self._close()
+            self._check(_LIST_PATH + ".new", tag)
+
+    def _check(self, path, tag):
+        """Of a list that is whole. tag: as the sender says it; "": it was checked before."""
+        self.why = ""
+        length = os.stat(path)[6] - _SIGNATURE_BYTES
+        signature = self._signed(path, length) if length > 0 else ""
+        if not signature or (tag and signature[: len(tag)] != tag):
+            self.why = "the list is not signed with this board's update_key"
+            os.remove(path)
+            return
+        self._record = read_record()
+        with open(path) as file:
+            self.why = self._head_fault(file.readline())
+        if not self.why:
+            os.rename(path, _LIST_PATH)
+            self._tag = signature[:_TAG_DIGITS]
+            self.why = self._look(length)
+
+    def _signed(self, path, length):
+        """The signature at its end; "" when it is another's."""
+        with open(path, "rb") as file:
+            file.seek(length)
+            found = file.read(_SIGNATURE_BYTES - 1).decode()
+        return found if found == signature_of(self._key, path, length, self._piece) else ""
+
+    def _head_fault(self, line):
+        """FORM DEVICE BOARD VERSION MADE_S."""
+        words = line.split()
+        if not line.startswith(_FORM + " ") or len(words) != 6:
+            return "the list has another form; update this board by cable once"
+        if not self._record:
+            return "this board was not installed by `outpost flash`; do that once"
+        if words[2] != self._device:
+            return "the list is for the board " + words[2]
+        if words[3] != self._record.get("board"):
+            return "the list is for a " + words[3]
+        self._made = int(words[5])
+        if self._made <= self._record.get("made", 0):
+            return "an update that was made later is installed"
+        return ""
+
+    def _entries(self):
+        """(number, SHA-256, size, flag, path) of each line."""
+        with open(_LIST_PATH) as file:
+            file.readline()
+            number = 0
+            line = file.readline().split()
+            while len(line) == 4:
+                yield number, line[0], int(line[1]), line[2], line[3]
+                number += 1
+                line = file.readline().split()
+
+    def _look(self, length):
+        """What has to come. "" or what is wrong."""
+        self._need = bytearray()
+        blocks = _SPARE_BLOCKS
+        for number, digest, size, flag, path in self._entries():
+            self._feed()
+            present = digest_of(path, self._piece)
+            if not is_ours_to_write(path) or number >= _MOST_FILES:
+                return path + " is nothing that an update may write"
+            is_new = self._is_wanted(flag, path, present) and present != digest
+            if is_new and self._is_users(path, present):
+                return path + " on this board is not Outpost's; update it by cable"
+            self._need.append(is_new and not there(FOLDER + "/" + str(number)))
+            if self._need[-1]:
+                blocks += (size + _FLASH_BLOCK_BYTES - 1) // _FLASH_BLOCK_BYTES
+        return self._room_fault(blocks)
+
+    def _room_fault(self, blocks):
+        if not hasattr(os, "statvfs"):
+            return ""
+        found = os.statvfs(FOLDER)
+        free = found[0] * found[3] // _FLASH_BLOCK_BYTES
+        if free >= blocks:
+            return ""
+        return "%d blocks of flash are free, and the update needs %d" % (free, blocks)
+
+    def _is_wanted(self, flag, path, present):
+        """?: only where it is there already, and Outpost's."""
+        if flag != "?":
+            return True
+        return bool(present) and (path.startswith("outpost/") or self._is_known(path, present))
+
+    def _is_users(self, path, present):
+        """It would be replaced, or is the source that would be imported instead."""
+        if path.startswith("outpost/"):
+            return False
+        source = path[:-4] + ".py"
+        if path.endswith(".mpy") and there(source) and not self._is_known(source, ""):
+            return True
+        return bool(present) and not self._is_known(path, present)
+
+    def _is_known(self, path, present):
+        if "/" in path:
+            return "/" + path in self._record.get("modules", ())
+        return present in self._record.get("files", {}).get("/" + path, ())
+
+    # --- A file ---
+
+    def _take_file(self, tag, number, offset, body):
+        if tag != self._tag or self.why or number >= len(self._need) or not self._need[number]:
+            return
+        if not offset:
+            self._open(str(number), _PART_PATH)
+        if not self._goes_on(str(number), offset):
+            return
+        self._write(body)
+        digest, size = self._entry(number)
+        if self._at < size:
+            return
+        found = binascii.hexlify(self._digest.digest()).decode()
+        self._close()
+        if found == digest:
+            os.rename(_PART_PATH, FOLDER + "/" + str(number))
+            self._need[number] = 0
+
+    def _entry(self, wanted):
+        for number, digest, size, _, _ in self._entries():
+            if number == wanted:
+                return digest, size
+        return "", 0
+
+    def _open(self, arriving, path):
+        self._close()
+        self._file, self._arriving, self._at = open(path, "wb"), arriving, 0
+        self._digest = hashlib.sha256()
+
+    def _goes_on(self, arriving, offset):
+        return self._file is not None and self._arriving == arriving and self._at == offset
+
+    def _write(self, body):
+        self._file.write(body)
+        self._digest.update(body)
+        self._at += len(body)
+
+    def _close(self):
+        if self._file is not None:
+            self._file.close()
+        self._file = None
+
+    def forget(self):
+        """All that came."""
+        self._close()
+        self._tag, self._made, self._need, self.why = "", 0, bytearray(), ""
+        for name in os.listdir(FOLDER):
+            self._feed()
+            os.remove(FOLDER + "/" + name)
+
+    # --- The plan ---
+
+    def plan(self, tag):
+        """Write it. "" or why not; None: all is there already."""
+        self._close()
+        if self.why:
+            return self.why
+        if not tag or tag != self._tag:
+            return "this update is not on the board"
+        if any(self._need):
+            return "%d files of this update are missing" % sum(self._need)
+        lines = self._changes()
+        if not lines:
+            return None
+        lines.insert(0, self._new_record(len(self._need)))
+        with open(PLAN_PATH + ".new", "w") as file:
+            file.write("\n".join(lines) + "\n")
+        os.rename(PLAN_PATH + ".new", PLAN_PATH)
+        return ""
+
+    def _changes(self):
+        """A line for each file that changes, and for each that goes."""
+        lines, wanted = [], set()
+        for number, digest, _, flag, path in self._entries():
+            self._feed()
+            wanted.add(path)
+            present = digest_of(path, self._piece)
+            if self._is_wanted(flag, path, present) and present != digest:
+                lines.append("%d %s %s" % (number, "=" if present else "+", path))
+        number = len(self._need) + 1  # that of the record is between
+        for path in self._stale(wanted):
+            lines.append("%d - %s" % (number, path))
+            number += 1
+        return lines
+
+    def _stale(self, wanted):
+        """Ours, and of no more use; drivers of sensors stay."""
+        modules = [path[1:] for path in self._record.get("modules", ())]
+        found = ["outpost/" + name for name in os.listdir("outpost")]
+        found = [path for path in found if path.endswith((".py", ".mpy"))]
+        found += [path for path in modules if not path.startswith("sensors/") and there(path)]
+        return [path for path in found if path not in wanted]
+
+    def _new_record(self, number):
+        """installed.json, for the next `outpost flash`. Its line of the plan."""
+        record = self._record
+        with open(_LIST_PATH) as file:
+            words = file.readline().split()
+        record["version"], record["made"] = words[4], int(words[5])
+        files, modules = record.setdefault("files", {}), set(record.get("modules", ()))
+        for _, digest, _, flag, path in self._entries():
+            if "/" not in path:
+                present = digest_of(path, self._piece)
+                files["/" + path] = [one for one in (present, digest) if one]  # a cut leaves either
+            elif flag != "?" and not path.startswith("outpost/"):
+                modules.add("/" + path)
+        record["modules"] = sorted(modules)
+        with open(FOLDER + "/" + str(number), "w") as file:
+            json.dump(record, file)
+        return "%d = %s" % (number, RECORD_PATH)
+
+
+def read_record():
+    """{}: this board was not installed by `outpost flash`."""
+    try:
+        with open(RECORD_PATH) as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

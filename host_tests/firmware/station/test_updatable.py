@@ -1,0 +1,300 @@
+# cpython-only: files of a folder stand in for the board's, and main.py runs with a stand-in board
+"""An update over MQTT: it arrives, is put in place, kept or taken back, whatever moment the power
+goes at; what is not signed, not for this board, or not Outpost's, changes nothing."""
+
+import json
+import shutil
+
+import pytest
+
+from commanded_world import World
+from outpost_tools.device.plan import digest
+from outpost_tools.update import image
+from outpost_tools.update.image import Content
+
+KEY = bytes(range(32))
+OLD = {
+    "main.py": b"old main",
+    "board.mpy": b"old board",
+    "outpost/__init__.mpy": b"1",
+    "outpost/client.mpy": b"old client",
+    "outpost/gone.mpy": b"of no more use",
+    "station/__init__.mpy": b"",
+    "station/update_start.mpy": b"old start",
+    "support/wifi.mpy": b"the same",
+    "sensors/adc.mpy": b"old adc",
+}
+NEW = {
+    **OLD,
+    "main.py": b"new main",
+    "outpost/client.mpy": b"new client" * 200,
+    "outpost/more.mpy": b"a new module",
+    "station/update_start.mpy": b"new start",
+}
+del NEW["outpost/gone.mpy"]
+DRIVERS = {"sensors/adc.mpy": b"new adc", "sensors/dht22.mpy": b"not on this board"}
+FILES = {
+    **NEW,
+    "sensors/adc.mpy": b"new adc",
+}
+CRASHES = {**NEW, "outpost/client.mpy": b"this one crashes"}
+KIND = "RPI_PICO_W"
+
+
+def image_of(files=NEW, made_s=100, device="board-1", board=KIND, key=KEY):
+    contents = [Content(path, data) for path, data in files.items() if path not in DRIVERS]
+    contents += [Content(path, data, is_optional=True) for path, data in DRIVERS.items()]
+    return image.make(contents, key, device=device, board=board, version="9.0", made_s=made_s)
+
+
+def record_of(files):
+    root = {f"/{path}": [digest(data)] for path, data in files.items() if "/" not in path}
+    modules = [f"/{path}" for path in files if "/" in path and not path.startswith("outpost/")]
+    return {"board": KIND, "version": "0.1", "files": root, "modules": modules}
+
+
+class UpdatedWorld(World):
+    """A board as `outpost flash` leaves it, as far as files go: its code is the repository's. A
+    board with `b"... crashes"` in its client does not connect."""
+
+    def __init__(self, folder, files=OLD, **settings):
+        World.__init__(self, folder, update_key=KEY.hex(), **settings)
+        for path, data in files.items():
+            (folder / path).parent.mkdir(exist_ok=True)
+            (folder / path).write_bytes(data)
+        (folder / "outpost/installed.json").write_text(json.dumps(record_of(files)))
+        self.live()
+
+    def live(self):
+        client = self.folder / "outpost/client.mpy"
+        self.is_reachable = not client.exists() or b"crashes" not in client.read_bytes()
+        try:
+            return World.live(self)
+        except SystemExit:  # of a start that moved files
+            return self._ended()
+
+    def _ended(self):
+        self.ends.append("moved")
+        self.left_doing.append(None)
+        self.starts += 1
+        return "moved"
+
+    def files(self):
+        """{path: bytes} without what the update itself keeps, and the record."""
+        found = {}
+        for path in sorted(self.folder.rglob("*")):
+            name = str(path.relative_to(self.folder))
+            if path.is_file() and (name in ("main.py", "board.mpy") or "/" in name):
+                found[name] = path.read_bytes()
+        found.pop("outpost/installed.json", None)
+        return found
+
+    def ask(self, tag):
+        told = len(self.server.told)
+        self.server.send(image.question(tag, told))
+        while len(self.server.told) == told:
+            self.live()
+        return self.server.told[-1]
+
+    def bring(self, made):
+        """The answer of the board after the list, and at the end."""
+        first = {"need": "list"}
+        while first.get("need") == "list":
+            for message in made.list_messages():
+                self.server.send(message)
+            first = self.ask(made.tag)
+        for number in image.missing(first.get("need", "")):
+            for message in made.file_messages(number):
+                self.server.send(message)
+        return first, self.ask(made.tag)
+
+    def put_on_trial(self, made, within_s=5):
+        self.server.send({"id": "u-1", "do": "update", "of": made.tag, "within_s": within_s})
+
+    def settle(self, most=40):
+        """Lives until one ends by itself with nothing left of the update."""
+        for _ in range(most):
+            if self.live() == "over" and not (self.folder / "update/phase").exists():
+                return
+        raise AssertionError(self.ends)
+
+
+def expected(files):
+    """What a board then has: the driver that it had is new, too; no other came."""
+    return {**files, "sensors/adc.mpy": DRIVERS["sensors/adc.mpy"]}
+
+
+def test_only_what_differs_arrives_and_the_board_keeps_it(tmp_path):
+    world, made = UpdatedWorld(tmp_path), image_of()
+    first, last = world.bring(made)
+    needed = [made.contents[number].path for number in image.missing(first["need"])]
+    assert needed == [
+        "outpost/client.mpy", "outpost/more.mpy", "sensors/adc.mpy", "station/update_start.mpy",
+        "main.py",
+    ]  # fmt: skip
+    assert image.missing(last["need"]) == [] and last["version"] == "0.1"
+    assert {path: data for path, data in world.files().items() if path in OLD} == OLD
+    world.put_on_trial(made)
+    world.settle()
+    assert world.answers() == {"u-1": [(0, "update", "")]}
+    assert world.files() == expected(NEW)
+    record = json.loads((tmp_path / "outpost/installed.json").read_text())
+    assert (record["version"], record["made"]) == ("9.0", 100)
+    assert digest(NEW["main.py"]) in record["files"]["/main.py"]
+
+
+def test_files_with_which_the_board_does_not_connect_are_taken_back(tmp_path):
+    world, made = UpdatedWorld(tmp_path), image_of(CRASHES)
+    world.bring(made)
+    world.put_on_trial(made)
+    world.quiet_ms = 20_000
+    world.settle()
+    assert world.answers() == {"u-1": [(2, "update", "no connection within 5 s")]}
+    assert world.files() == OLD
+    assert json.loads((tmp_path / "outpost/installed.json").read_text()) == record_of(OLD)
+    assert world.settings()["device_id"] == "board-1"
+
+
+def test_a_board_that_does_not_get_so_far_takes_them_back_at_the_fourth_start(tmp_path):
+    world, made = UpdatedWorld(tmp_path), image_of(CRASHES)
+    world.bring(made)
+    world.put_on_trial(made, within_s=3600)
+    ends = [world.live() for _ in range(2)]
+    world.power_ms = 500  # each start ends long before the time of the trial
+    ends += [world.live() for _ in range(4)]
+    world.power_ms = 1 << 40
+    assert ends == ["reset", "moved", "cut", "cut", "cut", "moved"]
+    world.settle()
+    assert world.answers() == {"u-1": [(2, "update", "no connection in 3 starts")]}
+    assert world.files() == OLD
+
+
+def test_settings_that_the_new_program_refuses_take_it_back_with_the_reason(tmp_path):
+    world, made = UpdatedWorld(tmp_path), image_of()
+    world.bring(made)
+    world.put_on_trial(made)
+    world.live()
+    path = tmp_path / "settings.json"
+    settings = path.read_text()
+    path.write_text(json.dumps(world.settings() | {"broker_host": "absurd"}))
+    assert [world.live(), world.live()] == ["moved", "reset"]
+    path.write_text(settings)
+    world.settle()
+    ((result, _, why),) = world.answers()["u-1"]
+    assert result == 2 and "key 'broker_host' is absurd" in why
+    assert world.files() == OLD
+
+
+@pytest.mark.parametrize("files", [NEW, CRASHES], ids=["kept", "taken back"])
+def test_the_power_may_go_at_any_change_of_a_file(tmp_path, files):
+    """From the list to the last file that is tidied up: afterwards the board has one firmware or
+    the other, whole, and has said which once."""
+    made, cut, cuts = image_of(files), 0, 0
+    wanted = expected(NEW) if files is NEW else OLD
+    while True:
+        cut += 1
+        folder = tmp_path / str(cut)
+        folder.mkdir()
+        world = UpdatedWorld(folder)
+        world.quiet_ms = 8000
+        world.file_operations, world.file_cut = 0, cut
+        for _ in range(3):  # the sender asks, and sends what is missing
+            _, last = world.bring(made)
+            if last.get("need") == "00":
+                break
+        world.put_on_trial(made)
+        for _ in range(30):
+            end = world.live()
+            present = world.folder / "main.py"
+            assert present.exists(), "a start without main.py"
+            is_decided = not (folder / "update/phase").exists() and not world.server.offers
+            if end == "over" and is_decided:
+                break
+        if world.file_cut:  # it was not reached
+            break
+        cuts += 1
+        assert world.files() == wanted, cut
+        results = [one[0] for one in world.answers()["u-1"]]
+        assert results == [0 if files is NEW else 2], (cut, world.answers())
+        shutil.rmtree(folder)
+    assert cuts > 30
+
+
+# --- What changes nothing ---
+
+
+@pytest.mark.parametrize(
+    "made, why",
+    [
+        (image_of(key=bytes(32)), "not signed with this board's update_key"),
+        (image_of(device="cellar"), "the list is for the board cellar"),
+        (image_of(board="ESP32_GENERIC"), "the list is for a ESP32_GENERIC"),
+        (image_of({**NEW, "settings.json": b"{}"}), "settings.json is nothing that an update"),
+        (image_of({**NEW, "tls/x.mpy": b"{}"}), "tls/x.mpy is nothing that an update"),
+        (image_of({**NEW, "../x.mpy": b"{}"}), "../x.mpy is nothing that an update"),
+        (image_of({**NEW, "station/own.mpy": b"new"}), "station/own.mpy on this board is not"),
+    ],
+)
+def test_a_list_that_does_not_fit_is_refused(tmp_path, made, why):
+    world = UpdatedWorld(tmp_path)
+    (tmp_path / "station/own.mpy").write_bytes(b"the user's")
+    before = world.files()
+    first, _ = world.bring(made)
+    assert why in first["why"]
+    world.put_on_trial(made)
+    world.live_on()
+    assert world.answers() == {"u-1": [(1, "update", "this update is not on the board")]}
+    assert {path: data for path, data in world.files().items() if "update/" not in path} == before
+
+
+def test_an_update_is_not_taken_back_by_an_older_one(tmp_path):
+    """Whoever recorded an earlier one cannot send it again."""
+    world = UpdatedWorld(tmp_path)
+    for made in (image_of(made_s=200), image_of({**OLD}, made_s=199)):
+        first, _ = world.bring(made)
+        world.put_on_trial(made)
+        world.settle()
+    assert "made later is installed" in first["why"]
+    assert world.files() == expected(NEW)
+
+
+def test_a_main_py_that_was_changed_by_hand_stays(tmp_path):
+    world = UpdatedWorld(tmp_path)
+    (tmp_path / "main.py").write_bytes(b"my own")
+    first, _ = world.bring(image_of())
+    assert "main.py on this board is not Outpost's" in first["why"]
+
+
+def test_a_damaged_file_does_not_arrive(tmp_path):
+    world, made = UpdatedWorld(tmp_path), image_of()
+    for message in made.list_messages():
+        world.server.send(message)
+    (one,) = [n for n, content in enumerate(made.contents) if content.path == "main.py"]
+    (message,) = made.file_messages(one)
+    world.server.send(message[:-1] + b"X")
+    assert one in image.missing(world.ask(made.tag)["need"])
+    world.server.send(message)
+    assert one not in image.missing(world.ask(made.tag)["need"])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"update ", b"update 12345678 file\n", b"update 12345678 file x y\n", b"update \xff ask 1"],
+)
+def test_what_is_no_message_of_an_update_is_counted(tmp_path, message):
+    world = UpdatedWorld(tmp_path)
+    world.server.send(message)
+    world.quiet_ms = 70_000
+    world.live()
+    told = [one["v"] for records in world.server.messages for one in records
+            if one["n"] == "commands_ignored"]  # fmt: skip
+    assert told == [1] and not world.server.offers
+
+
+def test_a_board_without_a_key_takes_no_update(tmp_path):
+    world = World(tmp_path)
+    world.live()
+    world.server.send({"id": "u-1", "do": "update", "of": "12345678"})
+    world.live_on()
+    ((result, _, why),) = world.answers()["u-1"]
+    assert result == 1 and "no 'update_key'" in why

@@ -1,0 +1,123 @@
+"""One connection to the broker for whoever talks to boards: their answers are subscribed to before
+anything is sent, and a connection that is lost comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import ssl
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import paho.mqtt.client as mqtt
+
+from outpost_tools.common import credentials
+from outpost_tools.common.errors import ToolError
+
+_TURN_S = 0.2
+_RECONNECT_S = 1.0, 5.0  # doubled from the one to the other
+_REFUSED_CODE = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """login: user and password."""
+
+    address: tuple[str, int]
+    prefix: str = "outpost"
+    login: tuple[str, str | None] | None = None
+    tls: ssl.SSLContext | None = None
+
+
+def operators_access(path: Path) -> Access:
+    """path: the folder of `outpost broker init`, or an operator's file of it. Raises ToolError."""
+    found = credentials.find(path, "operator")
+    return Access(found.address, found.topic_prefix, found.login, found.tls())
+
+
+class Line:
+    """No thread: paho works, and calls back, in turn(). fault: why the broker refuses; "": it does
+    not. acknowledged: packet identifiers of what the broker has."""
+
+    def __init__(
+        self,
+        access: Access,
+        boards: Iterable[str],
+        on_ready: Callable[[], None],
+        on_message: Callable[[str, mqtt.MQTTMessage], None],
+    ) -> None:
+        """on_ready: after each connection, when answers are heard. on_message: board, message."""
+        self._access, self._boards = access, list(boards)
+        self._on_ready, self._on_message = on_ready, on_message
+        self._reconnect_s = _RECONNECT_S[0]
+        self.fault = ""
+        self.acknowledged: set[int] = set()
+        self.client = mqtt.Client(
+            mqtt.CallbackAPIVersion.VERSION2, client_id=f"send-{secrets.token_hex(6)}"
+        )
+        if access.login:
+            self.client.username_pw_set(*access.login)
+        if access.tls:
+            self.client.tls_set_context(access.tls)
+        self.client.on_connect = self._connected
+        self.client.on_subscribe = self._subscribed
+        self.client.on_publish = self._published
+        self.client.on_message = self._received
+
+    def open(self) -> None:
+        """Raises ToolError."""
+        host, port = self._access.address
+        try:
+            self.client.connect(host, port, keepalive=30)
+        except OSError as error:
+            raise ToolError(f"broker {host}:{port}: {error}; nothing was sent") from None
+
+    def close(self) -> None:
+        self.client.disconnect()
+
+    def publish(self, board: str, payload: bytes) -> int:
+        """To its command topic, QoS 1. The packet identifier."""
+        return self.client.publish(f"{self._access.prefix}/{board}/command", payload, 1).mid
+
+    def turn(self) -> None:
+        """What goes in and out in a moment. Raises ToolError when the broker refuses."""
+        if self.fault:
+            raise ToolError(self.fault)
+        if self.client.loop(_TURN_S) == mqtt.MQTT_ERR_SUCCESS or self.fault:
+            return
+        time.sleep(self._reconnect_s)
+        self._reconnect_s = min(2 * self._reconnect_s, _RECONNECT_S[1])
+        with contextlib.suppress(OSError):
+            self.client.reconnect()
+
+    # --- What paho calls ---
+
+    def _connected(self, client, _data, _flags, code, _properties) -> None:
+        if code.is_failure:
+            self.fault = f"the broker refuses this user: {code}; nothing was sent"
+            return
+        self._reconnect_s = _RECONNECT_S[0]
+        prefix = self._access.prefix
+        topics = [
+            (f"{prefix}/{name}/{ending}", 1)
+            for name in self._boards
+            for ending in ("data", "answer")
+        ]
+        client.subscribe(topics)
+
+    def _subscribed(self, _client, _data, _mid, codes, _properties) -> None:
+        if any(code.value >= _REFUSED_CODE for code in codes):
+            self.fault = (
+                "the broker does not let this user read answers; give it an operator's rights: "
+                "`outpost broker add DIR --operator NAME`"
+            )
+            return
+        self._on_ready()
+
+    def _published(self, _client, _data, mid, _code, _properties) -> None:
+        self.acknowledged.add(mid)
+
+    def _received(self, _client, _data, message) -> None:
+        self._on_message(message.topic.split("/")[-2], message)

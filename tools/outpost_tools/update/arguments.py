@@ -1,0 +1,137 @@
+"""`outpost update`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from outpost_tools.common.command_line import (
+    add_command,
+    add_operator,
+    login,
+    only_with_broker,
+    positive,
+    tls_of,
+)
+from outpost_tools.common.errors import ToolError
+
+SUMMARY = "bring boards' firmware up to date over the broker, on trial"
+_DESCRIPTION = """\
+Bring the firmware of boards up to date over the broker, without a cable. Only files that differ
+travel; a board checks each by its SHA-256, and the list of them by a signature that only who has
+its update_key can make. Then it restarts with the new files, and keeps them when it has connected
+to the broker with them. When it does not within --within, crashes, or hangs, it takes the old ones
+back, and says so. A power cut at any moment leaves a board with the old firmware or with the new.
+
+A board takes updates when its settings have "commands" and an "update_key", which comes with them
+by cable. What was interrupted goes on where it was: run the same again. The boards are done one
+after the other, and the first that fails ends it.
+
+Exit status: 0 done; 1 refused, or taken back; 2 not begun; 3 no answer yet: the same again asks.
+"""
+_EXAMPLES = """\
+examples:
+  outpost update --new-key                                     a key for the settings of a board:
+  outpost provision --board RPI_PICO_W --port /dev/ttyACM0 kitchen.toml          once, by cable
+  outpost update --credentials fleet kitchen.toml
+  outpost update --credentials fleet kitchen.toml cellar.toml --timeout 3600     one that sleeps
+  outpost update --credentials fleet --dry-run kitchen.toml    what it runs, and what would travel
+  outpost update --broker 127.0.0.1:1883 kitchen.toml          a broker without users
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = add_command(
+        subparsers, "update", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
+    )
+    parser.add_argument(
+        "settings", metavar="TOML", nargs="*", type=Path, help="settings of the boards"
+    )
+    parser.add_argument("--new-key", action="store_true", help="print a new update_key, and end")
+    parser.add_argument("--dry-run", action="store_true", help="ask and compare, change nothing")
+    add_operator(parser, is_required=False)
+    parser.add_argument(
+        "--board",
+        metavar="BOARD",
+        help="the path of a board folder of your own; default: what the board says it is",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=positive(float),
+        default=120.0,
+        metavar="S",
+        help="seconds to wait for each answer; default 120",
+    )
+    parser.add_argument(
+        "--within", metavar="TIME", default="5m", help="the trial: to connect within; default 5m"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """See _DESCRIPTION. Raises ToolError."""
+    from outpost_tools.common.firmware import firmware_version
+
+    if args.new_key:
+        import secrets
+
+        print(f'update_key = "{secrets.token_hex(32)}"')
+        return 0
+    if not args.settings or not (args.broker or args.credentials):
+        raise ToolError(
+            "settings of a board, and --broker or --credentials are needed: "
+            "`outpost update --credentials fleet kitchen.toml`"
+        )
+    boards = [_settings(args, path) for path in args.settings]
+    for settings in boards:
+        print(f"{settings.full['device_id']}: to {firmware_version()}", file=sys.stderr)
+        status = _update(args, settings)
+        if status:
+            return status
+    return 0
+
+
+def _settings(args: argparse.Namespace, path: Path):
+    """Of one board. Raises ToolError."""
+    from outpost_tools.device import settings_file
+
+    folder = args.credentials if args.credentials and args.credentials.is_dir() else None
+    settings = settings_file.load(path, None, folder)
+    if not settings.full["update_key"]:
+        raise ToolError(
+            f"{path}: no key 'update_key', so this board takes no updates; "
+            "`outpost update --new-key` makes one, and `outpost provision` brings it by cable"
+        )
+    return settings
+
+
+def _access(args: argparse.Namespace, settings):
+    from outpost_tools.send.line import Access, operators_access
+
+    if args.credentials:
+        only_with_broker(args, "--credentials")
+        return operators_access(args.credentials)
+    return Access(args.broker, settings.full["topic_prefix"], login(args), tls_of(args))
+
+
+def _update(args: argparse.Namespace, settings) -> int:
+    from outpost_tools.device.progress import Progress
+    from outpost_tools.send import wording
+    from outpost_tools.update.course import Course
+    from outpost_tools.update.transfer import NoAnswer, Refused
+
+    within_s = wording.seconds_of(args.within, "--within")
+    course = Course(
+        _access(args, settings), settings, args.board, args.timeout, within_s, Progress()
+    )
+    try:
+        status, text = course.look() if args.dry_run else course.run()
+    except Refused as error:
+        status, text = 1, str(error)
+    except NoAnswer as error:
+        status, text = 3, str(error)
+    print(
+        f"{settings.full['device_id']}: {text}", file=sys.stderr if status else sys.stdout,
+        flush=True,
+    )  # fmt: skip
+    return status

@@ -1,0 +1,41 @@
+"""Which files a board of a kind is to have: as `outpost flash` copies them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from outpost_tools.common.errors import ToolError
+from outpost_tools.device import kinds, payload, sensor_drivers
+from outpost_tools.device.settings_file import Settings
+from outpost_tools.update.image import Content
+
+
+def architecture_of(device: str, mpy: int) -> str:
+    """mpy-cross's name for what a board says that its interpreter takes. Raises ToolError."""
+    facts = kinds.Facts("micropython", (), "", mpy, "")
+    if not facts.architecture or facts.mpy_version != kinds.MPY_VERSION:
+        found = ".".join(map(str, facts.mpy_version))
+        raise ToolError(
+            f"{device}: takes .mpy files {found} {facts.architecture or 'without machine code'}, "
+            f"this Outpost makes {'.'.join(map(str, kinds.MPY_VERSION))}: update its MicroPython "
+            "by cable, then `outpost flash`"
+        )
+    return facts.architecture
+
+
+def collect(root: Path, kind: kinds.Kind, architecture: str, settings: Settings) -> list[Content]:
+    """What the settings need, and what the board may have from others. Raises ToolError."""
+    needed = payload.build(root, kind, architecture)
+    optional = payload.series(root, architecture)
+    if settings.full["series"]:
+        needed, optional = needed | optional, {}
+    needed |= sensor_drivers.files(settings.drivers, architecture)
+    for name in sensor_drivers.names():
+        driver = sensor_drivers.find(name, None)
+        optional |= sensor_drivers.files({name: driver}, architecture)
+    found = [Content(path.lstrip("/"), data) for path, data in needed.items()]
+    return found + [
+        Content(path.lstrip("/"), data, is_optional=True)
+        for path, data in optional.items()
+        if path not in needed
+    ]

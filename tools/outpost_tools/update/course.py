@@ -1,0 +1,91 @@
+"""The course of an update: look, bring the files, put them on trial, report."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+
+from outpost_tools.common import source_tree
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.firmware import firmware_version
+from outpost_tools.device import kinds
+from outpost_tools.device.progress import Progress
+from outpost_tools.device.settings_file import Settings
+from outpost_tools.send import wording
+from outpost_tools.send.delivery import Answer as Result
+from outpost_tools.send.delivery import Delivery
+from outpost_tools.send.line import Access
+from outpost_tools.update import contents, image
+from outpost_tools.update.transfer import Answer, NoAnswer, Transfer
+
+_RESTARTS_S = 60  # of the trial's two restarts, beside the time to connect
+
+
+@dataclass
+class Course:
+    """One board. kind: the path of a board folder of one's own; None: what the board says."""
+
+    access: Access
+    settings: Settings
+    kind: str | None
+    timeout_s: float
+    within_s: int
+    progress: Progress
+
+    @property
+    def device(self) -> str:
+        return self.settings.full["device_id"]
+
+    def look(self) -> tuple[int, str]:
+        """Exit status, and what an update would bring. Raises ToolError."""
+        transfer, made = self._bring(is_dry=True)
+        size = sum(len(made.contents[number].data) for number in transfer.needed)
+        names = "".join(f"\n    {made.contents[number].path}" for number in transfer.needed)
+        return 0, (
+            f"would take {len(transfer.needed)} of {len(made.contents)} files, {size:,} bytes; "
+            f"nothing was changed{names}"
+        )
+
+    def run(self) -> tuple[int, str]:
+        """Exit status, and what came of it. Raises ToolError."""
+        _, made = self._bring()
+        self.progress.note(f"all files are there; on trial, at most {self.within_s} s")
+        result = self._put_on_trial(made.tag)
+        return (1 if result.result else 0), str(result)
+
+    def _bring(self, *, is_dry: bool = False) -> tuple[Transfer, image.Image]:
+        self.progress.note("asking the board what it has")
+        with self.progress.bar("sending", "B") as show:
+            transfer = Transfer(self.access, self.device, self.timeout_s, show)
+            return transfer, transfer.run(self._image_for, is_dry=is_dry)
+
+    def _image_for(self, answer: Answer) -> image.Image:
+        """The list that the board has is made again, where it is still right: what arrived under
+        it counts. A clock that is late makes no update that is too old."""
+        root = source_tree.repository()
+        if not answer.board:
+            raise ToolError(f"{self.device}: was not installed by `outpost flash`; do that once")
+        kind = kinds.load(root, self.kind or answer.board)
+        architecture = contents.architecture_of(self.device, answer.mpy)
+        self.progress.note(f"a {kind.name} with {answer.version}; compiling for {architecture}")
+        files = contents.collect(root, kind, architecture, self.settings)
+        for made_s in (answer.made_s, max(int(time.time()), answer.installed_s + 1)):
+            made = image.make(
+                files, bytes.fromhex(self.settings.full["update_key"]), device=self.device,
+                board=answer.board, version=firmware_version(), made_s=made_s,
+            )  # fmt: skip
+            if made.tag == answer.tag:
+                break
+        return made
+
+    def _put_on_trial(self, tag: str) -> Result:
+        command_id = wording.new_id()
+        command = {"id": command_id, "do": "update", "of": tag, "within_s": self.within_s}
+        payload = json.dumps(command, separators=(",", ":")).encode()
+        delivery = Delivery(self.access, {self.device: (command_id, payload)})
+        limit_s = self.timeout_s + self.within_s + _RESTARTS_S
+        delivery.run(limit_s, is_waiting=True, tell=lambda _name, _answer: None)
+        if self.device not in delivery.answers:
+            raise NoAnswer(f"on trial, and no answer within {limit_s:g} s; ask again later")
+        return delivery.answers[self.device]

@@ -1,0 +1,77 @@
+"""The firmware of one board as a signed list and the messages that carry it. Pure; the forms are in
+firmware/station/UPDATES.md."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+FORM = "outpost-update 1"
+TAG_DIGITS = 8
+PART_BYTES = 460  # of a file in a message, of which a board takes 512
+_NONE = "-" * TAG_DIGITS  # a tag that no list has
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """path: on the board, without the first slash. is_optional: only where the board has it."""
+
+    path: str
+    data: bytes
+    is_optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """text: the list, with its signature. contents: in the order of its lines."""
+
+    text: bytes
+    contents: tuple[Content, ...]
+
+    @property
+    def tag(self) -> str:
+        return self.text[-65:].decode()[:TAG_DIGITS]
+
+    def list_messages(self) -> Iterator[bytes]:
+        for offset in range(0, len(self.text), PART_BYTES):
+            head = f"update {self.tag} list {offset} {len(self.text)}\n".encode()
+            yield head + self.text[offset : offset + PART_BYTES]
+
+    def file_messages(self, number: int) -> Iterator[bytes]:
+        data = self.contents[number].data
+        for offset in range(0, max(len(data), 1), PART_BYTES):
+            head = f"update {self.tag} file {number} {offset}\n".encode()
+            yield head + data[offset : offset + PART_BYTES]
+
+
+def _rank(content: Content) -> tuple[int, str]:
+    """The order in which files are put in place: rooms, modules of the root, main.py."""
+    last = 2 if content.path == "main.py" else 1 if "/" not in content.path else 0
+    return last, content.path
+
+
+def make(
+    contents: Iterable[Content], key: bytes, *, device: str, board: str, version: str, made_s: int
+) -> Image:
+    """made_s: seconds since 1970; a board takes no update that was made before the one it has."""
+    ordered = tuple(sorted(contents, key=_rank))
+    lines = [f"{FORM} {device} {board} {version} {made_s}"]
+    for one in ordered:
+        flag = "?" if one.is_optional else "="
+        lines.append(f"{hashlib.sha256(one.data).hexdigest()} {len(one.data)} {flag} {one.path}")
+    text = "".join(f"{line}\n" for line in lines).encode()
+    signature = hmac.new(key, text, hashlib.sha256).hexdigest()
+    return Image(text + f"{signature}\n".encode(), ordered)
+
+
+def question(tag: str, asked: int) -> bytes:
+    """asked: counts questions; the answer has it, too."""
+    return f"update {tag or _NONE} ask {asked}".encode()
+
+
+def missing(need: str) -> list[int]:
+    """Numbers of the files that a board's answer says it needs. Raises ValueError."""
+    bits = int.from_bytes(bytes.fromhex(need), "little")
+    return [number for number in range(bits.bit_length()) if bits >> number & 1]

@@ -1,0 +1,158 @@
+"""Brings an image to a board: asks what it has, sends what it lacks, asks again.
+
+The board's answers alone count, not the broker's acknowledgements: a broker that was killed, or
+whose queue was full, has lost some, and the next question tells. What arrived in an earlier try
+stays on the board, and a list that is made again for it is the same to the byte.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from outpost_tools.common.errors import ToolError
+from outpost_tools.send.line import Access, Line
+from outpost_tools.update.image import Image, missing, question
+
+_MESSAGES_AT_ONCE = 200  # then a question; mosquitto keeps 1,000 for a board that is away
+_FIRST_REPEAT_S = 5.0  # of a question; doubled up to the longest
+_LONGEST_REPEAT_S = 60.0
+_MOST_ROUNDS = 20  # of sending what does not arrive
+_NOTHING_ARRIVES = f"sent {_MOST_ROUNDS} times, and nothing arrives; does the broker drop messages?"
+
+
+class Refused(ToolError):
+    """The board does not take the update."""
+
+
+class NoAnswer(ToolError):
+    """In time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a board says of itself and of an update. mpy: `sys.implementation._mpy`. installed_s:
+    when its last update was made. tag, made_s: of the list that it has; "": none. need: "list",
+    or the files; why: it refuses."""
+
+    board: str
+    version: str
+    mpy: int
+    installed_s: int
+    tag: str
+    made_s: int
+    need: str
+    why: str
+
+
+def answer_in(payload: bytes, asked: int) -> Answer | None:
+    """Of a message on a board's answer topic; None where it is another."""
+    try:
+        found: dict[str, Any] = json.loads(payload)
+        if found["asked"] != asked:
+            return None
+        return Answer(
+            str(found["board"]), str(found["version"]), int(found["mpy"]),
+            int(found["installed"]), str(found["list"]), int(found["made"]),
+            str(found.get("need", "")), str(found.get("why", "")),
+        )  # fmt: skip
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+
+
+class Transfer:
+    """One board. timeout_s: without an answer. show: bytes that are there, of how many."""
+
+    def __init__(
+        self,
+        access: Access,
+        device: str,
+        timeout_s: float,
+        show: Callable[[int, int], None],
+    ) -> None:
+        self._device, self._timeout_s, self._show = device, timeout_s, show
+        self.needed: list[int] = []  # files that the board did not have
+        self._asked = 0
+        self._question = b""
+        self._answer: Answer | None = None
+        self._line = Line(access, [device], self._repeat, self._on_message)
+
+    def run(self, image_for: Callable[[Answer], Image], *, is_dry: bool = False) -> Image:
+        """Ends when the board has all of it; is_dry: when `needed` is known. image_for: what to
+        bring to a board that says this. Raises ToolError, Refused and NoAnswer among them."""
+        self._line.open()
+        try:
+            image = image_for(self._ask(""))
+            self.needed = self._bring_list(image)
+            if not is_dry:
+                self._bring_files(image)
+            return image
+        finally:
+            self._line.close()
+
+    def _bring_list(self, image: Image) -> list[int]:
+        """Numbers of the files that the board then says it needs."""
+        answer = self._ask(image.tag)
+        for _ in range(_MOST_ROUNDS):
+            if answer.need != "list":
+                return missing(answer.need)
+            self._send(list(image.list_messages()))
+            answer = self._ask(image.tag)
+        raise NoAnswer(_NOTHING_ARRIVES)
+
+    def _bring_files(self, image: Image) -> None:
+        total = left = sum(len(image.contents[number].data) for number in self.needed)
+        numbers, rounds = self.needed, 0
+        while numbers:
+            self._show(total - left, total)
+            messages = [one for number in numbers for one in image.file_messages(number)]
+            self._send(messages[:_MESSAGES_AT_ONCE])
+            numbers = missing(self._ask(image.tag).need)
+            before, left = left, sum(len(image.contents[number].data) for number in numbers)
+            rounds = 0 if left < before else rounds + 1
+            if rounds == _MOST_ROUNDS:
+                raise NoAnswer(_NOTHING_ARRIVES)
+        self._show(total, total)
+
+    def _send(self, messages: list[bytes]) -> None:
+        sent = {self._line.publish(self._device, message) for message in messages}
+        until = time.monotonic() + self._timeout_s
+        while not sent <= self._line.acknowledged and time.monotonic() < until:
+            self._line.turn()
+
+    def _ask(self, tag: str) -> Answer:
+        """Raises ToolError without an answer, Refused for one that is a refusal."""
+        self._asked += 1
+        self._answer = None
+        self._question = question(tag, self._asked)
+        repeat_s, until = _FIRST_REPEAT_S, time.monotonic() + self._timeout_s
+        repeat_at = time.monotonic() + repeat_s
+        self._repeat()
+        while self._answer is None:
+            now = time.monotonic()
+            if now >= until:
+                raise NoAnswer(
+                    f"no answer within {self._timeout_s:g} s. Is it on, with commands and "
+                    "update_key in the settings that it has? One that sleeps answers at its next "
+                    "connection: --timeout 3600"
+                )
+            if now >= repeat_at:
+                repeat_s = min(2 * repeat_s, _LONGEST_REPEAT_S)
+                repeat_at = now + repeat_s
+                self._repeat()
+            self._line.turn()
+        if self._answer.why and tag:
+            raise Refused(f"refused: {self._answer.why}")
+        return self._answer
+
+    def _repeat(self) -> None:
+        """The question, where one is open; after each connection, too."""
+        if self._question and self._answer is None and self._line.client.is_connected():
+            self._line.publish(self._device, self._question)
+
+    def _on_message(self, _board: str, message) -> None:
+        if not message.retain and self._answer is None:
+            self._answer = answer_in(message.payload, self._asked)
