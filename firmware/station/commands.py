@@ -236,7 +236,7 @@ class Commands:
         self.note.save()
         self._restart_soon()
 
-    def _update(self, command_id, command):
+    def _update(self, command_id, command) -> "Anything":
         return "this board takes no updates: its settings have no 'update_key'"
 
     def _settings_fault(self, given):

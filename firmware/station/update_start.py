@@ -131,7 +131,7 @@ def _copy(source, target):
 def _watch():
     """A program that does not reach its loop, which feeds the watchdog, is a start that failed."""
     try:
-        from machine import WDT
+        from machine import WDT  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError:  # the desktop
         return
     WDT(timeout=_WATCHDOG_MS)
@@ -139,7 +139,7 @@ def _watch():
 
 def _reset():
     try:
-        from machine import reset
+        from machine import reset  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError:  # the desktop
         sys.exit(_RESTART_STATUS)
     reset()

@@ -84,7 +84,8 @@ class Taking:
         self._need = bytearray()  # by line: 1, the file has to come
         self._file = None  # the one that is being written: the list, or a file of it
         self._arriving = ""  # which: "list", or its number
-        self._at = 0  # bytes of it
+        self._at = self._size = 0  # bytes of it that have come, and that a file has in all
+        self._wanted = ""  # SHA-256 that a file must have
         self._digest = None
         self._record = {}  # what `outpost flash`, or the last update, wrote here
         self.why = ""
@@ -128,7 +129,7 @@ class Taking:
         elif tag != self._tag:
             found["need"] = "list"
         else:
-            found["need"] = binascii.hexlify(self._bits()).decode()
+            found["need"] = binascii.hexlify(bytes(self._bits())).decode()
         return json.dumps(found).encode()
 
     def _bits(self):
@@ -257,23 +258,25 @@ class Taking:
             return
         if not offset:
             self._open(str(number), _PART_PATH)
+            self._wanted, self._size = self._entry(number)
         if not self._goes_on(str(number), offset):
             return
         self._write(body)
-        digest, size = self._entry(number)
-        if self._at < size:
+        if self._at < self._size:
             return
         found = binascii.hexlify(self._digest.digest()).decode()
         self._close()
-        if found == digest:
+        if found == self._wanted:
             os.rename(_PART_PATH, FOLDER + "/" + str(number))
             self._need[number] = 0
 
-    def _entry(self, wanted):
-        for number, digest, size, _, _ in self._entries():
-            if number == wanted:
-                return digest, size
-        return "", 0
+    def _entry(self, number):
+        """SHA-256 and size of the file on that line."""
+        with open(_LIST_PATH) as file:
+            for _ in range(number + 1):
+                file.readline()
+            digest, size = file.readline().split()[:2]
+            return digest, int(size)
 
     def _open(self, arriving, path):
         self._close()

@@ -50,8 +50,13 @@ class Board:
     def published(self, station):
         pass
 
+    def feed_watchdog(self):
+        pass
 
-class TestHeapOfCommands(unittest.TestCase):
+
+class HeapRig(unittest.TestCase):
+    """A connected board that has measured once."""
+
     def setUp(self):
         self.tearDown()
         settings = dict(SETTINGS, mode="broker", commands=True)
@@ -59,7 +64,7 @@ class TestHeapOfCommands(unittest.TestCase):
             json.dump(settings, file)
         options = {"rx_bytes": 600, "unacknowledged": 16}
         self.bench = bench = Bench("broker", options=options)
-        self.commands = Commands(Board(bench), BASE)
+        self.commands = self.make(Board(bench))
         sensors = [Sensor(), self.commands]
         pack, clock = Pack(b"board-1"), Clock(0)
         self.station = commanded(Station)(
@@ -72,6 +77,9 @@ class TestHeapOfCommands(unittest.TestCase):
         self.station.step(bench.now_ms)
         bench.poll(10)
         self.assertTrue(self.commands.is_granted())
+
+    def make(self, board):
+        return Commands(board, BASE)
 
     def tearDown(self):
         for path in (NOTE_PATH, SETTINGS_PATH, TRIAL_PATH):
@@ -111,6 +119,8 @@ class TestHeapOfCommands(unittest.TestCase):
         )
         self.bench.stream.say(b"\x32" + length + body)
 
+
+class TestHeapOfCommands(HeapRig):
     def test_idle_takes_nothing(self):
         self.turns(10)
         self.assertEqual(self.turns(TURNS), (0, 0))

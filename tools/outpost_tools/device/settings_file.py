@@ -75,7 +75,7 @@ interval_ms = 60000              # a measurement every minute
 # alarms = {temperature = {below = 5, above = 30}}
 
 # commands = true                # take commands: `outpost send`; firmware/station/COMMANDS.md
-# update_key = "..."             # and new firmware: `outpost update --new-key`, `outpost update`
+# update_key = ""                # and new firmware, by `outpost update`; its --new-key prints one
 
 # On a battery: asleep between measurements, which go to flash. What a wake costs: boards/README.md.
 # deep_sleep = true
