@@ -24,6 +24,7 @@ from rp2040.board import Board, flash_image
 from rp2040.uart_link import Network
 from updated_board import KEY, checkout, record_of
 
+pytestmark = pytest.mark.long
 KIND = "RPI_PICO_W"
 SETTINGS = {
     "device_id": "b1",
