@@ -21,7 +21,7 @@ from outpost_tools.common import children
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.message import decode
-from outpost_tools.device import connection, kinds, payload, progress, selftest
+from outpost_tools.device import connection, inventory, kinds, payload, plan, progress, selftest
 from paths import REPOSITORY
 from real_broker import Observer, need_mosquitto, wait_for
 
@@ -214,6 +214,27 @@ def test_old_files_of_ours_go_and_the_users_stay(rig, tmp_path):
     assert rig.row("files").startswith("0 copied") and "3 old ones removed" in rig.row("files")
     found = rig.hashes()
     assert not set(ours) & set(found) and set(mine) <= set(found) and rig.is_whole()
+
+
+def test_a_flash_ends_an_update_over_the_air_that_is_under_way(rig, tmp_path):
+    """Its files would be moved over these, or its old ones back."""
+    assert rig.outpost("flash", "--no-link") == 0
+    (tmp_path / "phase").write_text("back u-1 no connection")
+    (tmp_path / "plan").write_text("0 = outpost/client.mpy\n")
+    rig.mpremote("mkdir", ":/update")
+    for name in ("phase", "plan"):
+        rig.mpremote("cp", tmp_path / name, f":/update/{name}")
+    rig.mpremote("cp", tmp_path / "plan", ":/update/0.old")
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    assert not [path for path in rig.hashes() if path.startswith("/update/")] and rig.is_whole()
+
+
+def test_a_flash_keeps_the_time_before_which_no_update_is_taken():
+    """Who has recorded an old update could send it again."""
+    record = plan.read_record('{"files": {}, "modules": [], "made": 77}')
+    todo = plan.Plan(copy={"/outpost/client.mpy": b""})
+    plan.add_record(todo, {}, inventory.Inventory({}, 0), "RPI_PICO_W", record)
+    assert plan.read_record(todo.copy[plan.RECORD].decode()).made_s == 77
 
 
 @pytest.mark.parametrize("name", ["main.py", "board.py"])

@@ -142,9 +142,10 @@ def _plan_firmware(
     job: Job, board: Board, firmware: dict[str, bytes], found: inventory.Inventory
 ) -> plan.Plan:
     wanted = firmware | (job.settings.files if job.settings else {})
-    stale_in = (inventory.PACKAGE, *inventory.SHARED[:-1])  # without settings drivers stay
+    # without settings drivers stay; an update under way would move its own files over these
+    stale_in = (inventory.UPDATE, inventory.PACKAGE, *inventory.SHARED[:-1])
     if job.settings:
-        stale_in = (*inventory.ROOMS, inventory.SECRETS)
+        stale_in = (inventory.UPDATE, *inventory.ROOMS, inventory.SECRETS)
     record = plan.read_record(install.read_text(board, plan.RECORD, _MOST_RECORD))
     todo = plan.make(wanted, found, stale_in, record)
     known = plan.known_files(record, found, payload.sources(job.root, job.kind))

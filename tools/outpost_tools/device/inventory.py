@@ -13,6 +13,7 @@ DRIVERS = "/sensors"
 SHARED = ("/station", "/support", DRIVERS)
 ROOMS = (PACKAGE, *SHARED)
 SECRETS = "/tls"
+UPDATE = "/update"  # of an update over the air that is under way
 OUTBOX_MAP = "/outbox/map"
 _BLOCK_BYTES = 4096
 
@@ -62,7 +63,7 @@ class Inventory:
 
 
 def take(
-    board: Board, paths: Iterable[str], folders: Iterable[str] = (*ROOMS, SECRETS)
+    board: Board, paths: Iterable[str], folders: Iterable[str] = (*ROOMS, SECRETS, UPDATE)
 ) -> Inventory:
     """The files named, as far as they are there, and all files of the folders (not of folders
     inside them). Raises ToolError."""

@@ -20,6 +20,7 @@ from outpost_tools.device.inventory import (
     PACKAGE,
     SECRETS,
     SHARED,
+    UPDATE,
     Inventory,
     blocks_of,
     free_blocks,
@@ -33,7 +34,7 @@ STAGED = ".new"  # a file on its way has this after its name until all have arri
 KEPT = ".kept"  # a file of the user's that had to make room
 _STALE = re.compile(
     rf"{PACKAGE}/[^/]+(\.py|\.mpy|\.new|\.old)|({'|'.join(SHARED)})/[^/]+\.m?py\.new|"
-    rf"{SECRETS}/(ca|client|key)-[0-9a-f]{{8}}\.der(\.new)?"
+    rf"{SECRETS}/(ca|client|key)-[0-9a-f]{{8}}\.der(\.new)?|{UPDATE}/.+"
 )
 _SPARE_BLOCKS = 8  # folders, and what littlefs needs to change them
 
@@ -45,10 +46,11 @@ def digest(data: bytes) -> str:
 @dataclass(frozen=True, slots=True)
 class Record:
     """What `outpost flash` wrote: files in the root, path -> hashes; modules in the shared folders,
-    paths."""
+    paths. made_s: when the last update over the air was made; the board takes none before that."""
 
     files: dict[str, list[str]] = field(default_factory=dict)
     modules: frozenset[str] = frozenset()
+    made_s: int = 0
 
 
 @dataclass
@@ -131,7 +133,8 @@ def read_record(text: str) -> Record:
     try:
         found = json.loads(text)
         files = {str(path): [str(one) for one in hashes] for path, hashes in found["files"].items()}
-        return Record(files, frozenset(filter(_is_shared, map(str, found.get("modules", ())))))
+        modules = frozenset(filter(_is_shared, map(str, found.get("modules", ()))))
+        return Record(files, modules, int(found.get("made", 0)))
     except (ValueError, KeyError, TypeError, AttributeError):
         return Record()
 
@@ -186,6 +189,8 @@ def add_record(
         files[path] = sorted({digest(wanted[path]), *present} - {""})
     modules = sorted({*filter(_is_shared, wanted), *(former.modules & inventory.hashes.keys())})
     facts = {"board": name, "version": firmware_version(), "files": files, "modules": modules}
+    if former.made_s:
+        facts["made"] = former.made_s
     record = json.dumps(facts, sort_keys=True).encode()
     if inventory.hashes.get(RECORD) != digest(record):
         plan.copy[RECORD] = record
