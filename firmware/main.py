@@ -21,7 +21,8 @@ def settle_update():
         print("update:", repr(error), file=sys.stderr)
 
 
-settle_update()
+if __name__ == "__main__":  # not for the tools, which import this to test a board
+    settle_update()
 
 _BUILT_IN = (
     "array",

@@ -208,7 +208,8 @@ class World:
                 return
         raise AssertionError(self.ends)
 
-    def _main(self):
+    def load(self):
+        """main.py as a module."""
         stand_in = types.ModuleType("board")
         stand_in.Board = lambda: Board(self)
         sys.modules["board"] = stand_in
@@ -218,9 +219,14 @@ class World:
             )
             main = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(main)
-            return main.main() or "over"
+            return main
         finally:
             sys.modules.pop("board")
+
+    def _main(self):
+        main = self.load()
+        main.settle_update()
+        return main.main() or "over"
 
     # --- What came of it ---
 

@@ -298,3 +298,14 @@ def test_a_board_without_a_key_takes_no_update(tmp_path):
     world.live_on()
     ((result, _, why),) = world.answers()["u-1"]
     assert result == 1 and "no 'update_key'" in why
+
+
+def test_a_tool_that_imports_the_program_moves_nothing(tmp_path, monkeypatch):
+    """`outpost selftest` on a board whose update is on trial: it would count as a start."""
+    world, made = UpdatedWorld(tmp_path), image_of()
+    world.bring(made)
+    world.put_on_trial(made)
+    assert world.live() == "reset"
+    monkeypatch.setattr(World, "_main", lambda world: world.load())
+    World.live(world)
+    assert {path: data for path, data in world.files().items() if path in OLD} == OLD
