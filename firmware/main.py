@@ -217,6 +217,14 @@ def new_session(settings, base, outbox, kind, more):
     return at_level(kind)(outbox, client_id, **options)
 
 
+def pack_class(settings):
+    if settings["encoding"] == "json":
+        return Pack
+    from station.telemetry_cbor import CborPack
+
+    return CborPack
+
+
 def choose(settings, commands):
     """Classes of session and station, and more options of the session. Raises ValueError."""
     make = series_parts().SeriesStation if settings["series"] else Station
@@ -234,7 +242,7 @@ def build(settings, commands=None):
     board.set_clock(clock, now_ms)
     topic = (base + "/data").encode()
     room = min(outbox.record_bytes, _MESSAGE_BYTES) - _RECORD_OVERHEAD - len(topic)
-    pack = Pack(settings["device_id"].encode(), room)
+    pack = pack_class(settings)(settings["device_id"].encode(), room)
     health = Health(outbox, board.pins_lost)
     note = getattr(board, "sensor_note", None)  # a board.py of somebody's own may be older
     guards, sensors = guarded(board.sensors, board.ticks_ms, board.feed_watchdog, note)

@@ -8,6 +8,7 @@ same names as on every board. Files of the current folder: `simulation.json` (or
 while nothing happens does not.
 """
 
+import binascii
 import errno
 import json
 import os
@@ -196,7 +197,11 @@ class Board:
             self._journal(_sample_line(station))
         elif station.status == 0:
             pack, seq = station.pack, station.client.session.outbox.next_seq - 1
-            self._journal(b"ok %d %s\n" % (seq, bytes(pack.buffer[: pack.length])))
+            payload = bytes(pack.buffer[: pack.length])
+            if payload[:1] == b"[":
+                self._journal(b"ok %d %s\n" % (seq, payload))
+            else:
+                self._journal(b"cbor %d %s\n" % (seq, binascii.hexlify(payload)))
         else:
             self._journal(b"refused %d\n" % station.status)
         now_ms = self.ticks_ms()

@@ -26,6 +26,7 @@ _KEYS = {
     "deep_sleep": (bool, False, 0, 0),  # between measurements
     "connect_every": (int, 1, 1, 10_000),  # measurements, with deep_sleep
     "wake_limit_ms": (int, 30_000, 1000, 3_600_000),  # longest wake
+    "encoding": (("json", "cbor"), "json", 0, 0),  # of messages; cbor: two thirds of the bytes
     # measurements as samples, each durable at once, many in a message: station/SERIES.md
     "series": (bool, False, 0, 0),
     "series_age_s": (int, 600, 1, 950_400),  # the oldest sample that was not sent; connected

@@ -106,6 +106,7 @@ ALLOWED = {
     "station.state": set(),
     "station.station": {"outpost.session"},
     "station.telemetry": {"outpost.memory"},
+    "station.telemetry_cbor": {"telemetry"},
     "station.trial": {"command_note"},
     "station.unheard": set(),
     "station.updatable": {"commands", "update_start", "update_take"},

@@ -122,8 +122,7 @@ def exact_key_in(device: str, payload: bytes) -> Key | None:
     """The same by reading all of it; this is the definition."""
     try:
         # CBOR by the same reader as decode()'s: what that calls no CBOR must have no key here.
-        pack = _from_cbor(payload) if is_cbor(payload) else json.loads(payload)
-        return Key(device, *_key(pack[0]))
+        return Key(device, *_key(records_in(payload)[0]))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
 
@@ -160,6 +159,11 @@ def _series_readings(found: series.Series) -> Iterator[Reading]:
 def is_cbor(payload: bytes) -> bool:
     """By its first byte: an array, which in JSON text it cannot be."""
     return 0x80 <= payload[0] <= 0x9F if payload else False
+
+
+def records_in(payload: bytes) -> Any:
+    """What is in JSON or CBOR, with JSON's labels. Raises ValueError (Malformed is one)."""
+    return _from_cbor(payload) if is_cbor(payload) else json.loads(payload)
 
 
 def _records(payload: bytes) -> list[dict[str, Any]]:

@@ -74,6 +74,8 @@ interval_ms = 60000              # a measurement every minute
 # series_age_s = 600
 # alarms = {temperature = {below = 5, above = 30}}
 
+# encoding = "json"              # of messages; "cbor": two thirds of the bytes (boards/README.md)
+
 # commands = true                # take commands: `outpost send`; firmware/station/COMMANDS.md
 # update_key = ""                # and new firmware, by `outpost update`; its --new-key prints one
 

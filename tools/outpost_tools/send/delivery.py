@@ -8,13 +8,13 @@ its result.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from outpost_tools.common import message
 from outpost_tools.common.words import number
 from outpost_tools.send.line import Access, Line
 
@@ -47,7 +47,7 @@ class Answer:
 def answer_in(payload: bytes) -> tuple[str, Answer] | None:
     """(id, answer) of a message of a board; None where it is none."""
     try:
-        found = json.loads(payload)
+        found = message.records_in(payload)
         head = found[0] if isinstance(found, list) else found
         command_id, result = head["cmd"], head["v"]
     except (ValueError, LookupError, TypeError, RecursionError):

@@ -3,6 +3,7 @@ flash.
 
 boot <boot count> <stream>      the outbox is mounted
 ok <seq> <payload>              publish() returned OK
+cbor <seq> <payload in hex>     the same, of a board whose messages are CBOR
 sample <seq> <facts>            a sample was stored in record <seq> of a series; facts: [1 where the
                                 clock is set, day, ms, unit of the record's times in ms, readings],
                                 a reading: [name, unit, value, exponent]
@@ -60,6 +61,9 @@ def _entry(line: bytes, stream: str) -> Entry:
         return Entry("cut", stream)
     if not stream:
         raise ValueError("before the first boot")
+    if kind == b"cbor":
+        seq, payload = rest.split(b" ", 1)
+        return Entry("ok", stream, int(seq), bytes.fromhex(payload.decode("ascii")))
     if kind in (b"ok", b"sample"):
         seq, payload = rest.split(b" ", 1)
         return Entry(kind.decode("ascii"), stream, int(seq), payload)
@@ -68,7 +72,7 @@ def _entry(line: bytes, stream: str) -> Entry:
     raise ValueError("unknown kind")
 
 
-_MEASURED = (b"\nok ", b"\nsample ")
+_MEASURED = (b"\nok ", b"\ncbor ", b"\nsample ")
 
 
 class JournalTail:
