@@ -23,7 +23,11 @@ for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
 
 # The same examples in each run: a newcomer's `make test` must not fail on one that nobody has seen.
 # New ones are looked for with HUNT=1.
-hypothesis.settings.register_profile("repeatable", derandomize=True, database=None)
+# No deadline of an example, and none of making them: a busy machine takes 200 ms for an import.
+hypothesis.settings.register_profile(
+    "repeatable", derandomize=True, database=None, deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)  # fmt: skip
 if not os.environ.get("HUNT"):
     hypothesis.settings.load_profile("repeatable")
 
