@@ -1,4 +1,4 @@
-"""Outpost: an MQTT client that takes no heap, and an outbox in flash that survives power cuts.
+"""Outpost: an MQTT client that does not allocate, and an outbox in flash that survives power cuts.
 
 Import what you use from its module (`from outpost.client import Client`): importing the package
 itself costs nothing.

@@ -1,7 +1,8 @@
-"""A thin asyncio wrapper around any of the clients.
+"""A thin asyncio wrapper around any of the clients: `await publish()`, `await delivered()`,
+`await run()`.
 
-`await publish()`, `await delivered()`, `await run()`. Outside the no-heap promise: coroutines take
-heap. The client below keeps its own promises all the same.
+It is outside the no-allocation promise, because coroutines allocate. The client that it wraps
+still keeps its own promises.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Bytes checked as fast as the board can: machine code, or plain Python without a native emitter.
+"""Checks bytes as fast as the board can: machine code, or plain Python without a native emitter.
 
 crc30(seed, buf, at, end): CRC-32 of buf[at:end] (IEEE 802.3, reflected), register preset by `seed`
 (0 = standard), cut to its low 30 bits. is_blank(buf, at, end): all 0xFF, as erased NOR flash reads.
@@ -6,12 +6,12 @@ skip_records(buf, at, end, align, count): passes over records of the outbox by t
 up to `count` messages, as far as they lie in buf[at:end]; returns messages << 13 | bytes.
 
 put_record(buf, at, prefix, topic, payload) writes a record of the outbox (`sectors.py`) at `at`:
-prefix[:12], which has the two lengths, topic, payload, and their CRC. prefix[12:16] has the seed of
-the CRC before, and the CRC after. holds_record(buf, prefix, at, topic, payload): True when each
-byte of that record is there.
+prefix[:12], which has the two lengths, topic, payload, and their CRC. prefix[12:16] holds the CRC's
+seed before the call, and the CRC after it. holds_record(buf, prefix, at, topic, payload): True when
+every byte of that record is there.
 
-Apart from `memory.py`, so that a client without an outbox does not load them. No function
-allocates.
+These functions are apart from `memory.py`, so that a client without an outbox does not load them.
+No function allocates.
 """
 
 try:

@@ -5,27 +5,27 @@
     while True:
         client.poll(ticks_ms())
 
-It owns the stream, the chunk that is read from it, and the delay between connection attempts, and
-drives whichever session it was given; the session's fields and counters are its own (`session.py`).
+It owns the stream, the chunk that is read from it, and the delay between connection attempts. It
+drives whichever session it was given; the session owns its fields and counters (`session.py`).
 It must not know a packet.
 
-Its duties to the session, as those of any other owner of one:
+Its duties to the session, which any other owner of one has too:
 - set `now_ms`, the ticks (they may wrap at 2^30 or beyond), before it calls anything else;
-- open() when a stream is there, lost(error) when it is gone;
+- open() when there is a stream, lost(error) when it is gone;
 - receive(data, at, end) with what the server sent; a negative result is a status: close the stream;
-- next_packet(): write that many bytes of `out`, from out_at on; when all were taken, set out_end to
-  0, else part_written(count);
-- when is_tick, then settle(moved), `moved` if bytes went either way; not OK: close it, with this
-  status.
+- next_packet(): write that many bytes of `out`, from out_at on; if all were taken, set out_end to
+  0, otherwise call part_written(count);
+- when is_tick, then settle(moved), `moved` if bytes went either way; unless it returns OK, close
+  the stream with that status.
 Nothing need be called before the ticks reach `check_ms`, unless bytes arrive.
 
 poll() does a bounded piece of work and returns: at most one packet written and one chunk read. Only
 the board's `link()` may block (DNS, TLS handshake). Allocation: construction; connecting allocates
 what the board's link does.
 
-Stream contract: non-blocking; write(buf, offset, length) and readinto(buf) return a count, or None
-for "nothing now"; readinto returns 0 when the peer closed; OSError when the stream broke. Other
-oddities of a port end in its board.py.
+Stream contract: the stream does not block. write(buf, offset, length) and readinto(buf) return a
+count, or None for "nothing now". readinto returns 0 when the peer has closed. Both raise OSError
+when the stream is broken. A port's other oddities are handled in its board.py.
 """
 
 from micropython import const

@@ -1,8 +1,8 @@
-"""Checks a session's options and encodes CONNECT (3.1), once, when a session is made; the module is
-then unloaded.
+"""Checks a session's options and encodes CONNECT (3.1), once, when a session is constructed. The
+module is then unloaded.
 
-Must not know a session. What it imports is there before, or goes with it. Allocation: the packet,
-and as much again while it is put together.
+Must not know a session. What it imports is already loaded, or is unloaded with it. Allocation: the
+packet, and as much again while it is put together.
 """
 
 import builtins

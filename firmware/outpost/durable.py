@@ -1,17 +1,18 @@
 """Collector mode: a record stays in flash until the collector has confirmed that it is durable.
 
-Why: a broker's PUBACK is no durability. Measured: mosquitto killed after acknowledging 5,000
-messages for an absent subscriber lost 1 to 5,000 of them under every setting tried. So PUBACK frees
-only the place in the window; this session takes the collector's confirmation, and decides when what
-stays unconfirmed is retransmitted: after every reconnect, and after `timeout_ms` without progress,
-doubled each time up to 64-fold, so that an absent collector does not make a board talk forever.
+The reason: a broker's PUBACK does not guarantee durability. Measured: mosquitto killed after
+acknowledging 5,000 messages for an absent subscriber lost 1 to 5,000 of them under every setting
+tried. So PUBACK only frees the place in the window. This session receives the collector's
+confirmation, and decides when unconfirmed messages are sent again: after every reconnect, and after
+`timeout_ms` without progress. The time doubles up to 64-fold, so that an absent collector does not
+make a board send indefinitely.
 
-The confirmation is a retained message on the device's topic: `<stream: 8 hex digits> <seq>`: all
-up to number seq is durable. One that is stale, foreign, garbled or of what was not sent yet is
-ignored and counted. `queued.py` is for servers that keep no retained messages. Must not know a
-stream or a clock. Allocation: SUBSCRIBE, beside construction.
+The confirmation is a retained message on the device's topic, `<stream: 8 hex digits> <seq>`:
+everything up to number seq is durable. One that is stale, foreign, garbled or ahead of what was
+sent is ignored and counted. `queued.py` is for servers without retained messages. Must not know a
+stream or a clock. Allocation: SUBSCRIBE, and construction.
 
-Its hooks, beside those of `subscribing.py`:
+Its hooks, in addition to those of `subscribing.py`:
     _on_acknowledged(seq)  PUBACK: the place in the window is free; stands in for `_release`
     _on_confirmation(seq)  a confirmation arrived; -1: a garbled or foreign one
 """

@@ -1,26 +1,27 @@
-"""QoS 2 both ways, over a reset too. A class of its own, so that boards without it do not pay.
+"""QoS 2 in both directions, also across a reset. A class of its own, so that boards without it do
+not pay.
 
 Out: PUBLISH, PUBREC, PUBREL, PUBCOMP (4.3.3). Once the server has sent PUBREC, the message must
-never be published again: that it is released goes into the outbox's note before PUBREL goes out,
-one note for all that arrived together. After a reset the released ones get a PUBREL, the others a
-PUBLISH with DUP.
+never be published again. So the outbox's note records that it is released before PUBREL goes out;
+one note covers all that arrived together. After a reset, released messages get a PUBREL, and the
+others a PUBLISH with DUP.
 
-In: a message goes to the handler, then its identifier into the note, then PUBREC goes out; while
-the identifier is noted, the server's repetitions get a PUBREC and no more. PUBREL takes it out of
-the note, then PUBCOMP goes out: from then on the server may use the identifier for another message.
-A power cut between the handler's return and the note brings the message again, with DUP: nothing on
-this side of the handler can close that gap. Messages for which the note has no room are passed
-over, without an answer, and so is every new one after them; when all that is noted was released,
-the connection is closed, because most servers send them again on the next one only.
+In: the message goes to the handler, then its identifier into the note, then PUBREC goes out. While
+the identifier is noted, the server's repetitions only get a PUBREC. PUBREL removes it from the
+note, then PUBCOMP goes out: from then on the server may use the identifier for another message. A
+power cut between the handler's return and the note brings the message again, with DUP. Nothing on
+this side of the handler can close that gap. If the note has no room, the message is passed over
+without an answer, and so is every new one after it. When everything in the note is released, the
+connection is closed, because most servers repeat the messages only on the next one.
 
-When the server has lost the session (session-present 0), what it had not completed is published
-again: rather twice than never. MQTT 3.1 has no session-present: there the server is taken at its
-word, that a session that is not clean is kept.
+If the server has lost the session (session-present 0), what it had not completed is published
+again: better twice than never. MQTT 3.1 has no session-present; there this session relies on the
+server to keep a session that is not clean.
 
 Note: base:4 released:2 identifiers:2 each; bit (seq & 15) of released belongs to the one message in
 base..base+15 that it fits. Must not know a stream or a clock. Allocation: construction only.
 
-Its hooks, beside those of `subscribing.py`:
+Its hooks, in addition to those of `subscribing.py`:
     _on_progress(first, packet_id)  PUBREC or PUBCOMP of a message that went out
 """
 

@@ -1,13 +1,13 @@
 """Bounds what is sent without proof that the server has it.
 
-For ports whose write() blocks for seconds when the network stack is full: what the stack holds is
-bounded, and a PINGREQ asks for proof where no acknowledgement will bring it. A module of its own,
-so that boards that have no such port do not pay: it stands before those of its session's methods
-that start a packet, and looks at the session's fields for what was proved. Allocation:
-construction.
+It is for ports whose write() blocks for seconds when the network stack is full. It bounds what the
+stack holds, and sends a PINGREQ as a request for proof where no acknowledgement will bring it. It
+is a module of its own, so that boards without such a port do not pay. It replaces those of its
+session's methods that start a packet, and reads the session's fields to see what was proved.
+Allocation: construction.
 
 Cost: what a packet occupies in the stack until the server's TCP has it. Proof of one packet proves
-all before it: TCP keeps the order.
+all before it, because TCP keeps the order.
 
     packets started    [ p q ][ PINGREQ ][ r ][ PUBLISH ][ s ]
                        |------------ unproven_cost ----------|

@@ -1,14 +1,14 @@
 """MQTT 5.0 for any session: `over(Session)(outbox, b"board-1", session_expiry_s=86_400)`.
 
-A mixin in front of the session's class: it turns each packet that came into what MQTT 3.1.1 would
-have brought, and gives each PUBLISH its properties, so the classes of 3.1.1 stay as they are and
-boards that speak it do not pay. What subscribing needs besides is in `level5_subscribing.py`, what
-is needed once in `level5_setup.py`.
+A mixin in front of the session's class. It turns each inbound packet into its MQTT 3.1.1
+equivalent, and gives each PUBLISH its properties. So the classes of 3.1.1 stay as they are, and
+boards that speak it do not pay. `level5_subscribing.py` has what subscribing needs in addition, and
+`level5_setup.py` what is needed once.
 
-What the server refuses, and what becomes of it:
-    at publish(), by CONNACK's limits   a status; stored before: set aside, never sent
+What the server refuses, and what happens to it:
+    at publish(), by CONNACK's limits   a status; if stored before: set aside, never sent
     PUBACK or PUBREC, for good          set aside (`suspects.py`)
-    any other failure                   sent again, as a new exchange, after 1 s doubled up to 64
+    any other failure                   sent again, as a new exchange, after 1 s doubled up to 64 s
     0x10, nobody has subscribed         acknowledged; kept and sent again with keep_unmatched
     DISCONNECT                          a status; `reason` and `server` say more
 

@@ -1,8 +1,8 @@
-"""Topic aliases of the server's: `over(SubscribingSession)(..., alias_maximum=4)`.
+"""Topic aliases that the server assigns: `over(SubscribingSession)(..., alias_maximum=4)`.
 
-A message that comes with an alias in place of its topic gets the topic back, in the session's
-buffer, so that a handler sees no difference; one whose topic then does not fit is skipped, as any
-that is too long. Aliases hold for one connection [MQTT-3.3.2-7].
+If a message has an alias in place of its topic, the topic is put back in the session's buffer, so
+that a handler sees no difference. If it does not fit there, the message is skipped, like any that
+is too long. Aliases hold for one connection [MQTT-3.3.2-7].
 
 Must not know a session beyond its buffer. Allocation: construction; a topic, when the server gives
 it a number.

@@ -1,13 +1,15 @@
 """What is left of a message's expiry when it goes out: `over(Session)(..., expiry_s=3600)`.
 
-The age of a message is the time since it was stored; of those that were there at power-on, since
-then, because nothing on flash knows a time. Kept in 32 marks (number, second): when they run out
-two become one, and the messages of both count as stored at the later. So none expires early, and
-one at most a fifteenth of the oldest one's age late.
+The age of a message is the time since it was stored. For messages that were there at power-on, it
+is the time since power-on, because flash stores no time. Ages are kept in 32 marks (number,
+second). When the marks run out, two are merged, and the messages of both count as stored at the
+later time. So no message expires early, and none is late by more than a fifteenth of the oldest
+message's age.
 
-A message of QoS 1 that has expired before it was sent is freed, counted in `expired` and told by
-on_expired(seq). What may have been sent goes again with what is left, at least 1 s
-[MQTT-4.3.3-7], as do all messages of QoS 2. Messages that were set aside go with all of it.
+A QoS 1 message that expires before it was sent is released and counted in `expired`, and
+on_expired(seq) is called. A message that may have been sent is sent again with what is left, at
+least 1 s [MQTT-4.3.3-7]; so are all messages of QoS 2. Messages set aside go out with the full
+time.
 
 Must not know a packet beyond its first byte. Allocation: construction.
 """

@@ -1,6 +1,6 @@
-"""What becomes of a message that a server of MQTT 5.0 refuses, by the reason code of its answer:
-set aside, or sent again after a pause; and of a connection whose server breaks the rules. A part of
-`level5.py`.
+"""Handles messages that a server of MQTT 5.0 refuses: by the reason code of the answer, a message
+is set aside, or sent again after a pause. Also ends a connection whose server breaks the rules. A
+part of `level5.py`.
 
 Must not know a packet. Allocation: a message that is set aside.
 """

@@ -1,24 +1,25 @@
-"""Checks the options of MQTT 5.0 and composes the bytes that stay the same, once; the module is
-then unloaded.
+"""Checks the options of MQTT 5.0, and composes once the bytes that never change. The module is then
+unloaded.
 
-Options of `level5.over(Session)`, beside the session's; properties are pairs of number and value,
-as in ((0x26, (b"site", b"north")), (0x03, b"application/json")):
+Options of `level5.over(Session)`, in addition to the session's. Properties are pairs of number and
+value, as in ((0x26, (b"site", b"north")), (0x03, b"application/json")):
     session_expiry_s     0 to 0xFFFFFFFF (never, the default): how long after the connection's end
                          the server keeps the session. With `clean` it is 0
-    receive_maximum      1 to 65,535: messages of QoS 1 and 2 that the server may have on their way;
-                         default 65,535, and of exactly-once sessions the room of their note, 32
-    maximum_packet_size  bytes, 16 to 0xFFFFFFF: longer ones do not come. Default: none, and of
-                         sessions that do not subscribe, what their buffer holds
-    aliases              topics (bytes), up to 16, that go out as numbers once the server knows them
-    connect_properties   of CONNECT, those above excepted
+    receive_maximum      1 to 65,535: how many messages of QoS 1 and 2 the server may send without
+                         an acknowledgement; default 65,535, and 32 (the room of their note) for
+                         exactly-once sessions
+    maximum_packet_size  bytes, 16 to 0xFFFFFFF: the server sends no longer packets. Default: none;
+                         what the buffer holds, for sessions that do not subscribe
+    aliases              topics (bytes), up to 16, sent as numbers once the server knows them
+    connect_properties   of CONNECT, except those above
     will_properties      of the will
     publish_properties   of each PUBLISH, up to 400 bytes
-    expiry_s             each message expires so long after it was stored, 1 to 0x1FFFFFF s; broker
-                         mode alone: see `level5_expiry.py`
-    alias_maximum        1 to 64: topics that the server may send as numbers, whole messages being
-                         no longer than the buffer (`level5_aliases.py`); not for streaming
-    id_file              path of a file that keeps the client id which the server chose, for the
-                         next power-on; for a client id of b""
+    expiry_s             a message expires this long after it was stored, 1 to 0x1FFFFFF s; broker
+                         mode only: see `level5_expiry.py`
+    alias_maximum        1 to 64: how many topics the server may send as numbers, in messages that
+                         fit into the buffer (`level5_aliases.py`); not for streaming
+    id_file              path of a file that keeps the client id chosen by the server for the next
+                         power-on; for a client id of b""
     keep_unmatched       True: a message that nobody has subscribed to is kept, and sent again later
 ValueError names what is wrong.
 

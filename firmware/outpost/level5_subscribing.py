@@ -1,8 +1,8 @@
-"""What MQTT 5.0 needs where messages come in; `level5.over()` takes it for sessions that subscribe.
+"""What MQTT 5.0 adds for inbound messages; `level5.over()` uses it for sessions that subscribe.
 
-In the handler, `property_at(number)` tells where in `buffer` a property of the message begins: 0x01
-payload format, 0x02 expiry, 0x03 content type, 0x08 response topic, 0x09 correlation data, 0x0B
-subscription identifier, 0x26 user property. Must not know a stream or a clock. Allocation: as
+In the handler, `property_at(number)` returns where in `buffer` a property of the message begins:
+0x01 payload format, 0x02 expiry, 0x03 content type, 0x08 response topic, 0x09 correlation data,
+0x0B subscription identifier, 0x26 user property. Must not know a stream or a clock. Allocation: as
 `subscribing.py`.
 """
 # pyright: reportAttributeAccessIssue=false

@@ -1,26 +1,26 @@
-"""Bytes moved as fast as the board can: machine code, or plain Python without a native emitter.
+"""Moves bytes as fast as the board can: machine code, or plain Python without a native emitter.
 
 Bounds are the caller's duty. No function allocates.
 
 copy(target, at, source, start, length) -> at + length copies byte by byte upwards, so that bytes of
-one buffer can be moved to a lower address. fill(buf, count) makes the first `count` bytes 0xFF, as
-erased NOR flash reads; a multiple of 4.
+one buffer can be moved to a lower address. fill(buf, count) sets the first `count` bytes to 0xFF,
+as erased NOR flash reads; count is a multiple of 4.
 
 put_publish(tx, head, source, start, topic_length, length) -> end writes a PUBLISH (MQTT 3.1.1, 3.3)
 to the start of tx: the first byte and the remaining length, the topic from source[start:], the
 packet identifier, and the payload, which follows the topic in source. head: first byte | packet
-identifier << 8. Identifier 0, for QoS 0: none is written, and the caller puts the `length` bytes of
-payload at `end`.
+identifier << 8. With identifier 0, for QoS 0, none is written, and the caller puts the `length`
+bytes of payload at `end`.
 
 puback_id(rx, at, end) -> the packet identifier of the whole PUBACK at rx[at:end]; 0: another
-packet, or not all of it yet.
+packet, or an incomplete one.
 
 put_prefix(prefix, seed, first, oldest, acked) fills prefix[:10] and the seed after it, for
 put_record() (`checksum.py`): first:4 oldest:4 acked:2 boot:2 seed:4, little endian. The boot count
 stays as it is.
 
-u32(buf, at) -> the low 30 bits of a 32-bit field, little endian. What the formats of this package
-store never has more than 30 bits.
+u32(buf, at) -> the low 30 bits of a 32-bit field, little endian. The formats of this package never
+store more than 30 bits.
 """
 
 import sys

@@ -1,7 +1,8 @@
-"""Bytes moved by machine code: the same functions as in `portable.py`, by the viper emitter.
+"""Moves bytes by machine code: the same functions as in `portable.py`, compiled by the viper
+emitter.
 
-Import fails where there is no native emitter (some ESP32-C3 builds, CPython); `memory.py` then
-takes those. No function allocates: every integer that goes in or comes out stays below 2^30.
+The import fails without a native emitter (some ESP32-C3 builds, CPython); `memory.py` then uses
+`portable.py`. No function allocates: every integer that goes in or comes out stays below 2^30.
 """
 
 # pyright: reportCallIssue=false

@@ -1,6 +1,8 @@
-"""Bytes checked by machine code: the same functions as in `portable.py`, by the viper emitter.
+"""Checks bytes by machine code: the same functions as in `portable.py`, compiled by the viper
+emitter.
 
-See `native.py` and `checksum.py`. Only small constants: a frozen function may read others wrongly.
+See `native.py` and `checksum.py`. Uses small constants only: a frozen function may read others
+wrongly.
 """
 
 # pyright: reportCallIssue=false

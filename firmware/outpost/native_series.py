@@ -1,7 +1,7 @@
-"""The samples of a series that take most of the time, by machine code: the same functions as in
-`portable_series.py`, by the viper emitter.
+"""The functions of a series' samples that take most of the time, in machine code: the same
+functions as in `portable_series.py`, compiled by the viper emitter.
 
-See `series_bits.py`. Only small constants: a frozen function may read others wrongly.
+See `series_bits.py`. Uses small constants only: a frozen function may read others wrongly.
 """
 
 # pyright: reportCallIssue=false, reportIndexIssue=false

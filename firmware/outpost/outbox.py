@@ -1,16 +1,16 @@
-"""Persistent FIFO of messages in NOR flash: whatever append() returned OK for survives a power cut
-at any later moment.
+"""Persistent FIFO of messages in NOR flash: a message for which append() returned OK survives a
+power cut at any later moment.
 
-Its records are in a ring of sectors (`ring.py`). Held are the messages from `oldest_seq` on, except
-those that `acked` names (bit i: oldest_seq + 1 + i). Must not know MQTT: a message is a topic, a
+The records are in a ring of sectors (`ring.py`). Held are the messages from `oldest_seq` on, except
+those that `acked` marks (bit i: oldest_seq + 1 + i). Must not know MQTT: a message is a topic, a
 payload and flag bits. Recovery and power-fail argument: `firmware/OUTBOX_FORMAT.md`.
 
 The next record carries the acknowledgements, so they cost no program of their own. A cut forgets
 those that no record carried yet, and these messages are sent again.
 
-Allocation: construction, mount() and format(); when a block is left out or lent, and when the first
-append() after mount() has something to make sure of. Not for use from interrupts; a call from
-inside a call returns BUSY.
+Allocation: construction, mount() and format(); when a block is left out or lent; and when the first
+append() after mount() has a doubt to settle. Not for use from interrupts; a call from inside a call
+returns BUSY.
 """
 # pyright: reportAttributeAccessIssue=false
 

@@ -1,7 +1,7 @@
 """Makes an empty outbox, and begins a new stream when the numbers are used up. Unloaded after use.
 
-A cut anywhere in it leaves the old outbox, or the new one, or what mount() knows as half formatted.
-Allocates as needed, and keeps nothing but the outbox's fields.
+A cut anywhere in it leaves the old outbox, the new one, or a state that mount() recognizes as half
+formatted. Allocates as needed, and keeps nothing but the outbox's fields.
 """
 # pyright: reportUndefinedVariable=false
 

@@ -1,8 +1,8 @@
-"""Finds the messages in the flash, once a boot: reads only. Also what the first append() then makes
-sure of. Unloaded after use (`memory.unload`); the fields are made in `sectors.py`, `ring.py` and
-`outbox.py`.
+"""Finds the messages in the flash, once per boot; it only reads. Also settles, at the first
+append(), what mount() could not be sure of. Unloaded after use (`memory.unload`); the fields are
+made in `sectors.py`, `ring.py` and `outbox.py`.
 
-Allocates as needed, 12 bytes a block besides, and keeps nothing but the outbox's fields.
+Allocates as needed, among it 12 bytes per block, and keeps nothing but the outbox's fields.
 """
 # pyright: reportUndefinedVariable=false
 

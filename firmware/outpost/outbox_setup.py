@@ -1,5 +1,5 @@
-"""What an outbox needs to be constructed: its table of fields, its buffer, the device behind a
-wrapper. Unloaded by mount(); the fields are made in `sectors.py`, `ring.py` and `outbox.py`.
+"""What constructing an outbox needs: its table of fields, its buffer, the device behind a wrapper.
+Unloaded by mount(); the fields are made in `sectors.py`, `ring.py` and `outbox.py`.
 
 Allocation: the buffer, and 60 names for a moment.
 """

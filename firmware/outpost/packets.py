@@ -1,10 +1,11 @@
-"""MQTT control packets, byte for byte. No state, no I/O, no heap.
+"""MQTT control packets, byte for byte. No state, no I/O, no allocation.
 
-Of 3.1.1 (OASIS; section numbers beside the functions) and 3.1 (IBM: WebSphere MQ Telemetry
-Transport, `../shared/seeds`). CONNECT is in `connect_packet.py`, SUBSCRIBE in `subscribing.py`.
+The packets are those of MQTT 3.1.1 (OASIS; the functions name its sections) and 3.1 (IBM: WebSphere
+MQ Telemetry Transport, `../shared/seeds`). CONNECT is in `connect_packet.py`, SUBSCRIBE in
+`subscribing.py`.
 
-The put_…() functions write into the caller's buffer and return the offset after that; the caller
-made sure that it fits.
+The put_…() functions write into the caller's buffer and return the offset after what they wrote.
+The caller makes sure that it fits.
 """
 
 from micropython import const

@@ -1,10 +1,10 @@
-"""What a full outbox does other than to refuse: drop the oldest messages, or keep the newest of
-each topic.
+"""What a full outbox does other than refuse: drop the oldest messages, or keep the newest of each
+topic.
 
-A policy is a class of outbox: `Outbox` refuses; `DropOldest` and `NewestPerTopic` are here, so that
-a board pays for the one it uses. Each drops at the old end of the ring only, so format, mount and
-power-fail argument stay as they are; a drop is an acknowledgement that nobody sent. `dropped`
-counts the messages.
+A policy is a class of outbox. `Outbox` refuses; `DropOldest` and `NewestPerTopic` are here, so that
+a board pays only for the one it uses. Both drop messages only at the old end of the ring, so
+format, mount and power-fail argument stay as they are: a drop is an acknowledgement that nobody
+sent. `dropped` counts the messages.
 
 Allocation: construction only.
 """

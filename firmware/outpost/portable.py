@@ -1,8 +1,8 @@
-"""Bytes moved and checked in plain Python: stands in for `native.py` and `native_checksum.py` where
-there is no native emitter.
+"""Moves and checks bytes in plain Python: replaces `native.py` and `native_checksum.py` where there
+is no native emitter.
 
 The CRC is kept in two 16-bit halves, because an integer of 2^30 or more is allocated on a 32-bit
-board. A name is reused where one more would make the frame exceed 11 words.
+board. A name is reused where another local would exceed the 11-word frame limit.
 """
 
 _LOW = (

@@ -1,7 +1,7 @@
-"""The samples of a series that take most of the time, in plain Python: stands in for
+"""The functions of a series' samples that take most of the time, in plain Python: replaces
 `native_series.py` where there is no native emitter.
 
-See `series_bits.py`. Small functions, since a frame may take 11 words.
+See `series_bits.py`. The functions are small, because a frame may take 11 words.
 """
 
 from micropython import const

@@ -1,7 +1,8 @@
-"""The 27 properties of MQTT 5.0 (2.2.2), in one table; a packet's are checked and found in place.
+"""The 27 properties of MQTT 5.0 (2.2.2), in one table. A packet's properties are checked and found
+in place.
 
-A property: its number, then its value. All numbers are below 128, so each takes one byte. Must not
-know a session. Allocation: none.
+A property is its number, then its value. All numbers are below 128, so each takes one byte. Must
+not know a session. Allocation: none.
 
     check(buf, at, end, where) -> offset after the properties, whose length is at buf[at]; a
                                   negative reason code when they break a rule

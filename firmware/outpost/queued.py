@@ -1,11 +1,11 @@
-"""Collector mode over a server that keeps no retained messages (Azure Event Grid closed the
-connection on RETAIN).
+"""Collector mode over a server without retained messages (Azure Event Grid closed the connection on
+RETAIN).
 
 The collector publishes its confirmations with QoS 1, and the server queues them for this board's
-session. So nothing can be looked up after a connect: what was queued arrives by itself, and where
-the server has lost the session, nothing does. The board then asks by what every collector answers:
-it retransmits its oldest held message, alone. The collector confirms again all that it has, so of
-hours of messages that were confirmed to nobody only one goes twice. Where no answer comes in
+session. So the board cannot look anything up after a connect: what was queued arrives by itself,
+and if the server has lost the session, nothing does. The board then sends its oldest held message
+again, alone, which every collector answers by confirming everything that it has. So even after
+hours of messages that were confirmed to nobody, only one goes twice. If no answer comes within
 1.5 s, the others follow.
 
 A class of its own, so that boards with retained confirmations do not pay. Must not know a stream or

@@ -1,29 +1,30 @@
-"""An outbox in RAM, for a program that needs no promise over a reset; and what every outbox does.
+"""An outbox in RAM, for a program whose messages need not survive a reset; and the contract of
+every outbox.
 
-The contract, which sessions and the station rely on (`test_outbox_contract.py`):
+Sessions and the station rely on this contract (`test_outbox_contract.py`):
 
     append(topic, payload, length, flags)  stores a message: OK, FULL, TOO_BIG, BUSY, STORAGE
     reserve(length)       makes room for topic and payload of that length: status as append()
-    load(seq)             message seq, or the next one held, to `buffer`: OK, EMPTY. Until the next
-                          call: loaded_seq, flags, topic_at, topic_length, payload_length; the
-                          payload follows the topic
-    discard(seq)          frees a message, the oldest or one of the 16 after it; False: not held
+    load(seq)             loads message seq, or the next one held, into `buffer`: OK, EMPTY. Until
+                          the next call: loaded_seq, flags, topic_at, topic_length, payload_length;
+                          the payload follows the topic
+    discard(seq)          releases a message, the oldest or one of the 16 after it; False: not held
     save_state()          writes the acknowledgements, if any changed: status as append()
-    unsaved()             messages freed since then
+    unsaved()             number of messages released since then
     erase_ahead()         does slow work now, if there is any; True when it did some
-    shelf()               the messages set aside; MemoryError. What it has:
-    .put(seq)             copies held message seq to it, durably where the outbox is durable, and
-                          does not free it: OK, FULL, EMPTY, BUSY, STORAGE
+    shelf()               the messages set aside; MemoryError. It has:
+    .put(seq)             copies held message seq to it, durably if the outbox is durable, and does
+                          not release it: OK, FULL, EMPTY, BUSY, STORAGE
     .has(seq)             True when it is there; a session treats it as acknowledged
     .load(index)          as load(): message 0..aside-1 of it; loaded_seq is -1, .seq its number
-    .release(index)       that message leaves it: OK, FULL, EMPTY, BUSY, STORAGE
-    aside                 messages on the shelf
-    next_seq, oldest_seq  of the next message, and of the first that is held
-    acked                 bit i: message oldest_seq + 1 + i was freed
-    record_bytes          no topic and payload together is longer
+    .release(index)       removes that message from it: OK, FULL, EMPTY, BUSY, STORAGE
+    aside                 number of messages on the shelf
+    next_seq, oldest_seq  numbers of the next message, and of the first that is held
+    acked                 bit i: message oldest_seq + 1 + i was released
+    record_bytes          the limit for topic and payload together
     stream, boot, refused, renumbers: see `outbox.py`
 
-Collector mode needs discard_through(seq) besides, and renumbers to be False; QoS 2 needs
+Collector mode also needs discard_through(seq), and renumbers must be False; QoS 2 needs
 `state_note.py`. Allocation: construction only.
 """
 

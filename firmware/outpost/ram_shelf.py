@@ -1,5 +1,5 @@
-"""Messages that are set aside, in RAM. Loaded when the first one is. Must not know why they are set
-aside. Allocation: a copy of each message.
+"""Messages that are set aside, in RAM. Loaded when the first one is set aside. Must not know why.
+Allocation: a copy of each message.
 """
 
 from micropython import const

@@ -1,11 +1,11 @@
 """Cuts the server's byte stream into control packets, and hands each to a hook.
 
 Memory is one buffer of fixed size. A packet longer than the buffer is skipped in place: its first
-bytes are kept (the topic and packet identifier of a PUBLISH are among them), the rest is dropped as
-it arrives. Hostile lengths end in an error, never in a growing buffer.
+bytes are kept (the topic and packet identifier of a PUBLISH are among them), and the rest is
+dropped as it arrives. Hostile lengths end in an error, never in a growing buffer.
 
-Must not know what a packet means, only which hook it belongs to: see `session.py`. Its own:
-    _on_rest(data, at, count)  what comes by of a packet that the buffer does not hold
+Must not know what a packet means, only which hook it belongs to: see `session.py`. Its own hook:
+    _on_rest(data, at, count)  bytes arrive of a packet that the buffer does not hold
 Allocation: the buffer, at construction.
 """
 # pyright: reportAttributeAccessIssue=false

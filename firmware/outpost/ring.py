@@ -4,9 +4,9 @@
              | free | tail |      | bad  |      | head | free | lent |
     sector_no   ->    17     18            19     20     ->
 
-From tail to head each sector's number is one more than that of the block before. A block that
-takes no erase or no program is left out, and so is one that is lent (`shelf.py`): the ring goes
-on in the next one. Must not know what is in a record (`sectors.py`), nor which messages are freed
+From tail to head, each sector's number is one more than that of the sector before. A block that
+takes no erase or no program is left out, and so is one that is lent (`shelf.py`): the ring goes on
+in the next one. Must not know what is in a record (`sectors.py`), nor which messages are released
 (`outbox.py`).
 
 Allocation: construction; when a block is left out or lent.

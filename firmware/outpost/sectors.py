@@ -8,13 +8,13 @@ programs.
             crc:4 | 0xFF..align
 
 Little endian. The sequence number of a record is not stored: it is first_seq plus the number of
-messages before it, and it salts the CRC together with the header's CRC, so that a record left over
-from an earlier use of the block is not valid. A header survives any one flipped bit, because its
-CRC tells which one it is. Every byte: `firmware/OUTBOX_FORMAT.md`.
-Must not know: which messages are held, and which sectors may be erased (`outbox.py`).
+messages before it. It salts the CRC together with the header's CRC, so that a record left over from
+an earlier use of the block is not valid. A header survives any one flipped bit, because its CRC
+tells which one it is. Every byte: `firmware/OUTBOX_FORMAT.md`.
+Must not know which messages are held, and which sectors may be erased (`outbox.py`).
 
-Allocation: construction only. Every integer stays below 2^30 and every frame within 11 words: the
-interpreter allocates larger ones. Hence several results and arguments are fields.
+Allocation: construction only. Every integer stays below 2^30 and every frame within 11 words,
+because the interpreter allocates larger ones. Hence several results and arguments are fields.
 """
 
 from struct import pack_into

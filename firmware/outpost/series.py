@@ -1,14 +1,15 @@
-"""A series: samples of several sensors, each durable when add() returns OK, and sent packed, many
+"""A series: samples of several sensors, each durable when add() returns OK, and many sent together
 in one message (`firmware/SERIES_FORMAT.md`).
 
     outbox = over(Outbox)(device)          an outbox that holds series: `series_outbox.py`
     series = Series(outbox, topic, b"board-1", ((b"temperature", b"Cel", -2), (b"load", b"", 0)))
     series.add(clock, (2150, 42))          OK: on flash
-    series.close()                         what was taken is a message now
+    series.close()                         makes the samples taken so far a message
 
-A record is open in the newest sector, and takes its samples in place. It is closed, which programs
-nothing, when it is full, older than max_age_s, when asked, and before any other message is stored.
-Then it is one message with one number, under the outbox's promises; before, it is not sent.
+A record is open in the newest sector, and takes its samples in place. It is closed when it is full
+or older than max_age_s, by close(), and before any other message is stored; closing programs
+nothing. Then it is one message with one number, under the outbox's promises. Before, it is not
+sent.
 
 Must not know MQTT, or where values come from. Allocation: construction.
 """

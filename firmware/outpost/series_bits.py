@@ -1,9 +1,9 @@
-"""The samples of a series as bits (`firmware/SERIES_FORMAT.md`). Bounds are the caller's duty. No
-function allocates. What nearly every sample takes is machine code where the board can
-(`native_series.py`); plain Python does the rest, and without a native emitter all of it.
+"""Reads and writes the samples of a series as bits (`firmware/SERIES_FORMAT.md`). Bounds are the
+caller's duty. No function allocates. The functions that nearly every sample needs are machine code
+where the board supports it (`native_series.py`). Plain Python does the rest, or all of it.
 
-A sample is time and values of n columns, 1 to 16, each within its limits. Places are in bits, and
-where bits are put there must be zeros.
+A sample is the time and the values of n columns, 1 to 16, each within its limits. Places are in
+bits. Bits may be put only where there are zeros.
 
     state array("i"): time, value 1 .. n of the last sample, time between the last two, 0 until
                       there was one, then 1 and one more for each that was coded; for each code the

@@ -1,7 +1,7 @@
-"""An outbox that holds series, of any policy: over(Outbox), over(DropOldest). A record of kind 3
-has a header, and room after it, which takes samples one by one (`firmware/SERIES_FORMAT.md`).
+"""An outbox of any policy that holds series: over(Outbox), over(DropOldest). A record of kind 3 has
+a header, and room after it, which takes samples one by one (`firmware/SERIES_FORMAT.md`).
 
-What is in a sample, and when a record is begun and closed, is `series.py`'s.
+`series.py` decides what is in a sample, and when a record is begun and closed.
 
 Allocation: construction and mount().
 """

@@ -5,24 +5,24 @@ socket, a clock or a reconnect delay: those are its owner's, whose duties `clien
 feature is a class of its own, so that boards that do not use it do not pay: `subscribing.py`,
 `durable.py`, `exactly_once.py`, `streaming.py`.
 
-Hooks, in the order of a connection. A subclass overrides the methods and calls its base's; no
-constructor calls one. A field on_... is the application's, and is called last.
+Hooks, in the order of a connection. A subclass overrides the methods and calls its base's. No
+constructor calls a hook. A field on_... is the application's, and is called last.
     _on_connack()          CONNACK; when the server has accepted:
     _on_connected()
     _on_lost(error)        the connection ended, with the status that ended it
-    _on_tick()             every 16 ms and after a packet came: start what is due, but for PUBLISH
-    _on_released(seq)      a QoS 2 message is due: PUBLISH, or what stands in its place
+    _on_tick()             every 16 ms and after a packet came: start what is due, except PUBLISH
+    _on_released(seq)      a QoS 2 message is due: PUBLISH, or what replaces it
     _on_puback(packet_id)  PUBACK; when a message is acknowledged:
-    _release(seq)          a field: frees it
+    _release(seq)          a field: releases it
     on_acknowledged(seq)   the application's
-    _on_unexpected(first, packet_id)  an acknowledgement of none in flight
+    _on_unexpected(first, packet_id)  an acknowledgement of no message in flight
     _on_pong()             PINGRESP
     _on_late(spared_ms)    is an acknowledgement overdue?
     _on_packet(first)      any other packet
 
-Packet identifiers of outgoing messages follow from their sequence number, 1 + seq mod 65535: the
-same after a power cut, without a write. The window is at most 16 numbers wide, so no two messages
-in flight share one. Allocation: construction only.
+Packet identifiers of outgoing messages follow from their sequence number, 1 + seq mod 65535. So
+they are the same after a power cut, without a write. The window is at most 16 numbers wide, so no
+two messages in flight share one. Allocation: construction only.
 """
 # pyright: reportAttributeAccessIssue=false
 

@@ -1,5 +1,5 @@
-"""What a session does beside the exchange of packets: it takes messages from the application,
-tells when something does not come in time, and notices when connections end on messages.
+"""What a session does besides exchanging packets: it takes messages from the application, detects
+answers that do not come in time, and notices when connections end on messages.
 
 Must not know when a stored message goes out. Allocation: none; suspects, when there are some.
 """

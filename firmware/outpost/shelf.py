@@ -1,5 +1,6 @@
 """Messages that are set aside, in flash: one erase block that the ring of an `Outbox` lends. Loaded
-when the first message is set aside, or when mount() met the block; unloaded when the last has gone.
+when the first message is set aside, or when mount() found the block; unloaded when the last message
+has left.
 
     header  as a sector's, with magic "OS": shelf number:4, stream:8, records that it began with:4,
             block of the shelf before, and one:4
@@ -7,15 +8,15 @@ when the first message is set aside, or when mount() met the block; unloaded whe
             crc:4 | 0xFF..align
     kind    1 and the flags: a message; 2: message seq of that stream has left the shelf
 
-Records are appended, and none is programmed twice. The CRC is salted with the header's and the
-record's place in order, so what is left of an earlier use of the block is not valid. put() leaves
-room for the release of every message. When that is used up, what is still held is copied to a block
-with the next shelf number, and the old one is erased and goes back to the ring. So it is when
-nothing is held any more; then the new one, which is empty, goes back too.
+Records are appended, and none is programmed twice. The CRC is salted with the header's CRC and the
+record's position, so records left over from an earlier use of the block are not valid. put() leaves
+room for the release of every message. When that is used up, the messages still held are copied to a
+block with the next shelf number, and the old block is erased and returned to the ring. The same
+happens when no message is held any more; then the new block, which is empty, is returned too.
 
 Power cut: in put(), the record is whole or absent. In release(), the message is there or gone. In
-the copying, both blocks are there: the new one counts if it has all records that its header tells,
-since nothing is appended to it before the old one is erased.
+the copying, both blocks are there: the new one counts if it has as many records as its header says,
+because nothing is appended to it before the old one is erased.
 
 Must not know why messages are set aside. Allocation: the index, a copy of each programmed record.
 """

@@ -1,9 +1,9 @@
-"""An outbox that keeps a state note beside the messages: a few bytes that survive a power cut, for
+"""An outbox that keeps a state note besides the messages: a few bytes that survive a power cut, for
 what a protocol must remember.
 
-The state note is the payload of a state record, and the newest sector always has it: when a sector
-is opened, it goes in first. Costs one program when it changes, and one a sector while it is not
-empty. QoS 2 notes which messages were released, and which arrived. A class of its own, so that
+The state note is the payload of a state record. The newest sector always has it, because it goes in
+first when a sector is opened. It costs one program when it changes, and one per sector while it is
+not empty. QoS 2 notes which messages were released, and which arrived. A class of its own, so that
 boards that do not use it do not pay.
 
 Allocation: construction and mount() only.

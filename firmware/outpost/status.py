@@ -1,7 +1,7 @@
 """Status numbers of the hot path: OK is 0, a failure is negative. For users and tests.
 
 The modules repeat the values as private constants, because a private `const` costs no RAM on a
-board and an imported name does; `test_status.py` holds the two together.
+board and an imported name does. `test_status.py` checks that the two agree.
 
 `last_error` may also be what the link raised: an error number of the port (positive), or one of
 mbedTLS's (below -256).

@@ -1,7 +1,7 @@
 """Messages longer than the buffer, handed to the application in pieces as they arrive.
 
-A class of its own, so that boards that do not use it do not pay: without it, what is too long is
-skipped and counted. Must not know a stream or a clock. Allocation: none after construction.
+A class of its own, so that boards that do not use it do not pay: without it, a message that is too
+long is skipped and counted. Must not know a stream or a clock. Allocation: none after construction.
 
 Its hook: on_piece(self, data, at, count), the application's.
 """

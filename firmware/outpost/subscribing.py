@@ -1,15 +1,15 @@
-"""A session that receives: SUBSCRIBE and UNSUBSCRIBE with several filters, messages of QoS 0 and 1
-to the application's handler.
+"""A session that receives: SUBSCRIBE and UNSUBSCRIBE with several filters; messages of QoS 0 and 1
+go to the application's handler.
 
 A class of its own, so that boards that only publish do not pay. Must not know a stream or a clock.
 Allocation: SUBSCRIBE and UNSUBSCRIBE; none for messages.
 
-Its hooks, beside those of `session.py`, in their order:
+Its hooks, in addition to those of `session.py`, in their order:
     _on_publish(qos)  a PUBLISH, whole or its first bytes, is in `buffer`
-    _on_message()     it is whole and well-formed; true: it is taken, so acknowledge it
+    _on_message()     it is whole and well-formed; true: it was taken, so acknowledge it
     _on_too_long()    the buffer does not hold it; true: acknowledge it
     _on_failed()      the application's handler raised; true: acknowledge it
-    _on_pubrel(id)    PUBREL of a message that came in
+    _on_pubrel(id)    PUBREL of an inbound message
     _on_vain_request()  the connection ends on SUBSCRIBE or UNSUBSCRIBE
     _on_code(entry, at)  a filter has its answer, buffer[at]
     on_message(self)  the application's

@@ -1,35 +1,38 @@
-"""Which message does the server not take? It is set aside, the others go on, and it is tried again
-alone. Loaded when connections end on messages, or messages are aside; unloaded when all is well.
+"""Finds the message that the server does not accept. It is set aside, the others go on, and it is
+tried again alone. Loaded when connections end on messages, or messages are aside; unloaded when all
+is well.
 
-**Suspicion.** The peer ended two connections in a row on which PUBLISH was out and nothing was
-acknowledged (one, while messages are aside): a message may be the reason, or the network is bad.
-The two are told apart by a control on each of the next connections, which sends no message:
+**Suspicion.** The peer ended two connections in a row while a PUBLISH was in flight and nothing was
+acknowledged (one, while messages are aside). Either a message is the reason, or the network is bad.
+A control on each of the next connections, which sends no message, tells the two apart:
 
     CONNACK   PINGREQ, PINGRESP ... PINGREQ, PINGRESP   PUBLISH of the oldest, alone
     |------ control: older than the one that ended ------|-- trial --|
 
-- It ends in the control: the network, or a server that ends them all. The suspicion is dropped, and
-  four ends in a row must come before the next.
-- The peer ends it in the trial, once any of that PUBLISH went out and before its acknowledgement:
-  evidence. The third in a row for the same message, and it is set aside.
-- PUBACK: it is not the one. The next that had been in flight goes out, alone; past the last of
-  them, the suspicion is over.
+- The connection ends in the control: the reason is the network, or a server that ends every
+  connection. The suspicion is dropped, and the next one takes five ends in a row (four, while
+  messages are aside).
+- The peer ends it in the trial, after any of that PUBLISH went out and before its acknowledgement:
+  evidence. The third in a row for the same message sets it aside.
+- PUBACK: this message is fine. The next one that had been in flight goes out, alone. After the last
+  of them the suspicion is over.
 - A deadline of ours (TIMED_OUT, NO_ANSWER) or another client with our id (TAKEN_OVER) is no
-  evidence, and evidence begins anew. But NO_ANSWER is, when the server acknowledged later messages:
-  then it answers, and this one it does not.
-A message with a topic that no server may take is set aside without trials.
+  evidence, and counting restarts. But NO_ANSWER is evidence if the server acknowledged later
+  messages: then it answers, but not this one.
+A message whose topic is invalid for any server is set aside without trials.
 
 So a network that ends connections at some age, or by chance, must end three in a row in the round
-trip of one and the same PUBLISH, none of them in the control, which is longer.
+trip of the same PUBLISH, and none of them in the control, which is longer.
 
-**A server that takes nothing** is not to empty the outbox onto the shelf: after four set aside
-with no acknowledgement in between, none is until one comes, and `status` is BLOCKED.
+**A server that takes nothing** must not empty the outbox onto the shelf. After four messages in a
+row were set aside, no other is until one is acknowledged, and `status` is BLOCKED.
 
-**Again.** One minute after it was set aside a message goes out again: a PINGREQ is answered, the
-window runs empty, it goes out alone. PUBACK, and it leaves the shelf, and the next one follows. No
-answer, or an end: the next one a minute later; after each round over the shelf, twice the time, up
-to a day. The others wait for one exchange at most. One of QoS 2 that the server has (PUBREC) goes
-on with PUBREL; after a power cut in between it begins anew, and may arrive twice.
+**Retry.** One minute after a message was set aside, it goes out again: a PINGREQ is answered, the
+window runs empty, and it goes out alone. After PUBACK it leaves the shelf, and the next one
+follows. If no answer comes or the connection ends, the next one follows a minute later; after each
+round over the shelf that time doubles, up to a day. The others wait for one exchange at most. A
+message of QoS 2 that the server has (PUBREC) continues with PUBREL; after a power cut in between it
+restarts, and may arrive twice.
 
 Must not know a stream, a clock, or where the shelf is (`ram_outbox.py` has the contract).
 Allocation: construction; a message that is set aside.

@@ -1,8 +1,8 @@
-"""Checks what is checked once: topic filters, and the texts of CONNECT. Unloaded after use
+"""Checks what is checked only once: topic filters, and the texts of CONNECT. Unloaded after use
 (`memory.unload`).
 
-Topics of messages, which come by the thousand, are checked by `reader.is_topic` alone. Must not
-know a session. Allocation: copies of the text.
+`reader.is_topic` alone checks the topics of messages, which come by the thousand. Must not know a
+session. Allocation: copies of the text.
 """
 
 from outpost.reader import is_topic
