@@ -1,1 +1,1 @@
-"""The ready program: measure, encode, publish, sleep. What is where: README.md beside this file."""
+"""The ready program: measures, encodes, publishes, sleeps. README.md lists the modules."""

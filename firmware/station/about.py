@@ -1,17 +1,17 @@
-"""What a board is and how it is, each at its place in 64 messages: one reading in a message at
-most, and none where `health.py` or `sensor_notices.py` has one.
+"""Reports what a board is and how it is: one reading in a message at most, each at its place in 64
+messages, and none where `health.py` or `sensor_notices.py` has one.
 
     firmware     its version: 10203 is 1.2.3. Message 1 of 64
-    report_s     seconds between two times that it reports: the interval; in deep sleep, between
-                 connections. Message 2, soon after a start as for reset_cause, and once it changed
+    report_s     seconds between two reports: the interval; in deep sleep, the time between
+                 connections. Message 2, soon after a start as for reset_cause, and after a change
     reset_cause  machine.reset_cause(): 1 power, 2 reset pin, 3 watchdog, 5 software. Message 3, and
-                 the first message after each start that did not end a deep sleep (4), but
-                 for the two above
+                 the first message after each start that did not end a deep sleep (4), unless that
+                 message has one of the two above
     signal       of the Wi-Fi, dBm. Messages 5, 21, 37 and 53
 
-The board's own (`board.about`) are left out where the settings have them among the sensors, which
-are in every message. Messages with the readings of `flash_wear.py` have none. Allocation:
-construction only.
+Readings of the board itself (`board.about`) are left out if the settings have them among the
+sensors, which are in every message. Messages with the readings of `flash_wear.py` have none.
+Allocation: construction only.
 """
 
 from micropython import const

@@ -1,8 +1,8 @@
-"""Time of day without the heap: a day number and its milliseconds.
+"""Time of day without allocating: a day number and its milliseconds.
 
-Seconds since 1970 pass 2^30, and an integer above that allocates on a 32-bit board.
-Set it from what the board knows (NTP, RTC); between, it runs on the board's ticks. Call now() at
-least every few days.
+Seconds since 1970 exceed 2^30, and an integer above that allocates on a 32-bit board.
+The clock is set from what the board knows (NTP, RTC). In between, it runs on the board's ticks.
+Call now() at least every few days.
 """
 
 from micropython import const

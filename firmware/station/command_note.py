@@ -1,15 +1,16 @@
-"""What a board remembers of its commands over a reset: one small file, replaced as a whole.
+"""What a board remembers of its commands across a reset: one small file, replaced as a whole.
 
     crc:8 hex digits   of all that follows
     [at, doing, pending]   JSON, one line
     ring               64 entries of 8 bytes: the commands taken last
 
-An entry is the CRC-30 of a command's id, and that of its bytes with the result in the two upper
-bits. `doing`: a command that ends after a reset, [kind, id, ...], see `commands.py`. `pending`: an
-answer and the number that it has in the outbox, which says after a cut whether it is stored.
+An entry is the CRC-30 of a command's id, and the CRC-30 of its bytes with the result in the two
+upper bits. `doing` is a command that ends after a reset, [kind, id, ...], see `commands.py`.
+`pending` is an answer and its number in the outbox, which tells after a cut whether it is stored.
 
-Replaced by rename, which littlefs does whole or not at all: a power cut leaves the note before or
-the note after. A file that does not fit its CRC counts as none. Allocation: bounded by the file.
+The file is replaced by a rename, which littlefs does whole or not at all: a power cut leaves the
+old note or the new one. A file that does not fit its CRC counts as none. Allocation: bounded by the
+file.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What a command says, and whether it is well-formed. Pure; `commands.py` has the forms.
+"""Parses a command and checks that it is well-formed. Pure; `commands.py` shows the forms.
 
 Allocation: as JSON does; bounded by the command's length.
 """

@@ -1,5 +1,5 @@
-"""A station that takes commands: it measures, unless an answer must be stored first. No heap while
-there is none."""
+"""A station that takes commands: it measures, unless an answer must be stored first. It does not
+allocate while there is no command."""
 # pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
 
 from micropython import const

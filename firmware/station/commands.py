@@ -1,5 +1,5 @@
-"""Commands over MQTT, each done once and answered once, over power cuts too. Loaded only when
-`commands` is set. The page, with the argument for each cut: COMMANDS.md beside this file.
+"""Commands over MQTT, each done once and answered once, also across power cuts. Loaded only when
+`commands` is set. COMMANDS.md beside this file has the argument for each cut.
 
 A command is a QoS 1 message on `<prefix>/<device>/command`:
 
@@ -11,7 +11,7 @@ A command is a QoS 1 message on `<prefix>/<device>/command`:
 
 Its answer is a message of the board's stream like any other, on `<prefix>/<device>/data`: a reading
 `command`, 0 done, 1 refused, 2 taken back, with the labels cmd (the id), what and why. A command
-that is sent again is not done again: what became of it goes to `<prefix>/<device>/answer`, QoS 0.
+that is sent again is not done again: its result goes to `<prefix>/<device>/answer`, QoS 0.
 
 Must not know a socket or a port. Allocation: taking a command, at most 24,000 bytes for a
 moment (test_heap_commands.py); none while nothing comes.

@@ -1,12 +1,12 @@
-"""Deep sleep between measurements: a wake measures and stores; every k-th connects as well.
+"""Deep sleep between measurements: each wake measures and stores; every k-th one also connects.
 
-Nothing but the outbox is kept over the sleep, and nothing else is needed: the message whose number
-is a multiple of k is the one that connects, the very first among them. So does one that is refused
-because the outbox is full. Every other wake leaves the radio alone, and costs one program of flash;
-one that connects costs one more, for what was acknowledged.
+Only the outbox is kept across the sleep, and nothing else is needed. The message whose number is a
+multiple of k is the one that connects, so the very first one does. A message that is refused
+because the outbox is full connects as well. Every other wake leaves the radio alone, and costs one
+program of flash. A wake that connects costs one more, for the acknowledgements.
 
-A power cut in the wake that should have connected puts that off to the next multiple. Loaded only
-when `deep_sleep` is set.
+A power cut in the wake that should have connected delays the connection to the next multiple.
+Loaded only when `deep_sleep` is set.
 """
 
 from micropython import const

@@ -1,10 +1,9 @@
-"""What the desktop needs to say how long a board's flash will last.
+"""Reports what the desktop needs to estimate how long a board's flash will last: two readings in
+every 64th message, in addition to the sensors'.
 
-Two readings in every 64th message, beside the sensors'.
-
-`erases` counts the sectors begun since the format. A sector is one erase of one block, but for the
-first round over blank blocks; the number is in each sector's header (OUTBOX_FORMAT.md), so it
-survives any reset. `outbox_blocks` is how many blocks share them.
+`erases` counts the sectors begun since the format. A sector is one erase of one block, except in
+the first round over blank blocks. The number is in each sector's header (OUTBOX_FORMAT.md), so it
+survives any reset. `outbox_blocks` is how many blocks share the erases.
 """
 
 from micropython import const

@@ -1,15 +1,16 @@
 """Nothing that a sensor does stops the station or another sensor.
 
-A Guard stands between the station and one sensor. What comes back from it is an integer times ten
-to a fixed exponent, or None; what else a driver may do becomes one of FAULTS, is counted, printed
-when it changes, and reported by `sensor_notices.py`. A sensor of a driver file that fails is
-constructed again, at once and then at distances that double from a second to ten minutes: a loose
-wire that is mended comes back without a reset. A reading that takes long is kept, and followed by a
-pause ten times as long; the watchdog is fed before and after each. One that never comes back is
-reset by the watchdog: the board has kept which it was, and leaves it alone for an hour.
+A Guard stands between the station and one sensor. It returns an integer times ten to a fixed
+exponent, or None. Anything else that a driver may do becomes one of FAULTS: it is counted, printed
+when it changes, and reported by `sensor_notices.py`. If a sensor with a driver file fails, its
+driver is constructed again, at once and then at intervals that double from a second to ten minutes.
+So the sensor recovers without a reset when a loose wire is fixed. A slow reading is kept, and
+followed by a pause ten times as long; the watchdog is fed before and after each reading. If a
+reading never returns, the watchdog resets the board: the board has noted which sensor it was, and
+leaves that one alone for an hour.
 
 A float that a driver returns costs the driver 16 bytes of garbage on a 32-bit build, and the Guard
-another 16 (`test_guard.py`). With integers: no heap.
+another 16 (`test_guard.py`). Integers do not allocate.
 """
 
 from micropython import const

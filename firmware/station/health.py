@@ -1,7 +1,7 @@
-"""What a board reports of its own health: one reading in a message, at most.
+"""Reports the board's own health: one reading in a message, at most.
 
-    left_out       blocks of the outbox that failed and are not used any more
-    aside          messages that the server would not take, and that were set aside
+    left_out       blocks of the outbox that failed and are no longer used
+    aside          messages that the server would not accept, and that were set aside
     pins_lost      files that reserve blocks of the outbox, found lost since the start
     unheard        hours without a confirmation, in collector mode (`unheard.py`)
     not_published  measurements that were not stored since the start: outbox full, or flash
@@ -9,16 +9,16 @@
     mended         flipped bits survived since the start
     torn           1: a power cut left a torn record at the end of the outbox
     takeovers      connections that another client with this board's id ended, since the start
-    ahead          confirmations since the start of what the board never sent: another board has its
-                   stream, or its flash was restored
-    cut_short      times since the start that a series was read without its last samples; with
-                   series only
+    ahead          confirmations since the start for messages that the board never sent: another
+                   board has its stream, or its flash was restored
+    cut_short      how often a series was read without its last samples since the start; only with
+                   series
 
-A counter that changed is in the next message that is stored. Each also has a place in 64 messages
-(number 8 of them the first, 16 the second, ..., then 60, 52, 36), where the first four are always
-reported, the others when they are not 0: a message that was dropped, and a board that sleeps, lose
-nothing for long. Messages with the readings of `flash_wear.py` have none, so none gets longer than
-37 bytes.
+A counter that changed is in the next message that is stored. Each one also has a place in 64
+messages (number 8 for the first, 16 for the second, ..., then 60, 52, 36). There the first four are
+always reported, and the others when they are not 0. So a dropped message or a sleeping board does
+not hide a counter for long. Messages with the readings of `flash_wear.py` have none, so none gets
+longer than 37 bytes.
 
 Knows the outbox's and the station's counters by name. Allocation: construction only.
 """

@@ -1,19 +1,19 @@
-"""What a board reports of its sensors' faults: one reading in a message, at most.
+"""Reports the faults of a board's sensors: one reading in a message, at most.
 
     NAME.fault     what is wrong with sensor NAME: an index into `guard.FAULTS`; 0: it is well
-    NAME.faults    readings of it that failed since the start
+    NAME.faults    how many of its readings failed since the start
 
-A fault that comes, changes or ends is in the next message that is stored. Each sensor has a place
-in 64 messages: there one of a driver file is told in any case, and in every second 64 the count of
-one that ever failed. When no sensor has a reading, a fault is told in each message: a board
-whose only sensor came loose does not fall silent.
+A fault that appears, changes or ends is in the next message that is stored. Each sensor has a place
+in 64 messages. There the fault of a sensor with a driver file is always reported, and in every
+second 64 messages the count of a sensor that ever failed. When no sensor has a reading, each
+message reports a fault, so that a board whose only sensor came loose does not fall silent.
 
-A sensor without a reading is left out of the message. Names say whose reading one is, not places:
-SenML has no null (a pack with one is refused whole, by our own tools too), and a text in its place
-would end in quarantine. So the other readings, and their tables, stay as they were.
+A sensor without a reading is left out of the message. A reading is identified by its name, not by
+its place: SenML has no null (a pack with one is refused whole, by our own tools too), and a text in
+its place would end in quarantine. So the other readings, and their tables, stay as they were.
 
-Takes the place of `health.py`'s reading in a message, so that none gets longer; knows `guard.Guard`
-and Health by their fields. Allocation: construction only.
+Replaces `health.py`'s reading in a message, so that none gets longer. Knows `guard.Guard` and
+Health by their fields. Allocation: construction only.
 """
 
 from micropython import const

@@ -1,19 +1,19 @@
 """A station that stores its measurements as samples of a series (`outpost/series.py`): each durable
 at once, many in one message. Loaded only when `series` is set.
 
-A measurement is a sample, or a message of its own as without series, never both. A message is what
-must not wait for the record, and is told with all that was measured:
+A measurement is either a sample or a message of its own, as without series. It is a message, with
+all readings of the measurement, when something must not wait for the record:
 
-- a reading that crosses a limit of `alarms`, either way;
-- a sensor's fault that came, changed or ended, and a counter of `health.py` that changed;
-- an answer to a command that still waits to be stored;
-- a value of more than 30 bits, which no sample takes;
-- after each record, what is due of the board itself (`about.py`, `flash_wear.py`, ...) by the
-  message's number.
+- a reading crosses a limit of `alarms`, in either direction;
+- a sensor's fault appeared, changed or ended, or a counter of `health.py` changed;
+- an answer to a command still waits to be stored;
+- a value has more than 30 bits, which no sample takes;
+- after each record, the message's number is one at which the board reports about itself
+  (`about.py`, `flash_wear.py`, ...).
 
-A record is closed, and goes out, when it has no room for two more samples, when the next sample
-would find it `series_age_s` old, before any message, and before a sleep or the program's end. No
-heap after construction.
+A record is closed, and goes out, when it has no room for two more samples, before the next sample
+would find it `series_age_s` old, before any message, and before a sleep or the program's end. Does
+not allocate after construction.
 """
 
 from micropython import const

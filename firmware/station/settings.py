@@ -1,4 +1,4 @@
-"""The device's settings: one JSON file, checked key by key before all else.
+"""The device's settings: one JSON file, whose keys are all checked before anything else happens.
 
 A fault raises ValueError with one line that names the key.
 """

@@ -1,14 +1,14 @@
-"""Tells the broker that the board is there: a retained word on `<prefix>/<device>/state`.
+"""Tells the broker that the board is online: a retained message on `<prefix>/<device>/state`.
 
-`online` after each CONNACK; `offline` is the will, which the broker publishes when the connection
-breaks. A board in deep sleep says `asleep` each time it connects, and has no will: it leaves the
-connection after each wake, and is not gone.
+`online` goes out after each CONNACK. `offline` is the will, which the broker publishes when the
+connection breaks. A board in deep sleep says `asleep` each time it connects. It has no will,
+because it ends the connection after each wake without being gone.
 
 Loaded only when `say_state` is set: a server that refuses RETAIN (Azure Event Grid), or this topic
 (AWS IoT with a narrow policy), would close each connection.
 
-QoS 0 and not through the outbox: a word of an hour ago would be wrong. Allocation: construction;
-24 bytes once a connection, on 32 bits.
+It uses QoS 0 and bypasses the outbox, because a state of an hour ago would be wrong. Allocation:
+construction; 24 bytes per connection, on 32 bits.
 """
 
 from micropython import const

@@ -1,7 +1,7 @@
-"""Measures every interval and publishes what was measured; the client does the rest.
+"""Measures every interval and publishes the readings; the client does the rest.
 
-One message a measurement, or as many as its readings need: what finds no room in the first goes
-into the next, with the same time. No heap in the steady state.
+One message per measurement, or as many as its readings need: those that do not fit into the first
+go into the next, with the same time. Does not allocate in the steady state.
 """
 
 from micropython import const

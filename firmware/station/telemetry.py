@@ -1,4 +1,4 @@
-"""The message: a SenML pack (RFC 8428, JSON) written into the caller's buffer without heap.
+"""The message: a SenML pack (RFC 8428, JSON) written into the caller's buffer without allocating.
 
 Firmware and tools share this page.
 
@@ -6,11 +6,11 @@ Firmware and tools share this page.
       "held":1200,"ver":1,"n":"load","v":0.42},
      {"n":"memory","u":"KiB","v":123456}]
 
-bn, bt, n, u, v are SenML's. Outpost's labels, in the first record: sid (stream id), seq (number in
-the stream), boot (boot count), held (the oldest seq that the board still holds: what is missing
-below it will never come), ver (version of this message), up (seconds since boot). A pack without a
-set clock has up and no bt. (device, sid, seq) is the key of a message. A value is an integer and a
-decimal exponent, because a float allocates.
+bn, bt, n, u, v are SenML's. Outpost's labels, in the first record, are sid (stream id), seq (number
+in the stream), boot (boot count), held (the oldest seq that the board still holds: what is missing
+below it will never come), ver (version of this message) and up (seconds since boot). A pack without
+a set clock has up and no bt. (device, sid, seq) is the key of a message. A value is an integer and
+a decimal exponent, because a float allocates.
 """
 
 from micropython import const

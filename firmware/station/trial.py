@@ -1,15 +1,15 @@
-"""Settings that came from afar, on trial: they replace the old ones only when the board has
-connected with them. Loaded while there is something to decide.
+"""Remote settings on trial: they replace the old ones only when the board has connected with them.
+Loaded while there is something to decide.
 
-`settings.json` has the old ones until then, `trial.json` the new ones; `note.doing` says what is
-going on, and each step can be repeated after a power cut:
+Until then `settings.json` has the old settings and `trial.json` the new ones. `note.doing` says
+which step is due, and each step can be repeated after a power cut:
 
     ["trial", id, base, within_s, starts]   the board starts with trial.json, three times at most
     ["adopt", id, base]                     trial.json becomes settings.json
     ["failed", id, why]                     the board starts with settings.json
 
-base: CRC of the settings.json that the trial began with: whoever changed it since, by cable, is
-right. Allocation: what the settings take.
+base: CRC of the settings.json with which the trial began. If somebody has changed that file by
+cable since, the change wins. Allocation: what the settings take.
 """
 
 import os

@@ -1,11 +1,11 @@
-"""In collector mode: for how long has no collector confirmed anything?
+"""Counts, in collector mode, for how long no collector has confirmed anything.
 
-Time that the board is connected and holds messages, since the last confirmation, from the start on.
-It goes on sending all the while: this only says so, once an hour at the prompt, and in telemetry as
-`unheard`, in hours (`health.py`).
+It counts the time that the board is connected and holds messages, since the last confirmation or
+the start. The board keeps sending all the while. This only reports it: once an hour at the prompt,
+and in telemetry as `unheard`, in hours (`health.py`).
 
-A board in deep sleep counts nothing: after a wake that was connected and heard none, the messages
-that it holds say for how long. It says so at the prompt only, once in each such wake.
+A board in deep sleep does not count. After a wake that connected without a confirmation, the number
+of messages that it holds tells for how long. It says so only at the prompt, once in each such wake.
 
 Allocation: construction only.
 """

@@ -1,8 +1,8 @@
-"""Commands of a board whose firmware can be updated over MQTT: the files arrive beside commands,
-and `update` puts them on trial as `set` does settings. Loaded only when `update_key` is set. The
-page, with the argument for each cut: UPDATES.md beside this file.
+"""Commands of a board whose firmware can be updated over MQTT. The files arrive in addition to
+commands, and `update` starts their trial, as `set` does for settings. Loaded only when `update_key`
+is set. UPDATES.md beside this file has the argument for each cut.
 
-Allocation: as commands.py; while files arrive update_take.py's, too.
+Allocation: as commands.py; while files arrive, also that of update_take.py.
 """
 
 import binascii

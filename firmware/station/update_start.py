@@ -8,11 +8,11 @@ files in place, counts the starts on trial, and takes the files back. The page: 
         kept ID, failed ID WHY      decided; the program answers, and removes the folder
     update/plan     a line for each file: NUMBER KIND PATH
     update/N        the new file of line N, until it is in its place
-    update/N.old    the one that it replaced
+    update/N.old    the file that it replaced
 
-KIND: = replaces, + is new, - only goes. Each step is a rename, and a start repeats after a power
-cut what it finds undone. What a start needs to come here is at its path at every moment: it is
-copied before it is replaced.
+KIND: = replaces, + is new, - is only removed. Each step is a rename, and after a power cut the next
+start repeats the steps that it finds undone. The files that a start needs to get here are at their
+paths at every moment: they are copied before they are replaced.
 
 Must not import anything of the program. Allocation: a few kilobytes, at a start with an update.
 """

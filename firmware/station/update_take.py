@@ -1,12 +1,13 @@
 """Takes the files of an update as they arrive, and makes the plan that a start carries out. Loaded
-only while an update arrives. The page, with the messages: UPDATES.md.
+only while an update arrives. UPDATES.md describes the messages.
 
-    update/list     what the firmware is to consist of, and its signature; checked
+    update/list     the files that the firmware is to have, and the signature; checked
     update/part     the file that is arriving
     update/N        the file of line N, whole, its SHA-256 checked
 
-Nothing here replaces a file of the program. Each message may come twice, or not at all: what is
-missing is in the answer to the next question. Allocation: a few kilobytes while an update arrives.
+Nothing here replaces a file of the program. Each message may arrive twice, or not at all: the
+answer to the next question says what is missing. Allocation: a few kilobytes while an update
+arrives.
 """
 
 import binascii
