@@ -1,10 +1,10 @@
-"""The message as a SenML pack in CBOR (RFC 8428 section 6, RFC 8949): what telemetry.py says, in
-two thirds of the bytes. Loaded only when `encoding` is "cbor".
+"""The message as a SenML pack in CBOR (RFC 8428 section 6, RFC 8949): the content of telemetry.py
+in two thirds of the bytes. Loaded only when `encoding` is "cbor".
 
-SenML's labels are integers, Outpost's are text, as in JSON. A value with a decimal exponent is a
-decimal fraction (tag 4), and so is a time, in milliseconds: no float, so no heap. Arrays and maps
-say their length, which is filled in at the end. A pack holds 23 records at most; the readings
-beyond go into the next message.
+SenML's labels are integers. Outpost's labels are text, as in JSON. A value with a decimal exponent
+is a decimal fraction (tag 4), and so is a time, in milliseconds: floats would allocate. The length
+of an array or map is filled in at the end. A pack holds at most 23 records; further readings go
+into the next message.
 """
 
 import json
