@@ -26,7 +26,7 @@ FOLDER = "update"
 PLAN_PATH = FOLDER + "/plan"
 _PHASE_PATH = FOLDER + "/phase"
 _COPY_PATH = FOLDER + "/copy"
-_MOST_STARTS = const(3)
+_MOST_STARTS_ON_TRIAL = const(3)
 _WATCHDOG_MS = const(8000)
 _RESTART_STATUS = const(75)  # of a desktop board: start me again
 _COPY_BYTES = const(512)
@@ -65,7 +65,7 @@ def start():
         _put_in_place(name, rest)
     elif kind == "trial":
         within_s, starts = rest.split(" ")
-        if int(starts) < _MOST_STARTS:
+        if int(starts) < _MOST_STARTS_ON_TRIAL:
             write_phase("trial", name, within_s + " " + str(int(starts) + 1))
             return _watch()
         _take_back(name, "no connection in " + starts + " starts")

@@ -31,7 +31,7 @@ _SIGNATURE_BYTES = const(65)  # 64 hex digits and the end of the line
 _HASHED_BLOCK_BYTES = const(64)
 _PIECE_BYTES = const(512)
 _FLASH_BLOCK_BYTES = const(4096)
-_SPARE_BLOCKS = const(8)  # folders, and what littlefs needs to change them
+_UPDATE_SPARE_BLOCKS = const(8)  # folders, and what littlefs needs to change them
 _ROOMS = ("outpost", "station", "support", "sensors")
 
 
@@ -209,7 +209,7 @@ class Taking:
     def _look(self, length):
         """What has to come. "" or what is wrong."""
         self._need = bytearray()
-        blocks = _SPARE_BLOCKS
+        blocks = _UPDATE_SPARE_BLOCKS
         for number, digest, size, flag, path in self._entries():
             self._feed()
             present = digest_of(path, self._piece)
