@@ -17,10 +17,7 @@ import time
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path[:0] = [
-    *(str(REPOSITORY / "host_tests" / name) for name in ("rigs", "tools/home")),
-    str(REPOSITORY / "tools"),
-]
+sys.path[:0] = [str(REPOSITORY / "host_tests" / "rigs"), str(REPOSITORY / "tools")]
 
 from collector_process import wait_until  # noqa: E402
 from home_run import Board, Home  # noqa: E402

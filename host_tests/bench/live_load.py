@@ -24,10 +24,7 @@ from pathlib import Path
 import psutil
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path[:0] = [
-    *(str(REPOSITORY / "host_tests" / name) for name in ("rigs", "tools/live")),
-    str(REPOSITORY / "tools"),
-]
+sys.path[:0] = [str(REPOSITORY / "host_tests" / "rigs"), str(REPOSITORY / "tools")]
 
 import browser_rig  # noqa: E402
 import collector_load as load  # noqa: E402

@@ -37,6 +37,7 @@ SUBCOMMANDS = {  # in the order of the list: name and module
     "collect": "collect.arguments",
     "republish": "republish.arguments",
     "live": "live.arguments",
+    "alerts": "alerts.arguments",
     "export": "export.arguments",
     "pipeline": "pipeline.arguments",
     "report": "report.arguments",

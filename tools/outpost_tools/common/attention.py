@@ -200,6 +200,7 @@ class Finding:
     key: str
     text: str
     size: float = 0.0  # of two devices with the same finding the larger comes first
+    parts: tuple[str, ...] = ()  # where it is several: `NAME: what` each
 
     @property
     def kind(self) -> Kind:
@@ -252,7 +253,7 @@ def _conflicts(row: Mapping[str, Any]) -> Finding | None:
 
 def _sensors(faults: list[str]) -> Finding | None:
     """faults: in words."""
-    return Finding("sensor", "; ".join(faults), len(faults)) if faults else None
+    return Finding("sensor", "; ".join(faults), len(faults), tuple(faults)) if faults else None
 
 
 def _clock(ahead_s: float) -> Finding | None:
@@ -261,8 +262,13 @@ def _clock(ahead_s: float) -> Finding | None:
     return Finding("clock", f"clock ahead {duration(ahead_s * 1000)}", ahead_s)
 
 
+def silent_after_s(usual_s: float) -> float:
+    """usual_s: between two messages, 0: not known."""
+    return max(SILENT_S, SILENT_INTERVALS * usual_s)
+
+
 def _silent(silent_s: float, usual_s: float) -> Finding | None:
-    if silent_s <= max(SILENT_S, SILENT_INTERVALS * usual_s):
+    if silent_s <= silent_after_s(usual_s):
         return None
     return Finding("silent", f"silent {duration(silent_s * 1000)}", silent_s)
 
@@ -279,8 +285,8 @@ def verdict(
 
     damaged: pieces of the collectors' logs. taken_over: notes of collectors.
     """
-    of_collectors = _of_collectors(damaged, taken_over)
-    own = [f"{kind.sign} {kind.many}: {count:,}" for kind, count in of_collectors]
+    of_theirs = of_collectors(damaged, taken_over)
+    own = [f"{kind.sign} {kind.many}: {count:,}" for kind, count in of_theirs]
     subject = "collector's log" if damaged else "collector"
     troubled = [one for _, one in found if one[0].kind.needs_attention]
     if own and not troubled:
@@ -309,12 +315,12 @@ def advice(
         kind: [row["device"] for row, one in found if any(f.key == kind.key for f in one)]
         for kind in KINDS.values()
     }
-    of_collectors = [(kind, []) for kind, _ in _of_collectors(damaged, taken_over)]
-    return of_collectors + [
+    of_theirs = [(kind, []) for kind, _ in of_collectors(damaged, taken_over)]
+    return of_theirs + [
         (kind, names) for kind, names in by_kind.items() if names and kind.needs_attention
     ]
 
 
-def _of_collectors(damaged: int, taken_over: int) -> list[tuple[Kind, int]]:
+def of_collectors(damaged: int, taken_over: int) -> list[tuple[Kind, int]]:
     counts = ((DAMAGED, damaged), (TAKEN_OVER, taken_over))
     return [(kind, count) for kind, count in counts if count]

@@ -25,7 +25,8 @@ now and then, the tables with their report (where Java is), their compaction, an
 day. What ends is started again, at growing distances, and told.
 
 All state is in one folder: started again, also after a power cut, it goes on where it was. SIGTERM
-and Ctrl-C end it in order.
+and Ctrl-C end it in order. With FOLDER/alerts.toml it tells a person what is wrong: `outpost
+alerts`.
 """
 _EXAMPLES = """\
 examples:
@@ -107,6 +108,7 @@ def run(args: argparse.Namespace) -> int:
     Raises ToolError, before anything is made or changed."""
     wish_of = _wish(args)
     _check_collector(wish_of)
+    _check_alerts(wish_of)
     from outpost_tools.home import plan, ports
     from outpost_tools.home.supervisor import Supervisor
 
@@ -129,6 +131,14 @@ def _check_collector(wish) -> None:
     args = build_parser("collect").parse_args(words)
     if wish.broker:
         access.of(args)
+
+
+def _check_alerts(wish) -> None:
+    """Before anything is made. Raises ToolError."""
+    if wish.state.alerts.exists():
+        from outpost_tools.alerts import settings
+
+        settings.load(wish.state.alerts)
 
 
 def _wish(args: argparse.Namespace):

@@ -68,12 +68,27 @@ def plan(wish: Wish) -> Plan:
     made.told.append(
         f"collector stores in {wish.state.log}; metrics: http://127.0.0.1:{wish.metrics_port}/"
     )
-    made.commands["page"] = [*OUTPOST, "live", *log, "--report", str(wish.state.report), *wish.page]
+    report = ["--report", str(wish.state.report)]
+    made.commands["page"] = [*OUTPOST, "live", *log, *report, *_alerts(wish, made), *wish.page]
     made.told.append(f"page     {wish.page_url}")
     _tables(wish, made)
     _export(wish, made)
     made.told += _next_steps(wish)
     return made
+
+
+def _alerts(wish: Wish, made: Plan) -> list[str]:
+    """The page's options. Raises ToolError."""
+    path = wish.state.alerts
+    if not path.exists():
+        line = f"outpost alerts example > {shlex.quote(str(path))}"
+        made.told.append(f"alerts   to nobody; `{line}` begins with some")
+        return []
+    from outpost_tools.alerts import settings
+
+    made.told.append(f"alerts   {settings.load(path).line()}")
+    health = f"http://127.0.0.1:{wish.metrics_port}/healthz"
+    return ["--alerts", str(path), "--collector-health", health]
 
 
 def _broker(wish: Wish, made: Plan) -> list[str]:

@@ -4,6 +4,7 @@ broker/      of `outpost broker init`, where the broker is ours
 log/         the collector's segments
 tables/      the pipeline's, with report.html beside it
 export/      a CSV file of each day (`outpost export --days`)
+alerts.toml  whom to tell what is wrong, where there is one; alerts.state.json: what was told
 logs/        what the last run of each job said
 .lock        held (flock) by the `outpost run` that works here
 """
@@ -26,6 +27,7 @@ class State:
         self.report = self.path / "report.html"
         self.export = self.path / "export"
         self.logs = self.path / "logs"
+        self.alerts = self.path / "alerts.toml"
         self._lock: int | None = None
 
     def take(self) -> None:

@@ -21,6 +21,7 @@ examples:
                                                       for the house: user "outpost"
   outpost live --log log --listen 0.0.0.0:8443 --password-file password.txt \\
                --cert live.pem --key live.key         HTTPS
+  outpost live --log log --alerts alerts.toml         tells a person what is wrong
   curl -s 127.0.0.1:8180/metrics                      the readings, for Prometheus
 
 Without a password it listens on this machine alone. Nothing can be changed through the page.
@@ -45,6 +46,18 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--report", type=Path, metavar="FILE", help="of `outpost report`: the page links to it"
     )
+    parser.add_argument(
+        "--alerts",
+        type=Path,
+        metavar="FILE",
+        help="whom to tell what is wrong: `outpost alerts --help`; default: nobody",
+    )
+    parser.add_argument(
+        "--collector-health",
+        default="",
+        metavar="URL",
+        help="of the collector's /healthz, for --alerts; default: whether one holds the log",
+    )
     add_page(parser)
 
 
@@ -56,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
     where = Address(*args.listen, certificate=args.cert, key=args.key)
     login = Login(args.user, password) if password else None
+    alerts = _alerts(args)
 
     def say(url: str) -> None:
         _say(f"live page: {url} (Ctrl-C ends it)")
@@ -63,8 +77,30 @@ def run(args: argparse.Namespace) -> int:
             _say(f"--log {args.log} is not there yet: start `outpost collect --log {args.log}`, or")
             _say("correct the folder; what comes there will be shown")
 
-    serve(args.log, where, login, history_bytes=args.history_mib << 20, report=args.report, say=say)
+    serve(
+        args.log, where, login, history_bytes=args.history_mib << 20, report=args.report, say=say,
+        alerts=alerts,
+    )  # fmt: skip
     return 0
+
+
+def _alerts(args: argparse.Namespace):
+    """Makes them beside the page; None: nobody is told. Raises ToolError."""
+    if args.alerts is None:
+        return None
+    from outpost_tools.alerts import conditions, settings, store, watch
+
+    wish = settings.load(args.alerts)
+
+    def is_wanted(key: str) -> bool:
+        return conditions.is_wanted(wish, key)
+
+    keys = [one.key for one in wish.channels]
+    kept = store.Store(store.path_beside(args.alerts), keys, is_wanted, _say)
+    _say(f"alerts: {wish.line()}")
+    return lambda fleet, follower: watch.Alerts(
+        wish, kept, fleet, follower, args.log, _say, health=args.collector_health
+    )
 
 
 def _say(line: str) -> None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from outpost_tools.common import attention, collector_notes, message
+from outpost_tools.common.message import Message
 from outpost_tools.common.segment_frames import Frame
 from outpost_tools.common.words import natural
 from outpost_tools.live.board import Board, Sensor
@@ -29,7 +30,8 @@ def clock_ms() -> int:
 class Fleet:
     """version grows with every change. is_complete: the log was read from its first message on, so
     a missing number is a lost message. reading: share of the history that was read, None when that
-    has ended. is_collected: does a collector write? None: cannot be known."""
+    has ended. is_collected: does a collector write? None: cannot be known. on_message: gets each
+    that is new, in any order, with its arrival in ms; the lock is held."""
 
     def __init__(self, clock: Callable[[], int] = clock_ms) -> None:
         self.clock = clock
@@ -43,6 +45,7 @@ class Fleet:
         self.is_complete = False
         self.reading: float | None = 0.0
         self.is_collected: bool | None = None
+        self.on_message: Callable[[Message, int], None] = lambda *_: None
         self.frames = 0
         self._numbers = iter(range(MOST_SENSORS))
         self._board_numbers = itertools.count()
@@ -76,7 +79,8 @@ class Fleet:
         board = self._board(found.device)
         if board is not None:
             numbers = self._numbers
-            board.take(found, frame.received_ms, self.clock(), self.version, numbers)
+            if board.take(found, frame.received_ms, self.clock(), self.version, numbers):
+                self.on_message(found, frame.received_ms)
 
     def _refuse(self, reason: str) -> None:
         is_known = reason in self.refused or len(self.refused) < _MOST_REASONS

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from outpost_tools.common.ending import exit_on_signals
 from outpost_tools.common.errors import ToolError
@@ -55,15 +56,35 @@ def serve(
     history_bytes: int,
     report: Path | None,
     say,
+    alerts=None,
 ) -> None:
-    """say: called with the page's address once it answers. Raises ToolError."""
+    """say: called with the page's address once it answers. alerts: makes what tells of the fleet
+    that it gets, and of the follower. Raises ToolError."""
     fleet = Fleet()
     follower = Follower(log, fleet, history_bytes=history_bytes)
     changes = Changes(fleet)
     follower.on_change = changes.changed
     listener = _listener(address)
+    config = _config(application(fleet, follower, changes, login, report), address)
+    exit_on_signals()
+    telling = alerts(fleet, follower) if alerts is not None else None
+    follower.start()
+    try:
+        if telling is not None:
+            telling.start()
+        say(address.url)
+        _Server(config, changes).run(sockets=[listener])
+    finally:
+        if telling is not None:
+            telling.stop()
+        follower.stop()
+        listener.close()
+
+
+def _config(app: ASGIApp, address: Address) -> uvicorn.Config:
+    """Raises ToolError."""
     config = uvicorn.Config(
-        application(fleet, follower, changes, login, report),
+        app,
         lifespan="on",
         loop="asyncio",
         ws="none",
@@ -79,14 +100,7 @@ def serve(
         config.load()
     except OSError as error:  # ssl.SSLError is one
         raise ToolError(f"--cert {address.certificate}, --key {address.key}: {error}") from None
-    exit_on_signals()
-    follower.start()
-    try:
-        say(address.url)
-        _Server(config, changes).run(sockets=[listener])
-    finally:
-        follower.stop()
-        listener.close()
+    return config
 
 
 def _listener(address: Address) -> socket.socket:

@@ -1,0 +1,41 @@
+"""`outpost alerts test`."""
+
+from __future__ import annotations
+
+import argparse
+
+from outpost_tools.alerts.arguments import options
+from outpost_tools.common.command_line import add_command
+
+SUMMARY = "send a test by each channel, and say what happened"
+_DESCRIPTION = """\
+Check the file, send a test message by each channel, and say of each what happened. What waits in
+the queues, and how many went out this hour, is not touched. Exit status 1 when one failed.
+"""
+_EXAMPLES = """\
+examples:
+  outpost alerts test home
+  outpost alerts test alerts.toml
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = add_command(
+        subparsers, "test", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
+    )
+    options.add_place(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0; 1 when a channel failed. Raises ToolError."""
+    from outpost_tools.alerts import channels, settings, trial
+
+    failed = 0
+    for channel in settings.load(options.file_of(args)).channels:
+        try:
+            note = channels.send(channel, trial.message_now())
+            print(f"{channel.name}: sent{f'; {note}' if note else ''}", flush=True)
+        except channels.Failed as error:
+            failed += 1
+            print(f"{channel.name}: FAILED: {error}", flush=True)
+    return int(failed > 0)

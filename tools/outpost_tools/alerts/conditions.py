@@ -1,0 +1,172 @@
+"""What is wrong now, beside readings: silence, what needs attention on the live page, and what is
+wrong with the house: collector, disk, log. Pure: a look at the fleet, whose lock the caller holds.
+
+Silence counts from when we watched: boards that could not reach us were not silent.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from outpost_tools.alerts.ledger import Condition, Ledger, Told
+from outpost_tools.alerts.rules import Attention, Silence, fits
+from outpost_tools.alerts.settings import Settings
+from outpost_tools.common import attention
+from outpost_tools.common.words import duration
+from outpost_tools.live.board import Board
+from outpost_tools.live.fleet import Fleet
+
+LOW_BYTES = 200 << 20
+_ENOUGH_BYTES = 250 << 20
+# A board tells what does not change with every 64th message: before it has, nothing is over.
+_TELLS_ALL = 64
+# Keys: a topic's level has no slash, so a board's name has none.
+_ATTENTION, _HOUSE = "attention/", "house/"
+_DISK = f"{_HOUSE}disk"
+_SILENT = ("silence", "silent")  # kinds
+# They happened, and do not end.
+_EVENTS = ("lost", "twins", "restored", "takeover", "refused", "cut")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """since_ms: we watch since then. collector: what is wrong with it. free: bytes on its disk;
+    None: not known."""
+
+    fleet: Fleet
+    now_ms: int
+    since_ms: int
+    collector: str = ""
+    log: str = ""
+    free: int | None = None
+
+
+@dataclass
+class Found:
+    """held: keys of which nothing can be said now; what was told of them stays."""
+
+    conditions: dict[str, Condition] = field(default_factory=dict)
+    held: set[str] = field(default_factory=set)
+
+
+def look(view: View, settings: Settings, ledger: Ledger) -> Found:
+    found = Found()
+    for rule in settings.silences:
+        for name in _names(view.fleet, rule.boards):
+            _silence(view, rule, name, found)
+    if settings.attention is not None:
+        for board in view.fleet.boards.values():
+            if fits(board.name, settings.attention.boards):
+                _attention(view, settings.attention, board, found)
+        leave_out = settings.attention.leave_out
+        of_house = _house(view, settings.attention, ledger)
+        found.conditions |= {k: one for k, one in of_house.items() if one.kind not in leave_out}
+        if view.free is None:
+            found.held.add(_DISK)
+    found.held |= {key for key, told in ledger.told.items() if _is_held(view.fleet, key, told)}
+    return found
+
+
+def over(told: Told) -> str:
+    """Its end in words."""
+    is_heard = told.kind in _SILENT
+    return f"{told.board}: heard again" if is_heard else told.text
+
+
+def _names(fleet: Fleet, patterns: tuple[str, ...]) -> Iterator[str]:
+    """Boards that sent something, and those that are named and have not."""
+    yield from (name for name in fleet.boards if fits(name, patterns))
+    for pattern in patterns:
+        if not re.search(r"[*?\[]", pattern) and pattern not in fleet.boards:
+            yield pattern
+
+
+def _is_silent(view: View, seen_ms: int, longer_s: float) -> bool:
+    """Only while we watched. What was told before is held until the board is heard."""
+    return view.now_ms - max(seen_ms, view.since_ms) > longer_s * 1000
+
+
+def _silence(view: View, rule: Silence, name: str, found: Found) -> None:
+    board = view.fleet.boards.get(name)
+    seen_ms = board.last_seen_ms if board else 0
+    key = f"{rule.id}/{name}"
+    if not _is_silent(view, seen_ms, rule.longer_s):
+        return
+    text = f"{name}: nothing for {duration(view.now_ms - seen_ms)}" if board else (
+        f"{name}: has never sent anything"
+    )  # fmt: skip
+    found.conditions[key] = Condition(
+        "silence", name, text, seen_ms=seen_ms, details={"limit_s": rule.longer_s}
+    )
+
+
+def _attention(view: View, rule: Attention, board: Board, found: Found) -> None:
+    for one in board.findings:
+        kind = one.kind
+        if not kind.needs_attention or one.key in rule.leave_out:
+            continue
+        for part in one.parts or ("",):
+            key = f"{_ATTENTION}{board.name}/{one.key}/{part.partition(':')[0]}"
+            if one.key == "silent":
+                longer_s = attention.silent_after_s(board.usual_s)
+                if not _is_silent(view, board.last_seen_ms, longer_s):
+                    continue
+            found.conditions[key] = Condition(
+                one.key, board.name, f"{board.name}: {part or one.text}", wait_s=rule.wait_s,
+                size=one.size, has_end=one.key not in _EVENTS, todo=_plain(kind.todo),
+                seen_ms=board.last_seen_ms,
+            )  # fmt: skip
+
+
+def _is_held(fleet: Fleet, key: str, told: Told) -> bool:
+    board = fleet.boards.get(told.board)
+    if told.kind in _SILENT:
+        return board is None or board.last_seen_ms <= told.seen_ms
+    if not key.startswith(_ATTENTION):
+        return False
+    return board is None or not (fleet.is_complete or board.messages >= _TELLS_ALL)
+
+
+def _house(view: View, rule: Attention, ledger: Ledger) -> dict[str, Condition]:
+    found = {}
+    if view.collector:
+        found[f"{_HOUSE}collector"] = Condition(
+            "collector", "", f"collector: {view.collector}", wait_s=rule.wait_s
+        )
+    if view.log:
+        found[f"{_HOUSE}log"] = Condition("log", "", f"log: {view.log}", wait_s=rule.wait_s)
+    limit = _ENOUGH_BYTES if _DISK in ledger.told else LOW_BYTES
+    if view.free is not None and view.free < limit:
+        text = (
+            f"the disk has {view.free >> 20} MiB left; full, nothing is confirmed and the boards "
+            "keep their readings. `outpost pipeline prune` deletes what is in the tables"
+        )
+        found[_DISK] = Condition("disk", "", text)
+    for kind, count in attention.of_collectors(view.fleet.damaged_pieces, view.fleet.takeovers):
+        found[f"{_HOUSE}{kind.key}"] = Condition(
+            kind.key, "", f"{kind.many}: {count}", size=count, has_end=False, todo=_plain(kind.todo)
+        )
+    return found
+
+
+def is_wanted(settings: Settings, key: str) -> bool:
+    """Is there a rule for what was told?"""
+    rule, _, rest = key.partition("/")
+    board, _, last = rest.partition("/")
+    if rule == "house":
+        return settings.attention is not None and board not in settings.attention.leave_out
+    if rule == "attention":
+        wish = settings.attention
+        kind = last.partition("/")[0]
+        return wish is not None and fits(board, wish.boards) and kind not in wish.leave_out
+    if rule.startswith("silence"):
+        return any(one.id == rule and fits(board, one.boards) for one in settings.silences)
+    return any(one.id == rule and one.is_of(board, last) for one in settings.readings)
+
+
+def _plain(todo: str) -> str:
+    """Without the page's markup."""
+    return html.unescape(re.sub(r"</?code>", "`", todo))

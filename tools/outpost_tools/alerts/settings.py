@@ -1,0 +1,90 @@
+"""alerts.toml: to whom, and of what. All of it is checked before anything starts.
+
+Raises ToolError: one line with file, table, key and remedy, and no secret.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from outpost_tools.alerts import rules
+from outpost_tools.alerts.recipients import READERS, Channel, Webhook
+from outpost_tools.alerts.table import Table
+from outpost_tools.common import exposure
+from outpost_tools.common.errors import ToolError
+
+FILE = "alerts.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """attention: None, not wished for."""
+
+    channels: tuple[Channel, ...]
+    readings: tuple[rules.Reading, ...]
+    silences: tuple[rules.Silence, ...]
+    attention: rules.Attention | None
+    most_per_hour: int
+
+    def line(self) -> str:
+        """For people: no secrets."""
+        rules = len(self.readings) + len(self.silences) + (self.attention is not None)
+        return f"{', '.join(one.name for one in self.channels)}; rules: {rules}"
+
+
+def load(path: Path) -> Settings:
+    """Raises ToolError."""
+    top = Table(_parsed(path), path.name, path.absolute().parent)
+    channels = tuple(
+        reader(table) for kind, reader in READERS.items() for table in _tables(top, kind)
+    )
+    readings = [one for table in _tables(top, "reading") for one in rules.readings(table)]
+    silences = [rules.silence(table) for table in _tables(top, "silence")]
+    given = top.raw("attention")
+    attention = None if given is None else rules.attention(given, top)
+    most = top.whole("most_per_hour", 1, 1000, 20)
+    top.done()
+    made = Settings(channels, tuple(readings), tuple(silences), attention, most)
+    _check_whole(made, path)
+    return made
+
+
+def _check_whole(made: Settings, path: Path) -> None:
+    if not made.channels:
+        raise ToolError(f"{path.name}: no channel: add [[webhook]], [[email]] or [[command]]")
+    if not (made.readings or made.silences or made.attention):
+        raise ToolError(f"{path.name}: no rule: add [attention], [[silence]] or [[reading]]")
+    keys = [one.key for one in made.channels]
+    for one in made.channels:
+        if keys.count(one.key) > 1:
+            raise ToolError(f"{path.name}: {one.name} is there twice; leave one out")
+    if any(isinstance(one, Webhook) for one in made.channels):
+        exposure.tell(exposure.to_readers(path, "alerts: the URL of a webhook is one;"))
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows' editors mark it
+    except OSError as error:
+        raise ToolError(
+            f"{path}: cannot be read: {error.strerror}; `outpost alerts example` prints one to "
+            "begin with"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        place = re.search(r"\((at .*)\)", str(error))
+        raise ToolError(
+            f'{path}: no TOML {place[1] if place else ""}; text stands in "quotes", a key stands '
+            "once"
+        ) from None
+
+
+def _tables(top: Table, kind: str) -> list[Table]:
+    given = top.tables(kind)
+    return [
+        Table(one, f"{top.where}: [[{kind}]] {number}", top.folder)
+        for number, one in enumerate(given, 1)
+    ]

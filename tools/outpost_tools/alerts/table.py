@@ -1,0 +1,150 @@
+"""A table of a TOML file, read key by key. Each mistake is one line with file, table, key and
+remedy. Knows no key."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import stat
+from pathlib import Path
+from typing import Any, NoReturn
+
+from outpost_tools.common.errors import ToolError
+
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhd])\Z")
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_MOST_S = 366 * 86_400
+_MISSING = object()
+
+
+class Table:
+    """where: the file and the table's name, for messages. folder: where file names begin."""
+
+    def __init__(self, given: Any, where: str, folder: Path) -> None:
+        self.where, self.folder = where, folder
+        if not isinstance(given, dict):
+            raise ToolError(f"{where}: a table is needed: [name], or [[name]] where it may repeat")
+        self._given, self._asked = given, set()
+
+    def has(self, key: str) -> bool:
+        return key in self._given
+
+    def wrong(self, key: str, what: str) -> NoReturn:
+        raise ToolError(f"{self.where}: {key}: {what}")
+
+    def text(self, key: str, default: Any = _MISSING) -> str:
+        value = self._value(key, default, 'a text in "quotes" is needed')
+        if value is default and not isinstance(value, str):
+            return value
+        if not isinstance(value, str) or not value or "\n" in value or "\r" in value:
+            self.wrong(key, 'a text in "quotes", of one line, is needed')
+        return value
+
+    def choice(self, key: str, allowed: tuple[str, ...]) -> str:
+        """The first one where it is not given."""
+        value = self.text(key, allowed[0])
+        if value not in allowed:
+            self.wrong(key, f"{value!r}: " + ", ".join(f'"{one}"' for one in allowed))
+        return value
+
+    def texts(self, key: str, default: Any = _MISSING) -> tuple[str, ...]:
+        """Of a list, or of one text."""
+        value = self._value(key, default, 'a list is needed: ["one", "two"]')
+        if isinstance(value, str):
+            value = [value]
+        if not isinstance(value, list | tuple) or not all(
+            isinstance(one, str) and one and "\n" not in one for one in value
+        ):
+            self.wrong(key, 'a list of texts is needed: ["one", "two"]')
+        if not value and default is _MISSING:
+            self.wrong(key, "empty; name at least one")
+        return tuple(value)
+
+    def number(self, key: str, least: float, most: float, default: Any = _MISSING) -> Any:
+        value = self._value(key, default, "a number is needed")
+        if value is default:
+            return value
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not least <= value <= most:
+            self.wrong(key, f"{value!r}: a number from {least:g} to {most:g} is needed")
+        return value
+
+    def whole(self, key: str, least: int, most: int, default: Any = _MISSING) -> int:
+        value = self.number(key, least, most, default)
+        if not isinstance(value, int):
+            self.wrong(key, f"{value!r}: a whole number is needed")
+        return value
+
+    def span_s(self, key: str, default: Any = _MISSING) -> float:
+        """Of "90s", "10m", "2h", "1d"."""
+        value = self._value(key, default, 'a span of time is needed: "10m"')
+        found = _SPAN.match(value) if isinstance(value, str) else None
+        seconds = float(found[1]) * _UNITS_S[found[2]] if found else -1.0
+        if not 0 <= seconds <= _MOST_S:
+            self.wrong(key, f'{value!r}: a span of time is needed: "90s", "10m", "2h" or "1d"')
+        return seconds
+
+    def raw(self, key: str) -> Any:
+        """None: not given."""
+        return self._value(key, None, "")
+
+    def tables(self, key: str) -> list[Any]:
+        """Of an array of tables."""
+        value = self._value(key, [], "")
+        if not isinstance(value, list):
+            self.wrong(key, f"may repeat: write [[{key}]] with two brackets")
+        return value
+
+    def texts_of(self, key: str) -> dict[str, str]:
+        """Of an inline table: {name = "text"}."""
+        value = self._value(key, {}, "")
+        if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+            self.wrong(key, 'texts by their names are needed: {topic = "my-topic"}')
+        return dict(value)
+
+    def file(self, key: str) -> Path | None:
+        """One that can be read; from this file's folder on. None: not given."""
+        name = self.text(key, None)
+        if name is None:
+            return None
+        path = self.folder / Path(name).expanduser()
+        try:
+            path.read_bytes()
+        except OSError as error:
+            self.wrong(key, f"{path}: {error.strerror}; give the path of a file that is there")
+        return path
+
+    def secret(self, key: str) -> str | None:
+        """The first line of a file that nobody else can read. None: not given."""
+        path = self.file(key)
+        if path is None:
+            return None
+        if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            self.wrong(key, f"{path}: others can read it, and it holds a secret; chmod 600 {path}")
+        try:
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+        except UnicodeDecodeError:
+            self.wrong(key, f"{path}: no text; its first line is the secret")
+        if not lines or not lines[0].strip():
+            self.wrong(key, f"{path} is empty; its first line is the secret")
+        word = lines[0].strip()
+        if not word.isascii() or not word.isprintable():
+            self.wrong(key, f"{path}: has a letter beyond ASCII, which cannot be sent")
+        return word
+
+    def done(self) -> None:
+        """No other key is in it. Raises ToolError."""
+        for key in self._given:
+            if key not in self._asked:
+                known = sorted(self._asked)
+                near = difflib.get_close_matches(key, known, 1)
+                what = f"is {near[0]} meant?" if near else f"known: {', '.join(known)}"
+                self.wrong(key, f"no such key; {what}")
+
+    def _value(self, key: str, default: Any, needed: str) -> Any:
+        self._asked.add(key)
+        if key in self._given:
+            return self._given[key]
+        if default is _MISSING:
+            self.wrong(key, f"missing; {needed}")
+        return default

@@ -1,0 +1,56 @@
+"""A message in words and as JSON, of the alerts that wait for a channel. Text of others (names of
+boards and sensors) is made visible: it breaks no line and no header."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from outpost_tools.alerts.ledger import BEGIN, END, MORE, TEST, Event
+from outpost_tools.common.visible import visible
+
+_MOST_TITLE = 120
+_SAYS = {BEGIN: "", MORE: "more: ", END: "over: "}
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """id: the same when it is sent again."""
+
+    id: str
+    title: str
+    text: str
+    document: dict[str, Any]
+
+
+def message(events: list[Event], dropped: int = 0) -> Message:
+    """dropped: older ones that are told no more."""
+    lines = [_line(one) for one in events]
+    if dropped:
+        lines.append(f"{dropped} older alerts are not told: too many waited")
+    title = _title(events)
+    text = "\n".join(lines)
+    name = "|".join(f"{one['id']}{one['state']}" for one in events)
+    document = {"text": text, "title": title, "alerts": events, "dropped": dropped}
+    return Message(hashlib.sha256(name.encode()).hexdigest()[:20], title, text, document)
+
+
+def _line(one: Event) -> str:
+    began, when = _local(one["began"]), _local(one["time"])
+    times = {BEGIN: f"since {began}", TEST: when}.get(one["state"], f"{when}, since {began}")
+    text = f"{_SAYS.get(one['state'], '')}{visible(one['text'])} ({times})"
+    return text + (f"\n    {one['todo']}" if one.get("todo") else "")
+
+
+def _title(events: list[Event]) -> str:
+    first = events[0]
+    text = _SAYS.get(first["state"], "") + visible(first["text"])
+    if len(text) > _MOST_TITLE:
+        text = text[: _MOST_TITLE - 1] + "…"
+    return text + (f" (and {len(events) - 1} more)" if len(events) > 1 else "")
+
+
+def _local(time: str) -> str:
+    return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M")
