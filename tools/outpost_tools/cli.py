@@ -52,8 +52,8 @@ SUBCOMMANDS = {  # in the order of the list: name and module
 _DESCRIPTION = "Telemetry from MicroPython boards through flash, MQTT and Spark into a report."
 _EXAMPLES = """\
 examples, from nothing to a board's values on a page:
-  outpost fetch mosquitto              the broker; not where it is installed
-  outpost run home                     broker, collector, page; go on in another terminal:
+  outpost fetch mosquitto              the broker, if it is not installed
+  outpost run home                     broker, collector, page; then in another terminal:
   outpost broker add home/broker kitchen
   outpost provision --example --credentials home/broker/boards/kitchen.json > kitchen.toml
   outpost flash --board RPI_PICO_W --port /dev/ttyACM0 --settings kitchen.toml \\

@@ -17,9 +17,10 @@ from outpost_tools.common.command_line import (
 )
 from outpost_tools.common.errors import ToolError
 
-SUMMARY = "store messages from the broker on disk, and tell the boards what is durable"
+SUMMARY = "store messages from the broker on disk, and confirm them to the boards"
 _DESCRIPTION = """\
-Store what boards publish; acknowledge it to the broker and confirm it to the boards after fsync.
+Store the messages of the boards on disk. After fsync, acknowledge them to the broker and confirm
+them to the boards.
 """
 _EXAMPLES = """\
 examples:
@@ -31,10 +32,10 @@ examples:
   outpost collect --broker 127.0.0.1:1883 --log log --id c2 --share fleet
                                                                       one of several
   outpost collect --broker 127.0.0.1:1883 --log log --id c2 --share fleet --retire
-                                                                      take c2 away again
+                                                                      remove c2 again
 
 Each collector of a group has its own --id; their logs stay where the pipeline reads them.
-tools/outpost_tools/common/mosquitto.conf is a configuration for the broker, with reasons.
+tools/outpost_tools/common/mosquitto.conf is a broker configuration with explanations.
 """
 _NAME_RULE = "use 1 to 64 letters, digits, '_', '-' or '.', not '.' first"
 
@@ -49,7 +50,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--id",
-        help="MQTT client identifier; keep it, the broker's queue belongs to it; default "
+        help="MQTT client identifier; keep it, because the broker's queue belongs to it; default "
         "collector-1",
     )
     parser.add_argument(
@@ -59,14 +60,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--new-log",
         action="store_true",
-        help="accept a log that is older than the last one, or empty; recreate its tables too",
+        help="accept a log that is empty or older than the last one; then recreate its tables",
     )
-    parser.add_argument("--quiet", action="store_true", help="no statistics on stderr")
+    parser.add_argument("--quiet", action="store_true", help="print no statistics on stderr")
     parser.add_argument(
         "--metrics-port",
         type=positive(int),
         metavar="PORT",
-        help="Prometheus' text format on 127.0.0.1, and /healthz: 200, or 503 and the reason",
+        help="serve Prometheus metrics on 127.0.0.1, and /healthz: 200, or 503 with the reason",
     )
     _add_limits(parser.add_argument_group("when to act"))
     _add_group(parser.add_argument_group("several collectors"))
@@ -78,27 +79,27 @@ def _add_protocol(parser: argparse.ArgumentParser) -> None:
         "--confirmation",
         choices=("retained", "queued"),
         default="retained",
-        help="how boards are told; queued: QoS 1 to their sessions, for brokers that refuse "
-        "RETAIN (the boards' setting must be the same); default retained",
+        help="how to send confirmations to boards; queued: with QoS 1 to their sessions, for "
+        "brokers that refuse RETAIN (the boards need the same setting); default retained",
     )
     parser.add_argument(
         "--level",
         choices=("4", "5"),
         default="4",
-        help="5: MQTT 5.0, for brokers that speak nothing else, and to see what messages say of "
-        "themselves (user properties, expiry); boards choose their own level; default 4, MQTT "
-        "3.1.1, which every broker speaks",
+        help="MQTT level. 5: MQTT 5.0, for brokers that speak nothing else, and to see properties "
+        "of messages (user properties, expiry). Default 4: MQTT 3.1.1, which every broker speaks. "
+        "Boards choose their own level",
     )
 
 
 def _add_broker(group: argparse._MutuallyExclusiveGroup) -> None:
-    group.add_argument("--broker", metavar="HOST:PORT", type=address)
+    group.add_argument("--broker", metavar="HOST:PORT", type=address, help="address of the broker")
     group.add_argument(
         "--credentials",
         metavar="PATH",
         type=Path,
-        help="the folder of `outpost broker init`, or a collector's file of it: broker, user, TLS, "
-        "topics",
+        help="the folder of `outpost broker init`, or a collector's file from it: broker, user, "
+        "TLS, topics",
     )
 
 
@@ -122,7 +123,7 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
         type=positive(float),
         default=0.2,
         metavar="S",
-        help="at most one confirmation per device in this time; default 0.2",
+        help="send each device at most one confirmation in this time; default 0.2",
     )
 
 
@@ -132,13 +133,13 @@ def _add_group(group: argparse._ArgumentGroup) -> None:
         metavar="GROUP",
         nargs="?",
         const="",
-        help="one shared subscription for all collectors of this name; with --credentials: of the "
-        "name that is in them",
+        help="share one subscription among all collectors of this group; with --credentials, the "
+        "group's name comes from there",
     )
     group.add_argument(
         "--retire",
         action="store_true",
-        help="take what the broker still holds for --id, then give it up",
+        help="take the messages that the broker still holds for --id, then end its session",
     )
 
 
@@ -148,11 +149,11 @@ def _add_security(group: argparse._ArgumentGroup) -> None:
         "--cert",
         metavar="FILE",
         type=Path,
-        help="our certificate, with --key, for a broker that requires one",
+        help="the collector's certificate, with --key, for a broker that requires one",
     )
-    group.add_argument("--key", metavar="FILE", type=Path)
+    group.add_argument("--key", metavar="FILE", type=Path, help="private key of --cert (PEM)")
     group.add_argument(
-        "--alpn", metavar="NAME", help="protocol name for the handshake (AWS IoT on port 443)"
+        "--alpn", metavar="NAME", help="protocol name for the TLS handshake (AWS IoT on port 443)"
     )
 
 

@@ -78,18 +78,18 @@ def _added(subparsers, name, summary, description, examples) -> argparse.Argumen
 
 def add_login(group: argparse._ArgumentGroup) -> None:
     """As whom we connect to a broker, and how we know that it is the right one."""
-    group.add_argument("--user")
+    group.add_argument("--user", help="user name at the broker")
     group.add_argument(
         "--password-file", metavar="FILE", type=Path, help="its first line is the password"
     )
     group.add_argument(
-        "--tls", action="store_true", help="verify the broker by the system's authorities"
+        "--tls", action="store_true", help="verify the broker with the system's authorities"
     )
     group.add_argument(
         "--ca-file",
         metavar="FILE",
         type=Path,
-        help="verify the broker by these authorities (PEM); includes --tls",
+        help="verify the broker with these authorities (PEM); includes --tls",
     )
 
 
@@ -98,12 +98,12 @@ def add_operator(
 ) -> argparse._ArgumentGroup:
     """The broker, for who sends to boards. The group of options that go with --broker."""
     where = parser.add_mutually_exclusive_group(required=is_required)
-    where.add_argument("--broker", metavar="HOST:PORT", type=address)
+    where.add_argument("--broker", metavar="HOST:PORT", type=address, help="address of the broker")
     where.add_argument(
         "--credentials",
         metavar="PATH",
         type=Path,
-        help="the folder of `outpost broker init`, or an operator's file of it",
+        help="the folder of `outpost broker init`, or an operator's file from it",
     )
     group = parser.add_argument_group("with --broker")
     add_login(group)
@@ -118,14 +118,16 @@ def add_page(parser: argparse.ArgumentParser) -> None:
         type=address,
         default=("127.0.0.1", PAGE_PORT),
         metavar="HOST:PORT",
-        help=f"default 127.0.0.1:{PAGE_PORT}; anything but this machine needs --password-file",
+        help=f"default 127.0.0.1:{PAGE_PORT}; any address but this machine's needs --password-file",
     )
     group.add_argument("--user", default="outpost", help="with --password-file; default outpost")
     group.add_argument(
         "--password-file", metavar="FILE", type=Path, help="its first line is the password"
     )
-    group.add_argument("--cert", metavar="FILE", type=Path, help="HTTPS, with --key (PEM)")
-    group.add_argument("--key", metavar="FILE", type=Path)
+    group.add_argument(
+        "--cert", metavar="FILE", type=Path, help="certificate for HTTPS, with --key (PEM)"
+    )
+    group.add_argument("--key", metavar="FILE", type=Path, help="private key of --cert (PEM)")
 
 
 # --- Types of arguments: each raises ArgumentTypeError, which argparse turns into exit status 2 ---

@@ -9,7 +9,7 @@ from pathlib import Path
 from outpost_tools.common.command_line import add_command
 from outpost_tools.common.errors import ToolError
 
-SUMMARY = "all of it for half a minute, with disasters, and a table of what was lost"
+SUMMARY = "run everything for half a minute, with disasters, and print what was lost"
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -25,30 +25,31 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--broker",
         default=os.environ.get("BROKER") or None,
-        help=(
-            f"{' or '.join(KINDS)}; default: mosquitto where it is installed (environment: BROKER)"
-        ),
+        help=(f"{' or '.join(KINDS)}; default: mosquitto if it is installed (environment: BROKER)"),
     )
     parser.add_argument(
         "--seconds",
         type=float,
         default=30.0,
-        help=f"at least {SHORTEST_RUN_S}, default 30; then the boards drain",
+        help=f"how long the boards publish, then they drain; at least {SHORTEST_RUN_S}, default 30",
     )
     parser.add_argument(
-        "--boards", type=int, default=4, help="how many, default 4; half of them with series"
+        "--boards",
+        type=int,
+        default=4,
+        help="number of boards, default 4; half of them store series",
     )
     parser.add_argument(
         "--level",
         default=os.environ.get("LEVEL") or "4",
-        help="of MQTT, of boards and collector: 4 (3.1.1, the default) or 5 (environment: LEVEL)",
+        help="MQTT level of boards and collector: 4 (3.1.1, the default) or 5 (environment: LEVEL)",
     )
     parser.add_argument(
         "--out",
         type=Path,
         default=Path("build/demo"),
         metavar="DIR",
-        help="recreated for each run; default build/demo",
+        help="output folder, recreated for each run; default build/demo",
     )
 
 

@@ -33,7 +33,7 @@ _LONGEST_ENDING = "/durable"
 _HIDDEN = "(hidden)"
 _NO_BROKER = ", or give --credentials, where `outpost broker` made the broker"
 _NO_MODE = (
-    "{name}: no key 'mode': taken as \"collector\", as ever. That needs `outpost collect` at this "
+    "{name}: no key 'mode': using the default, \"collector\". That needs `outpost collect` at this "
     'broker; without it write mode = "broker"'
 )
 
@@ -42,54 +42,54 @@ EXAMPLE = """\
 #     outpost provision --board RPI_PICO_W --port /dev/ttyACM0 THIS_FILE
 # Keep this file to yourself: it holds passwords.
 
-device_id = "kitchen"            # A-Z a-z 0-9 _ . -, at most 32; no two boards alike
-# Who takes its messages. "collector": `outpost collect` runs at the broker; the board keeps each
-# message until that has it on disk. "broker": it does not run; the broker alone is trusted.
+device_id = "kitchen"            # A-Z a-z 0-9 _ . -, at most 32; different for each board
+# Who confirms its messages. "collector": `outpost collect`, which must run at this broker; the
+# board keeps each message until the collector has it on disk. "broker": the broker alone.
 mode = "collector"
-broker_host = "192.168.1.10"     # name (also broker.local) or address of the MQTT broker
-# broker_port = 1883             # default 1883, with TLS 8883
-# user = "board"                 # where the broker wants a user
+broker_host = "192.168.1.10"     # name or address of the MQTT broker; broker.local works
+# broker_port = 1883             # default 1883, or 8883 with TLS
+# user = "board"                 # if the broker requires a user
 # password = "..."
 
 wifi_ssid = "Home"               # 2.4 GHz
 wifi_password = "correct horse"  # leave it out for an open network
-# Several networks, or a fixed address: wifi_networks, in place of both (boards/README.md, "Wi-Fi")
-# wifi_country = "DE"            # two letters, where the law wants them
-# ntp_host = "pool.ntp.org"      # where the board asks for the time
+# For several networks or a fixed address, use wifi_networks instead (boards/README.md, "Wi-Fi")
+# wifi_country = "DE"            # two letters; required by law in some countries
+# ntp_host = "pool.ntp.org"      # the server that the board asks for the time
 
 interval_ms = 60000              # a measurement every minute
-# Default: all of the chip's. Others have a driver, with its pins: boards/sensors/README.md
+# Default: all sensors of the chip. Others need a driver and its pins: boards/sensors/README.md
 # sensors = ["temperature", {driver = "bme280", name = "attic", scl = 5, sda = 4}]
 # topic_prefix = "outpost"       # messages go to outpost/kitchen/data
-# outbox_blocks = 64             # of 4,096 bytes each; what the first flash pins stays
-# when_full = "refuse"           # new messages; "drop_oldest"; mode "broker": "newest_per_topic"
-# say_state = true               # online, offline, asleep on outpost/kitchen/state, retained
+# outbox_blocks = 64             # of 4,096 bytes each; fixed by the first `outpost flash`
+# when_full = "refuse"           # or "drop_oldest"; in mode "broker" also "newest_per_topic"
+# say_state = true               # publish online, offline, asleep on outpost/kitchen/state
 # level = 4                      # MQTT 3.1.1; 5: MQTT 5.0, 3: MQTT 3.1
-# confirmation = "retained"      # "queued": for brokers that refuse RETAIN; the collector's too
+# confirmation = "retained"      # "queued": if the broker refuses RETAIN; the collector too
 
-# Each measurement is a sample, on flash at once, and many go out as one message: 5.1 to 6.5 bytes
-# of flash instead of 256. A record goes out before it is that old, an alarm at once:
-# firmware/station/SERIES.md. Wins where a board that stays awake has a collector.
+# Series: each measurement is stored in flash at once, and many are sent as one message. This takes
+# 5.1 to 6.5 bytes of flash each instead of 256. A message is sent before it is series_age_s old, or
+# at once after an alarm. Use it with a collector, without deep sleep: firmware/station/SERIES.md
 # series = true
 # series_age_s = 600
 # alarms = {temperature = {below = 5, above = 30}}
 
 # encoding = "json"              # of messages; "cbor": two thirds of the bytes (boards/README.md)
 
-# commands = true                # take commands: `outpost send`; firmware/station/COMMANDS.md
-# update_key = ""                # and new firmware, by `outpost update`; its --new-key prints one
+# commands = true                # accept commands: `outpost send`; firmware/station/COMMANDS.md
+# update_key = ""                # and new firmware: `outpost update --new-key` prints a key
 
-# On a battery: asleep between measurements, which go to flash. What a wake costs: boards/README.md.
+# On a battery: deep sleep between measurements, which are stored in flash (boards/README.md).
 # deep_sleep = true
-# connect_every = 20             # one in this many measurements connects and delivers all
-# wake_limit_ms = 30000          # a connection is given up after that, and tried at the next
+# connect_every = 20             # connect and send everything at every 20th measurement
+# wake_limit_ms = 30000          # if connecting takes longer, try again the next time
 
-# TLS: the broker proves who it is, or the board does not talk to it. Files: PEM or DER, in the
+# TLS: the board connects only if the broker's certificate is valid. Files are PEM or DER, in the
 # folder of this file.
 # tls = true
 # ca_file = "ca.pem"             # the certificate that signed the broker's
-# server_name = "broker.home"    # the name in the broker's certificate, when it is not broker_host
-# client_cert_file = "kitchen.pem"   # where the broker wants a certificate of the board
+# server_name = "broker.home"    # the name in the broker's certificate, if not broker_host
+# client_cert_file = "kitchen.pem"   # if the broker requires a client certificate
 # client_key_file = "kitchen.key"
 """
 

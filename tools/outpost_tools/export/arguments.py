@@ -8,28 +8,29 @@ from pathlib import Path
 from outpost_tools.common.command_line import add_command
 from outpost_tools.common.errors import ToolError
 
-SUMMARY = "readings from the collectors' log into CSV, JSON lines or Parquet, without Spark"
+SUMMARY = "export readings from the log to CSV, JSON lines or Parquet, without Spark"
 _DESCRIPTION = """\
-Write the readings in a collectors' log to a file, or to stdout, without Spark and Java: each
-message once, with the times and by the rules of the pipeline's table `readings`. Sealed and open
-segments are read, also while a collector writes. The log itself is not changed.
+Write the readings in a collectors' log to a file or to stdout, without Spark and Java. Each message
+appears once, with the times and rules of the pipeline's table `readings`. The command reads sealed
+and open segments, even while a collector writes, and does not change the log.
 """
 _EXAMPLES = """\
 examples:
-  outpost export --log log --out readings.csv                    all there is
+  outpost export --log log --out readings.csv                    all readings
   outpost export --log log --last 24h                            to stdout, as CSV
   outpost export --log log --device kitchen --metric temperature --since 2026-11-01 \\
                  --until 2026-12-01 --out november.parquet
   outpost export --log log --device 'lab-*' --format jsonl | jq .value
   outpost export --log log --columns all --order time --out readings.parquet
-  outpost export --log log --days export                         each day a file, what changed
+  outpost export --log log --days export                         a file per day, if changed
 
-Rows stand as in the log: by collector, in the order of arrival. A board that was offline sends its
-stored messages late, so their times are not in order; --order time sorts by time, device, stream,
+Rows have the order of the log: by collector, then by arrival. A board that was offline sends its
+stored messages late, so times are not in order. --order time sorts by time, device, stream and
 number, and holds all rows in memory (about 300 bytes each).
 
-On stderr: what is no message, copies with other contents, damaged segments. Exit status 0; 1 when
-the file was written and something of the log is damaged, missing or in conflict; 2 for bad input.
+Stderr lists invalid messages, copies with other contents, and damaged segments.
+Exit status: 0; 1 if the file was written, but a part of the log is damaged, missing or in conflict;
+2 for bad input.
 """
 
 
@@ -38,7 +39,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         subparsers, "export", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
     )
     parser.add_argument(
-        "--log", type=Path, required=True, metavar="DIR", help="what `outpost collect` has as --log"
+        "--log",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="the --log folder of `outpost collect`",
     )
     _add_choice(parser.add_argument_group("which readings (default: all)"))
     _add_output(parser.add_argument_group("output"))
@@ -50,23 +55,23 @@ def _add_choice(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="of this board; a pattern as of a shell: 'lab-*'. May be repeated",
+        help="only this board; may be a shell pattern: 'lab-*'. May be repeated",
     )
     group.add_argument(
         "--metric",
         action="append",
         default=[],
         metavar="NAME",
-        help="of this name (SenML's n); a pattern too. May be repeated",
+        help="only this metric (SenML's n); may be a pattern. May be repeated",
     )
     group.add_argument(
         "--since",
         metavar="TIME",
-        help="taken at this time or later: 2026-11-22, 2026-11-22T10:30; UTC, or with an offset",
+        help="readings from this time on: 2026-11-22, 2026-11-22T10:30; UTC, or with an offset",
     )
-    group.add_argument("--until", metavar="TIME", help="taken before this time")
+    group.add_argument("--until", metavar="TIME", help="only readings before this time")
     group.add_argument(
-        "--last", metavar="SPAN", help="in place of --since: 90m, 24h or 7d before now"
+        "--last", metavar="SPAN", help="instead of --since: 90m, 24h or 7d before now"
     )
 
 
@@ -77,25 +82,27 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         "--out",
         type=Path,
         metavar="FILE",
-        help="default: stdout. Replaced as a whole, at the end; .csv, .jsonl or .parquet says the "
-        "format",
+        help="default: stdout. FILE is replaced as a whole at the end; .csv, .jsonl or .parquet "
+        "sets the format",
     )
     group.add_argument(
         "--days",
         type=Path,
         metavar="DIR",
-        help="in place of --out: DIR/2026-11-22.csv and so on, a file of each day before today "
-        "(UTC), of all readings; written again when a board has sent more of that day",
+        help="instead of --out: write all readings to one file for each day before today (UTC), "
+        "DIR/2026-11-22.csv and so on; rewritten if a board has sent more readings of that day",
     )
     group.add_argument(
-        "--format", choices=("csv", "jsonl", "parquet"), help="default: by FILE; csv to stdout"
+        "--format",
+        choices=("csv", "jsonl", "parquet"),
+        help="default: from the name of FILE; csv for stdout",
     )
     group.add_argument(
         "--columns",
         metavar="A,B,...",
         help=f"default: {','.join(COLUMNS)}; all: every column of the table `readings`",
     )
-    group.add_argument("--order", choices=("log", "time"), help="of the rows; default: log")
+    group.add_argument("--order", choices=("log", "time"), help="order of the rows; default: log")
 
 
 def run(args: argparse.Namespace) -> int:

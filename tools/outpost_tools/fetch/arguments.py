@@ -7,18 +7,18 @@ import argparse
 from outpost_tools.common.command_line import add_command
 from outpost_tools.common.errors import ToolError
 
-SUMMARY = "get MicroPython, mosquitto and Java into a private folder, where the machine lacks them"
+SUMMARY = "download MicroPython, mosquitto and Java to a private folder, if they are missing"
 _DESCRIPTION = """\
-Get the programs that other subcommands run, as far as this machine lacks them: MicroPython (which
-runs simulated boards), mosquitto (the broker of the demo), Java (Spark runs on it). They come from
-Debian's archive, as apt on this machine knows it, and are unpacked into
-${XDG_CACHE_HOME:-~/.cache}/outpost: no root, nothing installed, no service started. What is there
-already is left alone.
+Download the programs that other subcommands need, if this machine lacks them: MicroPython (for
+simulated boards), mosquitto (the broker of the demo), Java (for Spark). They come from Debian's
+archive, as apt on this machine is configured, and are unpacked into
+${XDG_CACHE_HOME:-~/.cache}/outpost. This needs no root, installs nothing on the system and starts
+no service. Programs that are already there are left alone.
 """
 _EXAMPLES = """\
 examples:
   outpost fetch            all three
-  outpost fetch java       what `outpost pipeline` lacks
+  outpost fetch java       needed by `outpost pipeline`
 """
 
 
@@ -33,7 +33,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="micropython, mosquitto or java; default: all of them",
     )
     parser.add_argument(
-        "--private", action="store_true", help="fetch also what this machine has of its own"
+        "--private",
+        action="store_true",
+        help="also download programs that are installed on this machine",
     )
 
 

@@ -18,24 +18,25 @@ from outpost_tools.common.command_line import (
 )
 from outpost_tools.common.errors import ToolError
 
-SUMMARY = "all that a home needs, in one folder: broker, collector, live page, tables"
+SUMMARY = "run everything that a home needs: broker, collector, live page, tables"
 _DESCRIPTION = """\
-Run a broker (mosquitto, with TLS and a user for each board), the collector, the live page, and,
-now and then, the tables with their report (where Java is), their compaction, and a CSV file of each
-day. What ends is started again, at growing distances, and told.
+Run a broker (mosquitto, with TLS and a user for each board), the collector and the live page. From
+time to time, also update the tables and their report (if Java is available), compact the tables,
+and write a CSV file for each day. If one of these programs ends, it is restarted, at growing
+intervals, and the restart is reported.
 
-All state is in one folder: started again, also after a power cut, it goes on where it was. SIGTERM
-and Ctrl-C end it in order. With FOLDER/alerts.toml it tells a person what is wrong: `outpost
-alerts`.
+All state is in one folder. After a restart, even after a power cut, the command continues where it
+stopped. SIGTERM and Ctrl-C end it cleanly. With FOLDER/alerts.toml, it also reports problems to a
+person: see `outpost alerts --help`.
 """
 _EXAMPLES = """\
 examples:
   outpost run home                                the live page: http://127.0.0.1:8180/
-  outpost run home --host 192.168.1.10            boards reach the broker by this address
+  outpost run home --host 192.168.1.10            boards use this address of the broker
   outpost run home --listen 0.0.0.0:8180 --password-file password.txt
-                                                  the live page for the house
-  outpost run home --broker 127.0.0.1:1883        with a broker that is there already
-  outpost run home --credentials fleet            with one of `outpost broker init`
+                                                  the live page for the whole house
+  outpost run home --broker 127.0.0.1:1883        with an existing broker
+  outpost run home --credentials fleet            with a broker of `outpost broker init`
   outpost run home --broker broker.example:8883 --collect=--ca-file=ca.pem \\
                    --collect=--user=collector --collect=--password-file=word.txt
 
@@ -45,7 +46,7 @@ then, for each board:
   outpost flash --board RPI_PICO_W --port /dev/ttyACM0 --settings kitchen.toml \\
                 --credentials home/broker
 
-Exit status: 0 after SIGTERM or Ctrl-C; 1 when one of its ports is in use; 2 for wrong arguments.
+Exit status: 0 after SIGTERM or Ctrl-C; 1 if one of its ports is in use; 2 for wrong arguments.
 
 As a service: `outpost service --home`.
 """
@@ -55,21 +56,21 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = add_command(
         subparsers, "run", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
     )
-    parser.add_argument("state", type=Path, metavar="FOLDER", help="made where it is not there")
-    _add_broker(parser.add_argument_group("the broker (default: one of our own)"))
+    parser.add_argument("state", type=Path, metavar="FOLDER", help="created if it does not exist")
+    _add_broker(parser.add_argument_group("the broker (default: its own)"))
     parser.add_argument(
         "--minutes",
         type=at_least(0),
         default=15,
         metavar="N",
-        help="between two runs of the tables; 0: no tables; default 15",
+        help="minutes between two updates of the tables; 0: no tables; default 15",
     )
     parser.add_argument(
         "--metrics-port",
         type=between(int, 1, 65535),
         default=9100,
         metavar="PORT",
-        help="of the collector, on this machine: /metrics and /healthz; default 9100",
+        help="port of the collector's /metrics and /healthz on this machine; default 9100",
     )
     add_page(parser)
     parser.add_argument(
@@ -77,7 +78,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         action="append",
         default=[],
         metavar="=ARGUMENT",
-        help="of `outpost collect`: --collect=--ca-file=ca.pem; may be repeated",
+        help="argument for `outpost collect`: --collect=--ca-file=ca.pem; may be repeated",
     )
 
 
@@ -87,14 +88,19 @@ def _add_broker(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="by which boards reach ours; may be repeated; default: this machine's address",
+        help="boards' address of its own broker; may be repeated; default: this machine's address",
     )
     group.add_argument(
-        "--port", type=between(int, 1, 65535), metavar="PORT", help="of ours; default 8883"
+        "--port",
+        type=between(int, 1, 65535),
+        metavar="PORT",
+        help="port of its own broker; default 8883",
     )
-    group.add_argument("--broker", metavar="HOST:PORT", type=_checked, help="another one, as it is")
     group.add_argument(
-        "--credentials", metavar="PATH", type=Path, help="another one, of `outpost broker init`"
+        "--broker", metavar="HOST:PORT", type=_checked, help="use this broker, unchanged"
+    )
+    group.add_argument(
+        "--credentials", metavar="PATH", type=Path, help="use a broker of `outpost broker init`"
     )
 
 

@@ -7,25 +7,25 @@ from pathlib import Path
 
 from outpost_tools.common.command_line import add_command, add_page, page_password, positive
 
-SUMMARY = "the newest values of all boards on a page that follows, without Spark"
+SUMMARY = "show the newest values of all boards on a live page, without Spark"
 _DESCRIPTION = """\
-Serve a page with the newest value of every sensor, straight from the collectors' log: sparkline,
-age, battery, signal, backlog, what needs attention and what to do about it; for each board a day, a
-week and a month. New values appear by themselves. The log is only read, and may be written, sealed
-and deleted meanwhile.
+Serve a page with the newest value of every sensor, straight from the collectors' log. The page
+shows sparklines, age, battery, signal, backlog, and what needs attention, with advice; for each
+board, it has charts of a day, a week and a month. New values appear by themselves. The command only
+reads the log, which may be written, sealed and deleted meanwhile.
 """
 _EXAMPLES = """\
 examples:
   outpost live --log log                              http://127.0.0.1:8180/
   outpost live --log log --listen 0.0.0.0:8180 --password-file password.txt
-                                                      for the house: user "outpost"
+                                                      for the whole house: user "outpost"
   outpost live --log log --listen 0.0.0.0:8443 --password-file password.txt \\
                --cert live.pem --key live.key         HTTPS
-  outpost live --log log --alerts alerts.toml         tells a person what is wrong
+  outpost live --log log --alerts alerts.toml         reports problems to a person
   curl -s 127.0.0.1:8180/metrics                      the readings, for Prometheus
 
-Without a password it listens on this machine alone. Nothing can be changed through the page.
-Memory: about 22 KiB for each sensor that was read in the last day, week and month.
+Without a password, it listens only on this machine. Nothing can be changed through the page.
+It needs about 22 KiB of memory for each sensor that was read in the last day, week and month.
 """
 
 
@@ -34,29 +34,33 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         subparsers, "live", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
     )
     parser.add_argument(
-        "--log", type=Path, required=True, metavar="DIR", help="what `outpost collect` has as --log"
+        "--log",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="the --log folder of `outpost collect`",
     )
     parser.add_argument(
         "--history-mib",
         type=positive(int),
         default=64,
         metavar="N",
-        help="of the log, read at the start for the charts, the newest first; default 64",
+        help="MiB of the log to read at the start for the charts, newest first; default 64",
     )
     parser.add_argument(
-        "--report", type=Path, metavar="FILE", help="of `outpost report`: the page links to it"
+        "--report", type=Path, metavar="FILE", help="page of `outpost report` to link to"
     )
     parser.add_argument(
         "--alerts",
         type=Path,
         metavar="FILE",
-        help="whom to tell what is wrong: `outpost alerts --help`; default: nobody",
+        help="report problems as this file says: see `outpost alerts --help`; default: no alerts",
     )
     parser.add_argument(
         "--collector-health",
         default="",
         metavar="URL",
-        help="of the collector's /healthz, for --alerts; default: whether one holds the log",
+        help="the collector's /healthz, for --alerts; default: check whether one holds the log",
     )
     add_page(parser)
 

@@ -10,23 +10,23 @@ from outpost_tools.common.command_line import add_command
 
 SUMMARY = "write one self-contained HTML page about the tables"
 _DESCRIPTION = """\
-Write one HTML page: which device needs attention, its newest values, charts, gaps, latency, flash
-wear, quarantine.
+Write one HTML page: the devices that need attention, and for each device its newest values, charts,
+gaps, latency and flash wear; also the quarantine.
 """
 _EXAMPLES = """\
 examples:
-  outpost report --tables tables --out report.html      open it in any browser; it needs no network
+  outpost report --tables tables --out report.html      open it in a browser; needs no network
   outpost report --tables tables --out november.html --since 2026-11-01 --until 2026-12-01 \\
                  --title "Greenhouse, November"
   outpost report --tables tables --out all.html --last all
 
-Read are the readings of that time and what was refused in it, so the memory it takes grows with
-them and not with the history. Counts of a device (messages, gaps, boots) are since its first
+The command reads only the readings and the refused frames of the chosen time, so its memory does
+not grow with the history. The counts of a device (messages, gaps, boots) start at its first
 message.
 
-One file serves four devices or hundreds: devices that need attention come first, and a device's
-charts are drawn when it is chosen. For a board that sends the metrics `erases` and `outbox_blocks`
-the page estimates how long its flash will last.
+The page works for four devices as well as for hundreds: devices that need attention come first, and
+the charts of a device are drawn when you choose it. If a board sends the metrics `erases` and
+`outbox_blocks`, the page estimates how long its flash will last.
 """
 
 
@@ -35,13 +35,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         subparsers, "report", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
     )
     parser.add_argument(
-        "--tables", type=Path, required=True, help="what `outpost pipeline run` wrote"
+        "--tables", type=Path, required=True, help="the folder that `outpost pipeline run` writes"
     )
     parser.add_argument(
         "--out", type=Path, required=True, help="the page to write, for example report.html"
     )
-    _add_range(parser.add_argument_group("which time (default: --last 7d)"))
-    events = 'JSON list of {"time_ms", "kind", "device"}: marks on the time axis'
+    _add_range(parser.add_argument_group("time range (default: --last 7d)"))
+    events = 'JSON list of {"time_ms", "kind", "device"}, shown as marks on the time axis'
     parser.add_argument("--events", type=Path, help=events)
     parser.add_argument("--title", default="Outpost report")
 
@@ -50,13 +50,13 @@ def _add_range(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--since",
         metavar="TIME",
-        help="taken at this time or later: 2026-11-22, 2026-11-22T10:30; UTC, or with an offset",
+        help="readings from this time on: 2026-11-22, 2026-11-22T10:30; UTC, or with an offset",
     )
-    group.add_argument("--until", metavar="TIME", help="taken before this time")
+    group.add_argument("--until", metavar="TIME", help="only readings before this time")
     group.add_argument(
         "--last",
         metavar="SPAN",
-        help="in place of --since: 90m, 24h or 7d before --until, or before the newest arrival; "
+        help="instead of --since: 90m, 24h or 7d before --until, or before the newest arrival; "
         "or all",
     )
 

@@ -16,25 +16,25 @@ from outpost_tools.common.command_line import (
 )
 from outpost_tools.common.errors import ToolError
 
-SUMMARY = "the newest value of every sensor on a plain topic; Home Assistant finds the boards"
+SUMMARY = "publish the newest value of every sensor for Home Assistant and others"
 _DESCRIPTION = """\
-Publish the newest value of every sensor, decoded, on retained topics of its own: for Home
-Assistant, Telegraf, Node-RED, and whoever else reads plain numbers. What a board sends late, after
-an outage, is not published as new; the collector has it, and the tables show it.
+Publish the newest value of every sensor as a retained message on its own topic, for Home Assistant,
+Telegraf, Node-RED and other programs that read plain numbers. Values that a board sends late, after
+an outage, are not published as new; the collector stores them, and the tables contain them.
 
   PREFIX/<board>/latest/<sensor>   a number
-  PREFIX/<board>/latest            all of them: a SenML pack with whole names and times
-  PREFIX/<board>/available         online while they are current, else offline
+  PREFIX/<board>/latest            all values: a SenML pack with full names and times
+  PREFIX/<board>/available         online while the values are current, otherwise offline
 
-It runs beside `outpost collect`, keeps nothing on disk, and may be killed at any time.
+Run it in parallel with `outpost collect`. It keeps nothing on disk, and may be killed at any time.
 """
 _EXAMPLES = """\
 examples:
   outpost republish --broker 127.0.0.1:1883 --home-assistant
-  outpost broker add fleet --republisher republisher       where `outpost broker` made the broker
+  outpost broker add fleet --republisher republisher       with a broker of `outpost broker`
   outpost republish --credentials fleet --home-assistant
   outpost republish --broker 127.0.0.1:1883 --home-assistant --retire kitchen
-                                               the board is gone: consumers forget it, and this ends
+                                               remove a board from all consumers, and end
 """
 
 
@@ -43,32 +43,34 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         subparsers, "republish", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
     )
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--broker", metavar="HOST:PORT", type=address)
+    where.add_argument("--broker", metavar="HOST:PORT", type=address, help="address of the broker")
     where.add_argument(
         "--credentials",
         metavar="PATH",
         type=Path,
-        help="of `outpost broker add DIR --republisher NAME`: its file, or DIR",
+        help="DIR, or the file, of `outpost broker add DIR --republisher NAME`",
     )
-    parser.add_argument("--prefix", default="outpost", help="of the boards' topics")
+    parser.add_argument(
+        "--prefix", default="outpost", help="prefix of the boards' topics; default outpost"
+    )
     parser.add_argument(
         "--home-assistant",
         metavar="PREFIX",
         nargs="?",
         const="homeassistant",
-        help="describe the boards to Home Assistant's MQTT discovery; default prefix homeassistant",
+        help="announce the boards to Home Assistant's MQTT discovery; default prefix homeassistant",
     )
     parser.add_argument(
         "--metrics-port",
         type=positive(int),
         metavar="PORT",
-        help="the newest values in Prometheus' text format on 127.0.0.1",
+        help="serve the newest values to Prometheus on 127.0.0.1",
     )
     parser.add_argument("--id", default="republisher", help="MQTT client identifier")
     parser.add_argument(
         "--retire",
         metavar="BOARD",
-        help="remove what the broker remembers of a board, so that consumers forget it, and end",
+        help="remove a board's retained messages, so that consumers drop it, and end",
     )
     add_login(parser.add_argument_group("security"))
 

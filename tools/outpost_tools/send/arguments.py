@@ -17,26 +17,29 @@ from outpost_tools.common.errors import ToolError
 
 SUMMARY = "send a command to boards: report, restart, set, stay-awake"
 _DESCRIPTION = """\
-Send a command to a board, or to several, and wait for the answer. The boards must have the setting
-"commands": true, and have been connected with it once. A board that is away or asleep finds the
-command at its next connection; each command is done once and answered once, also over power cuts.
+Send a command to one board or to several, and wait for the answers. The boards must have the
+setting "commands": true, and must have connected with it once. A board that is away or asleep
+receives the command at its next connection. Each command is executed once and answered once, even
+if the power fails.
 
-  report               measure now; prints the readings
-  restart              reset; the answer comes from the next start
-  set KEY=VALUE ...    settings, checked as by `outpost provision`; KEY= is the default, KEY=@FILE
-                       takes a file's first line (a password). Apart from interval_ms alone they are
-                       on trial: taken back when the board cannot connect with them
-  stay-awake TIME      a board that sleeps stays awake, as 10m; 0s ends it
+  report               measure now, and print the readings
+  restart              reset the board; it answers after its start
+  set KEY=VALUE ...    change settings, checked as by `outpost provision`. KEY= sets the default,
+                       KEY=@FILE takes the first line of a file (a password). Unless you change
+                       only interval_ms, the settings are on trial: if the board cannot connect
+                       with them, it restores the old ones
+  stay-awake TIME      keep a board from deep sleep for a time such as 10m; 0s ends it
 
-Exit status: 0 done; 1 refused, or taken back; 2 not sent; 3 no answer yet: the command stays queued
-at the broker, and the line that is printed asks for its answer later, without doing it twice.
+Exit status: 0 done; 1 refused or rolled back; 2 not sent; 3 no answer yet. In this case the command
+stays queued at the broker, and a printed line shows how to ask for its answer later without
+executing it twice.
 """
 _EXAMPLES = """\
 examples:
   outpost send --credentials fleet kitchen report
   outpost send --credentials fleet kitchen set interval_ms=5000
   outpost send --credentials fleet kitchen,cellar set wifi_password=@new.txt --within 2m
-  outpost send --credentials fleet --all restart --until 1h    not by boards that come later
+  outpost send --credentials fleet --all restart --until 1h    not if a board receives it later
   outpost send --credentials fleet cellar stay-awake 10m --timeout 3600
   outpost send --broker 127.0.0.1:1883 board-1 report          a broker without users
 """
@@ -50,12 +53,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "words",
         metavar="BOARDS COMMAND",
         nargs="+",
-        help="names with commas between them (not with --all), then the command",
+        help="names separated by commas (not with --all), then the command",
     )
-    parser.add_argument("--all", action="store_true", help="every board of the credentials' folder")
+    parser.add_argument("--all", action="store_true", help="every board in the credentials' folder")
     group = add_operator(parser)
-    group.add_argument("--prefix", default="outpost", help="of the topics; default outpost")
-    parser.add_argument("--no-wait", action="store_true", help="end when the broker has it")
+    group.add_argument("--prefix", default="outpost", help="prefix of the topics; default outpost")
+    parser.add_argument(
+        "--no-wait", action="store_true", help="end when the broker has the command"
+    )
     parser.add_argument(
         "--timeout",
         type=positive(float),
@@ -64,12 +69,18 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="seconds to wait for answers; default 60",
     )
     parser.add_argument(
-        "--until", metavar="TIME", help="refused later than this: 1h from now, or seconds of 1970"
+        "--until",
+        metavar="TIME",
+        help="boards refuse the command after this time: 1h from now, or seconds since 1970",
     )
     parser.add_argument(
-        "--within", metavar="TIME", help="of `set`: how long to try to connect; default 5m"
+        "--within",
+        metavar="TIME",
+        help="for `set`: how long the board tries to connect; default 5m",
     )
-    parser.add_argument("--id", metavar="ID", help="of a command that was sent: asks again")
+    parser.add_argument(
+        "--id", metavar="ID", help="id of a command that was sent: ask for its answer again"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

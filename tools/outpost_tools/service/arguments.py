@@ -12,16 +12,16 @@ from outpost_tools.common.errors import ToolError
 
 SUMMARY = "write systemd units and a container recipe: `outpost run`, or collector and pipeline"
 _DESCRIPTION = """\
-Write files for a service manager, with the paths of this installation: the collector as a service,
-the pipeline by a timer, both as the user "outpost" on a read-only system, with /var/lib/outpost as
-the one folder they may write.
+Write files for a service manager, with the paths of this installation. The collector runs as a
+service and the pipeline by a timer, both as the user "outpost" on a read-only system where they may
+write only to /var/lib/outpost.
 """
 _EXAMPLES = """\
 examples:
   outpost service --out units --broker 127.0.0.1:1883
   outpost service --out units --credentials /etc/outpost/collector-1.json
                                               a file of `outpost broker`; the user "outpost" must
-                                              be able to read it, and in a container it is mounted
+                                              be able to read it; in a container, mount it
   outpost service --out units --home          one service: `outpost run`
   outpost service --out units --home -- --host 192.168.1.10
                                               what follows "--" goes to `outpost run`
@@ -32,7 +32,7 @@ examples:
 then, as root:
   cp units/outpost.conf /etc/sysusers.d/ && systemd-sysusers
   cp units/*.service units/*.timer /etc/systemd/system/ && systemctl daemon-reload
-  systemctl enable --now outpost-home.service                         with --home; else
+  systemctl enable --now outpost-home.service                         with --home; otherwise
   systemctl enable --now outpost-collector.service outpost-pipeline.timer
   systemctl status outpost-collector; curl -s 127.0.0.1:9100/healthz
 
@@ -45,28 +45,35 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = add_command(
         subparsers, "service", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
     )
-    parser.add_argument("--out", required=True, metavar="DIR", type=Path)
+    parser.add_argument(
+        "--out", required=True, metavar="DIR", type=Path, help="folder for the files"
+    )
     group = parser.add_mutually_exclusive_group(required=True)
-    group.add_argument("--broker", metavar="HOST:PORT", type=_checked)
-    group.add_argument("--credentials", metavar="FILE", type=Path, help="of a collector")
+    group.add_argument("--broker", metavar="HOST:PORT", type=_checked, help="address of the broker")
     group.add_argument(
-        "--home", action="store_true", help="one service with all that `outpost run` runs"
+        "--credentials", metavar="FILE", type=Path, help="credentials file of a collector"
+    )
+    group.add_argument(
+        "--home", action="store_true", help="write one service that runs `outpost run`"
     )
     parser.add_argument(
         "--command",
         metavar="PATH",
         type=Path,
-        help="the installed `outpost`; default: the one that runs",
+        help="path of the installed `outpost`; default: the one that is running",
     )
     parser.add_argument(
         "--minutes",
         type=positive(int),
         default=5,
         metavar="N",
-        help="between two runs of the pipeline; default 5",
+        help="minutes between two runs of the pipeline; default 5",
     )
     parser.add_argument(
-        "more", nargs="*", metavar="-- ARGUMENT", help="of `outpost collect`, or `run`"
+        "more",
+        nargs="*",
+        metavar="-- ARGUMENT",
+        help="arguments for `outpost collect` or `outpost run`",
     )
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from outpost_tools.common.command_line import add_command, address, at_least
 from outpost_tools.common.errors import ToolError
 
-SUMMARY = "run N simulated boards: real MicroPython, flash in a file, power cuts by seed"
+SUMMARY = "simulate boards: real MicroPython, flash in a file, power cuts by seed"
 
 
 _EXAMPLES = """\
 examples:
   outpost simulate --broker 127.0.0.1:1883 --out sim           4 boards, 30 s, 4 power cuts each;
-                                                               `outpost collect` must run, too
+                                                               needs a running `outpost collect`
   outpost simulate --broker 127.0.0.1:1883 --out sim --mode broker --cuts 0 --seconds 600 \\
                    --interval-ms 1000 --commands               then: outpost send ... board-1 report
 """
@@ -27,14 +27,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--out", required=True, metavar="DIR", type=Path, help="a folder per board, events.json"
     )
     parser.add_argument(
-        "--boards", type=at_least(1), default=4, metavar="N", help="how many; default 4"
+        "--boards", type=at_least(1), default=4, metavar="N", help="number of boards; default 4"
     )
     parser.add_argument(
         "--seconds",
         type=at_least(1),
         default=30,
         metavar="S",
-        help="how long they publish; then they drain; default 30",
+        help="how long the boards publish before they drain; default 30",
     )
     parser.add_argument(
         "--interval-ms",
@@ -48,7 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=at_least(0),
         default=4,
         metavar="N",
-        help="power cuts of each; default 4. A slow machine gets up to a minute more for them",
+        help="power cuts of each board; default 4. A slow machine gets up to a minute more",
     )
     parser.add_argument(
         "--seed", type=int, default=1, metavar="K", help="the same seed repeats the power cuts"
@@ -69,24 +69,24 @@ def _add_kinds(parser: argparse.ArgumentParser) -> None:
         type=at_least(0),
         default=0,
         metavar="N",
-        help="the last N boards store samples of series, many in a message; default 0",
+        help="the last N boards store series, with many samples in a message; default 0",
     )
     parser.add_argument(
-        "--level", choices=("4", "5"), default="4", help="of MQTT: 4 is 3.1.1; default 4"
+        "--level", choices=("4", "5"), default="4", help="MQTT level: 4 is 3.1.1; default 4"
     )
-    parser.add_argument("--user", default="")
+    parser.add_argument("--user", default="", help="user name at the broker")
     parser.add_argument(
         "--commands", action="store_true", help="the boards take commands: try `outpost send`"
     )
 
 
 def _add_broker(group: argparse._MutuallyExclusiveGroup) -> None:
-    group.add_argument("--broker", metavar="HOST:PORT", type=address)
+    group.add_argument("--broker", metavar="HOST:PORT", type=address, help="address of the broker")
     group.add_argument(
         "--credentials",
         metavar="DIR",
         type=Path,
-        help="the folder of `outpost broker init`: boards board-1 to board-N as its users, by TLS",
+        help="the folder of `outpost broker init`, whose users are board-1 to board-N; uses TLS",
     )
 
 

@@ -16,27 +16,28 @@ from outpost_tools.common.command_line import (
 )
 from outpost_tools.common.errors import ToolError
 
-SUMMARY = "bring boards' firmware up to date over the broker, on trial"
+SUMMARY = "update the firmware of boards over the broker, on trial"
 _DESCRIPTION = """\
-Bring the firmware of boards up to date over the broker, without a cable. Only files that differ
-travel; a board checks each by its SHA-256, and the list of them by a signature that only who has
-its update_key can make. Then it restarts with the new files, and keeps them when it has connected
-to the broker with them. When it does not within --within, crashes, or hangs, it takes the old ones
-back, and says so. A power cut at any moment leaves a board with the old firmware or with the new.
+Update the firmware of boards over the broker, without a cable. The command sends only files that
+differ. The board checks each file by its SHA-256, and checks the list of files by a signature made
+with its update_key. Then it restarts with the new files, and keeps them once it has connected to
+the broker. If it does not connect within --within, or if it crashes or hangs, it restores the old
+files and reports it. A power cut at any moment leaves the board with either the old or the new
+firmware.
 
-A board takes updates when its settings have "commands" and an "update_key", which comes with them
-by cable. What was interrupted goes on where it was: run the same again. The boards are done one
-after the other, and the first that fails ends it.
+A board accepts updates if its settings have "commands" and an "update_key", which is set by cable.
+If an update is interrupted, run the same command again to continue it. The boards are updated one
+after the other; the first failure ends the command.
 
-Exit status: 0 done; 1 refused, or taken back; 2 not begun; 3 no answer yet: the same again asks.
+Exit status: 0 done; 1 refused or rolled back; 2 not started; 3 no answer yet: run it again to ask.
 """
 _EXAMPLES = """\
 examples:
   outpost update --new-key                                     a key for the settings of a board:
   outpost provision --board RPI_PICO_W --port /dev/ttyACM0 kitchen.toml          once, by cable
   outpost update --credentials fleet kitchen.toml
-  outpost update --credentials fleet kitchen.toml cellar.toml --timeout 3600     one that sleeps
-  outpost update --credentials fleet --dry-run kitchen.toml    what it runs, and what would travel
+  outpost update --credentials fleet kitchen.toml cellar.toml --timeout 3600     with deep sleep
+  outpost update --credentials fleet --dry-run kitchen.toml    its version, and the files to send
   outpost update --broker 127.0.0.1:1883 kitchen.toml          a broker without users
 """
 
@@ -48,13 +49,15 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "settings", metavar="TOML", nargs="*", type=Path, help="settings of the boards"
     )
-    parser.add_argument("--new-key", action="store_true", help="print a new update_key, and end")
-    parser.add_argument("--dry-run", action="store_true", help="ask and compare, change nothing")
+    parser.add_argument("--new-key", action="store_true", help="print a new update_key and end")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="ask and compare, but change nothing"
+    )
     add_operator(parser, is_required=False)
     parser.add_argument(
         "--board",
         metavar="BOARD",
-        help="the path of a board folder of your own; default: what the board says it is",
+        help="the path of your own board folder; default: the kind that the board reports",
     )
     parser.add_argument(
         "--timeout",
@@ -64,7 +67,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="seconds to wait for each answer; default 120",
     )
     parser.add_argument(
-        "--within", metavar="TIME", default="5m", help="the trial: to connect within; default 5m"
+        "--within",
+        metavar="TIME",
+        default="5m",
+        help="time to connect during the trial; default 5m",
     )
 
 

@@ -6,10 +6,11 @@ import argparse
 
 from outpost_tools.common.command_line import add_group
 
-SUMMARY = "make a broker that lets in who belongs: TLS, a user and rights for each board"
+SUMMARY = "set up a broker with TLS, a user and rights for each board"
 _DESCRIPTION = """\
-Make mosquitto's configuration, with a certificate authority, a user for each board and the rights
-that each needs, and change it while the broker runs. What is protected against whom: SECURITY.md.
+Write a configuration for mosquitto with a certificate authority, a user for each board and the
+rights that each needs, and change users and rights while the broker runs. SECURITY.md says what is
+protected against whom.
 """
 _EXAMPLES = """\
 examples, from nothing to a board in the tables (the broker's machine is broker.home):
@@ -19,7 +20,7 @@ examples, from nothing to a board in the tables (the broker's machine is broker.
   outpost provision --board RPI_PICO_W --port /dev/ttyACM0 --credentials fleet kitchen.toml
   outpost collect --credentials fleet --log log &
   outpost monitor --credentials fleet --device kitchen
-  outpost broker revoke fleet kitchen           it is disconnected, and stays out
+  outpost broker revoke fleet kitchen           disconnect it and keep it out
 """
 
 

@@ -7,19 +7,20 @@ import argparse
 from outpost_tools.broker.arguments import options
 from outpost_tools.common.command_line import add_command
 
-SUMMARY = "a user for a board, a collector or a monitor, with its rights"
+SUMMARY = "add a user for a board, a collector or a monitor, with its rights"
 _DESCRIPTION = """\
-Make credentials for a board (or a collector, or a monitor), and let it in. A broker that runs knows
-it at once. The password is in the file that is named, and is not printed.
+Create credentials for a board, a collector, a monitor or another user, and tell the broker to
+accept them. A running broker accepts them at once. The command prints the name of the credentials
+file, which contains the password, but never the password itself.
 
-Repeated, it keeps the password, and gives the broker again what it should have.
+If you repeat the command, it keeps the password and restores the user and its rights at the broker.
 """
 _EXAMPLES = """\
 examples:
   outpost broker add fleet kitchen                    a board; its device_id is its user name
-  outpost broker add fleet kitchen --new-password     the old one no longer holds
+  outpost broker add fleet kitchen --new-password     the old one stops working
   outpost broker add fleet --collector collector-2    another collector of the group
-  outpost broker add fleet --monitor wall             reads messages, writes nothing
+  outpost broker add fleet --monitor wall             reads messages, sends nothing
   outpost broker add fleet --republisher republisher  for `outpost republish`
   outpost broker add fleet --reader home-assistant    reads what that publishes
   outpost broker add fleet --operator desk            may send commands: `outpost send`
@@ -32,9 +33,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     options.add_folder(parser)
     options.add_member(parser)
-    parser.add_argument(
-        "--new-password", action="store_true", help="in place of the one that it has"
-    )
+    parser.add_argument("--new-password", action="store_true", help="replace the existing password")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,29 +9,29 @@ from outpost_tools.broker.arguments import options
 from outpost_tools.common.command_line import add_command, between
 from outpost_tools.common.errors import ToolError
 
-SUMMARY = "write mosquitto's configuration, certificates, users and rights into a folder"
+SUMMARY = "write mosquitto's configuration, certificates, users and rights to a folder"
 _DESCRIPTION = """\
-Write a folder with all that a broker needs: mosquitto.conf (TLS on one port, and nothing else), a
-certificate authority and a certificate for the broker, users for one collector (collector-1), one
-monitor (monitor-1) and the administrator, and their rights. Passwords are random, in files that
-their owner alone can read, and are never printed.
+Write a folder with everything that a broker needs: mosquitto.conf (TLS on one port, nothing else),
+a certificate authority and a certificate for the broker, users for one collector (collector-1), one
+monitor (monitor-1) and the administrator, and their rights. Passwords are random. They are stored
+in files that only their owner can read, and are never printed.
 
-Repeated, it keeps every password and key, and writes what changed: another --port or --host (then
-the broker gets a new certificate; boards keep theirs), another --user or --plugin. Start mosquitto
-again after it.
+If you repeat the command, it keeps every password and key, and writes what changed: another --port
+or --host (then the broker gets a new certificate; boards keep theirs), another --user or --plugin.
+Restart mosquitto afterwards.
 """
 _EXAMPLES = """\
 examples:
   outpost broker init fleet --host broker.home --host 192.168.1.10
-                                     the first is what clients use, both are in the certificate
+                                     clients use the first; both are in the certificate
   mosquitto -c fleet/server/mosquitto.conf
   outpost broker init fleet --host broker.example --ca-file ca.pem --cert broker.pem \\
                       --key broker.key            certificates of your own
   outpost broker init fleet --new-certificate     before the old one expires (10 years)
 
-As root mosquitto becomes the user `mosquitto`, where there is one, or --user; `server` in the
-folder is then that user's. On a machine of its own the broker needs the folder `server` alone, at
-the same path.
+If you run this as root, mosquitto will run as --user, or as the user `mosquitto` if there is one,
+and `server` in the folder will belong to that user. On another machine, the broker needs only the
+folder `server`, at the same path.
 """
 _PREFIX_HELP = "boards publish on PREFIX/<board>/data; default outpost"
 
@@ -49,24 +49,26 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="name or address of the broker; may be repeated",
     )
     parser.add_argument(
-        "--port", type=between(int, 1, 65535), metavar="PORT", help="of TLS; default 8883"
+        "--port", type=between(int, 1, 65535), metavar="PORT", help="TLS port; default 8883"
     )
     parser.add_argument(
-        "--listen", metavar="ADDRESS", help="listen on this address alone; default: on all"
+        "--listen", metavar="ADDRESS", help="listen only on this address; default: on all"
     )
     parser.add_argument("--prefix", metavar="PREFIX", help=_PREFIX_HELP)
     parser.add_argument(
-        "--user", metavar="USER", help="that mosquitto runs as; default: you; for root `mosquitto`"
+        "--user", metavar="USER", help="mosquitto runs as USER; default: you; for root `mosquitto`"
     )
     parser.add_argument(
-        "--plugin", metavar="PATH", help="mosquitto_dynamic_security.so; default: looked for"
+        "--plugin", metavar="PATH", help="mosquitto_dynamic_security.so; default: search for it"
     )
-    group = parser.add_argument_group("certificates of your own, instead of a new authority")
-    group.add_argument("--ca-file", metavar="FILE", type=Path, help="what boards are given (PEM)")
-    group.add_argument("--cert", metavar="FILE", type=Path, help="the broker's (PEM)")
-    group.add_argument("--key", metavar="FILE", type=Path, help="its key (PEM)")
+    group = parser.add_argument_group("your own certificates (PEM), instead of a new authority")
+    group.add_argument("--ca-file", metavar="FILE", type=Path, help="certificate of the authority")
+    group.add_argument("--cert", metavar="FILE", type=Path, help="certificate of the broker")
+    group.add_argument("--key", metavar="FILE", type=Path, help="key of the broker")
     parser.add_argument(
-        "--new-certificate", action="store_true", help="another one for the broker, same authority"
+        "--new-certificate",
+        action="store_true",
+        help="a new certificate for the broker from the same authority",
     )
 
 

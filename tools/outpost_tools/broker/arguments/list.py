@@ -7,10 +7,10 @@ import argparse
 from outpost_tools.broker.arguments import options
 from outpost_tools.common.command_line import add_command
 
-SUMMARY = "who has credentials, and whom the broker lets in"
+SUMMARY = "list users: who has credentials, and whom the broker accepts"
 _DESCRIPTION = """\
-List boards, collectors and monitors: whether there are credentials in the folder, and whether the
-broker lets them in. Exit status 1 when the two differ.
+List boards, collectors, monitors and other users: whether the folder has their credentials, and
+whether the broker accepts them. The exit status is 1 if the two differ.
 """
 _EXAMPLES = """\
 examples:

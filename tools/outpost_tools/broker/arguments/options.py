@@ -17,12 +17,18 @@ def add_member(parser: argparse.ArgumentParser) -> None:
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("board", metavar="BOARD", nargs="?", help="a board's device_id")
     group.add_argument("--collector", metavar="NAME", help="a collector's --id")
-    group.add_argument("--monitor", metavar="NAME", help="who reads, and writes nothing")
+    group.add_argument(
+        "--monitor", metavar="NAME", help="a user that reads messages and sends nothing"
+    )
     group.add_argument("--republisher", metavar="NAME", help="for `outpost republish`")
     group.add_argument(
-        "--reader", metavar="NAME", help="reads what that publishes: Home Assistant, Telegraf, ..."
+        "--reader",
+        metavar="NAME",
+        help="reads the values of `outpost republish`: Home Assistant, Telegraf, ...",
     )
-    group.add_argument("--operator", metavar="NAME", help="who may send commands: `outpost send`")
+    group.add_argument(
+        "--operator", metavar="NAME", help="a user that may send commands: `outpost send`"
+    )
 
 
 def member(args: argparse.Namespace) -> tuple[str, str]:

@@ -7,10 +7,10 @@ import argparse
 from outpost_tools.broker.arguments import options
 from outpost_tools.common.command_line import add_command
 
-SUMMARY = "take a board's, a collector's or a monitor's rights away, at once"
+SUMMARY = "revoke the rights of a board, a collector or a monitor, at once"
 _DESCRIPTION = """\
-Take a user's rights away: a broker that runs disconnects it and lets it in no more, no restart
-needed. Its credentials file is deleted. What it has sent stays in the tables.
+Revoke the rights of a user. A running broker disconnects it and no longer accepts it; no restart is
+needed. The command deletes its credentials file. Messages that it has sent stay in the tables.
 """
 _EXAMPLES = """\
 examples:

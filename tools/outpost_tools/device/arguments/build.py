@@ -8,11 +8,11 @@ from pathlib import Path
 from outpost_tools.common.command_line import add_command
 from outpost_tools.common.errors import ToolError
 
-SUMMARY = "compile the firmware to .mpy files, as flash copies them"
+SUMMARY = "compile the firmware to .mpy files, as `outpost flash` copies them"
 _DESCRIPTION = """\
 Compile firmware/outpost, firmware/station and boards/support to .mpy files for an architecture,
-with mpy-cross, as `outpost flash` does. Names and line numbers are those of the source: a traceback
-from a board names file, line and function as they stand in the repository.
+with mpy-cross, as `outpost flash` does. Names and line numbers are kept, so a traceback from a
+board names file, line and function as in the repository.
 """
 _EXAMPLES = """\
 examples:
@@ -34,7 +34,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         choices=[*ARCHITECTURES, "boards"],
         default="boards",
         help=(
-            f"one of {', '.join(ARCHITECTURES)}, or `boards`: those of the supported boards "
+            f"one of {', '.join(ARCHITECTURES)}, or `boards` for those of all supported boards "
             "(default)"
         ),
     )
@@ -42,7 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--source", type=Path, help="the folder with outpost/ and station/; default firmware/"
     )
-    parser.add_argument("--board", metavar="BOARD", help="with main.py and boards/BOARD/*.py")
+    parser.add_argument("--board", metavar="BOARD", help="add main.py and boards/BOARD/*.py")
 
 
 def run(args: argparse.Namespace) -> int:

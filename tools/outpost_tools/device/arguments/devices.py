@@ -7,11 +7,11 @@ import argparse
 from outpost_tools.common.command_line import add_command
 from outpost_tools.device.arguments import options
 
-SUMMARY = "what is plugged in"
+SUMMARY = "list the boards that are plugged in"
 _DESCRIPTION = """\
-List the serial ports of USB devices, and what is probably at each, by its USB identifiers.
-With --probe each one is asked: is it MicroPython, which board, is Outpost on it. That interrupts
-the board's program, which then restarts.
+List the serial ports of USB devices and, by their USB identifiers, the probable device at each.
+With --probe, ask each device whether it runs MicroPython, which board it is, and whether Outpost is
+installed. This interrupts the board's program, which then restarts.
 """
 _EXAMPLES = """\
 examples:
@@ -25,7 +25,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         subparsers, "devices", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
     )
     parser.add_argument(
-        "--probe", action="store_true", help="ask each one: its program is interrupted"
+        "--probe", action="store_true", help="ask each device; this interrupts its program"
     )
     options.add_timeout(parser, 5.0, "with --probe: ")
 

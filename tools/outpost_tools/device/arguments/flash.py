@@ -9,26 +9,27 @@ from outpost_tools.common.command_line import add_command, seconds
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device.arguments import options
 
-SUMMARY = "put Outpost on a board with stock MicroPython, or bring it up to date"
+SUMMARY = "install Outpost on a board with stock MicroPython, or update it"
 _DESCRIPTION = """\
-Put Outpost on a board with stock MicroPython, or bring it up to date: the firmware compiled for its
-processor, main.py, settings if given, and the drivers of the sensors that they name. Only what
-differs is copied (SHA-256, computed on the board). The outbox is pinned if it is not yet, and
-otherwise left alone: the messages in it stay. Then the board tests itself, reads each sensor once,
-sends a first message, and its program starts. In collector mode the message counts when a collector
-has confirmed it: without `outpost collect` the board would fall silent when its flash is full.
+Install Outpost on a board with stock MicroPython, or update it: the firmware compiled for its
+processor, main.py, the settings if given, and the drivers for the sensors in them. The command
+copies only files that differ (by SHA-256, computed on the board). It pins the blocks of the outbox
+if they are not pinned yet; otherwise it leaves the outbox alone, and the messages in it stay. Then
+the board tests itself, reads each sensor once and sends a first message, and its program starts.
+In collector mode, this test passes only if a collector confirms the message, because without
+`outpost collect` the board's flash would fill up and the board would stop storing readings.
 
-The board's program is interrupted meanwhile. If the cable comes off, run the same command again.
-Exit status 1: installed, but a self-test failed (no link, no confirmation, a sensor without an
-answer).
+This interrupts the board's program. If the cable comes off, run the same command again.
+Exit status 1: Outpost is installed, but a self-test failed (no link, no confirmation, or a sensor
+that does not answer).
 """
 _EXAMPLES = """\
 examples:
-  outpost devices                                                     which port it is
+  outpost devices                                                     shows the port
   outpost flash --board RPI_PICO_W --port /dev/ttyACM0 --settings kitchen.toml
   outpost flash --board RPI_PICO_W --port /dev/ttyACM0                a new version, same settings
-  outpost flash --board RPI_PICO_W --port /dev/ttyACM0 --dry-run      what would be done
-  outpost provision --example > kitchen.toml                          settings to begin with
+  outpost flash --board RPI_PICO_W --port /dev/ttyACM0 --dry-run      only print the steps
+  outpost provision --example > kitchen.toml                          a settings file to start from
 """
 
 
@@ -42,7 +43,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--settings",
         metavar="TOML",
         type=Path,
-        help="settings to write as well: see `outpost provision --help`",
+        help="settings to write too: see `outpost provision --help`",
     )
     options.add_credentials(parser)
     parser.add_argument(
@@ -53,14 +54,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--no-link",
         action="store_true",
-        help="do not let the board try to reach the broker, or send",
+        help="do not let the board connect to the broker or send anything",
     )
     parser.add_argument(
         "--link-timeout",
         metavar="S",
         type=seconds,
         default=60.0,
-        help="seconds that it may try, and then wait for the confirmation; default 60",
+        help="seconds to try to connect, and then to wait for the confirmation; default 60",
     )
 
 

@@ -10,25 +10,27 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.device.arguments import options
 
 _YEAR_S = 366 * 86_400
-SUMMARY = "watch a board: what it prints, how full its outbox is"
+SUMMARY = "watch a board: its output, and how full its outbox is"
 _DESCRIPTION = """\
-Watch a board. With --port: what its program prints, and why it crashed if it does. Nothing is sent
-to the board, its program runs on. (main.py prints faults only. Opening the port of an ESP32 board
-may reset it: that is in its wiring.)
-With --settings: the counters in the board's own messages, as the broker receives them: number, boot
-count, how many are held.
-With --credentials: the same, of all boards or of --device, with a monitor's own user, where a
-board's may not read its messages.
-With --look: how full the outbox is, free memory, crash.txt. This stops the program and restarts it:
-its boot count grows, it connects again, no stored message is lost.
+Watch a board.
+
+With --port, show what its program prints and, if it crashes, why. This sends nothing to the board,
+and its program keeps running. (main.py prints only faults. Opening the port of an ESP32 board may
+reset it, because of its wiring.)
+With --settings, show the counters in the board's messages as the broker receives them: message
+number, boot count, and how many messages the board holds.
+With --credentials, show the same for all boards or for --device, with the user of a monitor. Use it
+if the broker does not let a board read its own messages.
+With --look, show how full the outbox is, the free memory, and crash.txt. This stops the program and
+restarts it: its boot count grows and it reconnects, but no stored message is lost.
 """
 _EXAMPLES = """\
 examples:
   outpost monitor --port /dev/ttyACM0            until Ctrl-C
   outpost monitor --port /dev/ttyACM0 --look     once
-  outpost monitor --settings kitchen.toml        live counters, at the broker the board sends to
+  outpost monitor --settings kitchen.toml        live counters, from the board's broker
   outpost monitor --credentials fleet --device kitchen
-                                                 the same at a broker of `outpost broker init`
+                                                 the same with a broker of `outpost broker init`
 """
 
 
@@ -50,13 +52,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--credentials",
         metavar="PATH",
         type=Path,
-        help="the folder of `outpost broker init`, or a monitor's file of it",
+        help="the folder of `outpost broker init`, or a monitor's file from it",
     )
     parser.add_argument(
-        "--device", metavar="NAME", help="with --credentials: this board alone; default: all"
+        "--device", metavar="NAME", help="with --credentials: only this board; default: all"
     )
     parser.add_argument(
-        "--look", action="store_true", help="stop the program, look, restart it; with --port"
+        "--look", action="store_true", help="with --port: stop the program, look, and restart it"
     )
     parser.add_argument(
         "--seconds",

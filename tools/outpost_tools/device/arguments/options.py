@@ -30,8 +30,8 @@ def add_credentials(parser: argparse.ArgumentParser) -> None:
         "--credentials",
         metavar="PATH",
         type=Path,
-        help="the folder of `outpost broker init`, or a board's file of it: broker, TLS, user and "
-        "password, which the settings then leave out",
+        help="the folder of `outpost broker init`, or a board's file from it. It provides broker, "
+        "TLS, user and password; leave these out of the settings",
     )
 
 
@@ -40,7 +40,7 @@ def add_writing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="print what would be done, change nothing on the board",
+        help="print the steps, but change nothing on the board",
     )
     add_timeout(parser)
 

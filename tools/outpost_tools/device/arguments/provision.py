@@ -12,22 +12,22 @@ from outpost_tools.device.arguments import options
 
 SUMMARY = "write a board's settings: Wi-Fi, broker, certificates, sensors"
 _DESCRIPTION = """\
-Write settings to a board: settings.json, and the certificates it names (converted to DER, which
-boards read), the drivers of its sensors. They come from a TOML file; without one the command asks
-for them. Everything is checked before the board is touched; an error is one line that names the
-key. Answers that no board has yet are offered again the next time, but for passwords. The files are
-written under other names and renamed at the end: a board has the old settings or the new ones.
-Secrets are never printed.
+Write settings to a board: settings.json, the certificates that it names (converted to DER, the
+format that boards read), and the drivers of its sensors. The settings come from a TOML file;
+without one, the command asks for them. It checks everything before it touches the board; an error
+is one line that names the key. Answers that were not written to a board yet are offered again the
+next time, except passwords. The files are written under other names and renamed at the end, so a
+board always has either the old settings or the new ones. Secrets are never printed.
 """
 _EXAMPLES = """\
 examples:
-  outpost provision --example > kitchen.toml           edit it, then:
-  outpost provision --board RPI_PICO_W kitchen.toml    only check it
+  outpost provision --example > kitchen.toml           edit this file, then:
+  outpost provision --board RPI_PICO_W kitchen.toml    only check the settings
   outpost provision --board RPI_PICO_W --port /dev/ttyACM0 kitchen.toml
   outpost provision --board RPI_PICO_W --port /dev/ttyACM0 --credentials fleet kitchen.toml
-                                                       a broker of `outpost broker init`
+                                                       with a broker of `outpost broker init`
   outpost provision --board RPI_PICO_W --port /dev/ttyACM0 --save kitchen.toml
-                                                       asks, and keeps the answers
+                                                       ask, and save the answers
 """
 
 
@@ -40,7 +40,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="TOML",
         type=Path,
         nargs="?",
-        help="the settings; without it the command asks for them",
+        help="the settings; without a file, the command asks for them",
     )
     options.add_board(parser, required=False)
     options.add_writing(parser)
@@ -49,12 +49,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--save",
         metavar="TOML",
         type=Path,
-        help="keep the answers in a new file, which then holds passwords",
+        help="save the answers in a new file, which then contains passwords",
     )
     parser.add_argument(
         "--example",
         action="store_true",
-        help="print a settings file to begin with; with --credentials without the broker's part",
+        help="print a settings file to start from; with --credentials, without the broker's part",
     )
 
 

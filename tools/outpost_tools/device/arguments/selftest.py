@@ -9,31 +9,30 @@ from outpost_tools.common.command_line import add_command, between
 from outpost_tools.device.arguments import options
 
 SUMMARY = (
-    "let a board prove itself: heap, flash, link, messages, watchdog; a report to attach to an "
-    "issue"
+    "test a board: heap, flash, link, messages, watchdog; writes a report to attach to an issue"
 )
 _DESCRIPTION = """\
-Let a board that `outpost flash` installed prove itself, with its own flash, radio, broker and
-watchdog. Each check passes or fails with its figures:
+Test a board that was installed by `outpost flash`, with its own flash, radio, broker and watchdog.
+Each check passes or fails, and prints its figures:
 
-  board      what it is, and which versions are on it
-  space      free heap and its largest piece, free room in the filesystem
-  locked     messages stored, sent and acknowledged with the heap locked
-  outbox     it opens; how many messages it holds
+  board      the kind of board and the versions on it
+  space      free heap and its largest piece, free space in the filesystem
+  locked     messages are stored, sent and acknowledged with the heap locked
+  outbox     it opens; the number of messages that it holds
   sensors    each is read once: its values, or its fault and what to do
-  link       the broker of the board's settings lets it in
-  messages   readings stored in flash, sent, acknowledged by the broker
-  flash      time of each program and erase that the outbox did meanwhile
+  link       the broker in the board's settings accepts it
+  messages   readings are stored in flash, sent, and acknowledged by the broker
+  flash      the time of each program and erase of the outbox during the test
   loop       its main loop leaves no garbage on the heap
   watchdog   switched on, and fed in time for more than its 8 s
   crash      no crash.txt is left from an earlier run
 
-The messages are real readings in the board's own stream, so a collector takes them like any
-others. No block of flash is written for the test. The board's program is interrupted, and starts
-again at the end. It takes half a minute, and up to two when the broker does not answer.
+The messages are real readings in the board's own stream, so a collector treats them like any
+others. The test writes to no other block of flash. It interrupts the board's program and restarts
+it at the end. It takes half a minute, or up to two minutes if the broker does not answer.
 
-The report holds figures and versions, not the values of the settings: names, addresses and
-passwords are taken out. Read it before you attach it to an issue all the same.
+The report contains figures and versions, but not the values of the settings: names, addresses and
+passwords are removed. Still, read it before you attach it to an issue.
 Exit status: 0 all passed; 1 a check failed; 2 not done, with one line that says why.
 """
 _EXAMPLES = """\
@@ -42,7 +41,7 @@ examples:
   outpost selftest --board RPI_PICO_W --port /dev/ttyACM0 --report kitchen
                                    writes kitchen.json and kitchen.txt
   outpost selftest --board ESP32_GENERIC --port /dev/pts/3 --no-link
-                                   without a network: in an emulator, say
+                                   without a network, for example in an emulator
 """
 
 
@@ -67,12 +66,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="S",
         type=count,
         default=20,
-        help="how long its program runs, at least; default 20: two periods of the watchdog",
+        help="minimum time that its program runs; default 20, two periods of the watchdog",
     )
     parser.add_argument(
         "--no-link",
         action="store_true",
-        help="do not let it try to reach the broker: nothing is sent",
+        help="do not let the board connect to the broker: nothing is sent",
     )
     parser.add_argument(
         "--link-timeout",

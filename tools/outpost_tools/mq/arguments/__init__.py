@@ -8,9 +8,8 @@ from outpost_tools.common.command_line import add_group
 
 SUMMARY = "IBM MQ Publish command messages: build, parse, check, bridge from MQTT"
 _DESCRIPTION = """\
-IBM MQ Publish command messages (MQRFH2 with a <psc> folder): build them, read them, find what is
-wrong with them, and make them of MQTT messages. Only a live put needs IBM's software. The manual is
-tools/MQ.md.
+Build and read IBM MQ Publish command messages (MQRFH2 with a <psc> folder), find their faults, and
+build them from MQTT messages. Only a live put needs IBM's software. The manual is tools/MQ.md.
 """
 _EXAMPLES = """\
 

@@ -17,14 +17,14 @@ from outpost_tools.mq.arguments import options
 
 _LEVEL = r"(?:\+|[^+#/\0\ud800-\udfff]*)"  # the last ones: bytes that are no UTF-8
 _FILTER = re.compile(rf"(?=.)({_LEVEL}/)*(#|{_LEVEL})\Z", re.DOTALL)
-SUMMARY = "MQTT messages to MQ"
+SUMMARY = "forward MQTT messages to MQ"
 _EXAMPLES = """\
-Acknowledges a message (PUBACK) after it is durable at the output: fsync, or commit. A stop or a
-kill at any moment loses nothing; what was not acknowledged comes again, so there may be
+The bridge acknowledges a message (PUBACK) only after it is durable at the output: fsync, or commit.
+A stop or a kill at any moment loses nothing. Unacknowledged messages arrive again, so there may be
 repetitions.
 
-At a broker that `outpost broker` made it is a monitor of its own: `outpost broker add fleet
---monitor mq`, then --credentials fleet/monitors/mq.json in the place of --broker.
+With a broker of `outpost broker`, give the bridge a monitor's user: `outpost broker add fleet
+--monitor mq`, then use --credentials fleet/monitors/mq.json instead of --broker.
 
 examples:
   outpost mq bridge --broker 127.0.0.1:1883 --filter 'outpost/#' --lines publish.jsonl \\
@@ -42,30 +42,30 @@ with IBM's client and `pip install 'outpost-mqtt[mq]'`:
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = add_command(subparsers, "bridge", SUMMARY, run, examples=_EXAMPLES)
-    title = "from: an MQTT subscription, or the segments of `outpost collect`"
+    title = "input: an MQTT subscription, or the segments of `outpost collect`"
     source = parser.add_argument_group(title)
     _add_source(source)
     add_login(source)
     _add_segments(source)
-    _add_output(parser.add_argument_group("to: one of these three"))
-    _add_mapping(parser.add_argument_group("how"))
+    _add_output(parser.add_argument_group("output: one of these three"))
+    _add_mapping(parser.add_argument_group("mapping"))
     parser.add_argument(
         "--until-idle",
         type=float,
         default=0.0,
         metavar="S",
-        help="end when nothing came for this many seconds",
+        help="end when no message has arrived for this many seconds",
     )
 
 
 def _add_source(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--broker", metavar="HOST:PORT", type=address)
+    group.add_argument("--broker", metavar="HOST:PORT", type=address, help="address of the broker")
     group.add_argument(
         "--credentials",
         metavar="FILE",
         type=Path,
-        help="a monitor's file of `outpost broker`: broker, user, TLS, identifier; one that no "
-        "`outpost monitor` uses meanwhile",
+        help="a monitor's file of `outpost broker`: broker, user, TLS, identifier; do not use one "
+        "that `outpost monitor` uses at the same time",
     )
     group.add_argument(
         "--filter",
@@ -75,14 +75,14 @@ def _add_source(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--id",
-        help="MQTT client identifier, default outpost-mq; keep it, the broker's queue belongs to "
-        "it",
+        help="MQTT client identifier, default outpost-mq; keep it, because the broker's queue "
+        "belongs to it",
     )
     group.add_argument(
         "--mqtt",
         choices=("5", "3.1.1"),
         default="5",
-        help="3.1.1 cannot tell which messages are to be retained",
+        help="with 3.1.1, the bridge cannot tell which messages are to be retained",
     )
 
 
@@ -91,14 +91,16 @@ def _add_segments(group: argparse._ArgumentGroup) -> None:
         "--segments",
         metavar="DIR",
         type=Path,
-        help="LOG/ID of a collector; ends at the last sealed one",
+        help="LOG/ID of a collector; ends after the last sealed segment",
     )
-    group.add_argument("--follow", action="store_true", help="with --segments: wait for more")
+    group.add_argument(
+        "--follow", action="store_true", help="with --segments: wait for more segments"
+    )
     group.add_argument(
         "--position",
         metavar="FILE",
         type=Path,
-        help="with --segments: how far we are (default: beside the output)",
+        help="with --segments: file that stores the position (default: beside the output)",
     )
 
 
@@ -134,25 +136,30 @@ def _add_mapping(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--seq-num",
         action="store_true",
-        help="SeqNum: the sequence number of an Outpost message",
+        help="write the sequence number of an Outpost message to SeqNum",
     )
     group.add_argument(
-        "--pub-time", choices=("none", "reading", "receive"), default="none", help="PubTime"
+        "--pub-time",
+        choices=("none", "reading", "receive"),
+        default="none",
+        help="time for PubTime",
     )
     group.add_argument(
-        "--usr", action="store_true", help="QoS and DUP into <usr>, so that the way back is exact"
+        "--usr",
+        action="store_true",
+        help="write QoS and DUP to <usr>, so that the way back is exact",
     )
     group.add_argument(
         "--domain",
         default="",
         metavar="MSD",
-        help="describe the body by <mcd>, jms_bytes for instance",
+        help="describe the body in <mcd>, for example jms_bytes",
     )
     group.add_argument(
         "--on-clear",
         choices=("refuse", "delete"),
         default="refuse",
-        help="RETAIN with an empty payload: delete = DeletePub",
+        help="what to do with RETAIN and an empty payload; delete: send DeletePub",
     )
 
 

@@ -10,7 +10,7 @@ from outpost_tools.common.command_line import add_command
 from outpost_tools.common.errors import ToolError
 from outpost_tools.mq.arguments import options
 
-SUMMARY = "make one Publish command message"
+SUMMARY = "build one Publish command message"
 _EXAMPLES = """\
 examples:
   outpost mq build --topic a/b --text hello
@@ -49,7 +49,7 @@ def _add_command_folder(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--q-name", metavar="NAME", help="QName of the publisher's subscriber queue")
     group.add_argument(
-        "--pretty", action="store_true", help="a property per line, as IBM prints it"
+        "--pretty", action="store_true", help="one property per line, as IBM prints it"
     )
 
 
@@ -62,14 +62,14 @@ def _add_body(group: argparse._ArgumentGroup) -> None:
         "--domain",
         metavar="MSD",
         default="",
-        help="describe it by <mcd><Msd>MSD</Msd></mcd>, jms_bytes for instance",
+        help="describe it by <mcd><Msd>MSD</Msd></mcd>, for example jms_bytes",
     )
     group.add_argument(
         "--usr",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="into <usr>; may be repeated",
+        help="add to <usr>; may be repeated",
     )
 
 
@@ -81,7 +81,7 @@ def _add_message(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--request",
         action="store_true",
-        help="MsgType request: a response is always sent (needs --reply-to-q)",
+        help="MsgType request: the receiver always sends a response (needs --reply-to-q)",
     )
     group.add_argument(
         "--correl-id",
@@ -94,7 +94,7 @@ def _add_message(group: argparse._ArgumentGroup) -> None:
         "--form",
         choices=FORMS,
         default="json",
-        help="output: JSON line with the MQMD (default), hex, raw bytes",
+        help="output form: JSON line with the MQMD (default), hex, raw bytes",
     )
     group.add_argument("--out", metavar="FILE", help="default: standard output")
 

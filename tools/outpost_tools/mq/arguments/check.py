@@ -7,10 +7,10 @@ import argparse
 from outpost_tools.common.command_line import add_command
 from outpost_tools.mq.arguments import options
 
-SUMMARY = "find every fault of messages"
+SUMMARY = "find every fault in messages"
 _EXAMPLES = """\
-Prints a line for each fault: error or warning, its name, what is wrong, IBM's reason code.
-Exit status 1 when there is an error, 2 when there is no message to check.
+Prints a line for each fault: error or warning, its name, a description, IBM's reason code.
+The exit status is 1 if there is an error, and 2 if there is no message to check.
 
 examples:
   outpost mq build --topic 'a/b*' --pub-time tomorrow --out odd.jsonl

@@ -37,11 +37,11 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         "--form",
         choices=("auto", *FORMS),
         default="auto",
-        help="default: by its first bytes",
+        help="default: detect it from the first bytes",
     )
     parser.add_argument(
         "--encoding",
         choices=ENCODINGS,
         default="big",
-        help="MQMD.Encoding of hex or bytes",
+        help="byte order of hex or bytes (MQMD.Encoding)",
     )

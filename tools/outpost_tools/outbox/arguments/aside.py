@@ -10,21 +10,23 @@ from outpost_tools.common.command_line import add_command, is_name
 from outpost_tools.common.errors import ToolError
 from outpost_tools.outbox.arguments import options
 
-SUMMARY = "messages set aside, because the server would not take them: list, export, send, give up"
+SUMMARY = "messages set aside because the server refused them: list, export, send, give up"
 _DESCRIPTION = """\
-Messages that a board set aside: the server closed the connection at each of them, so the board put
-them on a shelf in its flash and went on with the others. Typical causes: the broker's limit of a
-message's size, a topic that it does not allow, a firmware that sends what it does not know.
+Handle messages that a board has set aside: the server closed the connection at each of them, so the
+board put them on a shelf in its flash and continued with the others. Typical causes are the
+broker's limit on the size of a message, a topic that it does not allow, or firmware that sends
+something the broker does not support.
 
-  list      a line each: number, stream, QoS, size, topic and payload. The default
-  export    to JSON lines, or to a segment for the tables. They stay set aside
-  send      once the cause is mended: with --settings from this machine to the board's broker, and
-            let go of when the broker has acknowledged it; else the board stores it again and sends
-            it itself (not in collector mode, where a message keeps its number)
-  give-up   let go of it for good: say --yes
+  list      print one line for each: number, stream, QoS, size, topic and payload
+  export    write them to JSON lines, or to a segment for the tables; they stay set aside
+  send      send them again, after the cause is fixed. With --settings, this machine sends a message
+            to the board's broker and releases it when the broker has acknowledged it. Otherwise the
+            board stores it again and sends it itself (not in collector mode, where a message keeps
+            its number)
+  give-up   discard them for good; needs --yes
 
 send and give-up change the board's flash, or the image: one message (--number, as listed) or --all.
-Status 0: done; list: none is set aside. 1: list and there are some. 2: not done.
+Status 0: done; list: none is set aside. 1: list found some. 2: not done.
 """
 _EXAMPLES = """\
 examples:
@@ -45,21 +47,23 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--number", type=int, metavar="N", help="this message, as listed")
     which.add_argument("--all", action="store_true", help="all of them")
-    parser.add_argument("--yes", action="store_true", help="give-up: yes, for good")
+    parser.add_argument("--yes", action="store_true", help="give-up: confirm that it is for good")
     parser.add_argument(
         "--settings",
         metavar="TOML",
         type=Path,
-        help="send: the board's settings, to publish from here",
+        help="send: the board's settings, to publish from this machine",
     )
     target = parser.add_mutually_exclusive_group()
     target.add_argument(
-        "--json-lines", metavar="FILE", help="export: one JSON object a message; - is stdout"
+        "--json-lines", metavar="FILE", help="export: one JSON object per message; - is stdout"
     )
     target.add_argument(
         "--segments", metavar="DIR", type=Path, help="export: a sealed segment goes to DIR/ID"
     )
-    parser.add_argument("--id", help="with --segments: a name that no collector has: rescue-1")
+    parser.add_argument(
+        "--id", help="with --segments: a name that no collector has, such as rescue-1"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

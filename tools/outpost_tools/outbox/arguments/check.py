@@ -8,7 +8,7 @@ import sys
 from outpost_tools.common.command_line import add_command
 from outpost_tools.outbox.arguments import options
 
-SUMMARY = "name what is wrong with it: status 0 sound, 1 not"
+SUMMARY = "list the faults of an outbox: status 0 if it is sound, 1 if not"
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:

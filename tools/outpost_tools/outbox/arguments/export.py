@@ -14,17 +14,18 @@ from outpost_tools.outbox.arguments import options
 if TYPE_CHECKING:
     from outpost_tools.outbox.image import Message
 
-SUMMARY = "rescue the messages"
+SUMMARY = "rescue the messages of an outbox"
 _DESCRIPTION = """\
-Rescue the messages. Without --all: those that the board has not freed. Some of them may have
-arrived already (their acknowledgement was in the board's RAM); the tables take each message once,
-so exporting too much does no harm. Messages after damage are exported where their own checksum
-proves them. Status 1 when the image has faults, although all that could be read was exported.
+Rescue the messages of an outbox. Without --all, export only messages that the board has not
+released. Some of them may have arrived already (their acknowledgement was only in the board's RAM).
+The tables take each message once, so exporting too much does no harm. After damage, messages are
+exported if their own checksum is correct. The status is 1 if the image has faults, although
+everything readable was exported.
 
-A series is one message with many samples: its payload is what the board would send, with every
-sample that its own check proves, also of a record that is still open. --readings makes rows of it,
-as of any other message; what has no readings (a text, a state) is named on stderr, and only the
-other forms have it.
+A series is one message with many samples. Its payload is the one that the board would send, with
+every sample whose own check is correct, even from a record that is still open. --readings writes
+the samples as rows, like the readings of any other message. Messages without readings (a text, a
+state) are named on stderr; only the other forms contain them.
 """
 
 
@@ -33,10 +34,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     options.add_source(parser)
     target = parser.add_mutually_exclusive_group(required=True)
     target.add_argument(
-        "--json-lines", metavar="FILE", help="one JSON object a message; - is standard output"
+        "--json-lines", metavar="FILE", help="one JSON object per message; - is standard output"
     )
     target.add_argument(
-        "--readings", metavar="FILE", help="CSV, one row a reading; - is standard output"
+        "--readings", metavar="FILE", help="CSV, one row per reading; - is standard output"
     )
     target.add_argument(
         "--segments",
@@ -49,7 +50,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--prefix", metavar="TOPIC", help="only topics below TOPIC/")
     parser.add_argument(
-        "--all", action="store_true", help="freed messages too, as far as they are still there"
+        "--all",
+        action="store_true",
+        help="also released messages, as far as they are still in flash",
     )
 
 

@@ -7,18 +7,18 @@ import argparse
 from outpost_tools.common.command_line import add_command, between
 from outpost_tools.outbox.arguments import options
 
-SUMMARY = "how its flash is: room, wear, blocks left out, bits mended; status 1: look at it"
+SUMMARY = "check its flash: room, wear, failed blocks, corrected bits; status 1: look at it"
 _DESCRIPTION = """\
-How the flash of an outbox is: what it holds and has room for, how far it is worn, which blocks
-failed and were left out, headers with a flipped bit, records that power cuts left torn, messages
-that cannot be read, messages set aside, files of the board that should reserve its blocks.
-Status 0: sound. 1: something to look at, with a line that says what to do. 2: not done.
+Show the condition of an outbox's flash: its messages and free room, wear, blocks that failed and
+were left out, headers with a flipped bit, records torn by power cuts, unreadable messages, messages
+set aside, and the board's files that should reserve its blocks.
+Status 0: sound. 1: something needs attention; a line says what to do. 2: not done.
 """
 _EXAMPLES = """\
 examples:
   outpost outbox health flash.img
-  outpost outbox health --live /dev/ttyACM0          of a board; its program is restarted
-  outpost outbox health --live /dev/ttyACM0 --json   for programs
+  outpost outbox health --live /dev/ttyACM0          a live board; restarts its program
+  outpost outbox health --live /dev/ttyACM0 --json   for scripts
 """
 
 
@@ -27,13 +27,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         subparsers, "health", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
     )
     options.add_source(parser)
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
     parser.add_argument(
         "--endurance",
         type=between(int, 1, 10**9),
         default=0,
         metavar="N",
-        help="erases that a block stands, default 100000 (NOR flash)",
+        help="erases that a block survives, default 100000 (NOR flash)",
     )
 
 

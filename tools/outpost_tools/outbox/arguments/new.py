@@ -6,14 +6,14 @@ import argparse
 
 from outpost_tools.common.command_line import add_command, between
 
-SUMMARY = "a new, empty outbox on a board: after its files were lost, say"
+SUMMARY = "make a new, empty outbox on a board, for example after its files were lost"
 _DESCRIPTION = """\
-A new, empty outbox on a board, with a new stream: when files that reserve its blocks were deleted
-or overwritten, when the board's filesystem was made again, or for another number of blocks
-(`outbox_blocks` of the settings). The next start of the board makes it; that takes 10 s for 64
-blocks. What the old one holds is given up, so it is refused while there is something, unless you
-say --yes. Save that first: outpost outbox export --live PORT --segments log --id rescue-1, with
---raw when the board does not find its outbox any more.
+Make a new, empty outbox with a new stream on a board. Use it if files that reserve its blocks were
+deleted or overwritten, if the board's filesystem was recreated, or to change the number of blocks
+(`outbox_blocks` in the settings). The next start of the board makes the outbox; that takes 10 s for
+64 blocks. The messages in the old outbox are discarded, so if there are any, the command refuses
+unless you add --yes. Save them first: outpost outbox export --live PORT --segments log --id
+rescue-1, with --raw if the board no longer finds its outbox.
 Status 0: done. 2: refused, nothing was changed.
 """
 _EXAMPLES = """\
@@ -28,15 +28,18 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         subparsers, "new", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
     )
     parser.add_argument(
-        "--live", metavar="PORT", required=True, help="the board's serial port, /dev/ttyACM0 say"
+        "--live",
+        metavar="PORT",
+        required=True,
+        help="the board's serial port, such as /dev/ttyACM0",
     )
-    parser.add_argument("--yes", action="store_true", help="give up what the old one holds")
+    parser.add_argument("--yes", action="store_true", help="discard the messages in the old outbox")
     parser.add_argument(
         "--timeout",
         type=between(float, 0.1, 600),
         metavar="S",
         default=10.0,
-        help="seconds that the board has for each answer, default 10",
+        help="seconds to wait for each answer of the board, default 10",
     )
 
 

@@ -8,15 +8,15 @@ import sys
 from outpost_tools.common.command_line import add_command
 from outpost_tools.outbox.arguments import options
 
-SUMMARY = "print it block by block; status 1 when it is no outbox"
+SUMMARY = "print an outbox block by block; status 1 if it is not an outbox"
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = add_command(subparsers, "show", SUMMARY, run)
     options.add_source(parser)
     options.add_alignment(parser)
-    parser.add_argument("--records", action="store_true", help="every record too")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--records", action="store_true", help="print every record, too")
+    parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
 
 
 def run(args: argparse.Namespace) -> int:

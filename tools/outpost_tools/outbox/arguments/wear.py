@@ -8,10 +8,10 @@ from outpost_tools.common.command_line import add_command, between
 from outpost_tools.common.errors import ToolError
 from outpost_tools.outbox.arguments import options
 
-SUMMARY = "erases so far, or the years to come"
+SUMMARY = "show the erases so far, or estimate the remaining years"
 _DESCRIPTION = """\
-Of an IMAGE: the erases so far. Without: the model for a message rate, a size and a number of
-blocks.
+With an IMAGE, show the erases so far. Without one, estimate the wear for a message rate, a message
+size and a number of blocks.
 """
 
 
@@ -20,13 +20,15 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
     parser = add_command(subparsers, "wear", SUMMARY, run, description=_DESCRIPTION)
     options.add_source(parser)
-    parser.add_argument("--table", action="store_true", help="typical loads, as a Markdown table")
+    parser.add_argument(
+        "--table", action="store_true", help="print typical loads as a Markdown table"
+    )
     parser.add_argument(
         "--endurance",
         type=between(int, 1, 10**9),
         default=ENDURANCE,
         metavar="N",
-        help="erases that a block stands, default %(default)s (NOR flash); "
+        help="erases that a block survives, default %(default)s (NOR flash); "
         "see the chip's data sheet",
     )
     _add_load(parser.add_argument_group("the load"))
@@ -37,7 +39,7 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
         "--blocks", type=between(int, 2, 4096), metavar="N", help="blocks of 4,096 bytes, 2 to 4096"
     )
     group.add_argument(
-        "--rate", type=between(float, 1e-9, 1e6), metavar="R", help="messages a second, or ..."
+        "--rate", type=between(float, 1e-9, 1e6), metavar="R", help="messages per second, or ..."
     )
     group.add_argument(
         "--interval",
@@ -56,8 +58,8 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
         type=between(float, 0, 1),
         metavar="F",
         help=(
-            "state records a message: default 0; 1 where messages are over 10 minutes apart, or a "
-            "board sleeps after each"
+            "state records per message: default 0, or 1 if messages are over 10 minutes apart; "
+            "give 1 if a board sleeps after each"
         ),
     )
     group.add_argument("--align", choices=options.ALIGNMENTS, default="4", help="default 4")

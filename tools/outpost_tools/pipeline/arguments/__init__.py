@@ -9,17 +9,17 @@ from outpost_tools.common.command_line import add_group
 SUMMARY = "turn the collector's segments into tables: silver, quarantine, gold, gaps"
 _EXAMPLES = """\
 examples:
-  outpost pipeline run --log log --tables tables                 take in what is there, then stop
+  outpost pipeline run --log log --tables tables                 one round, then stop
   outpost pipeline run --log log --tables tables --continuous    every 30 s, until SIGTERM
   outpost pipeline package outpost.zip                           for spark-submit and executors
-  outpost pipeline status --log log --tables tables              what waits, what the tables hold,
+  outpost pipeline status --log log --tables tables              backlog, contents of the tables,
                                                                  quarantine by reason
   outpost pipeline replay --tables tables --reason "unknown version 2"
                                                                  after a fix, before the next run
-  outpost pipeline compact --tables tables                       many small files into few; also
-                                                                 during a run
+  outpost pipeline compact --tables tables                       merge small files; also during a
+                                                                 run
   outpost pipeline delete --tables tables --before 2025-01-01     readings and windows of older days
-  outpost pipeline delete --tables tables --device board-1        all that came from a board
+  outpost pipeline delete --tables tables --device board-1        everything from a board
   outpost pipeline prune --log log                               delete the segments that every
                                                                  reader has committed
 """

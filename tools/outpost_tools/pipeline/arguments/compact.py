@@ -7,7 +7,7 @@ import argparse
 from outpost_tools.common.command_line import add_command, between
 from outpost_tools.pipeline.arguments import options
 
-SUMMARY = "many small files into few; readers do not notice"
+SUMMARY = "merge small files of the tables; readers do not notice"
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -17,7 +17,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--keep",
         type=between(int, 0, 99_999),
         metavar="HOURS",
-        help="how long replaced files stay for readers of an older version (default: 24)",
+        help="hours that replaced files stay for readers of an older version (default: 24)",
     )
 
 

@@ -8,19 +8,19 @@ import datetime
 from outpost_tools.common.command_line import add_command
 from outpost_tools.pipeline.arguments import options
 
-SUMMARY = "delete a device, or the days before one, from the tables"
+SUMMARY = "delete a device, or all days before a date, from the tables"
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = add_command(subparsers, "delete", SUMMARY, run)
     options.add_tables(parser)
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--device", help="all that came from it, from every table")
+    which.add_argument("--device", help="delete everything from this device, in every table")
     which.add_argument(
         "--before",
         type=datetime.date.fromisoformat,
         metavar="DAY",
-        help="YYYY-MM-DD: readings and windows of earlier days, frames that arrived earlier",
+        help="YYYY-MM-DD: delete readings and windows of earlier days, and earlier frames",
     )
 
 

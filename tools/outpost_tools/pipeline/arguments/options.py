@@ -16,9 +16,7 @@ def add_log(parser: argparse.ArgumentParser) -> None:
 
 
 def add_tables(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--tables", type=Path, required=True, help="where the tables are, or will be"
-    )
+    parser.add_argument("--tables", type=Path, required=True, help="the folder of the tables")
 
 
 def load(name: str) -> ModuleType:

@@ -8,10 +8,10 @@ from pathlib import Path
 from outpost_tools.common.command_line import add_command
 from outpost_tools.common.errors import ToolError
 
-SUMMARY = "this package as a zip for spark-submit and its executors"
+SUMMARY = "write this package as a zip for spark-submit and its executors"
 _DESCRIPTION = """\
-Write FILE.zip, which goes to the executors with --py-files, and beside it outpost_submit.py, which
-spark-submit runs with the arguments of `outpost pipeline`.
+Write FILE.zip, which --py-files sends to the executors, and outpost_submit.py in the same folder,
+which spark-submit runs with the arguments of `outpost pipeline`.
 """
 _EXAMPLES = """\
 examples:

@@ -15,7 +15,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = add_command(subparsers, "prune", SUMMARY, run)
     options.add_log(parser)
     parser.add_argument(
-        "--forget", type=Path, metavar="TABLES", help="these tables no longer read the log"
+        "--forget",
+        type=Path,
+        metavar="TABLES",
+        help="remove these tables from the readers of the log",
     )
 
 

@@ -7,7 +7,7 @@ import argparse
 from outpost_tools.common.command_line import add_command
 from outpost_tools.pipeline.arguments import options
 
-SUMMARY = "take frames out of quarantine after a fix"
+SUMMARY = "retry frames from quarantine after a fix"
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -16,7 +16,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--reason",
         required=True,
-        help='how the reason begins, for example "unknown version 2"; "" is every frame',
+        help='the beginning of the reason, for example "unknown version 2"; "" selects every frame',
     )
 
 

@@ -8,7 +8,7 @@ from outpost_tools.common.command_line import add_command
 from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline.arguments import options
 
-SUMMARY = "take in all sealed segments, then stop"
+SUMMARY = "bring all sealed segments into the tables, then stop"
 _EXAMPLES = """\
 examples:
   outpost pipeline run --log log --tables tables
@@ -18,9 +18,9 @@ examples:
   spark-submit --master spark://host:7077 --executor-memory 2g --py-files outpost.zip \\
                outpost_submit.py run --log /nfs/log --tables /nfs/tables
 
-Settings of Spark apply in this order: --master, --conf and --shuffle-partitions here; options of
-spark-submit (or PYSPARK_SUBMIT_ARGS); spark-defaults.conf; SPARK_* variables; our defaults for one
-machine.
+Spark's settings take precedence in this order: --master, --conf and --shuffle-partitions of this
+command; options of spark-submit (or PYSPARK_SUBMIT_ARGS); spark-defaults.conf; SPARK_* variables;
+our defaults for one machine.
 """
 DEFAULT_WINDOW_S = 10.0
 DEFAULT_INTERVAL_S = 30.0
@@ -41,7 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--continuous",
         action="store_true",
-        help="repeat until SIGTERM or Ctrl-C; the round that runs then is finished",
+        help="repeat until SIGTERM or Ctrl-C, which let the current round finish",
     )
     parser.add_argument(
         "--interval",
@@ -52,27 +52,27 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--delete-consumed",
         action="store_true",
-        help="afterwards delete segments that every reader has committed",
+        help="then delete the segments that every reader has committed",
     )
 
 
 def _add_spark(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--master",
-        help="Spark master: local[n], spark://host:port; default: what spark-submit or "
-        "spark-defaults.conf says, else local[*]",
+        help="Spark master: local[n], spark://host:port; default: as set by spark-submit or "
+        "spark-defaults.conf, otherwise local[*]",
     )
     group.add_argument(
         "--conf",
         action="append",
         default=[],
         metavar="spark.NAME=VALUE",
-        help="a setting of Spark, as with spark-submit; may be repeated",
+        help="a Spark setting, as for spark-submit; may be repeated",
     )
     group.add_argument(
         "--shuffle-partitions",
         type=int,
-        help="about one per core; default: spark.sql.shuffle.partitions, else 2",
+        help="about one per core; default: spark.sql.shuffle.partitions, otherwise 2",
     )
 
 

@@ -7,14 +7,14 @@ import argparse
 from outpost_tools.common.command_line import add_command
 from outpost_tools.pipeline.arguments import options
 
-SUMMARY = "what was taken in, what waits, what the tables hold"
+SUMMARY = "show what was processed, what waits, and what the tables contain"
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = add_command(subparsers, "status", SUMMARY, run)
     options.add_log(parser)
     options.add_tables(parser)
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
 
 
 def run(args: argparse.Namespace) -> int:
