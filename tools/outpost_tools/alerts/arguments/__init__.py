@@ -6,20 +6,20 @@ import argparse
 
 from outpost_tools.common.command_line import add_group
 
-SUMMARY = "tell a person what is wrong: e-mail, push, webhook, a command of yours"
+SUMMARY = "report problems to a person: e-mail, push, webhook, your own command"
 _DESCRIPTION = """\
-`outpost run FOLDER` tells what FOLDER/alerts.toml asks for, to whom it names: a reading beyond a
-bound, a board that is silent, what needs attention on the live page, a collector that stores
-nothing, a disk that gets full. Once when it begins, once when it ends. Without the file nothing is
-sent to anybody.
+`outpost run FOLDER` sends the alerts that FOLDER/alerts.toml asks for to the recipients named
+there: for a reading outside its bounds, a silent board, a board that needs attention on the live
+page, a collector that stores nothing, or a disk that is getting full. It sends one message when a
+problem begins and one when it ends. Without the file, it sends nothing.
 """
 _EXAMPLES = """\
 examples:
-  outpost alerts example > home/alerts.toml     choose whom it tells, and of what
+  outpost alerts example > home/alerts.toml     choose recipients and conditions
   chmod 600 home/alerts.toml
-  outpost alerts test home                      a test to each of them, and what happened
-  outpost run home                              reads the file at its start
-  outpost alerts status home                    what was told, and what waits
+  outpost alerts test home                      test each channel
+  outpost run home                              read the file at the start
+  outpost alerts status home                    open alerts, and waiting messages
   outpost live --log log --alerts alerts.toml   without `outpost run`
 """
 

@@ -6,7 +6,7 @@ import argparse
 
 from outpost_tools.common.command_line import add_command
 
-SUMMARY = "print an alerts.toml to begin with"
+SUMMARY = "print an alerts.toml to start from"
 _EXAMPLES = """\
 examples:
   outpost alerts example > home/alerts.toml

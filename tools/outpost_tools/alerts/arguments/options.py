@@ -8,7 +8,10 @@ from pathlib import Path
 
 def add_place(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "place", metavar="FOLDER", type=Path, help="of `outpost run`; or a file such as alerts.toml"
+        "place",
+        metavar="FOLDER",
+        type=Path,
+        help="the folder of `outpost run`, or a file such as alerts.toml",
     )
 
 

@@ -7,10 +7,10 @@ import argparse
 from outpost_tools.alerts.arguments import options
 from outpost_tools.common.command_line import add_command
 
-SUMMARY = "what was told and is not over, and what waits for each channel"
+SUMMARY = "list open alerts, and the messages that wait for each channel"
 _DESCRIPTION = """\
-List what was told and is not over, and what waits for each channel with the reason of its last
-failure. Exit status 1 when something waits.
+List the alerts that are still open, and for each channel the waiting messages and the reason of its
+last failure. The exit status is 1 if a message is waiting.
 """
 _EXAMPLES = """\
 examples:

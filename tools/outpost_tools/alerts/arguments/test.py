@@ -7,10 +7,11 @@ import argparse
 from outpost_tools.alerts.arguments import options
 from outpost_tools.common.command_line import add_command
 
-SUMMARY = "send a test by each channel, and say what happened"
+SUMMARY = "send a test message through each channel"
 _DESCRIPTION = """\
-Check the file, send a test message by each channel, and say of each what happened. What waits in
-the queues, and how many went out this hour, is not touched. Exit status 1 when one failed.
+Check the file, send a test message through each channel, and print the result of each. This does
+not change the waiting messages or the number of messages sent this hour. The exit status is 1 if a
+channel failed.
 """
 _EXAMPLES = """\
 examples:
