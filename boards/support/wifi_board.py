@@ -286,10 +286,16 @@ class WifiBoard:
         return _DAYS_1970_TO_2000 if self._time.gmtime(0)[0] == 2000 else 0
 
     def _set_rtc(self, day, ms):
-        """mbedTLS judges certificates by it."""
-        now = self._time.gmtime((day - self._first_day()) * 86400 + ms // 1000)
+        """mbedTLS judges certificates by it. False: the port cannot hold that time; MicroPython
+        1.25 can for 2^31 s: to 2038 on RP2, to 2068 on ESP32.
+        """
+        try:
+            now = self._time.gmtime((day - self._first_day()) * 86400 + ms // 1000)
+        except OverflowError:
+            return False
         date = (now[0], now[1], now[2], now[6], now[3], now[4], now[5], 0)
         self._machine.RTC().datetime(date)
+        return True
 
     # --- The rest ---
 

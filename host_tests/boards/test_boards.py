@@ -352,6 +352,49 @@ class TestBoards(unittest.TestCase):
             bench(name, ticks=ticks, chip=desk.chip).open(settings()).set_clock(clock, 150)
             self.assertFalse(clock.is_set)  # a reset without a sleep before: the time would be old
 
+    def test_a_time_that_the_port_cannot_hold_is_refused_and_asked_for_again(self):
+        """gmtime() of 2^31 seconds raises OverflowError: the board would restart over and over."""
+        for name in PORTS:
+            desk = bench(name)
+            board = desk.open(settings())
+            clock = Clock(desk.ticks.ticks_ms())
+
+            def run(ms, board=board, clock=clock, desk=desk):
+                for _ in range(ms // 50):
+                    board.link()
+                    board.keep_time(clock, desk.ticks.ticks_ms())
+                    desk.ticks.ms += 50
+
+            # by the answer's 32 bits: 2104 to 1968; of these ports the first that do not fit
+            for year in (2104, 2068) if PORTS[name] is not RP2 else (2104, 2068, 2038):
+                days = (year - 1970) * 365 + (year - 1969) // 4 - (year > 2100) + 20
+                desk.net.ntp_seconds = (25_567 + days) * 86400
+                run(30_000)
+                self.assertEqual((name, year, clock.day, desk.chip.rtc_set), (name, year, 0, None))
+                self.assertTrue(board._net_time.failures, name)
+                self.assertEqual(board._net_time.last_error, status.NTP_FAILED)
+            desk.net.ntp_seconds = 3_953_000_000
+            run(600_000)
+            self.assertTrue(clock.day == 20_185 and desk.chip.rtc_set, name)
+
+    def test_a_sleep_over_the_end_of_what_the_port_can_hold(self):
+        for name in PORTS:
+            if PORTS[name] is not RP2:
+                continue
+            desk = bench(name)
+            desk.open(settings())
+            clock = Clock(desk.ticks.ticks_ms())
+            clock.set(24_854, 86_000_000, desk.ticks.ticks_ms())  # 2038-01-18
+            desk.board.keep_time(clock, desk.ticks.ticks_ms())
+            with self.assertRaises(Reset):
+                desk.board.sleep(86_400_000)
+            ticks = Ticks()
+            again = bench(name, ticks=ticks, chip=desk.chip).open(settings())
+            clock = Clock(0)
+            again.set_clock(clock, 0)
+            self.assertEqual((clock.day, desk.chip.rtc_set), (24_855, None), name)
+            self.assertFalse(again._net_time.is_set)  # TLS would judge dates by a wrong clock
+
     def test_the_end_of_a_sleep_is_no_reset_to_tell(self):
         """RP2's port says "watchdog" (3) of it, as of each reset by program."""
         for name in PORTS:
