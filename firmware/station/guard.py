@@ -6,7 +6,8 @@ when it changes, and reported by `sensor_notices.py`. A sensor of a driver file 
 constructed again, at once and then at distances that double from a second to ten minutes: a loose
 wire that is mended comes back without a reset. A reading that takes long is kept, and followed by a
 pause ten times as long; the watchdog is fed before and after each. One that never comes back is
-reset by the watchdog: the board has kept which it was, and leaves it alone for an hour.
+reset by the watchdog: the board has kept which it was, and leaves it alone for an hour; in deep
+sleep, where no start lasts that long, for a number of starts that grows (`hung.py`).
 
 A float that a driver returns costs the driver 16 bytes of garbage on a 32-bit build, and the Guard
 another 16 (`test_guard.py`). With integers: no heap.
@@ -71,6 +72,7 @@ class Guard:
     """
 
     values: "Anything"
+    _hung: "Anything" = None  # the board's Hung, while this sensor is in it
 
     def __init__(self, name, readings, ticks_ms, feed, driver=None, make=None, settle_ms=0):
         self.name, self.settle_ms = name, settle_ms
@@ -99,10 +101,14 @@ class Guard:
             found.append(Channel(self, len(found), name, _bytes(unit), exponent))
         return found
 
-    def watch(self, note, number, has_hung):
-        """note: callable that keeps a number over a reset; this one's, while it is being read."""
+    def watch(self, note, number, hung):
+        """note: callable that keeps a number over a reset; this one's, while it is being read.
+        hung: a Hung, or None."""
         self._note, self._number = note, number
-        if has_hung:
+        if hung and hung.has(number):
+            self._hung = hung
+            if hung.is_due:
+                return
             self.fault, self.faults, self.detail = _HUNG, 1, "the board was reset"
             self._since_ms, self._wait_ms = self._ticks_ms(), _HUNG_MS
             self.say()
@@ -126,6 +132,9 @@ class Guard:
         self._note(self._number)
         self._read()
         self._note(0)
+        if self._hung:
+            self._hung.forget(self._number)
+            self._hung = None
         code = self._code
         self._feed()
         took_ms = elapsed_ms(self._ticks_ms(), now_ms)
@@ -238,14 +247,14 @@ class Guard:
         print("sensor", str(self.name, "utf-8") + ":", FAULTS[self.fault], self.detail)
 
 
-def guarded(sensors, ticks_ms, feed, note=None):
+def guarded(sensors, ticks_ms, feed, note=None, kept=None):
     """(guards, channels) of a board's sensors.
 
     A sensor is an object with name, unit, exponent, read(), or one of a driver file: with name,
-    readings, open(). Both may have settle_ms. note: `board.sensor_note`.
+    readings, open(). Both may have settle_ms. note: `board.sensor_note`; kept: its hung_note.
     """
     guards, channels = [], []
-    hung = note() if note else 0
+    hung = _find_hung(note, kept)
     for sensor in sensors:
         readings = getattr(sensor, "readings", None)
         settle_ms = getattr(sensor, "settle_ms", 0)
@@ -255,12 +264,23 @@ def guarded(sensors, ticks_ms, feed, note=None):
         else:
             one = Guard(sensor.name, readings, ticks_ms, feed, None, sensor.open, settle_ms)
             if note:
-                one.watch(note, len(guards) + 1, hung == len(guards) + 1)
+                one.watch(note, len(guards) + 1, hung)
         guards.append(one)
         channels += one.channels(readings)
-    if hung:
-        note(0)
     return guards, channels
+
+
+def _find_hung(note, kept):
+    """A Hung, or None where no sensor hung."""
+    number = note() if note else 0
+    if not number and not (kept and kept()):
+        return None
+    from station.hung import Hung
+
+    found = Hung(kept, number)
+    if number:
+        note(0)
+    return found
 
 
 def _forget(number):

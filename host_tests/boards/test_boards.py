@@ -44,13 +44,13 @@ def bench(name, **options):
 
 
 class Older:
-    """A board as its contract was before `about` and `sensor_note`."""
+    """A board as its contract was before `about`, `sensor_note` and `hung_note`."""
 
     def __init__(self, board):
         self._board = board
 
     def __getattr__(self, name):
-        if name in ("about", "sensor_note"):
+        if name in ("about", "sensor_note", "hung_note"):
             raise AttributeError(name)
         return getattr(self._board, name)
 
@@ -260,6 +260,60 @@ class TestBoards(unittest.TestCase):
             board.release_watchdog()
             board = bench(name, ticks=ticks, chip=chip).board
             self.assertEqual((board.sensor_note(), board._starts()), (0, 0), name)
+
+    def test_which_sensors_hung_is_kept_over_a_reset_and_a_sleep_beside_the_rest(self):
+        most = (1 << 25) - 1
+        for name in PORTS:
+            desk = bench(name)
+            chip = desk.chip
+            self.assertEqual(desk.board.hung_note(), 0, name)
+            desk.board.begin()
+            desk.board._joined_last(7)
+            desk.board.hung_note(most)
+            desk.board.sensor_note(16)
+            board = bench(name, chip=chip).board
+            kept = board.hung_note(), board.sensor_note(), board._starts(), board._joined_last()
+            self.assertEqual(kept, (most, 16, 1, 7), name)
+            with self.assertRaises(Reset):
+                board.sleep(1000)
+            board = bench(name, chip=chip).board
+            kept = board.hung_note(), board.sensor_note(), board._starts(), board._joined_last()
+            self.assertEqual(kept[0], most, name)
+            board.hung_note(0)
+            board = bench(name, chip=chip).board
+            self.assertEqual((board.hung_note(), board._joined_last()), (0, kept[3]), name)
+
+    def test_a_sensor_that_hangs_in_deep_sleep_is_not_tried_at_every_second_wake(self):
+        for name in PORTS:
+            if PORTS[name] is RP2 and not IS_MICROPYTHON:
+                continue  # CPython has no littlefs; MicroPython runs this test too
+            desk = bench(name)
+            with Filesystem(name, desk.flash):
+                self.hangs_in_deep_sleep(desk, name)
+
+    def hangs_in_deep_sleep(self, desk, name):
+        starts, tried = [], []
+
+        class Stuck:
+            name, readings = b"attic", (("", "Cel", -1),)
+
+            def open(self):
+                tried.append(len(starts))
+                raise Reset()  # by the watchdog
+
+        given = settings(deep_sleep=True, interval_ms=60_000, wake_limit_ms=1000)
+        for _ in range(20):
+            woken = Bench(name, desk.flash, chip=desk.chip)
+            main = woken.main()
+            woken.board.begin()
+            woken.board.open(given)
+            woken.board.sensors.append(Stuck())
+            main.board = woken.board
+            station = main.build(given)
+            with self.assertRaises(Reset):
+                wake(station, woken.board, given)
+            starts.append(1)
+        self.assertEqual(tried, [0, 3, 8, 17], name)
 
     def test_sleep_is_no_crash(self):
         for name in PORTS:
