@@ -598,6 +598,26 @@ class TestOnFlash(unittest.TestCase):
         server.world(outbox).run(300, lambda: not outbox.aside)
         return server.delivered, outbox.aside
 
+    def test_what_the_server_has_is_kept_while_there_is_no_memory_to_look_for_it(self):
+        server = KeptSession(4)
+        outbox = on_flash(NotedOutbox)
+        world = server.world(outbox, is_bad)
+        self.assertEqual(world.client.publish(b"t", b"bad", 3, 2), status.OK)
+        world.run(120, world.client.is_drained)
+        world.rejects = lambda *_: False
+        world.run(120, lambda: world.session.aside_id)
+        self.assertEqual(world.session._save(), True)
+        outbox = again(outbox)
+        world = server.world(outbox)
+        world.session._load_suspects = lambda: False
+        world.run(10)
+        self.assertTrue(world.client.is_connected())
+        self.assertEqual((outbox.aside, world.session.aside_id), (1, 1))
+        del world.session._load_suspects
+        world.queue.append((0, None))
+        world.run(200, lambda: not outbox.aside)
+        self.assertEqual((server.delivered, outbox.aside, world.session.aside_id), ([b"bad"], 0, 0))
+
     def test_one_that_flash_keeps_on_the_shelf_is_not_delivered_again(self):
         """QoS 2; with QoS 1 it goes out again, a minute later."""
         for qos, most in ((2, 1), (1, 4)):
