@@ -245,7 +245,8 @@ def build(settings, commands=None):
     pack = pack_class(settings)(settings["device_id"].encode(), room)
     health = Health(outbox, board.pins_lost)
     note = getattr(board, "sensor_note", None)  # a board.py of somebody's own may be older
-    guards, sensors = guarded(board.sensors, board.ticks_ms, board.feed_watchdog, note)
+    kept = getattr(board, "hung_note", None)
+    guards, sensors = guarded(board.sensors, board.ticks_ms, board.feed_watchdog, note, kept)
     notices, columns = SensorNotices(outbox, guards, health), len(sensors)
     sensors += flash_wear.sensors(outbox) + [notices, about(settings, notices)]
     if commands:

@@ -161,6 +161,8 @@ class Board:
         """No watchdog here resets what hangs."""
         return 0
 
+    hung_note = sensor_note
+
     def pins_lost(self):
         return 0
 

@@ -9,6 +9,7 @@ from support import chip_sensors, partition
 from support.wifi_board import WifiBoard
 
 _MARK = b"outpost"
+_PLACES = const(7)  # starts, sensor_note, _joined_last, hung_note
 _NEVER_MS = const(3_600_000)
 _PIN_ALIGN = const(4)
 _PAGE_BYTES = const(256)
@@ -31,13 +32,13 @@ class Esp32Board(WifiBoard):
         self._kept = self._rtc = None
 
     def _keep(self, place, value):
-        """One of three bytes in the RTC's memory, which a reset leaves alone, power off does not.
+        """One of seven bytes in the RTC's memory, which a reset leaves alone, power off does not.
         Without heap, but for the first time."""
         if self._kept is None:
             self._rtc = self._machine.RTC()
             kept = self._rtc.memory()
-            is_ours = len(kept) == len(_MARK) + 3 and kept[:-3] == _MARK
-            self._kept = bytearray(kept if is_ours else _MARK + b"\0\0\0")
+            is_ours = len(kept) == len(_MARK) + _PLACES and kept[:-_PLACES] == _MARK
+            self._kept = bytearray(kept if is_ours else _MARK + bytes(_PLACES))
         if value is not None:
             self._kept[len(_MARK) + place] = value
             self._rtc.memory(self._kept)
@@ -48,6 +49,17 @@ class Esp32Board(WifiBoard):
 
     def sensor_note(self, number=None):
         return self._keep(1, number)
+
+    def hung_note(self, value=None):
+        """Below 2^25."""
+        found, place = 0, 3
+        while place < _PLACES:
+            if value is not None:
+                self._keep(place, value & 0xFF)
+                value >>= 8
+            found |= self._keep(place, None) << 8 * place - 24
+            place += 1
+        return found
 
     def _joined_last(self, index=None):
         return self._keep(2, index)

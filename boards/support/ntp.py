@@ -1,8 +1,9 @@
 """The time from a server (SNTP, RFC 4330), asked for from the main loop: no call waits.
 
 One question, given up after 6 s, and as long for the server's name before it. After an answer 6 h
-of rest, after a failure 8 s, doubling to 17 min. Half the round trip is added. Allocates when it
-asks and when an answer comes, not while it rests or waits.
+of rest, after a failure 8 s, doubling to 17 min. Half the round trip is added. A time before 2025,
+or one that the port cannot hold, is no answer. Allocates when it asks and when an answer comes, not
+while it rests or waits.
 """
 
 from micropython import const
@@ -23,7 +24,7 @@ _FIRST_DAY = const(20_089)  # 2025-01-01, as in wifi_board.py: a clock that says
 class NetTime:
     """ask, dns: its own ones (`dns.py`). random: callable, 16 random bits.
 
-    on_time: called with day and ms, as of Clock.set().
+    on_time: called with day and ms, as of Clock.set(). False: the port cannot hold that time.
     """
 
     def __init__(self, ask, dns, host, random, ticks_ms, on_time=None):
@@ -75,8 +76,6 @@ class NetTime:
 
     def _take(self, clock, now_ms):
         clock.set(self._day, self._ms, now_ms)
-        if self._on_time:
-            self._on_time(self._day, self._ms)
         self.is_set = True
         self.failures = self.last_error = _OK
         self._rest(now_ms, _REST_MS)
@@ -94,7 +93,7 @@ class NetTime:
         self._ask.begin(self._address, _NTP_PORT, self._question)
 
     def _check(self, reply):
-        """True: a good answer, taken. None: not one, or of a server that has no time itself."""
+        """True: a good answer, taken. None: not one, or of a server whose time cannot be right."""
         if len(reply) < 48 or reply[0] & 7 != 4 or reply[0] >> 6 == 3 or not 0 < reply[1] < 16:
             return None
         seconds = int.from_bytes(reply[40:44], "big")
@@ -106,4 +105,8 @@ class NetTime:
         ms += seconds % _DAY_S * 1000 + elapsed_ms(self._ticks_ms(), self._ask.sent_ms) // 2
         self._day = seconds // _DAY_S - _DAYS_1900_TO_1970 + ms // _DAY_MS
         self._ms = ms % _DAY_MS
-        return True if self._day >= _FIRST_DAY else None
+        return True if self._day >= _FIRST_DAY and self._is_held() else None
+
+    def _is_held(self):
+        """The port's own clock has it as well."""
+        return not self._on_time or self._on_time(self._day, self._ms) is not False

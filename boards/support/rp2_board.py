@@ -12,17 +12,19 @@ from outpost.session import elapsed_ms
 from support import chip_sensors
 from support.wifi_board import WifiBoard
 
-# Scratch registers 0 to 3: starts, and the network joined before a sleep; the day and its
-# milliseconds at the end of the sleep; the sensor that is being read
+# Scratch registers 0 to 3: starts, the network joined before a sleep, and the sensor that is being
+# read; the day and its milliseconds at the end of the sleep; the sensors that hung
 _COUNT = const(0x0C)
 _DAY = const(0x10)
 _MS = const(0x14)
-_NOTE = const(0x18)
+_HUNG_AT = const(0x18)
 _CLEAR = const(0x3000)  # bits written there are cleared
 _ENABLE = 1 << 30
-_COUNT_MARK = const(0x0F555000)  # count and day are ours, and small integers
+_COUNT_MARK = const(0x0F540000)  # what is there is ours, and small integers
+_COUNT_BITS = const(0x1FFFF)
 _DAY_MARK = const(0x0F550000)
-_NOTE_MARK = const(0x0F556000)
+_HUNG_MARK = const(0x0A000000)
+_HUNG_BITS = const(0x1FFFFFF)
 _DAY_MS = const(86_400_000)
 _NEVER = const(-1)
 _DEEP_SLEEP = const(4)  # as other ports' machine.reset_cause() has it
@@ -43,7 +45,9 @@ class Rp2Board(WifiBoard):
 
     def __init__(self, machine, network, time, rp2, watchdog):
         WifiBoard.__init__(self, machine, network, time)
-        self._rp2, self._watchdog, self._note_at = rp2, watchdog, watchdog + _NOTE
+        self._rp2, self._watchdog = rp2, watchdog
+        # Addresses are above 2^30: made once, so that a reading takes no heap.
+        self._count_at, self._hung_at = watchdog + _COUNT, watchdog + _HUNG_AT
         # when the sleep before this start ended; day 0: unknown
         self._woke_day, self._woke_ms = _NEVER, 0
 
@@ -54,11 +58,11 @@ class Rp2Board(WifiBoard):
     def _kept(self, shift, bits, value):
         """A field of scratch register 0. value: None, or what it becomes."""
         words = self._machine.mem32
-        word = words[self._watchdog + _COUNT]
-        fields = word & 0xFFF if word & ~0xFFF == _COUNT_MARK else 0
+        word = words[self._count_at]
+        fields = word & _COUNT_BITS if word & ~_COUNT_BITS == _COUNT_MARK else 0
         if value is not None:
             fields = fields & ~(bits << shift) | value << shift
-            words[self._watchdog + _COUNT] = _COUNT_MARK | fields
+            words[self._count_at] = _COUNT_MARK | fields
         return fields >> shift & bits
 
     def _starts(self, count=None):
@@ -68,13 +72,16 @@ class Rp2Board(WifiBoard):
         return self._kept(8, 0xF, index)
 
     def sensor_note(self, number=None):
-        """Scratch register 3. Its address is above 2^30: made once, so that this takes no heap."""
+        return self._kept(12, 0x1F, number)
+
+    def hung_note(self, value=None):
+        """Scratch register 3."""
         words = self._machine.mem32
-        if number is not None:
-            words[self._note_at] = _NOTE_MARK | number
-            return number
-        word = words[self._note_at]
-        return word & 0xFF if word & ~0xFF == _NOTE_MARK else 0
+        if value is not None:
+            words[self._hung_at] = _HUNG_MARK | value
+            return value
+        word = words[self._hung_at]
+        return word & _HUNG_BITS if word & ~_HUNG_BITS == _HUNG_MARK else 0
 
     def _open_outbox(self, settings):
         """rp2.Flash programs whole pages, whatever lies beyond a short buffer."""
@@ -154,8 +161,7 @@ class Rp2Board(WifiBoard):
         ms = self._woke_ms + now_ms
         day = self._woke_day + ms // _DAY_MS
         clock.set(day, ms % _DAY_MS, now_ms)
-        self._set_rtc(day, ms % _DAY_MS)
-        self._net_time.is_set = True
+        self._net_time.is_set = self._set_rtc(day, ms % _DAY_MS)
 
     def _switch_off(self, wlan):
         wlan.deinit()  # active(False) leaves the chip running

@@ -1,8 +1,8 @@
 """The board contract (`boards/README.md`) for boards with Wi-Fi, from this package's modules.
 
 A port's class (`esp32_board.py`, `rp2_board.py`) adds _open_outbox(), _open_sensors(), _starts(),
-_joined_last(), sensor_note(), _switch_off(), release_watchdog() and, where it differs, sleep() and
-set_clock(). Knows no port's module but those it is given. open() allocates; idle(),
+_joined_last(), sensor_note(), hung_note(), _switch_off(), release_watchdog() and, where it differs,
+sleep() and set_clock(). Knows no port's module but those it is given. open() allocates; idle(),
 feed_watchdog(), keep_time() and the link allocate nothing while they wait or have nothing to do.
 
 The watchdog is started when the loop begins and fed by the loop alone. Nothing there lasts longer
@@ -59,7 +59,8 @@ class WifiBoard:
     in_flight_bytes: int
     reprograms = False  # the outbox's flash takes several programs in a page, although align is 256
     _starts: "Anything"  # callable: starts in a row, kept over a reset; with a count it keeps that
-    sensor_note: "Anything"  # callable: as _starts, which sensor is being read
+    sensor_note: "Anything"  # callable: as _starts, which sensor is being read;
+    hung_note: "Anything"  # which hung, and for how many starts they are left alone
     _open_outbox: "Anything"  # gets the settings; sets device, align, page_bytes
     _open_sensors: "Anything"  # gets names, or None: all of the chip's own; sets sensors
     _switch_off: "Anything"  # gets the station interface; cuts the radio's power
@@ -286,10 +287,16 @@ class WifiBoard:
         return _DAYS_1970_TO_2000 if self._time.gmtime(0)[0] == 2000 else 0
 
     def _set_rtc(self, day, ms):
-        """mbedTLS judges certificates by it."""
-        now = self._time.gmtime((day - self._first_day()) * 86400 + ms // 1000)
+        """mbedTLS judges certificates by it. False: the port cannot hold that time; MicroPython
+        1.25 can for 2^31 s: to 2038 on RP2, to 2068 on ESP32.
+        """
+        try:
+            now = self._time.gmtime((day - self._first_day()) * 86400 + ms // 1000)
+        except OverflowError:
+            return False
         date = (now[0], now[1], now[2], now[6], now[3], now[4], now[5], 0)
         self._machine.RTC().datetime(date)
+        return True
 
     # --- The rest ---
 

@@ -18,8 +18,12 @@ If the server has lost the session (session-present 0), what it had not complete
 again: better twice than never. MQTT 3.1 has no session-present; there this session relies on the
 server to keep a session that is not clean.
 
+A message that is set aside and goes out again (`suspects.py`) has its identifier in the note while
+the server has it (PUBREC) and PUBCOMP did not come: after a reset it goes on with PUBREL.
+
 Note: base:4 released:2 identifiers:2 each; bit (seq & 15) of released belongs to the one message in
-base..base+15 that it fits. Must not know a stream or a clock. Allocation: construction only.
+base..base+15 that it fits. Bit 31 of base: the last identifier is that of the message set aside.
+Must not know a stream or a clock. Allocation: construction only.
 
 Its hooks, in addition to those of `subscribing.py`:
     _on_progress(first, packet_id)  PUBREC or PUBCOMP of a message that went out
@@ -37,7 +41,9 @@ _TOO_MANY = const(-24)
 _CONNECTED = const(2)
 _FIXED_BYTES = const(6)
 _ARRIVED = const(32)  # identifiers that may await PUBREL at a time; mosquitto has 20 in flight
+_MOST_NOTED = const(70)  # the end of the note with all of them
 _RECORD_OVERHEAD = const(16)
+_HAS_ASIDE = const(0x80)
 _IDS = const(65535)
 _PUBREL_BYTES = const(4)
 _PUBREC = const(0x500000)
@@ -62,20 +68,25 @@ class ExactlyOnceSession(SubscribingSession):
         self._due = 0  # its PUBREL is due
         self._bits_base = self.base  # of the window, when its bits were looked at last
         self.unnoted = 0  # counter: notes left out because the ring had no room for one
-        self._note = bytearray(_FIXED_BYTES + 2 * _ARRIVED)
+        self._note = bytearray(_FIXED_BYTES + 2 * _ARRIVED + 2)
         self._note_end = _FIXED_BYTES  # before it, the identifiers that arrived and await PUBREL
         self._is_passed_over = False  # a message of this connection, because the note was full
         self._is_noted = True  # the note on flash says what is released
+        self.aside_id = 0  # of a message set aside that the server has, up to PUBCOMP; 0: of none
         if outbox.record_bytes < len(self._note) + _RECORD_OVERHEAD:
-            raise ValueError("mqtt: QoS 2 needs an outbox with record_bytes of 86 or more")
+            raise ValueError("mqtt: QoS 2 needs an outbox with record_bytes of 88 or more")
         if outbox.note_length >= _FIXED_BYTES:
             self._take_note(outbox.note, outbox.note_length)
 
     def _take_note(self, note, length):
         for i in range(length):
             self._note[i] = note[i]
+        if note[0] & _HAS_ASIDE:
+            length -= 2
+            self.aside_id = packets.get_u16(note, length)
+            self._note[0] ^= _HAS_ASIDE
         self._note_end = length
-        base = packets.get_u16(note, 0) << 16 | packets.get_u16(note, 2)
+        base = packets.get_u16(self._note, 0) << 16 | packets.get_u16(note, 2)
         for seq in range(max(base, self.base), min(base + 16, self.outbox.next_seq)):
             self._released |= packets.get_u16(note, 4) & 1 << (seq & 15)
 
@@ -89,7 +100,11 @@ class ExactlyOnceSession(SubscribingSession):
         packets.put_u16(self._note, 0, self.base >> 16)
         packets.put_u16(self._note, 2, self.base & 0xFFFF)
         packets.put_u16(self._note, 4, self._released)
-        status = self.outbox.set_note(self._note, self._note_end)
+        end = self._note_end
+        if self.aside_id:
+            self._note[0] |= _HAS_ASIDE
+            end = packets.put_u16(self._note, end, self.aside_id)
+        status = self.outbox.set_note(self._note, end)
         self._is_noted = status == _OK
         self.unnoted += status == _FULL
         return status == _OK or status == _FULL
@@ -103,8 +118,29 @@ class ExactlyOnceSession(SubscribingSession):
             self._released = 0
             self._note_end = _FIXED_BYTES
             self._is_noted = False
+        if self.aside_id and not (is_kept and self._has_aside()):
+            self.note_aside(0)
         if not self._is_noted:
             self._save()
+
+    def note_aside(self, packet_id):
+        """Of suspects.py. PUBREC came for it; 0: PUBCOMP, and it has left the shelf. The note says
+        so before the next PUBREL or PUBLISH."""
+        self.aside_id = packet_id
+        self._is_noted = False
+
+    def _has_aside(self):
+        """The message of aside_id is aside yet, or may be, and is the next that goes out again. A
+        cut may come before the note says otherwise."""
+        outbox = self.outbox
+        index = outbox.aside
+        while index and self.suspects:
+            index -= 1
+            is_unread = outbox.shelf().load(index)
+            if is_unread or packets.packet_id_of(outbox.shelf().seq) == self.aside_id:
+                self.suspects.begin_at(index)
+                return True
+        return index > 0
 
     # --- Out ---
 
@@ -208,7 +244,7 @@ class ExactlyOnceSession(SubscribingSession):
             return SubscribingSession._on_publish(self, qos)
         if self._place(packet_id) < 0:
             is_new = not self.first & 8  # it must not overtake one that was passed over
-            if self._note_end == len(self._note) or (self._is_passed_over and is_new):
+            if self._note_end == _MOST_NOTED or (self._is_passed_over and is_new):
                 self._is_passed_over = True
                 self.skipped += 1
                 return _OK

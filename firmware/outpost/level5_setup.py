@@ -153,7 +153,7 @@ def connect(session, client_id, own):
     pairs = [(0x11, expiry_s), (_PROBLEMS, 0)]
     receive = own["receive_maximum"]
     if not receive and hasattr(session, "_note"):
-        receive = (len(session._note) - _FIXED_BYTES) // 2
+        receive = (len(session._note) - _FIXED_BYTES) // 2 - 1
     if receive:
         pairs.append((0x21, receive))
     if own["alias_maximum"]:

@@ -18,11 +18,13 @@ from outpost.memory import copy, u32
 from outpost.outbox import Outbox
 
 _OK = const(0)
+_FULL = const(-1)
 _STORAGE = const(-5)
 _BLOCK_BYTES = const(4096)
 _MESSAGE = const(1)
 _OVERHEAD = const(16)
 _PREFIX = const(12)
+_SEQ_MASK = const(0x3FFFFFFF)
 
 
 class DropOldest(Outbox):
@@ -59,8 +61,10 @@ class NewestPerTopic(Outbox):
     is kept: written again at the young end under a new number. Topics beyond the first `topics` are
     not distinguished: their messages are dropped with the oldest.
 
-    Keeps two blocks spare, and two buffers for the record that it writes again. Mount reads every
-    message held. For broker mode: in collector mode the number in a payload must be the record's.
+    Keeps two blocks spare, and two buffers for the record that it writes again. Refuses where a
+    round over the ring made no room, and where the last numbers would not suffice for the copies of
+    a sector. Mount reads every message held. For broker mode: in collector mode the number in a
+    payload must be the record's.
     """
 
     renumbers = True
@@ -70,6 +74,9 @@ class NewestPerTopic(Outbox):
         self._topic_crc = array("i", [0] * topics)
         self._newest = array("i", [0] * topics)  # its number
         self._known = 0
+        # What a round over the ring left that made no room: the next number, the messages released
+        # up to there, the blocks out of the ring
+        self._stuck = array("i", (-1, 0, 0))
         self._new_topic = self._new_payload = b""  # of the message that waits for the others
         # Of the message that is being written again:
         self._kept_topic, self._kept_payload = bytearray(255), bytearray(record_bytes)
@@ -82,6 +89,7 @@ class NewestPerTopic(Outbox):
         status = Outbox.mount(self)
         unproven, self._unproven = self._unproven, -1  # nothing is handed out yet
         self._known = seq = 0
+        self._stuck[0] = -1
         while status == _OK and self.load(seq) == _OK:
             seq = self.loaded_seq + 1
             self._learn(self._crc_of_topic(self.topic_at - _PREFIX), self.loaded_seq)
@@ -93,8 +101,10 @@ class NewestPerTopic(Outbox):
         return status
 
     def _put(self, first):
-        if not self._has_spare():  # after a cut, by another policy, or for the shelf
-            self._make_room(_OVERHEAD)
+        # None is spare after a cut, by another policy, for the shelf, or after a refusal.
+        if not self._has_spare() and not self._make_room(_OVERHEAD) and first & 3 == _MESSAGE:
+            self.refused += 1
+            return _FULL
         status = Outbox._put(self, first)
         if status == _OK and first & 3 == _MESSAGE:
             self._learn(crc30(0, self._topic, 0, len(self._topic)), self.next_seq - 1)
@@ -127,11 +137,23 @@ class NewestPerTopic(Outbox):
         again."""
         rounds = self.blocks
         while not Outbox._make_room(self, size) or not self._has_spare():
-            if not rounds:
+            if self._is_stuck(rounds) or _SEQ_MASK - self.next_seq <= self._known:
                 return False
             rounds -= 1
             self._rescue()
         return True
+
+    def _is_stuck(self, rounds):
+        """To write messages again makes no room: all of them were, and nothing was stored, released
+        or given back since. Each refusal would cost an erase of every block."""
+        stuck, released = self._stuck, self.oldest_seq
+        acked = self.acked
+        while acked:
+            released += acked & 1
+            acked >>= 1
+        if not rounds:
+            stuck[0], stuck[1], stuck[2] = self.next_seq, released, len(self._out)
+        return stuck[0] == self.next_seq and stuck[1] == released and stuck[2] == len(self._out)
 
     def _has_spare(self):
         """Two blocks after the head are free: if a power cut or a bad program ends the one that the

@@ -46,10 +46,10 @@ _LENT_MAGIC = const(0x534F)  # "OS"
 _MOST_TRIES = const(3)  # blocks that are bad, before it is given up
 
 
-def lend_block(outbox):
-    """A free block, out of the ring until take_back(); by its header mount() knows it. -1: none."""
+def lend_block(outbox, least=3):
+    """A free block of a ring of `least`, until take_back(); mount() knows its header. -1: none."""
     block, left = outbox._after(outbox._head), outbox.blocks - len(outbox._out)
-    if left < 3 or not outbox._has_header or not outbox._is_free(block):
+    if left < least or not outbox._has_header or not outbox._is_free(block):
         return -1
     outbox._ready = -1
     outbox._out += (block,)
@@ -251,10 +251,8 @@ class Shelf:
         now = self._now
         seq, stream = now.held[index][:2]
         rest = now.held[:index] + now.held[index + 1 :]
-        if now.offset + self._padded(_OVERHEAD) <= _BLOCK_BYTES:
-            is_done = self._append(now, self._record(_RELEASE, seq, stream, b""))
-        else:
-            is_done = False
+        is_done = now.offset + self._padded(_OVERHEAD) <= _BLOCK_BYTES
+        is_done = is_done and self._append(now, self._record(_RELEASE, seq, stream, b""))
         if not is_done and rest:
             return self._renew(rest, 0)
         if is_done:
@@ -265,18 +263,24 @@ class Shelf:
 
     def _retire(self):
         """Nothing is held: the block goes back. An erase that is cut might leave messages without
-        their releases, so an empty shelf follows first. False: no block takes that."""
-        old = self._now
+        their releases, so an empty shelf follows first, even where that leaves the head alone in
+        the ring: both blocks come back. False: no block takes that."""
+        outbox, old = self._outbox, self._now
+        is_worn_out = outbox._is_worn_out
         if old.records:
-            block = self._lend()
+            block = self._lend(2)
             if block < 0 or not self._follow(old, block, []):
                 self._give_back()
-                if old.block not in self._outbox.lent:  # so that tidy() finds it
-                    self._outbox.lent += (old.block,)
+                outbox._is_worn_out = is_worn_out
+                if old.block not in outbox.lent:  # so that tidy() finds it
+                    outbox.lent += (old.block,)
                 return False
         self._spare.append(self._now.block)
         self._now = _Found(-1, self._now.number, 0)
         self._give_back()
+        if outbox._is_worn_out and outbox.blocks - len(outbox._out) > 2:  # all are back
+            outbox._is_worn_out = is_worn_out
+            outbox._leave_out(old.block)
         return True
 
     def tidy(self):
@@ -322,8 +326,7 @@ class Shelf:
         return False
 
     def _renew(self, held, needed):
-        """Go on in another block, with those in `held`. OK; FULL: there is no room, or no block;
-        STORAGE."""
+        """Go on in another block, with those in `held`. OK; FULL: no room, or no block; STORAGE."""
         whole = [one for one in held if self._read(self._now, one) >= 0]
         self._outbox.unreadable += len(held) - len(whole)  # lost by the flash
         size = needed + self._first_offset()
@@ -371,11 +374,11 @@ class Shelf:
 
     # --- Blocks ---
 
-    def _lend(self):
+    def _lend(self, least=3):
         """An erased block; -1: there is none."""
         outbox = self._outbox
         for _ in range(_MOST_TRIES):
-            block = self._spare.pop() if self._spare else lend_block(outbox)
+            block = self._spare.pop() if self._spare else lend_block(outbox, least)
             if block < 0:
                 break
             if self._clear(block):
@@ -384,8 +387,7 @@ class Shelf:
         return -1
 
     def _clear(self, block):
-        """Erase a lent block, which is of the ring again. False: it is bad, and left out like any
-        other."""
+        """Erase a lent block, which is of the ring again. False: it is bad, and left out."""
         outbox = self._outbox
         ready = outbox._ready
         take_back(outbox, block)

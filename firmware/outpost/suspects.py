@@ -31,8 +31,9 @@ row were set aside, no other is until one is acknowledged, and `status` is BLOCK
 window runs empty, and it goes out alone. After PUBACK it leaves the shelf, and the next one
 follows. If no answer comes or the connection ends, the next one follows a minute later; after each
 round over the shelf that time doubles, up to a day. The others wait for one exchange at most. A
-message of QoS 2 that the server has (PUBREC) continues with PUBREL; after a power cut in between it
-restarts, and may arrive twice.
+message of QoS 2 that the server has (PUBREC) is in the session's note before PUBREL goes out
+(`exactly_once.py`) until it has left the shelf. After a power cut in between it continues with
+PUBREL, and arrives once.
 
 Must not know a stream, a clock, or where the shelf is (`ram_outbox.py` has the contract).
 Allocation: construction; a message that is set aside.
@@ -86,7 +87,6 @@ class Suspects:
         self._minutes = 1  # until then,
         self._since_ms = session.now_ms  # from these ticks on
         self._packet_id = 0
-        self._received_id = -1  # of the one whose PUBREC came, and PUBCOMP did not yet
 
     def is_over(self):
         return self._state == _CALM and not self._session.outbox.aside
@@ -143,8 +143,6 @@ class Suspects:
 
     def on_connected(self):
         self._pinged_ms = -1
-        if not self._session.session_present:
-            self._received_id = -1
         if elapsed_ms(self._since_ms, self._session.now_ms):  # 6 days ago: ticks tell no longer
             self._minutes = 0
         try:
@@ -199,21 +197,29 @@ class Suspects:
         """True when this acknowledgement is for the message of the shelf that went out again."""
         if self._state < _AGAIN or packet_id != self._packet_id:
             return False
+        session = self._session
         if first == 0x50:
-            self._received_id = packet_id
+            session.note_aside(packet_id)
             self._state = _RECEIVED
-            self._since_ms = self._session.now_ms
+            self._since_ms = session.now_ms
             return True
         if first == 0x70 and self._state != _RELEASED:
             return False
-        self._received_id = -1
         self._state = _CALM
-        self._session.outbox.save_state()  # or a power cut might bring it back to the ring
-        self._session.outbox.shelf().release(self._index)
-        if self._index >= self._session.outbox.aside:
+        session.outbox.save_state()  # or a power cut might bring it back to the ring
+        if session.outbox.shelf().release(self._index) != _OK:
+            self._postpone()
+            return True
+        if first == 0x70:
+            session.note_aside(0)
+        if self._index >= session.outbox.aside:
             self._index = 0
         self._wait(0)
         return True
+
+    def begin_at(self, index):
+        """This message of the shelf is the next."""
+        self._index = index
 
     # --- One by one ---
 
@@ -277,13 +283,17 @@ class Suspects:
 
     # --- Again ---
 
+    def _received_id(self):
+        """Of the message whose PUBREC came, and PUBCOMP did not yet; 0: there is none."""
+        return getattr(self._session, "aside_id", 0)
+
     def _wait(self, minutes):
         self._minutes = minutes
         self._since_ms = self._session.now_ms
 
     def _postpone(self):
         """The message was not taken again. One that the server has is the next, too."""
-        if self._packet_id == self._received_id:
+        if self._packet_id and self._packet_id == self._received_id():
             self._wait(max(self._minutes, 1))
             return
         self._index += 1
@@ -326,7 +336,7 @@ class Suspects:
         session = self._session
         outbox = session.outbox
         if outbox.shelf().load(self._index) != _OK:
-            self._state, self._received_id = _CALM, -1
+            self._state, self._packet_id = _CALM, 0
             self._postpone()
             return
         length = outbox.topic_length + outbox.payload_length
@@ -334,7 +344,7 @@ class Suspects:
             return
         self._packet_id = packets.packet_id_of(outbox.shelf().seq)
         self._since_ms = session.now_ms
-        if self._packet_id == self._received_id:
+        if self._packet_id == self._received_id():
             self._state = _RECEIVED
             return
         self._state = _AGAIN
@@ -352,7 +362,9 @@ class Suspects:
         )  # fmt: skip
 
     def _send_release(self):
-        """PUBREL: the server has the QoS 2 message of the shelf."""
+        """PUBREL: the server has the QoS 2 message of the shelf, and flash knows it."""
+        if not (self._session._is_noted or self._session._save()):
+            return
         tx = self._session.tx
         end = packets.put_header(tx, 0x62, 2)
         self._session._start(tx, packets.put_u16(tx, end, self._packet_id))

@@ -7,7 +7,8 @@ driver is constructed again, at once and then at intervals that double from a se
 So the sensor recovers without a reset when a loose wire is fixed. A slow reading is kept, and
 followed by a pause ten times as long; the watchdog is fed before and after each reading. If a
 reading never returns, the watchdog resets the board: the board has noted which sensor it was, and
-leaves that one alone for an hour.
+leaves that one alone for an hour. In deep sleep, where no start lasts that long, it leaves it alone
+for a growing number of starts (`hung.py`).
 
 A float that a driver returns costs the driver 16 bytes of garbage on a 32-bit build, and the Guard
 another 16 (`test_guard.py`). Integers do not allocate.
@@ -72,6 +73,7 @@ class Guard:
     """
 
     values: "Anything"
+    _hung: "Anything" = None  # the board's Hung, while this sensor is in it
 
     def __init__(self, name, readings, ticks_ms, feed, driver=None, make=None, settle_ms=0):
         self.name, self.settle_ms = name, settle_ms
@@ -100,10 +102,14 @@ class Guard:
             found.append(Channel(self, len(found), name, _bytes(unit), exponent))
         return found
 
-    def watch(self, note, number, has_hung):
-        """note: callable that keeps a number over a reset; this one's, while it is being read."""
+    def watch(self, note, number, hung):
+        """note: callable that keeps a number over a reset; this one's, while it is being read.
+        hung: a Hung, or None."""
         self._note, self._number = note, number
-        if has_hung:
+        if hung and hung.has(number):
+            self._hung = hung
+            if hung.is_due:
+                return
             self.fault, self.faults, self.detail = _HUNG, 1, "the board was reset"
             self._since_ms, self._wait_ms = self._ticks_ms(), _HUNG_MS
             self.say()
@@ -127,6 +133,9 @@ class Guard:
         self._note(self._number)
         self._read()
         self._note(0)
+        if self._hung:
+            self._hung.forget(self._number)
+            self._hung = None
         code = self._code
         self._feed()
         took_ms = elapsed_ms(self._ticks_ms(), now_ms)
@@ -239,14 +248,14 @@ class Guard:
         print("sensor", str(self.name, "utf-8") + ":", FAULTS[self.fault], self.detail)
 
 
-def guarded(sensors, ticks_ms, feed, note=None):
+def guarded(sensors, ticks_ms, feed, note=None, kept=None):
     """(guards, channels) of a board's sensors.
 
     A sensor is an object with name, unit, exponent, read(), or one of a driver file: with name,
-    readings, open(). Both may have settle_ms. note: `board.sensor_note`.
+    readings, open(). Both may have settle_ms. note: `board.sensor_note`; kept: its hung_note.
     """
     guards, channels = [], []
-    hung = note() if note else 0
+    hung = _find_hung(note, kept)
     for sensor in sensors:
         readings = getattr(sensor, "readings", None)
         settle_ms = getattr(sensor, "settle_ms", 0)
@@ -256,12 +265,23 @@ def guarded(sensors, ticks_ms, feed, note=None):
         else:
             one = Guard(sensor.name, readings, ticks_ms, feed, None, sensor.open, settle_ms)
             if note:
-                one.watch(note, len(guards) + 1, hung == len(guards) + 1)
+                one.watch(note, len(guards) + 1, hung)
         guards.append(one)
         channels += one.channels(readings)
-    if hung:
-        note(0)
     return guards, channels
+
+
+def _find_hung(note, kept):
+    """A Hung, or None where no sensor hung."""
+    number = note() if note else 0
+    if not number and not (kept and kept()):
+        return None
+    from station.hung import Hung
+
+    found = Hung(kept, number)
+    if number:
+        note(0)
+    return found
 
 
 def _forget(number):

@@ -44,13 +44,13 @@ def bench(name, **options):
 
 
 class Older:
-    """A board as its contract was before `about` and `sensor_note`."""
+    """A board as its contract was before `about`, `sensor_note` and `hung_note`."""
 
     def __init__(self, board):
         self._board = board
 
     def __getattr__(self, name):
-        if name in ("about", "sensor_note"):
+        if name in ("about", "sensor_note", "hung_note"):
             raise AttributeError(name)
         return getattr(self._board, name)
 
@@ -261,6 +261,60 @@ class TestBoards(unittest.TestCase):
             board = bench(name, ticks=ticks, chip=chip).board
             self.assertEqual((board.sensor_note(), board._starts()), (0, 0), name)
 
+    def test_which_sensors_hung_is_kept_over_a_reset_and_a_sleep_beside_the_rest(self):
+        most = (1 << 25) - 1
+        for name in PORTS:
+            desk = bench(name)
+            chip = desk.chip
+            self.assertEqual(desk.board.hung_note(), 0, name)
+            desk.board.begin()
+            desk.board._joined_last(7)
+            desk.board.hung_note(most)
+            desk.board.sensor_note(16)
+            board = bench(name, chip=chip).board
+            kept = board.hung_note(), board.sensor_note(), board._starts(), board._joined_last()
+            self.assertEqual(kept, (most, 16, 1, 7), name)
+            with self.assertRaises(Reset):
+                board.sleep(1000)
+            board = bench(name, chip=chip).board
+            kept = board.hung_note(), board.sensor_note(), board._starts(), board._joined_last()
+            self.assertEqual(kept[0], most, name)
+            board.hung_note(0)
+            board = bench(name, chip=chip).board
+            self.assertEqual((board.hung_note(), board._joined_last()), (0, kept[3]), name)
+
+    def test_a_sensor_that_hangs_in_deep_sleep_is_not_tried_at_every_second_wake(self):
+        for name in PORTS:
+            if PORTS[name] is RP2 and not IS_MICROPYTHON:
+                continue  # CPython has no littlefs; MicroPython runs this test too
+            desk = bench(name)
+            with Filesystem(name, desk.flash):
+                self.hangs_in_deep_sleep(desk, name)
+
+    def hangs_in_deep_sleep(self, desk, name):
+        starts, tried = [], []
+
+        class Stuck:
+            name, readings = b"attic", (("", "Cel", -1),)
+
+            def open(self):
+                tried.append(len(starts))
+                raise Reset()  # by the watchdog
+
+        given = settings(deep_sleep=True, interval_ms=60_000, wake_limit_ms=1000)
+        for _ in range(20):
+            woken = Bench(name, desk.flash, chip=desk.chip)
+            main = woken.main()
+            woken.board.begin()
+            woken.board.open(given)
+            woken.board.sensors.append(Stuck())
+            main.board = woken.board
+            station = main.build(given)
+            with self.assertRaises(Reset):
+                wake(station, woken.board, given)
+            starts.append(1)
+        self.assertEqual(tried, [0, 3, 8, 17], name)
+
     def test_sleep_is_no_crash(self):
         for name in PORTS:
             desk = bench(name)
@@ -351,6 +405,49 @@ class TestBoards(unittest.TestCase):
             clock = Clock(150)
             bench(name, ticks=ticks, chip=desk.chip).open(settings()).set_clock(clock, 150)
             self.assertFalse(clock.is_set)  # a reset without a sleep before: the time would be old
+
+    def test_a_time_that_the_port_cannot_hold_is_refused_and_asked_for_again(self):
+        """gmtime() of 2^31 seconds raises OverflowError: the board would restart over and over."""
+        for name in PORTS:
+            desk = bench(name)
+            board = desk.open(settings())
+            clock = Clock(desk.ticks.ticks_ms())
+
+            def run(ms, board=board, clock=clock, desk=desk):
+                for _ in range(ms // 50):
+                    board.link()
+                    board.keep_time(clock, desk.ticks.ticks_ms())
+                    desk.ticks.ms += 50
+
+            # by the answer's 32 bits: 2104 to 1968; of these ports the first that do not fit
+            for year in (2104, 2068) if PORTS[name] is not RP2 else (2104, 2068, 2038):
+                days = (year - 1970) * 365 + (year - 1969) // 4 - (year > 2100) + 20
+                desk.net.ntp_seconds = (25_567 + days) * 86400
+                run(30_000)
+                self.assertEqual((name, year, clock.day, desk.chip.rtc_set), (name, year, 0, None))
+                self.assertTrue(board._net_time.failures, name)
+                self.assertEqual(board._net_time.last_error, status.NTP_FAILED)
+            desk.net.ntp_seconds = 3_953_000_000
+            run(600_000)
+            self.assertTrue(clock.day == 20_185 and desk.chip.rtc_set, name)
+
+    def test_a_sleep_over_the_end_of_what_the_port_can_hold(self):
+        for name in PORTS:
+            if PORTS[name] is not RP2:
+                continue
+            desk = bench(name)
+            desk.open(settings())
+            clock = Clock(desk.ticks.ticks_ms())
+            clock.set(24_854, 86_000_000, desk.ticks.ticks_ms())  # 2038-01-18
+            desk.board.keep_time(clock, desk.ticks.ticks_ms())
+            with self.assertRaises(Reset):
+                desk.board.sleep(86_400_000)
+            ticks = Ticks()
+            again = bench(name, ticks=ticks, chip=desk.chip).open(settings())
+            clock = Clock(0)
+            again.set_clock(clock, 0)
+            self.assertEqual((clock.day, desk.chip.rtc_set), (24_855, None), name)
+            self.assertFalse(again._net_time.is_set)  # TLS would judge dates by a wrong clock
 
     def test_the_end_of_a_sleep_is_no_reset_to_tell(self):
         """RP2's port says "watchdog" (3) of it, as of each reset by program."""

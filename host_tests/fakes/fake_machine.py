@@ -182,13 +182,17 @@ class FakeMachineEsp32(FakeMachine):
 
 
 class FakeTime:
-    """gmtime() for a fixed answer is enough: what day it is, the clock's tests know."""
+    """gmtime() for a fixed answer is enough: what day it is, the clock's tests know. Seconds must
+    fit into a signed word: `rigs/test_rp2_parts.py`.
+    """
 
     def __init__(self, chip, first_year):
         self.ticks_ms, self.sleep_ms = chip.ticks.ticks_ms, chip.ticks.sleep_ms
         self._chip, self._first_year = chip, first_year
 
     def gmtime(self, seconds):
+        if seconds >= 1 << 31:
+            raise OverflowError("overflow converting long int to machine word")
         return (self._first_year, 1, 2, 3, 4, 5, 6, 7)
 
     def time(self):

@@ -74,10 +74,8 @@ class World(Board):
         self.client.close()
 
     def _cut_power(self) -> None:
-        """Between two operations of flash. Not while a QoS 2 message is on the shelf: it may then
-        arrive twice (suspects.py)."""
-        may_repeat = self.choices.kind == "exactly once" and self.outbox.aside
-        if self.flash and not may_repeat:
+        """Between two operations of flash."""
+        if self.flash:
             if self.server.connection:
                 self.server.connection.close()
             self.boot()

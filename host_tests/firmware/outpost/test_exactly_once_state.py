@@ -273,11 +273,11 @@ class TestNote(unittest.TestCase):
         one.say(publish_2(7, b"new 7")).say(publish_2(8, b"new 8"))
         self.assertEqual(got, [b"7", b"8", b"new 7", b"new 8"])
 
-    def test_fits_a_record_of_86_bytes(self):
+    def test_fits_a_record_of_88_bytes(self):
         outbox = bench().outbox
-        outbox.record_bytes = 86
+        outbox.record_bytes = 88
         ExactlyOnceSession(outbox, b"d")
-        outbox.record_bytes = 85
+        outbox.record_bytes = 87
         with self.assertRaises(ValueError):
             ExactlyOnceSession(outbox, b"d")
 

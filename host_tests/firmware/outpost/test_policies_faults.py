@@ -12,6 +12,7 @@ from nor_flash import CUT_MODES, NorFlash
 from outpost import status
 from outpost.outbox import Outbox
 from outpost.policies import NewestPerTopic
+from outpost.shelf import lend_block, take_back
 
 RARE = [b"r/%d/" % number + b"-" * 200 for number in range(4)]
 
@@ -162,6 +163,65 @@ class TestNewestAfterFaults(unittest.TestCase):
             self.assertTrue(stored < 40, dead)
             self.assertEqual(outbox.left_out, len(dead))
             self.assertEqual(len(everything(outbox)) + outbox.dropped, stored)
+
+    def test_a_refusal_costs_no_erase_until_something_has_changed(self):
+        """Every message is the newest of its topic: to write them again makes no room."""
+        flash = Dying(flash_in_ram(8, 256)._file, 8, 256)
+        outbox = NewestPerTopic(flash, topics=20)
+        outbox.format(b"01234567")
+        flash.dead = (1, 2, 3, 5, 6)
+        number = 0
+        while outbox.append(b"t/%02d" % number, bytes(480), 480) == status.OK:
+            number += 1
+        held, erases = everything(outbox), outbox.erases
+        self.assertEqual((len(held), number), (16, 16))
+        for _ in range(20):
+            self.assertEqual(outbox.append(b"t/16", bytes(480), 480), status.FULL)
+        self.assertEqual((outbox.erases, everything(outbox)), (erases, held))
+        self.assertEqual((outbox.refused, outbox.dropped), (21, 0))
+        # one was acknowledged out of order, and its room is in the middle
+        self.assertTrue(outbox.discard(outbox.oldest_seq + 3))
+        self.assertEqual(outbox.append(b"t/16", bytes(480), 480), status.OK)
+        self.assertEqual(outbox.append(b"t/17", bytes(480), 480), status.FULL)
+        erases = outbox.erases
+        self.assertEqual(outbox.append(b"t/17", bytes(480), 480), status.FULL)
+        self.assertEqual((outbox.erases, len(everything(outbox))), (erases, 16))
+
+    def test_a_refusal_is_over_when_a_lent_block_comes_back(self):
+        _, outbox = made(NewestPerTopic, 8, topics=20)
+        outbox.append(b"t/00", bytes(480), 480)
+        lent = [lend_block(outbox) for _ in range(4)]
+        number = 1
+        while outbox.append(b"t/%02d" % number, bytes(480), 480) == status.OK:
+            number += 1
+        for _ in range(3):
+            self.assertEqual(outbox.append(b"t/16", bytes(480), 480), status.FULL)
+        take_back(outbox, lent[0])
+        self.assertEqual(outbox.append(b"t/16", bytes(480), 480), status.OK)
+        self.assertEqual((outbox.dropped, len(everything(outbox))), (0, number + 1))
+
+    def test_near_the_last_number_nothing_gets_one_beyond(self):
+        last = (1 << 30) - 2
+        for before in (3, 40, 300, 600):
+            flash = flash_in_ram(4, 256)
+            outbox = NewestPerTopic(flash, topics=4)
+            self.assertEqual(outbox.format(b"01234567", False, last - before), status.OK)
+            for topic in RARE[:3]:
+                outbox.append(topic, b"new.", 4)
+            answers = [outbox.append(b"often", bytes(300), 300) for _ in range(before + 60)]
+            self.assertEqual(answers[-1], status.FULL, before)
+            self.assertTrue(outbox.next_seq <= last + 1, before)
+            numbers = [number for number, _, _ in everything(outbox)]
+            self.assertTrue(numbers[-1] <= last, before)
+            for topic in RARE[: min(3, before)]:
+                self.assertEqual(newest_of(outbox)[topic], b"new.")
+            again = self.mounted(flash)
+            self.assertEqual([number for number, _, _ in everything(again)], numbers)
+            # the server acknowledges all: the last numbers are used, then another stream begins
+            for _ in range(600):
+                again.discard_through(again.next_seq - 1)
+                self.assertEqual(again.append(b"often", bytes(300), 300), status.OK)
+            self.assertTrue(again.stream != b"01234567" and again.next_seq < last)
 
 
 class TestNewestAfterMount(unittest.TestCase):

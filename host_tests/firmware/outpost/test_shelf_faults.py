@@ -12,7 +12,20 @@ from faulty_flash import ERASE, FaultyFlash, faulty
 from nor_flash import CUT_MODES, NorFlash
 from outpost import status
 from outpost.outbox import Outbox
+from outpost.policies import DropOldest
+from outpost.state_note import NotedOutbox
 from test_shelf import BLOCKS, STREAM, fill, formatted, loaded, mounted, on_shelf, payload_of
+
+
+class Dying(NorFlash):
+    """A chip of which the blocks in `dead` take no erase."""
+
+    dead = ()
+
+    def ioctl(self, op, arg):
+        if op == ERASE and arg in self.dead:
+            raise OSError(5)
+        return NorFlash.ioctl(self, op, arg)
 
 
 def crc(data, start=0):
@@ -174,6 +187,73 @@ class TestBlocks(unittest.TestCase):
             fill(outbox, 1)
             self.assertEqual(outbox.shelf().tidy(), status.OK)
             self.assertEqual((outbox.lent, outbox._out), ((), ()), block)
+
+    def in_a_small_ring(self, kind, bad):
+        """(chip, outbox): three blocks that work, one of them a shelf; a message held."""
+        flash, outbox = formatted(kind, blocks=3 + len(bad))
+        for block in bad:
+            outbox._leave_out(block)
+        fill(outbox, 1)
+        self.assertEqual(outbox.shelf().put(0), status.OK)
+        outbox.discard(0)
+        fill(outbox, 1)
+        return flash, outbox
+
+    def test_in_a_ring_of_three_blocks_that_work_it_gives_its_block_back(self):
+        for kind, bad in ((Outbox, ()), (NotedOutbox, ()), (DropOldest, ()), (Outbox, (3,))):
+            _, outbox = self.in_a_small_ring(kind, bad)
+            for number in range(40):
+                self.assertEqual(outbox.shelf().release(0), status.OK)
+                found = outbox._out, outbox.lent, outbox._is_worn_out
+                self.assertEqual(found, (bad, (), False), (kind, number))
+                fill(outbox, 1)
+                outbox.discard_through(outbox.next_seq - 2)
+                self.assertEqual(outbox.shelf().put(outbox.next_seq - 1), status.OK)
+
+    def test_a_cut_in_each_operation_of_that(self):
+        image = image_of(self.in_a_small_ring(Outbox, ())[0])
+        cuts = 0
+        for mode in CUT_MODES:
+            for at in range(1, 12):
+                flash = flash_in_ram(3, 256, image)
+                outbox = mounted(flash)
+                flash.cut_at, flash.cut_mode = flash.operations + at, mode
+                try:
+                    outbox.shelf().release(0)
+                except PowerCut:
+                    cuts += 1
+                flash.cut_at = 0
+                outbox = mounted(flash)
+                self.assertTrue(outbox.load(1) == status.OK and outbox.loaded_seq == 1)
+                self.assertTrue(loaded(outbox)[1] == payload_of(1))
+                for _ in range(3):  # at most: a release that is torn fills its block
+                    if outbox.aside:
+                        outbox.shelf().release(0)
+                    if outbox.lent:
+                        outbox.shelf().tidy()
+                    outbox.discard_through(outbox.next_seq - 1)
+                    fill(outbox, 1)
+                found = outbox.aside, outbox._out, outbox.lent, outbox._is_worn_out
+                self.assertEqual(found, (0, (), (), False), (mode, at))
+        self.assertTrue(cuts > 20, cuts)
+
+    def test_in_a_ring_of_three_a_bad_block_stops_nothing(self):
+        """The shelf's own is left out; the one that would follow is found by the ring itself."""
+        for is_own in (True, False):
+            flash, _ = self.in_a_small_ring(Outbox, ())
+            flash = Dying(flash._file, 3, 256)
+            outbox = mounted(flash)
+            own = outbox.lent[0]
+            flash.dead = (own if is_own else outbox._after(outbox._head),)
+            self.assertEqual(outbox.shelf().release(0), status.OK)
+            self.assertFalse(outbox._is_worn_out)
+            self.assertEqual((outbox._out, outbox.left_out), ((own,), int(is_own)))
+            self.assertEqual(outbox.lent, () if is_own else (own,))
+            fill(outbox, 1)
+            if is_own:
+                for _ in range(20):
+                    outbox.discard_through(outbox.next_seq - 1)
+                    fill(outbox, 1)
 
     def test_an_empty_shelf_that_is_not_programmed_keeps_no_block(self):
         flash, outbox = aside_in(count=1)

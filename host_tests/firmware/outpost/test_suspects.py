@@ -425,6 +425,42 @@ class Collector(World):
             self.queue.append((self.now_ms + self.rtt_ms, confirmation(through - 1)))
 
 
+class KeptSession:
+    """A server that keeps its session while boards come and go: what it has taken (by identifier,
+    until PUBREL), what it has delivered. MQTT 3.1 has no session-present."""
+
+    def __init__(self, level):
+        self.level, self.taken, self.delivered = level, set(), []
+        self.is_again = False  # PUBLISH came
+
+    def world(self, outbox, rejects=None):
+        world = World(ExactlyOnceSession, outbox, rejects, level=self.level)
+        serve = world._serve
+
+        def serve_all(packet):
+            if packet[0] == 0x62:
+                self.taken.discard(packet[2:4])
+            serve(packet)
+            if packet[0] == 0x10 and self.level == 3:
+                world.queue[-1] = (world.queue[-1][0], b"\x20\x02\x00\x00")
+
+        def take(first, body, packet):
+            end = 2 + (body[0] << 8 | body[1])
+            number = body[end : end + 2]
+            if world.rejects(body[2:end], body[end + 2 :]):
+                return None
+            self.is_again = True
+            if number not in self.taken:
+                self.delivered.append(body[end + 2 :])
+            if first & 6 == 2:
+                return b"\x40\x02" + number
+            self.taken.add(number)
+            return b"\x50\x02" + number
+
+        world._serve, world._take = serve_all, take
+        return world
+
+
 class TestOnFlash(unittest.TestCase):
     def test_broker_mode_over_a_reset(self):
         outbox = on_flash()
@@ -531,6 +567,106 @@ class TestOnFlash(unittest.TestCase):
             world.run(600, lambda world=world: not world.outbox.aside)
             self.assertEqual((world.payloads(), world.outbox.aside), ([b"bad1", b"bad2"], 0))
             self.assertEqual(releases, [b"\x62\x02\x00\x01"] * 2 + [b"\x62\x02\x00\x02"])
+
+    def test_qos_2_again_is_exact_over_a_power_cut_at_any_moment(self):
+        for level in (4, 3):
+            for has_others in (False, True):
+                for cut_ms in range(0, 300, 25):
+                    delivered, aside = self.cut_while_it_goes_out_again(level, has_others, cut_ms)
+                    expected = [b"bad1", b"bad2", b"ok"] if has_others else [b"bad1", b"ok"]
+                    at = level, cut_ms
+                    self.assertEqual((at, sorted(delivered), aside), (at, expected, 0))
+
+    def cut_while_it_goes_out_again(self, level, has_others, cut_ms):
+        server = KeptSession(level)
+        outbox = on_flash(NotedOutbox)
+        world = server.world(outbox, is_bad)
+        for payload in (b"bad1", b"bad2", b"ok") if has_others else (b"bad1", b"ok"):
+            self.assertEqual(world.client.publish(b"t", payload, len(payload), 2), status.OK)
+        world.run(120, world.client.is_drained)
+        world.run(10)
+        world.rejects = lambda *_: False
+        server.is_again = False
+        world.run(120, lambda: server.is_again)
+        world.run(cut_ms / 1000)
+        outbox = again(outbox)
+        note, length = bytes(outbox.note), outbox.note_length
+        server.world(outbox)
+        outbox.append(b"", outbox.note, outbox.note_length, 2)  # as a fresh sector has it again
+        outbox = again(outbox)
+        self.assertEqual((bytes(outbox.note), outbox.note_length), (note, length))
+        server.world(outbox).run(300, lambda: not outbox.aside)
+        return server.delivered, outbox.aside
+
+    def test_what_the_server_has_is_kept_while_there_is_no_memory_to_look_for_it(self):
+        server = KeptSession(4)
+        outbox = on_flash(NotedOutbox)
+        world = server.world(outbox, is_bad)
+        self.assertEqual(world.client.publish(b"t", b"bad", 3, 2), status.OK)
+        world.run(120, world.client.is_drained)
+        world.rejects = lambda *_: False
+        world.run(120, lambda: world.session.aside_id)
+        self.assertEqual(world.session._save(), True)
+        outbox = again(outbox)
+        world = server.world(outbox)
+        world.session._load_suspects = lambda: False
+        world.run(10)
+        self.assertTrue(world.client.is_connected())
+        self.assertEqual((outbox.aside, world.session.aside_id), (1, 1))
+        del world.session._load_suspects
+        world.queue.append((0, None))
+        world.run(200, lambda: not outbox.aside)
+        self.assertEqual((server.delivered, outbox.aside, world.session.aside_id), ([b"bad"], 0, 0))
+
+    def test_one_that_flash_keeps_on_the_shelf_is_not_delivered_again(self):
+        """QoS 2; with QoS 1 it goes out again, a minute later."""
+        for qos, most in ((2, 1), (1, 4)):
+            server = KeptSession(4)
+            outbox = on_flash(NotedOutbox)
+            world = server.world(outbox, is_bad)
+            self.assertEqual(world.client.publish(b"t", b"bad", 3, qos), status.OK)
+            world.run(120, world.client.is_drained)
+            world.rejects = lambda *_: False
+            shelf = outbox.shelf()
+            shelf.release = lambda index: status.STORAGE
+            world.run(240)
+            self.assertEqual(outbox.aside, 1)
+            self.assertTrue(1 <= len(server.delivered) <= most, len(server.delivered))
+            del shelf.release
+            world.run(1000, lambda outbox=outbox: not outbox.aside)
+            self.assertEqual(outbox.aside, 0)
+            self.assertTrue(len(server.delivered) <= most + 1)
+            if qos == 2:
+                self.assertEqual((server.delivered, world.session.aside_id), ([b"bad"], 0))
+
+    def test_what_was_noted_of_a_message_that_left_the_shelf_is_forgotten(self):
+        """Its identifier comes again, 65,535 messages later: that one is published."""
+        server = KeptSession(4)
+        outbox = NotedOutbox(flash_in_ram(8, 256))
+        assert outbox.format(STREAM, first_seq=4) == status.OK
+        world = server.world(outbox, is_bad)
+        self.assertEqual(world.client.publish(b"t", b"bad", 3, 2), status.OK)
+        world.run(120, world.client.is_drained)
+        world.rejects = lambda *_: False
+        release = outbox.shelf().release
+
+        def cut(index):
+            release(index)
+            raise KeyboardInterrupt
+
+        outbox.shelf().release = cut
+        with self.assertRaises(KeyboardInterrupt):
+            world.run(120)
+        outbox = again(outbox)
+        self.assertEqual((outbox.aside, server.delivered), (0, [b"bad"]))
+        outbox.next_seq = outbox.oldest_seq = 4 + 65535  # as many as that
+        outbox._open_sector()
+        world = server.world(outbox, is_bad)
+        self.assertEqual(world.client.publish(b"t", b"bad", 3, 2), status.OK)
+        world.run(120, world.client.is_drained)
+        world.rejects = lambda *_: False
+        world.run(120, lambda: not outbox.aside)
+        self.assertEqual(server.delivered, [b"bad", b"bad"])
 
     def test_a_subscription_has_another_identifier_than_what_is_out_again(self):
         """[MQTT-2.3.1-2]"""
