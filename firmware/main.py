@@ -6,23 +6,30 @@ import sys
 from micropython import const
 
 
-def settle_update():
-    """Files of an update are put in place, or back, before one of them is imported. A fault there
-    stops no board: it runs with the files that it has."""
+def is_updating():
     try:
         os.stat("update/phase")
+        return True
     except OSError:
-        return
-    from station import update_start
+        return False
 
+
+def settle_update():
+    """Files of an update are put in place, or back, before one of them is imported. True: the
+    program runs on trial. A fault there stops no board: it runs with the files that it has."""
+    if not is_updating():
+        return False
     try:
-        update_start.start()
+        from station import update_start
+
+        return update_start.start()
     except Exception as error:
         print("update:", repr(error), file=sys.stderr)
+        return False
 
 
-if __name__ == "__main__":  # not for the tools, which import this to test a board
-    settle_update()
+# Not for the tools, which import this to test a board.
+on_trial = settle_update() if __name__ == "__main__" else False
 
 _BUILT_IN = (
     "array",
@@ -172,7 +179,7 @@ def open_commands(settings):
     if not settings["commands"]:
         return None
     base = (settings["topic_prefix"] + "/" + settings["device_id"]).encode()
-    if settings["update_key"]:
+    if settings["update_key"] or is_updating():
         from station.updatable import UpdatableCommands
 
         return UpdatableCommands(board, base, settings)
@@ -298,9 +305,19 @@ def run(station):
     board.stopped(client)
 
 
+def take_back(commands, error):
+    """True when settings, or an update, are on trial: the next start has the old ones."""
+    if commands or not on_trial:
+        return commands and commands.take_back(error)
+    from station.update_start import give_up
+
+    return give_up("it does not take the settings: " + str(error))
+
+
 def main():
     """Settings at fault: one line that names the key. Other faults: the board keeps the reason."""
-    board.begin()
+    if not on_trial:  # it counts its starts itself, with the watchdog on, and may not pause
+        board.begin()
     commands = None
     try:
         settings = load_settings()
@@ -312,7 +329,7 @@ def main():
         forget_built_in(found)
     except ValueError as error:
         print(error, file=sys.stderr)
-        if commands and commands.take_back(error):
+        if take_back(commands, error):
             return board.restart()
         return board.give_up()
     if settings["deep_sleep"]:

@@ -18,8 +18,7 @@ Power cut: in put(), the record is whole or absent. In release(), the message is
 the copying, both blocks are there: the new one counts if it has as many records as its header says,
 because nothing is appended to it before the old one is erased.
 
-Must not know why messages are set aside. Allocation: the index, a copy of each programmed record.
-"""
+Must not know why messages are set aside. Allocation: the index, copies of programmed records."""
 # pyright: reportAttributeAccessIssue=false
 
 from struct import pack_into

@@ -140,6 +140,8 @@ class Commands:
         elif self._is_trial():
             self.limit_ms = doing[3] * 1000
             self.work |= _TRIAL
+        elif doing and doing[0] == "update":  # the settings that came by cable have no update_key
+            self._answer(doing[1], "update", _REFUSED_COMMAND, "ended by cable")
         elif doing:
             is_failed = doing[0] == "failed"
             what = "restart" if doing[0] == "restart" else "set"
@@ -159,7 +161,9 @@ class Commands:
         if session.first & 1:  # kept by the server, it comes with each SUBSCRIBE
             self.ignored += 1
             return
-        if self.work & (_RESTART | _OWES | _STUCK):
+        if self.work & _TRIAL:
+            self._adopt()  # what arrives here has passed the trial
+        if self.work & (_RESTART | _OWES | _STUCK | _TRIAL):
             raise NotNow
         at = session.payload_at
         data = bytes(session.buffer[at : at + session.payload_length])
@@ -172,8 +176,6 @@ class Commands:
             raise
 
     def _take(self, data, is_repeat):
-        if self.work & _TRIAL:
-            self._adopt()  # what arrives here has passed the trial
         command, fault = parse(data)
         if command is None:
             self.ignored += 1

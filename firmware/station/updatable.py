@@ -10,8 +10,18 @@ import os
 
 from micropython import const
 
+from outpost.memory import unload
+from outpost.session import elapsed_ms
 from station.commands import Commands
-from station.update_start import FOLDER, PLAN_PATH, read_phase, there, write_phase
+from station.update_start import (
+    FOLDER,
+    PLAN_PATH,
+    give_up,
+    own_names,
+    read_phase,
+    there,
+    write_phase,
+)
 
 _DONE = const(0)
 _REFUSED_COMMAND = const(1)
@@ -20,8 +30,10 @@ _OWES = const(1)  # work: as in commands.py
 _TRIAL = const(2)
 _RESTART = const(4)
 _REPEAT = const(8)
+_STUCK = const(16)
 _TIDY = const(32)  # the folder of an update that is decided goes, a file at each turn
 _WITHIN_S = const(300)
+_RETRY_MS = const(1000)
 _MARK = b"update "
 
 
@@ -33,6 +45,7 @@ class UpdatableCommands(Commands):
         self._key = binascii.unhexlify(settings["update_key"])
         self._device = settings["device_id"]
         self._taking = None  # while an update arrives
+        self._tried_ms = -1  # ticks at which the flash did not take that it passed its trial
 
     # --- Start ---
 
@@ -52,13 +65,22 @@ class UpdatableCommands(Commands):
             self.limit_ms = within_s * 1000
             self.work |= _TRIAL
         elif kind == "failed":
+            self._refuse_again()
             self._answer(command_id, "update", _TAKEN_BACK, rest)
         elif kind == "kept":
             self._answer(command_id, "update", _DONE)
+        elif kind:  # files, back: the start could not move them; the next one tries again
+            self.work |= _STUCK
         elif there(PLAN_PATH):  # the power was cut between note and phase
             self._begin(command_id, within_s)
         else:
             self._answer(command_id, "update", _REFUSED_COMMAND, "its files are gone")
+
+    def _refuse_again(self):
+        from station import update_record
+
+        update_record.refuse_again()
+        unload("station.update_record")
 
     def _is_update(self):
         return bool(self.note.doing) and self.note.doing[0] == "update"
@@ -70,12 +92,19 @@ class UpdatableCommands(Commands):
 
     # --- Messages ---
 
+    def _on_message(self, session):
+        """A part of an update that cannot be taken now is acknowledged, since its sender asks what
+        is missing; it must not take the place of a command."""
+        if self.work & (_RESTART | _OWES | _STUCK | _TRIAL) and session.is_on(self.topic):
+            at = session.payload_at
+            if bytes(session.buffer[at : at + len(_MARK)]) == _MARK:
+                return
+        Commands._on_message(self, session)
+
     def _take(self, data, is_repeat):
         if not data.startswith(_MARK):
             return Commands._take(self, data, is_repeat)
-        if self.work & _TRIAL:
-            self._adopt()  # what arrives here has passed the trial
-        if self.work & _TIDY:
+        if self.work & _TIDY or not self._key:
             return  # the sender asks again
         try:
             answer = self._taken().take(data)
@@ -96,8 +125,16 @@ class UpdatableCommands(Commands):
     def _update(self, command_id, command):
         if self.work & _TIDY:
             return "another update is being tidied up"
-        fault = self._taken().plan(command["of"])
+        if not self._key:
+            return Commands._update(self, command_id, command)
+        try:
+            fault = self._taken().plan(command["of"])
+        except OSError as error:
+            return "flash: " + str(error)
         if fault is None:
+            self._taking = None
+            unload("station.update_take")
+            unload("station.update_record")
             self._answer(command_id, "update", _DONE, "nothing to change")
         elif not fault:
             within_s = command.get("within_s", _WITHIN_S)
@@ -118,24 +155,35 @@ class UpdatableCommands(Commands):
             self._tidy()
 
     def _tidy(self):
-        """The phase goes last: until then a start does the same again."""
-        names = [name for name in os.listdir(FOLDER) if name != "phase"]
-        os.remove(FOLDER + "/" + (names[0] if names else "phase"))
-        if not names:
-            os.rmdir(FOLDER)
+        """The phase goes last: until then a start does the same again. So it does where the flash
+        does not take it."""
+        names = [name for name in own_names() if name != "phase"]
+        try:
+            os.remove(FOLDER + "/" + (names[0] if names else "phase"))
+            if not names:
+                self.work &= ~_TIDY
+                os.rmdir(FOLDER)
+        except OSError:  # of rmdir: a file of the user's is in it
             self.work &= ~_TIDY
 
     def _adopt(self):
         if not self._is_update():
             return Commands._adopt(self)
+        now_ms = self._board.ticks_ms()
+        if self._tried_ms >= 0 and elapsed_ms(now_ms, self._tried_ms) < _RETRY_MS:
+            return
         command_id = self.note.doing[1]
-        write_phase("kept", command_id)
+        try:
+            write_phase("kept", command_id)
+        except OSError:  # on trial still; again in a second
+            self._tried_ms = now_ms
+            return
         self.work = self.work & ~_TRIAL | _TIDY
         self._answer(command_id, "update", _DONE)
 
     def _fail(self, why):
         if not self._is_update():
             return Commands._fail(self, why)
-        write_phase("back", self.note.doing[1], why)
+        give_up(why)
         self.work &= ~_TRIAL
         return True

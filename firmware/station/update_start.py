@@ -26,6 +26,8 @@ FOLDER = "update"
 PLAN_PATH = FOLDER + "/plan"
 _PHASE_PATH = FOLDER + "/phase"
 _COPY_PATH = FOLDER + "/copy"
+_NAMES = ("list", "list.new", "part", "plan", "plan.new", "phase", "phase.new", "copy")
+_ENOENT = const(2)
 _MOST_STARTS_ON_TRIAL = const(3)
 _WATCHDOG_MS = const(8000)
 _RESTART_STATUS = const(75)  # of a desktop board: start me again
@@ -50,6 +52,23 @@ def write_phase(kind, name, rest=""):
     os.rename(_PHASE_PATH + ".new", _PHASE_PATH)
 
 
+def own_names():
+    """What an update has in its folder; a file of the user's there is none of its."""
+    try:
+        names = os.listdir(FOLDER)
+    except OSError:
+        return []
+    return [name for name in names if name in _NAMES or name.replace(".old", "").isdigit()]
+
+
+def give_up(why):
+    """True where an update is on trial: the next start takes it back. Raises OSError."""
+    kind, name, _ = read_phase()
+    if kind == "trial":
+        write_phase("back", name, why)
+    return kind == "trial"
+
+
 def there(path):
     try:
         os.stat(path)
@@ -59,31 +78,40 @@ def there(path):
 
 
 def start():
-    """Ends in a reset where files were moved."""
+    """True: the program runs on trial. Ends in a reset where files were moved."""
     kind, name, rest = read_phase()
     if kind == "files":
         _put_in_place(name, rest)
     elif kind == "trial":
-        within_s, starts = rest.split(" ")
-        if int(starts) < _MOST_STARTS_ON_TRIAL:
-            write_phase("trial", name, within_s + " " + str(int(starts) + 1))
-            return _watch()
-        _take_back(name, "no connection in " + starts + " starts")
+        _watch()
+        return _count(name, *rest.split(" "))
     elif kind == "back":
         _take_back(name, rest)
+    return False
+
+
+def _count(name, within_s, starts):
+    if int(starts) >= _MOST_STARTS_ON_TRIAL:
+        return _take_back(name, "no connection in " + starts + " starts")
+    try:
+        write_phase("trial", name, within_s + " " + str(int(starts) + 1))
+    except OSError as error:  # uncounted, a trial would have no end
+        return _take_back(name, "the start cannot be counted: " + str(error))
+    return True
 
 
 def _put_in_place(name, within_s):
     try:
         for number, kind, path in _plan():
             _put(FOLDER + "/" + number, kind, path)
+        write_phase("trial", name, within_s + " 0")
     except OSError as error:  # the flash takes no more: what was there is still there
         return _take_back(name, "the files cannot be put in place: " + str(error))
-    write_phase("trial", name, within_s + " 0")
     _reset()
 
 
 def _take_back(name, why):
+    """Where it fails, the next start goes on."""
     write_phase("back", name, why)
     for number, kind, path in _plan():
         _put_back(FOLDER + "/" + number, kind, path)
@@ -95,8 +123,10 @@ def _plan():
     try:
         with open(PLAN_PATH) as file:
             return [line.split(" ", 2) for line in file.read().split("\n") if line]
-    except OSError:  # removed by cable: nothing was moved, or all of it was settled there
-        return []
+    except OSError as error:
+        if error.args[0] != _ENOENT:
+            raise
+        return []  # removed by cable: nothing was moved, or all of it was settled there
 
 
 def _put(staged, kind, path):

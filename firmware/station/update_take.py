@@ -18,57 +18,27 @@ import sys
 
 from micropython import const
 
-from station.update_start import FOLDER, PLAN_PATH, there
+from station.command_note import replace
+from station.update_record import (
+    LIST_PATH,
+    RECORD_PATH,
+    digest_of,
+    is_ours_to_write,
+    read_record,
+    signature_of,
+)
+from station.update_start import FOLDER, PLAN_PATH, own_names, there
 
-RECORD_PATH = "outpost/installed.json"
-_LIST_PATH = FOLDER + "/list"
 _PART_PATH = FOLDER + "/part"
 _FORM = "outpost-update 1"
 _MOST_LIST_BYTES = const(24_576)
 _MOST_FILES = const(250)
 _TAG_DIGITS = const(8)
+_MOST_WHY = const(100)
 _SIGNATURE_BYTES = const(65)  # 64 hex digits and the end of the line
-_HASHED_BLOCK_BYTES = const(64)
 _PIECE_BYTES = const(512)
 _FLASH_BLOCK_BYTES = const(4096)
 _UPDATE_SPARE_BLOCKS = const(8)  # folders, and what littlefs needs to change them
-_ROOMS = ("outpost", "station", "support", "sensors")
-
-
-def digest_of(path, piece):
-    """SHA-256 in hex; "" where there is no such file."""
-    digest = hashlib.sha256()
-    try:
-        with open(path, "rb") as file:
-            count = file.readinto(piece)
-            while count:
-                digest.update(memoryview(piece)[:count])
-                count = file.readinto(piece)
-    except OSError:
-        return ""
-    return binascii.hexlify(digest.digest()).decode()
-
-
-def signature_of(key, path, length, piece):
-    """HMAC-SHA256 (RFC 2104) of the file's first `length` bytes, in hex."""
-    key = key + bytes(_HASHED_BLOCK_BYTES - len(key))
-    inner = hashlib.sha256(bytes([byte ^ 0x36 for byte in key]))
-    with open(path, "rb") as file:
-        while length:
-            count = file.readinto(memoryview(piece)[: min(length, len(piece))])
-            inner.update(memoryview(piece)[:count])
-            length -= count
-    outer = hashlib.sha256(bytes([byte ^ 0x5C for byte in key]))
-    outer.update(inner.digest())
-    return binascii.hexlify(outer.digest()).decode()
-
-
-def is_ours_to_write(path):
-    """A module of the program's, or main.py: no settings, certificate or file of the outbox."""
-    room, slash, name = path.rpartition("/")
-    if path == "main.py" or (room == "sensors" and name.endswith(".py")):
-        return True
-    return (room in _ROOMS or not slash) and name.endswith(".mpy") and name != ".mpy"
 
 
 class Taking:
@@ -92,9 +62,12 @@ class Taking:
         self.why = ""
         if not there(FOLDER):
             os.mkdir(FOLDER)
-        if there(_LIST_PATH):
-            self._check(_LIST_PATH, "")
-            if not self._tag:  # of another key, or older than what was installed by cable since
+        if there(LIST_PATH):
+            try:
+                self._check(LIST_PATH, "")
+            except (OSError, ValueError):  # damaged
+                self._tag = ""
+            if not self._tag:  # or of another key, or older than what was installed by cable since
                 self.forget()
 
     # --- Messages ---
@@ -117,21 +90,25 @@ class Taking:
         return None
 
     def _answer(self, tag, asked):
-        """made: of the list that is here, for a sender that goes on with it."""
+        """Signed, since the sender goes by it. made: of the list that is here, for a sender that
+        goes on with it."""
         record = self._record or read_record()
         found = {
             "update": tag, "asked": asked, "mpy": getattr(sys.implementation, "_mpy", 0),
             "board": record.get("board", ""), "version": record.get("version", ""),
             "installed": record.get("made", 0), "list": self._tag, "made": self._made,
         }  # fmt: skip
-        if self.why:  # told once; the next try begins at its beginning
-            found["why"] = self.why
-            self.forget()
+        if self.why:
+            found["why"] = self.why[:_MOST_WHY]
         elif tag != self._tag:
             found["need"] = "list"
         else:
             found["need"] = binascii.hexlify(bytes(self._bits())).decode()
-        return json.dumps(found).encode()
+        text = json.dumps(found)
+        signature = signature_of(self._key, lambda digest: digest.update(text.encode()))
+        if self.why:  # told once; the next try begins at its beginning
+            self.forget()
+        return (text + "\n" + signature).encode()
 
     def _bits(self):
         """Of the files that have to come: line 0 is the lowest bit of the first byte."""
@@ -147,13 +124,13 @@ class Taking:
             return
         if not offset:
             self.forget()
-            self._open("list", _LIST_PATH + ".new")
+            self._open("list", LIST_PATH + ".new")
         if not self._goes_on("list", offset) or not 0 < size <= _MOST_LIST_BYTES:
             return
         self._write(body)
         if self._at >= size:
             self._close()
-            self._check(_LIST_PATH + ".new", tag)
+            self._check(LIST_PATH + ".new", tag)
 
     def _check(self, path, tag):
         """Of a list that is whole. tag: as the sender says it; "": it was checked before."""
@@ -168,7 +145,7 @@ class Taking:
         with open(path) as file:
             self.why = self._head_fault(file.readline())
         if not self.why:
-            os.rename(path, _LIST_PATH)
+            os.rename(path, LIST_PATH)
             self._tag = signature[:_TAG_DIGITS]
             self.why = self._look(length)
 
@@ -177,7 +154,18 @@ class Taking:
         with open(path, "rb") as file:
             file.seek(length)
             found = file.read(_SIGNATURE_BYTES - 1).decode()
-        return found if found == signature_of(self._key, path, length, self._piece) else ""
+        return found if found == signature_of(self._key, self._list_of(path, length)) else ""
+
+    def _list_of(self, path, length):
+        def feed(digest):
+            left = length
+            with open(path, "rb") as file:
+                while left:
+                    count = file.readinto(memoryview(self._piece)[: min(left, len(self._piece))])
+                    digest.update(memoryview(self._piece)[:count])
+                    left -= count
+
+        return feed
 
     def _head_fault(self, line):
         """FORM DEVICE BOARD VERSION MADE_S."""
@@ -197,7 +185,7 @@ class Taking:
 
     def _entries(self):
         """(number, SHA-256, size, flag, path) of each line."""
-        with open(_LIST_PATH) as file:
+        with open(LIST_PATH) as file:
             file.readline()
             number = 0
             line = file.readline().split()
@@ -273,7 +261,7 @@ class Taking:
 
     def _entry(self, number):
         """SHA-256 and size of the file on that line."""
-        with open(_LIST_PATH) as file:
+        with open(LIST_PATH) as file:
             for _ in range(number + 1):
                 file.readline()
             digest, size = file.readline().split()[:2]
@@ -298,17 +286,20 @@ class Taking:
         self._file = None
 
     def forget(self):
-        """All that came."""
+        """All that came. What cannot be removed is overwritten by the next update."""
         self._close()
         self._tag, self._made, self._need, self.why = "", 0, bytearray(), ""
-        for name in os.listdir(FOLDER):
+        for name in own_names():
             self._feed()
-            os.remove(FOLDER + "/" + name)
+            try:
+                os.remove(FOLDER + "/" + name)
+            except OSError:
+                pass
 
     # --- The plan ---
 
     def plan(self, tag):
-        """Write it. "" or why not; None: all is there already."""
+        """Write it. "" or why not; None: all is there already, and what came is forgotten."""
         self._close()
         if self.why:
             return self.why
@@ -318,11 +309,10 @@ class Taking:
             return "%d files of this update are missing" % sum(self._need)
         lines = self._changes()
         if not lines:
+            self.forget()
             return None
         lines.insert(0, self._new_record(len(self._need)))
-        with open(PLAN_PATH + ".new", "w") as file:
-            file.write("\n".join(lines) + "\n")
-        os.rename(PLAN_PATH + ".new", PLAN_PATH)
+        replace(PLAN_PATH, ("\n".join(lines) + "\n").encode())
         return ""
 
     def _changes(self):
@@ -351,7 +341,7 @@ class Taking:
     def _new_record(self, number):
         """installed.json, for the next `outpost flash`. Its line of the plan."""
         record = self._record
-        with open(_LIST_PATH) as file:
+        with open(LIST_PATH) as file:
             words = file.readline().split()
         record["version"], record["made"] = words[4], int(words[5])
         files, modules = record.setdefault("files", {}), set(record.get("modules", ()))
@@ -365,13 +355,3 @@ class Taking:
         with open(FOLDER + "/" + str(number), "w") as file:
             json.dump(record, file)
         return "%d = %s" % (number, RECORD_PATH)
-
-
-def read_record():
-    """{}: this board was not installed by `outpost flash`."""
-    try:
-        with open(RECORD_PATH) as file:
-            found = json.load(file)
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

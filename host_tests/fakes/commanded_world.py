@@ -30,7 +30,7 @@ class Server:
     before]; messages: what came on /data; told: on /answer."""
 
     def __init__(self):
-        self.offers, self.messages, self.told = [], [], []
+        self.offers, self.messages, self.told, self.told_raw = [], [], [], []
         self.has_session = False
         self.kill_in = 0  # writes of a client; then it is killed, and back at once
         self.kills = 0
@@ -95,7 +95,8 @@ class Stream:
     def _on_publish(self, fields):
         where = fields["topic"].decode().rsplit("/", 1)[1]
         if where == "answer":
-            self._server.told.append(json.loads(fields["payload"]))
+            self._server.told_raw.append(fields["payload"])
+            self._server.told.append(json.loads(fields["payload"].split(b"\n")[0]))
         else:
             self._server.messages.append(records_of(fields["payload"]))
         if fields["qos"]:
@@ -225,7 +226,7 @@ class World:
 
     def _main(self):
         main = self.load()
-        main.settle_update()
+        main.on_trial = main.settle_update()
         return main.main() or "over"
 
     # --- What came of it ---

@@ -231,7 +231,7 @@ def test_another_key_and_no_answer(broker, tmp_path, capsys):
     )
     with Running(folder):
         assert update(broker, folder) == 1
-        assert "not signed with this board's update_key" in capsys.readouterr().err
+        assert "not signed with the update_key of these settings" in capsys.readouterr().err
     assert update(broker, folder, "--timeout", "1") == 3
     assert "no answer within 1 s" in capsys.readouterr().err
 

@@ -101,6 +101,11 @@ def provision(job: Job) -> Report:
         report.add("board", f"{job.kind.name}, {facts}")
         wanted = settings.files | sensor_drivers.files(settings.drivers, facts.architecture)
         found = _look(board, {}, settings)
+        if f"{inventory.UPDATE}/phase" in found.hashes:
+            raise ToolError(
+                f"{job.port}: an update over the air is on trial there, with the settings that it "
+                "has; try again when that is decided, in some minutes, or end it by `outpost flash`"
+            )
         text = install.read_text(board, plan.RECORD, _MOST_RECORD)
         wanted |= _missing_series(job, settings, facts.architecture, found, text)
         record = plan.read_record(text)

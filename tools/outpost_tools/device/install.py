@@ -25,6 +25,11 @@ except OSError as error:
     if error.args[0] != 17:
         raise
 """
+_REMOVE = """
+import os
+for path in {paths!r}:
+    os.remove(path)
+"""
 _COMMIT = """
 import os
 
@@ -62,6 +67,8 @@ commit()
 def carry_out(board: Board, plan: Plan, show: Show) -> None:
     """Raises ToolError; the board then has the files that it had, or none but needs the same
     again."""
+    if plan.ended:
+        board.run(_REMOVE.format(paths=plan.ended))
     _make_folders(board, plan)
     for path, data in plan.copy.items():
         board.write(path + STAGED, data, show)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import time
 from dataclasses import dataclass, field
 
 from outpost_tools.common.errors import ToolError
@@ -34,7 +35,8 @@ STAGED = ".new"  # a file on its way has this after its name until all have arri
 KEPT = ".kept"  # a file of the user's that had to make room
 _STALE = re.compile(
     rf"{PACKAGE}/[^/]+(\.py|\.mpy|\.new|\.old)|({'|'.join(SHARED)})/[^/]+\.m?py\.new|"
-    rf"{SECRETS}/(ca|client|key)-[0-9a-f]{{8}}\.der(\.new)?|{UPDATE}/.+"
+    rf"{SECRETS}/(ca|client|key)-[0-9a-f]{{8}}\.der(\.new)?|"
+    rf"{UPDATE}/(\d+(\.old)?|(list|plan|phase)(\.new)?|part|copy)"
 )
 _SPARE_BLOCKS = 8  # folders, and what littlefs needs to change them
 
@@ -71,6 +73,13 @@ class Plan:
     @property
     def is_empty(self) -> bool:
         return not (self.copy or self.staged or self.remove or self.aside)
+
+    @property
+    def ended(self) -> list[str]:
+        """Files of an update over the air that is under way: they go first, its phase before all.
+        Each takes a block at least."""
+        found = [path for path in self.remove if path.startswith(f"{UPDATE}/")]
+        return sorted(found, key=lambda path: (not path.startswith(f"{UPDATE}/phase"), path))
 
     @property
     def bytes_to_copy(self) -> int:
@@ -189,8 +198,7 @@ def add_record(
         files[path] = sorted({digest(wanted[path]), *present} - {""})
     modules = sorted({*filter(_is_shared, wanted), *(former.modules & inventory.hashes.keys())})
     facts = {"board": name, "version": firmware_version(), "files": files, "modules": modules}
-    if former.made_s:
-        facts["made"] = former.made_s
+    facts["made"] = max(former.made_s, int(time.time()))  # a list that was signed before is void
     record = json.dumps(facts, sort_keys=True).encode()
     if inventory.hashes.get(RECORD) != digest(record):
         plan.copy[RECORD] = record
@@ -218,6 +226,7 @@ def check_room(plan: Plan, inventory: Inventory, outbox_blocks: int, port: str) 
     files = sum(blocks_of(data) for data in plan.copy.values())
     free = free_blocks(inventory)
     needed = files + outbox_blocks + (_SPARE_BLOCKS if plan.copy or outbox_blocks else 0)
+    free += len(plan.ended)
     if needed > free:
         raise ToolError(
             f"{port}: {free} blocks of 4,096 bytes are free, {needed} are needed, {outbox_blocks} "

@@ -29,7 +29,8 @@ A board accepts updates if its settings have "commands" and an "update_key", whi
 If an update is interrupted, run the same command again to continue it. The boards are updated one
 after the other; the first failure ends the command.
 
-Exit status: 0 done; 1 refused or rolled back; 2 not started; 3 no answer yet: run it again to ask.
+Exit status: 0 done; 1 refused or rolled back; 2 not started; 3 no answer in time: the board
+decides by itself. Run it again: it ends with 0 if the board runs the firmware, or else tries again.
 """
 _EXAMPLES = """\
 examples:
@@ -42,6 +43,9 @@ examples:
 """
 
 
+_MOST_WITHIN_S = 3600  # of a board's command
+
+
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = add_command(
         subparsers, "update", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
@@ -51,7 +55,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--new-key", action="store_true", help="print a new update_key and end")
     parser.add_argument(
-        "--dry-run", action="store_true", help="ask and compare, but change nothing"
+        "--dry-run", action="store_true", help="send the list of files alone: which would travel?"
     )
     add_operator(parser, is_required=False)
     parser.add_argument(
@@ -77,6 +81,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """See _DESCRIPTION. Raises ToolError."""
     from outpost_tools.common.firmware import firmware_version
+    from outpost_tools.send import wording
 
     if args.new_key:
         import secrets
@@ -88,10 +93,13 @@ def run(args: argparse.Namespace) -> int:
             "settings of a board, and --broker or --credentials are needed: "
             "`outpost update --credentials fleet kitchen.toml`"
         )
+    within_s = wording.seconds_of(args.within, "--within")
+    if not 1 <= within_s <= _MOST_WITHIN_S:
+        raise ToolError(f"--within {args.within}: a trial takes 1s to 1h")
     boards = [_settings(args, path) for path in args.settings]
     for settings in boards:
         print(f"{settings.full['device_id']}: to {firmware_version()}", file=sys.stderr)
-        status = _update(args, settings)
+        status = _update(args, settings, within_s)
         if status:
             return status
     return 0
@@ -120,13 +128,12 @@ def _access(args: argparse.Namespace, settings):
     return Access(args.broker, settings.full["topic_prefix"], login(args), tls_of(args))
 
 
-def _update(args: argparse.Namespace, settings) -> int:
+def _update(args: argparse.Namespace, settings, within_s: int) -> int:
+    from outpost_tools.common.visible import visible_lines
     from outpost_tools.device.progress import Progress
-    from outpost_tools.send import wording
     from outpost_tools.update.course import Course
     from outpost_tools.update.transfer import NoAnswer, Refused
 
-    within_s = wording.seconds_of(args.within, "--within")
     course = Course(
         _access(args, settings), settings, args.board, args.timeout, within_s, Progress()
     )
@@ -136,8 +143,6 @@ def _update(args: argparse.Namespace, settings) -> int:
         status, text = 1, str(error)
     except NoAnswer as error:
         status, text = 3, str(error)
-    print(
-        f"{settings.full['device_id']}: {text}", file=sys.stderr if status else sys.stdout,
-        flush=True,
-    )  # fmt: skip
+    line = visible_lines(f"{settings.full['device_id']}: {text}")
+    print(line, file=sys.stderr if status else sys.stdout, flush=True)
     return status

@@ -6,7 +6,7 @@ import json
 import time
 from dataclasses import dataclass
 
-from outpost_tools.common import source_tree
+from outpost_tools.common import labels, source_tree
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import firmware_version
 from outpost_tools.device import kinds
@@ -37,6 +37,10 @@ class Course:
     def device(self) -> str:
         return self.settings.full["device_id"]
 
+    @property
+    def key(self) -> bytes:
+        return bytes.fromhex(self.settings.full["update_key"])
+
     def look(self) -> tuple[int, str]:
         """Exit status, and what an update would bring. Raises ToolError."""
         transfer, made = self._bring(is_dry=True)
@@ -57,7 +61,7 @@ class Course:
     def _bring(self, *, is_dry: bool = False) -> tuple[Transfer, image.Image]:
         self.progress.note("asking the board what it has")
         with self.progress.bar("sending", "B") as show:
-            transfer = Transfer(self.access, self.device, self.timeout_s, show)
+            transfer = Transfer(self.access, self.device, self.key, self.timeout_s, show)
             return transfer, transfer.run(self._image_for, is_dry=is_dry)
 
     def _image_for(self, answer: Answer) -> image.Image:
@@ -66,13 +70,17 @@ class Course:
         root = source_tree.repository()
         if not answer.board:
             raise ToolError(f"{self.device}: was not installed by `outpost flash`; do that once")
+        if not labels.is_device(answer.board):
+            raise ToolError(f"{self.device}: says that it is a {answer.board!r}, no board's name")
         kind = kinds.load(root, self.kind or answer.board)
+        if kind.name != answer.board:
+            raise ToolError(f"{self.device}: is a {answer.board}, and --board is a {kind.name}")
         architecture = contents.architecture_of(self.device, answer.mpy)
         self.progress.note(f"a {kind.name} with {answer.version}; compiling for {architecture}")
         files = contents.collect(root, kind, architecture, self.settings)
         for made_s in (answer.made_s, max(int(time.time()), answer.installed_s + 1)):
             made = image.make(
-                files, bytes.fromhex(self.settings.full["update_key"]), device=self.device,
+                files, self.key, device=self.device,
                 board=answer.board, version=firmware_version(), made_s=made_s,
             )  # fmt: skip
             if made.tag == answer.tag:
@@ -81,10 +89,13 @@ class Course:
 
     def _put_on_trial(self, tag: str) -> Result:
         command_id = wording.new_id()
-        command = {"id": command_id, "do": "update", "of": tag, "within_s": self.within_s}
+        limit_s = self.timeout_s + self.within_s + _RESTARTS_S
+        command = {
+            "id": command_id, "do": "update", "of": tag, "within_s": self.within_s,
+            "until": int(time.time() + limit_s),  # nobody waits for it after that
+        }  # fmt: skip
         payload = json.dumps(command, separators=(",", ":")).encode()
         delivery = Delivery(self.access, {self.device: (command_id, payload)})
-        limit_s = self.timeout_s + self.within_s + _RESTARTS_S
         delivery.run(limit_s, is_waiting=True, tell=lambda _name, _answer: None)
         if self.device not in delivery.answers:
             raise NoAnswer(f"on trial, and no answer within {limit_s:g} s; ask again later")

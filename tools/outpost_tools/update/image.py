@@ -11,7 +11,7 @@ from dataclasses import dataclass
 FORM = "outpost-update 1"
 TAG_DIGITS = 8
 PART_BYTES = 460  # of a file in a message, of which a board takes 512
-_NONE = "-" * TAG_DIGITS  # a tag that no list has
+NO_TAG = "-" * TAG_DIGITS  # that no list has
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,17 @@ def make(
         flag = "?" if one.is_optional else "="
         lines.append(f"{hashlib.sha256(one.data).hexdigest()} {len(one.data)} {flag} {one.path}")
     text = "".join(f"{line}\n" for line in lines).encode()
-    signature = hmac.new(key, text, hashlib.sha256).hexdigest()
-    return Image(text + f"{signature}\n".encode(), ordered)
+    return Image(text + f"{sign(key, text)}\n".encode(), ordered)
+
+
+def sign(key: bytes, text: bytes) -> str:
+    """64 hex digits."""
+    return hmac.new(key, text, hashlib.sha256).hexdigest()
 
 
 def question(tag: str, asked: int) -> bytes:
     """asked: counts questions; the answer has it, too."""
-    return f"update {tag or _NONE} ask {asked}".encode()
+    return f"update {tag or NO_TAG} ask {asked}".encode()
 
 
 def missing(need: str) -> list[int]:

@@ -7,7 +7,9 @@ stays on the board, and a list that is made again for it is the same to the byte
 
 from __future__ import annotations
 
+import hmac
 import json
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,11 +17,12 @@ from typing import Any
 
 from outpost_tools.common.errors import ToolError
 from outpost_tools.send.line import Access, Line
-from outpost_tools.update.image import Image, missing, question
+from outpost_tools.update.image import NO_TAG, Image, missing, question, sign
 
 _MESSAGES_AT_ONCE = 200  # then a question; mosquitto keeps 1,000 for a board that is away
 _FIRST_REPEAT_S = 5.0  # of a question; doubled up to the longest
 _LONGEST_REPEAT_S = 60.0
+_MOST_ASKED = 1 << 29  # a board's small integers
 _MOST_ROUNDS = 20  # of sending what does not arrive
 _NOTHING_ARRIVES = f"sent {_MOST_ROUNDS} times, and nothing arrives; does the broker drop messages?"
 
@@ -48,19 +51,27 @@ class Answer:
     why: str
 
 
-def answer_in(payload: bytes, asked: int) -> Answer | None:
-    """Of a message on a board's answer topic; None where it is another."""
+def answer_in(payload: bytes, key: bytes, tag: str, asked: int) -> Answer | None:
+    """Of a message on a board's answer topic; None where it is another. Raises Refused for one that
+    another key has signed: what a board says here decides what is signed next."""
+    text, _, signature = payload.partition(b"\n")
     try:
-        found: dict[str, Any] = json.loads(payload)
-        if found["asked"] != asked:
+        found: dict[str, Any] = json.loads(text)
+        if found["asked"] != asked or found["update"] != (tag or NO_TAG):
             return None
-        return Answer(
+        answer = Answer(
             str(found["board"]), str(found["version"]), int(found["mpy"]),
             int(found["installed"]), str(found["list"]), int(found["made"]),
             str(found.get("need", "")), str(found.get("why", "")),
         )  # fmt: skip
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
+    if not hmac.compare_digest(sign(key, text).encode(), signature):
+        raise Refused(
+            "refused: what answers is not signed with the update_key of these settings; does the "
+            "board have them?"
+        )
+    return answer
 
 
 class Transfer:
@@ -70,12 +81,14 @@ class Transfer:
         self,
         access: Access,
         device: str,
+        key: bytes,
         timeout_s: float,
         show: Callable[[int, int], None],
     ) -> None:
         self._device, self._timeout_s, self._show = device, timeout_s, show
         self.needed: list[int] = []  # files that the board did not have
-        self._asked = 0
+        self._key, self._tag = key, ""
+        self._asked = secrets.randbelow(_MOST_ASKED)  # so that no old answer is taken for a new one
         self._question = b""
         self._answer: Answer | None = None
         self._line = Line(access, [device], self._repeat, self._on_message)
@@ -85,37 +98,46 @@ class Transfer:
         bring to a board that says this. Raises ToolError, Refused and NoAnswer among them."""
         self._line.open()
         try:
-            image = image_for(self._ask(""))
-            self.needed = self._bring_list(image)
-            if not is_dry:
-                self._bring_files(image)
+            answer = self._ask("")
+            image = image_for(answer)
+            if is_dry and answer.tag not in ("", image.tag):
+                raise Refused("another update is on its way there, which this would throw away")
+            self._bring(image, is_dry)
             return image
         finally:
             self._line.close()
 
-    def _bring_list(self, image: Image) -> list[int]:
-        """Numbers of the files that the board then says it needs."""
-        answer = self._ask(image.tag)
-        for _ in range(_MOST_ROUNDS):
-            if answer.need != "list":
-                return missing(answer.need)
-            self._send(list(image.list_messages()))
-            answer = self._ask(image.tag)
+    def _bring(self, image: Image, is_dry: bool) -> None:
+        best, rounds, is_first = (1, 0), 0, True
+        while rounds < _MOST_ROUNDS:
+            numbers = self._missing(image)
+            if numbers is None:
+                messages, state = list(image.list_messages()), (1, 0)
+            else:
+                if is_first:
+                    self.needed, is_first = numbers, False
+                if is_dry or not numbers:
+                    return
+                left = sum(len(image.contents[number].data) for number in numbers)
+                total = sum(len(image.contents[number].data) for number in self.needed)
+                self._show(max(total - left, 0), total)
+                messages = [one for number in numbers for one in image.file_messages(number)]
+                messages, state = messages[:_MESSAGES_AT_ONCE], (0, left)
+            rounds = 0 if state < best else rounds + 1
+            best = min(best, state)
+            self._send(messages)
         raise NoAnswer(_NOTHING_ARRIVES)
 
-    def _bring_files(self, image: Image) -> None:
-        total = left = sum(len(image.contents[number].data) for number in self.needed)
-        numbers, rounds = self.needed, 0
-        while numbers:
-            self._show(total - left, total)
-            messages = [one for number in numbers for one in image.file_messages(number)]
-            self._send(messages[:_MESSAGES_AT_ONCE])
-            numbers = missing(self._ask(image.tag).need)
-            before, left = left, sum(len(image.contents[number].data) for number in numbers)
-            rounds = 0 if left < before else rounds + 1
-            if rounds == _MOST_ROUNDS:
-                raise NoAnswer(_NOTHING_ARRIVES)
-        self._show(total, total)
+    def _missing(self, image: Image) -> list[int] | None:
+        """Numbers of the files that the board lacks; None: the list itself."""
+        need = self._ask(image.tag).need
+        if need == "list":
+            return None
+        try:
+            numbers = missing(need)
+        except ValueError:
+            raise Refused(f"refused: it needs {need!r}, which is nothing") from None
+        return [number for number in numbers if number < len(image.contents)]
 
     def _send(self, messages: list[bytes]) -> None:
         sent = {self._line.publish(self._device, message) for message in messages}
@@ -126,7 +148,7 @@ class Transfer:
     def _ask(self, tag: str) -> Answer:
         """Raises ToolError without an answer, Refused for one that is a refusal."""
         self._asked += 1
-        self._answer = None
+        self._answer, self._tag = None, tag
         self._question = question(tag, self._asked)
         repeat_s, until = _FIRST_REPEAT_S, time.monotonic() + self._timeout_s
         repeat_at = time.monotonic() + repeat_s
@@ -155,4 +177,4 @@ class Transfer:
 
     def _on_message(self, _board: str, message) -> None:
         if not message.retain and self._answer is None:
-            self._answer = answer_in(message.payload, self._asked)
+            self._answer = answer_in(message.payload, self._key, self._tag, self._asked)

@@ -1,0 +1,116 @@
+"""A board that takes updates, as far as its files go, for tests of `updatable.py`: the board of
+commanded_world.py with the folders that `outpost flash` leaves, and a sender."""
+
+import json
+
+from commanded_world import World
+from outpost_tools.device.plan import digest
+from outpost_tools.update import image
+from outpost_tools.update.image import Content
+
+KEY = bytes(range(32))
+OLD = {
+    "main.py": b"old main",
+    "board.mpy": b"old board",
+    "outpost/__init__.mpy": b"1",
+    "outpost/client.mpy": b"old client",
+    "outpost/gone.mpy": b"of no more use",
+    "station/__init__.mpy": b"",
+    "station/update_start.mpy": b"old start",
+    "support/wifi.mpy": b"the same",
+    "sensors/adc.mpy": b"old adc",
+}
+NEW = {
+    **OLD,
+    "main.py": b"new main",
+    "outpost/client.mpy": b"new client" * 200,
+    "outpost/more.mpy": b"a new module",
+    "station/update_start.mpy": b"new start",
+}
+del NEW["outpost/gone.mpy"]
+DRIVERS = {"sensors/adc.mpy": b"new adc", "sensors/dht22.mpy": b"not on this board"}
+CRASHES = {**NEW, "outpost/client.mpy": b"this one crashes"}
+KIND = "RPI_PICO_W"
+
+
+def image_of(files=NEW, made_s=100, device="board-1", board=KIND, key=KEY):
+    contents = [Content(path, data) for path, data in files.items() if path not in DRIVERS]
+    contents += [Content(path, data, is_optional=True) for path, data in DRIVERS.items()]
+    return image.make(contents, key, device=device, board=board, version="9.0", made_s=made_s)
+
+
+def record_of(files):
+    root = {f"/{path}": [digest(data)] for path, data in files.items() if "/" not in path}
+    modules = [f"/{path}" for path in files if "/" in path and not path.startswith("outpost/")]
+    return {"board": KIND, "version": "0.1", "files": root, "modules": modules}
+
+
+class UpdatedWorld(World):
+    """A board as `outpost flash` leaves it, as far as files go: its code is the repository's. A
+    board with `b"... crashes"` in its client does not connect."""
+
+    def __init__(self, folder, files=OLD, **settings):
+        World.__init__(self, folder, update_key=KEY.hex(), **settings)
+        for path, data in files.items():
+            (folder / path).parent.mkdir(exist_ok=True)
+            (folder / path).write_bytes(data)
+        (folder / "outpost/installed.json").write_text(json.dumps(record_of(files)))
+        self.live()
+
+    def live(self):
+        client = self.folder / "outpost/client.mpy"
+        self.is_reachable = not client.exists() or b"crashes" not in client.read_bytes()
+        try:
+            return World.live(self)
+        except SystemExit:  # of a start that moved files
+            return self._ended()
+
+    def _ended(self):
+        self.ends.append("moved")
+        self.left_doing.append(None)
+        self.starts += 1
+        return "moved"
+
+    def files(self):
+        """{path: bytes} without what the update itself keeps, and the record."""
+        found = {}
+        for path in sorted(self.folder.rglob("*")):
+            name = str(path.relative_to(self.folder))
+            if path.is_file() and (name in ("main.py", "board.mpy") or "/" in name):
+                found[name] = path.read_bytes()
+        found.pop("outpost/installed.json", None)
+        return found
+
+    def ask(self, tag):
+        told = len(self.server.told)
+        self.server.send(image.question(tag, told))
+        for _ in range(20):
+            self.live()
+            if len(self.server.told) > told:
+                break
+        return self.server.told[-1]
+
+    def bring(self, made):
+        """The answer of the board after the list, and at the end."""
+        first, tries = {"need": "list"}, 5
+        while first.get("need") == "list":
+            if tries == 0:
+                raise AssertionError("the list does not arrive")
+            tries -= 1
+            for message in made.list_messages():
+                self.server.send(message)
+            first = self.ask(made.tag)
+        for number in image.missing(first.get("need", "")):
+            for message in made.file_messages(number):
+                self.server.send(message)
+        return first, self.ask(made.tag)
+
+    def put_on_trial(self, made, within_s=5):
+        self.server.send({"id": "u-1", "do": "update", "of": made.tag, "within_s": within_s})
+
+    def settle(self, most=40):
+        """Lives until one ends by itself with nothing left of the update."""
+        for _ in range(most):
+            if self.live() == "over" and not (self.folder / "update/phase").exists():
+                return
+        raise AssertionError(self.ends)
