@@ -9,9 +9,10 @@ MODULES = (
     "ram_shelf", "topics", "series_bits",
 )  # fmt: skip
 TESTS = (
-    "test_client", "test_suspects", "test_in_flight", "test_queued", "test_streaming",
-    "test_connection_life", "test_defects", "test_outbox_contract", "test_session_house",
-    "test_conformance_client", "test_scripted_server", "test_series_bits", "test_packets",
+    "test_client", "test_suspects", "test_suspects_again", "test_in_flight", "test_queued",
+    "test_streaming", "test_connection_life", "test_defects", "test_outbox_contract",
+    "test_session_house", "test_conformance_client", "test_scripted_server", "test_series_bits",
+    "test_packets",
 )  # fmt: skip
 
 

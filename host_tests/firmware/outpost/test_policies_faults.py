@@ -187,6 +187,17 @@ class TestNewestAfterFaults(unittest.TestCase):
         self.assertEqual(outbox.append(b"t/17", bytes(480), 480), status.FULL)
         self.assertEqual((outbox.erases, len(everything(outbox))), (erases, 16))
 
+    def test_each_message_released_counts_for_a_refusal_in_whatever_order(self):
+        _, outbox = made(NewestPerTopic, 8, topics=20)
+        for number in range(12):
+            self.assertEqual(outbox.append(b"t/%02d" % number, b"", 0), status.OK)
+        for count, seq in enumerate((4, 1, 2, 9, 0, 8, 3, 5)):
+            self.assertFalse(count and outbox._is_stuck(1), seq)
+            self.assertTrue(outbox._is_stuck(0), seq)  # a round made no room
+            self.assertTrue(outbox._is_stuck(1), seq)
+            self.assertEqual(outbox._stuck[1], count, seq)
+            self.assertTrue(outbox.discard(seq))
+
     def test_a_refusal_is_over_when_a_lent_block_comes_back(self):
         _, outbox = made(NewestPerTopic, 8, topics=20)
         outbox.append(b"t/00", bytes(480), 480)
@@ -222,6 +233,18 @@ class TestNewestAfterFaults(unittest.TestCase):
                 again.discard_through(again.next_seq - 1)
                 self.assertEqual(again.append(b"often", bytes(300), 300), status.OK)
             self.assertTrue(again.stream != b"01234567" and again.next_seq < last)
+
+    def test_the_last_copies_leave_a_number_for_the_message_itself(self):
+        """The oldest sector has the newest of every topic that is told apart: as many numbers."""
+        last = (1 << 30) - 2
+        for before in range(40, 60):
+            outbox = NewestPerTopic(flash_in_ram(4, 256), topics=4)
+            self.assertEqual(outbox.format(b"01234567", False, last - before), status.OK)
+            for topic in RARE:
+                self.assertEqual(outbox.append(topic, b"new.", 4), status.OK)
+            answers = [outbox.append(b"often", bytes(300), 300) for _ in range(before)]
+            self.assertEqual(answers[-1], status.FULL, before)
+            self.assertTrue(outbox.next_seq <= last + 1, before)
 
 
 class TestNewestAfterMount(unittest.TestCase):
