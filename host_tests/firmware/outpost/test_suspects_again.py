@@ -3,8 +3,11 @@ leaves, and what comes next; and how a control begins."""
 
 import unittest
 
+from bench_client import STREAM
+from fake_flash import flash_in_ram
 from outpost import status
 from outpost.exactly_once import ExactlyOnceSession
+from outpost.packets import put_u16
 from outpost.session import Session
 from outpost.state_note import NotedOutbox
 from test_suspects import World, again, is_bad, on_flash
@@ -168,6 +171,65 @@ class TestNext(unittest.TestCase):
             world.run(10, lambda world=world: not world.outbox.aside)
             self.assertEqual((world.outbox.aside, len(world.got)), (0, 3), index)
             self.assertEqual(world.payloads()[0], b"bad%d" % (index + 1))
+
+
+class TestNoted(unittest.TestCase):
+    """What the session's note says of the message that the server has, over a reset."""
+
+    def test_it_stands_beside_all_else_that_is_noted(self):
+        for first_seq in (0, 0x1808004):
+            for aside_id in (0, 7, 0x8001):
+                outbox = NotedOutbox(flash_in_ram(8, 256))
+                self.assertEqual(outbox.format(STREAM, first_seq=first_seq), status.OK)
+                session = ExactlyOnceSession(outbox, b"dev")
+                for _ in range(3):
+                    self.assertEqual(outbox.append(b"t", b"x", 1, 0x20), status.OK)
+                bit = 1 << (first_seq + 1 & 15)
+                session._released = bit
+                session._note_end = put_u16(session._note, session._note_end, 0x1234)
+                session.note_aside(aside_id)
+                self.assertFalse(session._is_noted)
+                self.assertTrue(session._save() and session._is_noted)
+                fresh = ExactlyOnceSession(again(outbox), b"dev")
+                found = fresh.aside_id, fresh._released, fresh._note_end, fresh._place(0x1234)
+                self.assertEqual(found, (aside_id, bit, 8, 6), first_seq)
+
+    def connected(self, aside_id, connack=b"\x20\x02\x01\x00", reads=True):
+        """(what is noted, index of what is next; what is noted over one more reset)."""
+        world = set_aside(b"bad1", b"bad2")
+        world.session.note_aside(aside_id)
+        self.assertTrue(world.session._save())
+        outbox = again(world.outbox)
+        if not reads:
+            outbox.shelf().load = lambda index: status.STORAGE
+        world = World(ExactlyOnceSession, outbox)
+        self.assertEqual(world.session.aside_id, aside_id)
+        serve = world._serve
+
+        def answer(packet):
+            serve(packet)
+            if packet[0] == 0x10:
+                world.queue[-1] = (world.queue[-1][0], connack)
+
+        world._serve = answer
+        world.run(1)
+        self.assertTrue(world.client.is_connected())
+        self.assertEqual(outbox.aside, 2)
+        fresh = ExactlyOnceSession(again(outbox), b"dev")
+        return world.session.aside_id, world.session.suspects._index, fresh.aside_id
+
+    def test_its_message_is_the_next(self):
+        self.assertEqual(self.connected(1), (1, 0, 1))
+        self.assertEqual(self.connected(2), (2, 1, 2))
+
+    def test_of_a_message_that_has_left_it_is_forgotten(self):
+        self.assertEqual(self.connected(9), (0, 0, 0))
+
+    def test_a_server_that_lost_the_session_has_nothing(self):
+        self.assertEqual(self.connected(2, b"\x20\x02\x00\x00"), (0, 0, 0))
+
+    def test_it_stays_while_flash_does_not_read(self):
+        self.assertEqual(self.connected(1, reads=False), (1, 1, 1))
 
 
 class TestControl(unittest.TestCase):
