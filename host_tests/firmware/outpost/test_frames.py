@@ -54,6 +54,7 @@ MAY = {  # set-up, and what a page says allocates
     "dns.py _question", "dns.py begin", "dns.py _address", "wifi_board.py _set_rtc",
     "wifi_link.py _connect", "wifi_link.py _give", "tls_link.py _begin",  # once a connection
     "main.py find_built_in", "main.py build", "main.py new_session", "main.py main",  # set-up
+    "main.py settle_update",  # before all imports
     "crash_log.py text_of", "crash_log.py keep",  # the end
 }  # fmt: skip
 
