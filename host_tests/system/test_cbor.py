@@ -11,7 +11,7 @@ from outpost_tools.common.message import decode, is_cbor
 from real_broker import micropython
 
 
-@pytest.mark.parametrize("series", [False, True])
+@pytest.mark.parametrize("series", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_boards_that_send_cbor_lose_nothing(tmp_path, series):
     """With series, what is no sample is CBOR all the same."""
     if find_mosquitto() is None:

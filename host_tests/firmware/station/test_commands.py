@@ -50,8 +50,8 @@ def after(world):
 
 
 @pytest.mark.parametrize("is_asleep", [False, True])
-def test_each_command_is_done_and_answered(tmp_path, is_asleep):
-    world = world_of(tmp_path, REPORT, INTERVAL, WRONG, RESTART, deep_sleep=is_asleep)
+def test_each_command_is_done_and_answered(ram_path, is_asleep):
+    world = world_of(ram_path, REPORT, INTERVAL, WRONG, RESTART, deep_sleep=is_asleep)
     world.live_on()
     world.live_on()
     assert results(world) == {"c-1": [0], "c-2": [0], "c-3": [0], "c-7": [1]}
@@ -62,26 +62,26 @@ def test_each_command_is_done_and_answered(tmp_path, is_asleep):
     assert not world.server.offers and not world.server.told
 
 
-def test_a_new_interval_is_told_by_the_next_message(tmp_path):
+def test_a_new_interval_is_told_by_the_next_message(ram_path):
     """`outpost republish` goes by it."""
-    world = world_of(tmp_path, INTERVAL)
+    world = world_of(ram_path, INTERVAL)
     world.quiet_ms = 12_000
     world.live_on()
     read = [one for records in world.server.messages for one in records]
     assert [one["v"] for one in read if one["n"] == "report_s"][-1:] == [5]
 
 
-def test_a_report_carries_the_readings(tmp_path):
-    world = world_of(tmp_path, REPORT)
+def test_a_report_carries_the_readings(ram_path):
+    world = world_of(ram_path, REPORT)
     world.live_on()
     (found,) = [one for one in world.server.messages if one[0].get("cmd") == "c-2"]
     assert found[0]["n"] == "command" and {"n": "load", "v": 0.42} in found[1:]
 
 
-def test_an_answer_is_a_message_that_tables_take(tmp_path):
+def test_an_answer_is_a_message_that_tables_take(ram_path):
     from outpost_tools.common.message import decode, key_of
 
-    world = world_of(tmp_path, REPORT, WRONG, RESTART)
+    world = world_of(ram_path, REPORT, WRONG, RESTART)
     world.live_on()
     for records in world.server.messages:
         payload = json.dumps(records).encode()
@@ -90,18 +90,18 @@ def test_an_answer_is_a_message_that_tables_take(tmp_path):
         assert key_of(b"outpost/board-1/data", payload).seq == records[0]["seq"]
 
 
-def test_settings_that_connect_are_kept_and_run_from_then_on(tmp_path):
-    world = world_of(tmp_path, LONGER)
+def test_settings_that_connect_are_kept_and_run_from_then_on(ram_path):
+    world = world_of(ram_path, LONGER)
     world.live_on()
     assert results(world) == {"c-4": [0]} and world.resets == 1
     assert (world.settings()["keep_alive_s"], world.settings()["interval_ms"]) == (30, 7000)
-    assert not (tmp_path / "trial.json").exists()
+    assert not (ram_path / "trial.json").exists()
 
 
 @pytest.mark.parametrize("is_asleep", [False, True])
 @pytest.mark.parametrize("command", [CUT_OFF, ABSURD], ids=["cut off", "does not start"])
-def test_settings_that_cut_the_board_off_are_taken_back(tmp_path, command, is_asleep):
-    world = world_of(tmp_path, command, deep_sleep=is_asleep)
+def test_settings_that_cut_the_board_off_are_taken_back(ram_path, command, is_asleep):
+    world = world_of(ram_path, command, deep_sleep=is_asleep)
     world.quiet_ms = 60_000
     world.live_on()
     world.live_on()
@@ -109,11 +109,11 @@ def test_settings_that_cut_the_board_off_are_taken_back(tmp_path, command, is_as
     assert (result, what) == (2, "set")
     assert why.startswith(("no connection within 5 s", "they do not start: settings: key"))
     assert world.settings()["broker_host"] == "good"
-    assert not (tmp_path / "trial.json").exists()
+    assert not (ram_path / "trial.json").exists()
 
 
-def test_a_trial_asleep_ends_at_its_own_limit_and_not_at_the_wakes(tmp_path):
-    world = world_of(tmp_path, CUT_OFF, deep_sleep=True, wake_limit_ms=30_000)
+def test_a_trial_asleep_ends_at_its_own_limit_and_not_at_the_wakes(ram_path):
+    world = world_of(ram_path, CUT_OFF, deep_sleep=True, wake_limit_ms=30_000)
     world.quiet_ms = 60_000
     while world.left_doing[-1:] != [["failed", "c-5", "no connection within 5 s"]]:
         start_ms = world.now_ms
@@ -123,9 +123,9 @@ def test_a_trial_asleep_ends_at_its_own_limit_and_not_at_the_wakes(tmp_path):
     assert world.answers()["c-5"] == [(2, "set", "no connection within 5 s")]
 
 
-def test_settings_on_trial_have_three_starts(tmp_path):
+def test_settings_on_trial_have_three_starts(ram_path):
     """A power cut in each of them."""
-    world = world_of(tmp_path, CUT_OFF)
+    world = world_of(ram_path, CUT_OFF)
     assert world.live() == "reset"
     for _ in range(3):
         world.power_ms = 1000
@@ -137,12 +137,12 @@ def test_settings_on_trial_have_three_starts(tmp_path):
 
 @pytest.mark.parametrize("command", [RESTART, LONGER, CUT_OFF], ids=lambda one: one["id"])
 def test_a_board_whose_filesystem_got_full_measures_and_answers_later(
-    tmp_path, monkeypatch, command
+    ram_path, monkeypatch, command
 ):
     def full(path, data):
         raise OSError(28)
 
-    world = world_of(tmp_path, command)
+    world = world_of(ram_path, command)
     assert world.live() == "reset"
     with monkeypatch.context() as patched:
         patched.setattr("station.command_note.replace", full)
@@ -156,18 +156,18 @@ def test_a_board_whose_filesystem_got_full_measures_and_answers_later(
     assert results(world) == {command["id"]: [2 if command is CUT_OFF else 0]}
 
 
-def test_settings_by_cable_end_a_trial(tmp_path):
-    world = world_of(tmp_path, CUT_OFF)
+def test_settings_by_cable_end_a_trial(ram_path):
+    world = world_of(ram_path, CUT_OFF)
     assert world.live() == "reset"
     by_cable = {**world.settings(), "interval_ms": 1234}
-    (tmp_path / "settings.json").write_text(json.dumps(by_cable))
+    (ram_path / "settings.json").write_text(json.dumps(by_cable))
     world.live_on()
     assert world.settings() == by_cable
     assert world.answers()["c-5"][0][0] == 2
 
 
-def test_staying_awake_holds_off_the_sleep(tmp_path):
-    world = world_of(tmp_path, STAY, deep_sleep=True, interval_ms=10_000)
+def test_staying_awake_holds_off_the_sleep(ram_path):
+    world = world_of(ram_path, STAY, deep_sleep=True, interval_ms=10_000)
     world.ends_by_itself = False
     before = world.now_ms
     assert world.live() == "asleep"
@@ -197,8 +197,8 @@ def play(folder, commands, is_asleep, file_cut=0, flash_cut=(0, "nothing"), **se
 
 
 @pytest.mark.parametrize("is_asleep", [False, True])
-def test_done_once_and_answered_once_whatever_file_operation_is_cut(tmp_path, is_asleep):
-    world, operations, _ = play(tmp_path / "whole", EVERY, is_asleep)
+def test_done_once_and_answered_once_whatever_file_operation_is_cut(ram_path, is_asleep):
+    world, operations, _ = play(ram_path / "whole", EVERY, is_asleep)
     wanted, begun = after(world), set(world.interrupted())
     assert begun == {("restart", "c-1"), ("trial", "c-4"), ("trial", "c-5"), ("failed", "c-5")}
     assert sorted(wanted[0].items()) == [
@@ -206,50 +206,50 @@ def test_done_once_and_answered_once_whatever_file_operation_is_cut(tmp_path, is
     ]  # fmt: skip
     assert operations > 15
     for cut in range(1, operations + 1):
-        world, _, _ = play(tmp_path / f"file-{cut}", EVERY, is_asleep, file_cut=cut)
+        world, _, _ = play(ram_path / f"file-{cut}", EVERY, is_asleep, file_cut=cut)
         assert "cut" in world.ends
         assert after(world) == wanted, cut
         assert begun <= set(world.interrupted()), cut
 
 
 @pytest.mark.parametrize("mode", CUT_MODES)
-def test_done_once_and_answered_once_whatever_flash_operation_is_cut(tmp_path, mode):
+def test_done_once_and_answered_once_whatever_flash_operation_is_cut(ram_path, mode):
     commands = [REPORT, INTERVAL, RESTART, LONGER]
-    world, _, operations = play(tmp_path / "whole", commands, False)
+    world, _, operations = play(ram_path / "whole", commands, False)
     wanted, begun = after(world), set(world.interrupted())
     assert operations > 20
     for cut in range(1, operations + 1):
-        world, _, _ = play(tmp_path / f"flash-{cut}", commands, False, flash_cut=(cut, mode))
+        world, _, _ = play(ram_path / f"flash-{cut}", commands, False, flash_cut=(cut, mode))
         assert after(world) == wanted, cut
         assert begun <= set(world.interrupted()), cut
 
 
 @pytest.mark.parametrize("mode", ("nothing", "all", "random"))
-def test_nor_where_a_record_of_a_series_is_open(tmp_path, mode):
+def test_nor_where_a_record_of_a_series_is_open(ram_path, mode):
     """Whose number is the next one, until a message closes it."""
     commands, settings = [REPORT, INTERVAL, RESTART, LONGER], {"series": True, "interval_ms": 500}
-    world, _, operations = play(tmp_path / "whole", commands, False, **settings)
+    world, _, operations = play(ram_path / "whole", commands, False, **settings)
     wanted, begun = after(world), set(world.interrupted())
     assert wanted[0] == {"c-1": [0], "c-2": [0], "c-3": [0], "c-4": [0]}
     samples = [one[0]["samples"] for one in world.server.messages if "samples" in one[0]]
     assert sum(map(len, samples)) > 5
     for cut in range(1, operations + 1):
         cut = (cut, mode)
-        world, _, _ = play(tmp_path / f"flash-{cut}", commands, False, flash_cut=cut, **settings)
+        world, _, _ = play(ram_path / f"flash-{cut}", commands, False, flash_cut=cut, **settings)
         assert after(world) == wanted, cut
         assert begun <= set(world.interrupted()), cut
 
 
-def test_a_full_outbox_keeps_the_answer_and_nothing_takes_its_number(tmp_path):
-    world = world_of(tmp_path, outbox_blocks=8, interval_ms=10)
+def test_a_full_outbox_keeps_the_answer_and_nothing_takes_its_number(ram_path):
+    world = world_of(ram_path, outbox_blocks=8, interval_ms=10)
     world.is_reachable, world.power_ms = False, 60_000
     assert world.live() == "cut"
-    note = Note(str(tmp_path / "commands.bin"))
+    note = Note(str(ram_path / "commands.bin"))
     note.add("c-1", 1, 3)
     note.doing = ["restart", "c-1"]  # the outbox filled up before the reset
     note.save()
     assert world.live() == "cut"
-    assert Note(str(tmp_path / "commands.bin")).pending
+    assert Note(str(ram_path / "commands.bin")).pending
     world.is_reachable, world.power_ms = True, 1 << 40
     world.server.send(REPORT)
     world.live_on()
@@ -299,8 +299,8 @@ def test_a_restart_that_is_done_twice_is_found(monkeypatch):
         b"\xff\xfe", b"[" * 400, b'{"id":"a","do":"restart"} x', b"x" * 513, b"x" * 3000,
     ],
 )  # fmt: skip
-def test_what_is_no_command_is_acknowledged_and_counted(tmp_path, payload):
-    world = world_of(tmp_path, payload, interval_ms=100)
+def test_what_is_no_command_is_acknowledged_and_counted(ram_path, payload):
+    world = world_of(ram_path, payload, interval_ms=100)
     world.live_on()
     assert not world.server.offers and not world.answers() and world.resets == 0
     if len(payload) <= 512:
@@ -326,30 +326,30 @@ def test_what_is_no_command_is_acknowledged_and_counted(tmp_path, payload):
         ({"do": "report", "until": "soon"}, "until must be seconds since 1970"),
     ],
 )
-def test_a_bad_command_gets_one_refused_answer(tmp_path, command, why):
-    world = world_of(tmp_path, {"id": "bad", **command})
+def test_a_bad_command_gets_one_refused_answer(ram_path, command, why):
+    world = world_of(ram_path, {"id": "bad", **command})
     world.live_on()
     world.live_on()
     ((result, _, said),) = world.answers()["bad"]
     assert (result, said) == (1, why)
 
 
-def test_a_password_is_in_no_answer(tmp_path):
-    world = world_of(tmp_path, {"id": "a", "do": "set", "settings": {"password": "s3cret" * 30}})
+def test_a_password_is_in_no_answer(ram_path):
+    world = world_of(ram_path, {"id": "a", "do": "set", "settings": {"password": "s3cret" * 30}})
     world.live_on()
     assert "s3cret" not in json.dumps(world.server.messages)
     assert "'password' must be of length" in world.answers()["a"][0][2]
 
 
-def test_without_a_clock_no_command_is_too_late(tmp_path):
-    world = world_of(tmp_path, {**REPORT, "until": 5})
+def test_without_a_clock_no_command_is_too_late(ram_path):
+    world = world_of(ram_path, {**REPORT, "until": 5})
     world.has_clock = False
     world.live_on()
     assert results(world) == {"c-2": [0]}
 
 
-def test_a_repeated_command_is_told_again_and_not_done_again(tmp_path):
-    world = world_of(tmp_path, RESTART)
+def test_a_repeated_command_is_told_again_and_not_done_again(ram_path):
+    world = world_of(ram_path, RESTART)
     world.live_on()
     world.server.send(RESTART)
     world.live_on()
@@ -357,9 +357,9 @@ def test_a_repeated_command_is_told_again_and_not_done_again(tmp_path):
     assert world.server.told == [{"cmd": "c-1", "v": 0, "again": 1}]
 
 
-def test_an_id_with_another_content_is_refused_once(tmp_path):
+def test_an_id_with_another_content_is_refused_once(ram_path):
     other = {**REPORT, "do": "restart"}
-    world = world_of(tmp_path, REPORT, other)
+    world = world_of(ram_path, REPORT, other)
     world.live_on()
     world.server.send(other)
     world.live_on()
@@ -367,21 +367,21 @@ def test_an_id_with_another_content_is_refused_once(tmp_path):
     assert world.server.told == [{"cmd": "c-2", "v": 1, "again": 1}]
 
 
-def test_a_retained_command_is_counted_and_not_done(tmp_path):
-    world = world_of(tmp_path)
+def test_a_retained_command_is_counted_and_not_done(ram_path):
+    world = world_of(ram_path)
     world.server.send(RESTART, retain=True)
     world.live_on()
     assert not world.answers() and world.resets == 0 and not world.server.offers
 
 
-def test_sixty_commands_at_once_are_done_in_order(tmp_path):
+def test_sixty_commands_at_once_are_done_in_order(ram_path):
     commands = [{"id": f"r-{n}", "do": "report"} for n in range(60)]
-    world = world_of(tmp_path, *commands)
+    world = world_of(ram_path, *commands)
     world.live_on()
     assert list(results(world).items()) == [(f"r-{n}", [0]) for n in range(60)]
 
 
-def test_a_board_that_takes_no_commands_subscribes_to_none(tmp_path):
-    world = world_of(tmp_path, commands=False)
+def test_a_board_that_takes_no_commands_subscribes_to_none(ram_path):
+    world = world_of(ram_path, commands=False)
     world.live_on()
-    assert not world.server.has_session and not (tmp_path / "commands.bin").exists()
+    assert not world.server.has_session and not (ram_path / "commands.bin").exists()

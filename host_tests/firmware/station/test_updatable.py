@@ -18,8 +18,8 @@ def expected(files):
     return {**files, "sensors/adc.mpy": DRIVERS["sensors/adc.mpy"]}
 
 
-def test_only_what_differs_arrives_and_the_board_keeps_it(tmp_path):
-    world, made = UpdatedWorld(tmp_path), image_of()
+def test_only_what_differs_arrives_and_the_board_keeps_it(ram_path):
+    world, made = UpdatedWorld(ram_path), image_of()
     first, last = world.bring(made)
     needed = [made.contents[number].path for number in image.missing(first["need"])]
     assert needed == [
@@ -32,26 +32,26 @@ def test_only_what_differs_arrives_and_the_board_keeps_it(tmp_path):
     world.settle()
     assert world.answers() == {"u-1": [(0, "update", "")]}
     assert world.files() == expected(NEW)
-    record = json.loads((tmp_path / "outpost/installed.json").read_text())
+    record = json.loads((ram_path / "outpost/installed.json").read_text())
     assert (record["version"], record["made"]) == ("9.0", 100)
     assert digest(NEW["main.py"]) in record["files"]["/main.py"]
 
 
-def test_files_with_which_the_board_does_not_connect_are_taken_back(tmp_path):
-    world, made = UpdatedWorld(tmp_path), image_of(CRASHES)
+def test_files_with_which_the_board_does_not_connect_are_taken_back(ram_path):
+    world, made = UpdatedWorld(ram_path), image_of(CRASHES)
     world.bring(made)
     world.put_on_trial(made)
     world.quiet_ms = 20_000
     world.settle()
     assert world.answers() == {"u-1": [(2, "update", "no connection within 5 s")]}
     assert world.files() == OLD
-    record = json.loads((tmp_path / "outpost/installed.json").read_text())
+    record = json.loads((ram_path / "outpost/installed.json").read_text())
     assert record == {**record_of(OLD), "made": 100}  # this list is taken no more
     assert world.settings()["device_id"] == "board-1"
 
 
-def test_a_board_that_does_not_get_so_far_takes_them_back_at_the_fourth_start(tmp_path):
-    world, made = UpdatedWorld(tmp_path), image_of(CRASHES)
+def test_a_board_that_does_not_get_so_far_takes_them_back_at_the_fourth_start(ram_path):
+    world, made = UpdatedWorld(ram_path), image_of(CRASHES)
     world.bring(made)
     world.put_on_trial(made, within_s=3600)
     ends = [world.live() for _ in range(2)]
@@ -64,12 +64,12 @@ def test_a_board_that_does_not_get_so_far_takes_them_back_at_the_fourth_start(tm
     assert world.files() == OLD
 
 
-def test_settings_that_the_new_program_refuses_take_it_back_with_the_reason(tmp_path):
-    world, made = UpdatedWorld(tmp_path), image_of()
+def test_settings_that_the_new_program_refuses_take_it_back_with_the_reason(ram_path):
+    world, made = UpdatedWorld(ram_path), image_of()
     world.bring(made)
     world.put_on_trial(made)
     world.live()
-    path = tmp_path / "settings.json"
+    path = ram_path / "settings.json"
     settings = path.read_text()
     path.write_text(json.dumps(world.settings() | {"broker_host": "absurd"}))
     assert [world.live(), world.live()] == ["moved", "reset"]
@@ -81,14 +81,14 @@ def test_settings_that_the_new_program_refuses_take_it_back_with_the_reason(tmp_
 
 
 @pytest.mark.parametrize("files", [NEW, CRASHES], ids=["kept", "taken back"])
-def test_the_power_may_go_at_any_change_of_a_file(tmp_path, files):
+def test_the_power_may_go_at_any_change_of_a_file(ram_path, files):
     """From the list to the last file that is tidied up: afterwards the board has one firmware or
     the other, whole, and has said which once."""
     made, cut, cuts = image_of(files), 0, 0
     wanted = expected(NEW) if files is NEW else OLD
     while True:
         cut += 1
-        folder = tmp_path / str(cut)
+        folder = ram_path / str(cut)
         folder.mkdir()
         world = UpdatedWorld(folder)
         world.quiet_ms = 8000
@@ -130,9 +130,9 @@ def test_the_power_may_go_at_any_change_of_a_file(tmp_path, files):
         (image_of({**NEW, "station/own.mpy": b"new"}), "station/own.mpy on this board is not"),
     ],
 )
-def test_a_list_that_does_not_fit_is_refused(tmp_path, made, why):
-    world = UpdatedWorld(tmp_path)
-    (tmp_path / "station/own.mpy").write_bytes(b"the user's")
+def test_a_list_that_does_not_fit_is_refused(ram_path, made, why):
+    world = UpdatedWorld(ram_path)
+    (ram_path / "station/own.mpy").write_bytes(b"the user's")
     before = world.files()
     first, _ = world.bring(made)
     assert why in first["why"]
@@ -142,9 +142,9 @@ def test_a_list_that_does_not_fit_is_refused(tmp_path, made, why):
     assert {path: data for path, data in world.files().items() if "update/" not in path} == before
 
 
-def test_an_update_is_not_taken_back_by_an_older_one(tmp_path):
+def test_an_update_is_not_taken_back_by_an_older_one(ram_path):
     """Whoever recorded an earlier one cannot send it again."""
-    world = UpdatedWorld(tmp_path)
+    world = UpdatedWorld(ram_path)
     for made in (image_of(made_s=200), image_of({**OLD}, made_s=199)):
         first, _ = world.bring(made)
         world.put_on_trial(made)
@@ -153,15 +153,15 @@ def test_an_update_is_not_taken_back_by_an_older_one(tmp_path):
     assert world.files() == expected(NEW)
 
 
-def test_a_main_py_that_was_changed_by_hand_stays(tmp_path):
-    world = UpdatedWorld(tmp_path)
-    (tmp_path / "main.py").write_bytes(b"my own")
+def test_a_main_py_that_was_changed_by_hand_stays(ram_path):
+    world = UpdatedWorld(ram_path)
+    (ram_path / "main.py").write_bytes(b"my own")
     first, _ = world.bring(image_of())
     assert "main.py on this board is not Outpost's" in first["why"]
 
 
-def test_a_damaged_file_does_not_arrive(tmp_path):
-    world, made = UpdatedWorld(tmp_path), image_of()
+def test_a_damaged_file_does_not_arrive(ram_path):
+    world, made = UpdatedWorld(ram_path), image_of()
     for message in made.list_messages():
         world.server.send(message)
     (one,) = [n for n, content in enumerate(made.contents) if content.path == "main.py"]
@@ -176,8 +176,8 @@ def test_a_damaged_file_does_not_arrive(tmp_path):
     "message",
     [b"update ", b"update 12345678 file\n", b"update 12345678 file x y\n", b"update \xff ask 1"],
 )
-def test_what_is_no_message_of_an_update_is_counted(tmp_path, message):
-    world = UpdatedWorld(tmp_path)
+def test_what_is_no_message_of_an_update_is_counted(ram_path, message):
+    world = UpdatedWorld(ram_path)
     world.server.send(message)
     world.quiet_ms = 70_000
     world.live()
@@ -186,8 +186,8 @@ def test_what_is_no_message_of_an_update_is_counted(tmp_path, message):
     assert told == [1] and not world.server.offers
 
 
-def test_a_board_without_a_key_takes_no_update(tmp_path):
-    world = World(tmp_path)
+def test_a_board_without_a_key_takes_no_update(ram_path):
+    world = World(ram_path)
     world.live()
     world.server.send({"id": "u-1", "do": "update", "of": "12345678"})
     world.live_on()
@@ -195,9 +195,9 @@ def test_a_board_without_a_key_takes_no_update(tmp_path):
     assert result == 1 and "no 'update_key'" in why
 
 
-def test_a_tool_that_imports_the_program_moves_nothing(tmp_path, monkeypatch):
+def test_a_tool_that_imports_the_program_moves_nothing(ram_path, monkeypatch):
     """`outpost selftest` on a board whose update is on trial: it would count as a start."""
-    world, made = UpdatedWorld(tmp_path), image_of()
+    world, made = UpdatedWorld(ram_path), image_of()
     world.bring(made)
     world.put_on_trial(made)
     assert world.live() == "reset"

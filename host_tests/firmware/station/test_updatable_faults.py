@@ -48,25 +48,25 @@ def no_trial(kind, *more, write=update_start.write_phase):
 
 
 def test_a_take_back_that_fails_is_tried_again_and_nothing_is_put_in_place_anew(
-    tmp_path, monkeypatch
+    ram_path, monkeypatch
 ):
-    world = on_trial(tmp_path, CRASHES, within_s=5)
+    world = on_trial(ram_path, CRASHES, within_s=5)
     world.quiet_ms = 20_000
-    assert world.live() == "reset" and phase_of(tmp_path) == "back"
+    assert world.live() == "reset" and phase_of(ram_path) == "back"
     with monkeypatch.context() as patch:
         patch.setattr(update_start, "_put_back", failing)
         world.power_ms = 30_000
         for _ in range(3):
-            assert world.live() == "cut" and phase_of(tmp_path) == "back"
+            assert world.live() == "cut" and phase_of(ram_path) == "back"
     world.power_ms = 1 << 40
     world.settle()
     assert world.files() == OLD
     assert [one[0] for one in world.answers()["u-1"]] == [2]
 
 
-def test_files_of_which_the_trial_cannot_be_noted_are_taken_back(tmp_path, monkeypatch):
+def test_files_of_which_the_trial_cannot_be_noted_are_taken_back(ram_path, monkeypatch):
     """They would run with no count and no watchdog."""
-    world, made = UpdatedWorld(tmp_path), image_of()
+    world, made = UpdatedWorld(ram_path), image_of()
     world.bring(made)
     world.put_on_trial(made)
     assert world.live() == "reset"
@@ -77,25 +77,25 @@ def test_files_of_which_the_trial_cannot_be_noted_are_taken_back(tmp_path, monke
     assert result == 2 and "cannot be put in place" in why
 
 
-def test_a_start_that_cannot_be_counted_ends_the_trial(tmp_path, monkeypatch):
-    world = on_trial(tmp_path)
+def test_a_start_that_cannot_be_counted_ends_the_trial(ram_path, monkeypatch):
+    world = on_trial(ram_path)
     monkeypatch.setattr(update_start, "write_phase", no_trial)
     assert world.live() == "moved" and program_of(world) == OLD
 
 
-def test_a_board_that_cannot_note_that_it_passed_goes_on_and_tries_again(tmp_path, monkeypatch):
-    world = on_trial(tmp_path)
+def test_a_board_that_cannot_note_that_it_passed_goes_on_and_tries_again(ram_path, monkeypatch):
+    world = on_trial(ram_path)
     with monkeypatch.context() as patch:
         patch.setattr("station.updatable.write_phase", failing)
         world.quiet_ms = 5000
-        assert world.live() == "over" and phase_of(tmp_path) == "trial"
+        assert world.live() == "over" and phase_of(ram_path) == "trial"
     world.settle()
     assert [one[0] for one in world.answers()["u-1"]] == [0]
 
 
-def test_a_plan_that_finds_no_room_is_a_refusal(tmp_path, monkeypatch):
+def test_a_plan_that_finds_no_room_is_a_refusal(ram_path, monkeypatch):
     """The command would stay with the server, and be done some day, unasked."""
-    world, made = UpdatedWorld(tmp_path), image_of()
+    world, made = UpdatedWorld(ram_path), image_of()
     world.bring(made)
     monkeypatch.setattr("station.update_take.Taking._new_record", failing)
     world.put_on_trial(made)
@@ -104,17 +104,17 @@ def test_a_plan_that_finds_no_room_is_a_refusal(tmp_path, monkeypatch):
     assert result == 1 and why.startswith("flash: ") and not world.server.offers
 
 
-def test_a_file_that_cannot_be_tidied_up_is_left_for_the_next_start(tmp_path, monkeypatch):
-    world = on_trial(tmp_path)
+def test_a_file_that_cannot_be_tidied_up_is_left_for_the_next_start(ram_path, monkeypatch):
+    world = on_trial(ram_path)
     with monkeypatch.context() as patch:
         patch.setattr("station.updatable.own_names", lambda: ["nothing of that name"])
-        assert world.live() == "over" and phase_of(tmp_path) == "kept"
+        assert world.live() == "over" and phase_of(ram_path) == "kept"
     world.settle()
-    assert not (tmp_path / "update").exists()
+    assert not (ram_path / "update").exists()
 
 
-def test_update_start_that_cannot_be_imported_stops_no_start(tmp_path, monkeypatch):
-    world = on_trial(tmp_path)
+def test_update_start_that_cannot_be_imported_stops_no_start(ram_path, monkeypatch):
+    world = on_trial(ram_path)
     monkeypatch.delattr(station, "update_start")
     monkeypatch.setitem(sys.modules, "station.update_start", None)
     monkeypatch.delitem(sys.modules, "station.updatable", raising=False)
@@ -122,12 +122,12 @@ def test_update_start_that_cannot_be_imported_stops_no_start(tmp_path, monkeypat
         world.live()
 
 
-def test_a_damaged_list_is_replaced(tmp_path):
-    world, made = UpdatedWorld(tmp_path), image_of()
+def test_a_damaged_list_is_replaced(ram_path):
+    world, made = UpdatedWorld(ram_path), image_of()
     for message in made.list_messages():
         world.server.send(message)
     world.ask(made.tag)
-    (tmp_path / "update/list").write_bytes(b"\xff\xfe" * 500)
+    (ram_path / "update/list").write_bytes(b"\xff\xfe" * 500)
     world.bring(made)
     world.put_on_trial(made)
     world.settle()
@@ -137,9 +137,9 @@ def test_a_damaged_list_is_replaced(tmp_path):
 # --- Two things at once ---
 
 
-def test_parts_of_an_update_take_no_commands_place(tmp_path):
+def test_parts_of_an_update_take_no_commands_place(ram_path):
     """16 messages may stay with the server; of more, the acknowledged ones are lost."""
-    world, made = UpdatedWorld(tmp_path), image_of()
+    world, made = UpdatedWorld(ram_path), image_of()
     world.bring(made)
     world.put_on_trial(made)
     for number in range(20):
@@ -150,8 +150,8 @@ def test_parts_of_an_update_take_no_commands_place(tmp_path):
     assert {name: len(found) for name, found in world.answers().items()} == {"u-1": 1, "c-1": 1}
 
 
-def test_a_command_that_arrives_while_the_answer_finds_no_room_waits(tmp_path, monkeypatch):
-    world = on_trial(tmp_path)
+def test_a_command_that_arrives_while_the_answer_finds_no_room_waits(ram_path, monkeypatch):
+    world = on_trial(ram_path)
     settle = Commands.settle
     monkeypatch.setattr(
         Commands, "settle", lambda self: False if self.work & 1 else settle(self)
@@ -163,9 +163,9 @@ def test_a_command_that_arrives_while_the_answer_finds_no_room_waits(tmp_path, m
     assert {name: len(found) for name, found in world.answers().items()} == {"u-1": 1, "c-1": 1}
 
 
-def test_settings_that_the_new_firmware_does_not_know_take_it_back_with_the_reason(tmp_path):
-    world = on_trial(tmp_path)
-    path = tmp_path / "settings.json"
+def test_settings_that_the_new_firmware_does_not_know_take_it_back_with_the_reason(ram_path):
+    world = on_trial(ram_path)
+    path = ram_path / "settings.json"
     settings = path.read_text()
     path.write_text(json.dumps(world.settings() | {"bogus": 1}))
     assert world.live() == "reset"
@@ -175,11 +175,11 @@ def test_settings_that_the_new_firmware_does_not_know_take_it_back_with_the_reas
     assert result == 2 and "unknown key 'bogus'" in why and world.files() == OLD
 
 
-def test_a_key_that_goes_by_cable_during_the_trial_leaves_it_decided(tmp_path):
-    world = on_trial(tmp_path)
+def test_a_key_that_goes_by_cable_during_the_trial_leaves_it_decided(ram_path):
+    world = on_trial(ram_path)
     settings = world.settings()
     settings.pop("update_key")
-    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    (ram_path / "settings.json").write_text(json.dumps(settings))
     world.settle()
     assert world.answers() == {"u-1": [(0, "update", "")]}
     first = len(world.server.told)
@@ -188,9 +188,9 @@ def test_a_key_that_goes_by_cable_during_the_trial_leaves_it_decided(tmp_path):
     assert len(world.server.told) == first, "without a key nothing is answered"
 
 
-def test_a_start_on_trial_does_not_pause(tmp_path, monkeypatch):
+def test_a_start_on_trial_does_not_pause(ram_path, monkeypatch):
     """As one that crashed before: its watchdog runs."""
-    world = on_trial(tmp_path)
+    world = on_trial(ram_path)
     begun = []
     monkeypatch.setattr("commanded_world.Board.begin", lambda _: begun.append(1), raising=False)
     world.live()
@@ -202,30 +202,30 @@ def test_a_start_on_trial_does_not_pause(tmp_path, monkeypatch):
 # --- What is on the board ---
 
 
-def test_a_file_of_the_users_in_the_folder_stays(tmp_path):
-    world, made = UpdatedWorld(tmp_path), image_of()
-    (tmp_path / "update").mkdir()
-    (tmp_path / "update/notes.txt").write_text("the user's")
-    (tmp_path / "update/mine").mkdir()
+def test_a_file_of_the_users_in_the_folder_stays(ram_path):
+    world, made = UpdatedWorld(ram_path), image_of()
+    (ram_path / "update").mkdir()
+    (ram_path / "update/notes.txt").write_text("the user's")
+    (ram_path / "update/mine").mkdir()
     world.bring(made)
     world.put_on_trial(made)
     world.settle()
     assert world.answers() == {"u-1": [(0, "update", "")]}
-    assert sorted(path.name for path in (tmp_path / "update").iterdir()) == ["mine", "notes.txt"]
+    assert sorted(path.name for path in (ram_path / "update").iterdir()) == ["mine", "notes.txt"]
     found = inventory.Inventory({"/update/notes.txt": "0", "/update/7.old": "0"}, 1 << 20)
     todo = plan.make({}, found, (inventory.UPDATE,), plan.Record())
     assert todo.remove == ["/update/7.old"]
 
 
-def test_nothing_to_change_leaves_nothing_behind(tmp_path):
-    world = UpdatedWorld(tmp_path)
+def test_nothing_to_change_leaves_nothing_behind(ram_path):
+    world = UpdatedWorld(ram_path)
     for made_s, expected in ((100, ""), (300, "nothing to change")):
         made = image_of(made_s=made_s)
         world.bring(made)
         world.server.send({"id": f"u-{made_s}", "do": "update", "of": made.tag})
         world.settle()
         assert world.answers()[f"u-{made_s}"] == [(0, "update", expected)]
-    assert not list((tmp_path / "update").iterdir())
+    assert not list((ram_path / "update").iterdir())
 
 
 def test_what_an_update_left_does_not_keep_a_flash_from_its_room():
@@ -243,8 +243,8 @@ def test_what_an_update_left_does_not_keep_a_flash_from_its_room():
 # --- Somebody means harm ---
 
 
-def test_a_list_that_was_taken_back_is_not_taken_again(tmp_path):
-    world, made = UpdatedWorld(tmp_path), image_of(CRASHES)
+def test_a_list_that_was_taken_back_is_not_taken_again(ram_path):
+    world, made = UpdatedWorld(ram_path), image_of(CRASHES)
     world.bring(made)
     world.put_on_trial(made)
     world.quiet_ms = 20_000
@@ -253,8 +253,8 @@ def test_a_list_that_was_taken_back_is_not_taken_again(tmp_path):
     assert "made later is installed" in first["why"]
 
 
-def test_a_list_from_before_a_flash_by_cable_is_not_taken(tmp_path):
-    world, made = UpdatedWorld(tmp_path), image_of()
+def test_a_list_from_before_a_flash_by_cable_is_not_taken(ram_path):
+    world, made = UpdatedWorld(ram_path), image_of()
     for message in made.list_messages():
         world.server.send(message)
     world.ask(made.tag)
@@ -262,9 +262,9 @@ def test_a_list_from_before_a_flash_by_cable_is_not_taken(tmp_path):
     plan.add_record(
         todo, {"/main.py": OLD["main.py"]}, inventory.Inventory({}, 0), KIND, plan.Record()
     )
-    for path in (tmp_path / "update").iterdir():
+    for path in (ram_path / "update").iterdir():
         path.unlink()
-    (tmp_path / "outpost/installed.json").write_bytes(todo.copy[plan.RECORD])
+    (ram_path / "outpost/installed.json").write_bytes(todo.copy[plan.RECORD])
     first, _ = world.bring(made)
     assert "made later is installed" in first["why"]
 
@@ -284,7 +284,7 @@ def test_an_answer_counts_only_if_the_board_has_signed_it():
             answer_in(forged, KEY, "12345678", 7)
 
 
-def test_a_boards_answer_is_signed_as_the_sender_expects(tmp_path):
-    world = UpdatedWorld(tmp_path)
+def test_a_boards_answer_is_signed_as_the_sender_expects(ram_path):
+    world = UpdatedWorld(ram_path)
     world.ask("12345678")
     assert answer_in(world.server.told_raw[-1], KEY, "12345678", 0).board == KIND

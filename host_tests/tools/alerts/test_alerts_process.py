@@ -103,6 +103,7 @@ def ends(hook):
 
 
 @pytest.mark.skipif(find_mosquitto() is None, reason="missing: mosquitto; run `make setup`")
+@pytest.mark.long
 def test_outpost_run_tells_a_reading_and_a_collector_that_stores_nothing(tmp_path):
     home = Home(tmp_path)
     home.state.mkdir()
