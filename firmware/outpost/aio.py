@@ -22,18 +22,24 @@ class PublishError(Exception):
         self.status = status
 
 
+class Stopped(Exception):
+    """run() has ended, so what is awaited would never come. What was stored is in the outbox."""
+
+
 class AsyncClient:
     """client: a Client, over any session. ticks_ms: callable, the board's ticks. idle_ms: pause
     when nothing moves.
 
     run() must be going as a task of its own; the others may be awaited from any number of tasks.
+    When it has ended, by stop() or otherwise, those that wait raise Stopped; to go on, make another
+    one of the same client.
     """
 
     def __init__(self, client, ticks_ms, idle_ms=5):
         self.client = client
         self._ticks_ms = ticks_ms
         self._idle_s = idle_ms / 1000
-        self._is_stopping = False
+        self._is_stopping = self._has_ended = False
 
     async def run(self):
         """Drive the client until stop(); then DISCONNECT.
@@ -44,6 +50,7 @@ class AsyncClient:
             while not self._is_stopping:
                 await asyncio.sleep(0 if self.client.poll(self._ticks_ms()) else self._idle_s)
         finally:
+            self._has_ended = True
             self.client.close()
 
     def stop(self):
@@ -52,7 +59,7 @@ class AsyncClient:
     async def connected(self):
         """Wait until the server has accepted the connection."""
         while not self.client.is_connected():
-            await asyncio.sleep(self._idle_s)
+            await self._pause()
 
     async def publish(self, topic, payload, qos=1, retain=False):
         """Hand over a message, and wait for room while there is none.
@@ -62,19 +69,25 @@ class AsyncClient:
         what waiting cannot mend.
         """
         while True:
-            seq = self.client.session.outbox.next_seq
             status = self.client.publish(topic, payload, len(payload), qos, retain)
             if status == 0:
-                return seq if qos else None
-            if status not in (_FULL, _BUSY, _OFFLINE):
+                # Only now: what was stored with it (a series, copies of a policy) has numbers too.
+                return self.client.session.outbox.next_seq - 1 if qos else None
+            if status not in ((_FULL,) if qos else (_BUSY, _OFFLINE)):
                 raise PublishError(status)
-            await asyncio.sleep(self._idle_s)
+            await self._pause()
 
     async def delivered(self, seq):
         """Wait until message seq is released.
 
-        That is the server's acknowledgement, in collector mode the collector's word.
+        That is the server's acknowledgement, in collector mode the collector's word; or it was
+        given up: dropped by a policy, expired, set aside.
         """
         outbox = self.client.session.outbox
         while seq >= outbox.oldest_seq and not (outbox.acked << 1) >> (seq - outbox.oldest_seq) & 1:
-            await asyncio.sleep(self._idle_s)
+            await self._pause()
+
+    async def _pause(self):
+        if self._has_ended:
+            raise Stopped
+        await asyncio.sleep(self._idle_s)

@@ -37,14 +37,20 @@ def check_options(*values):
         ("level", 3, 4),
     )
     for (name, least, most), value in zip(limits, values):
-        if not least <= value <= most:
-            raise ValueError("session: %s must be %d to %d, not %s" % (name, least, most, value))
+        if not isinstance(value, int) or not least <= value <= most:
+            raise ValueError("session: %s must be %d to %d, not %r" % (name, least, most, value))
 
 
-def _check_texts(client_id, will, user):
+def _check_texts(client_id, will, user, password):
     """ValueError names the first that no server takes, for a server would close each connection."""
-    topic = will[0] if will else b"-"
-    for name, text in (("client_id", client_id), ("user", user), ("will's topic", topic)):
+    if will and len(will) != 4:
+        raise ValueError("session: a will is (topic, message, QoS, retain)")
+    topic, message = will[:2] if will else (b"-", b"")
+    texts = ("client_id", client_id), ("user", user), ("will's topic", topic)
+    for name, data in texts + (("password", password), ("will's message", message)):
+        if not isinstance(data or b"", (bytes, bytearray)):
+            raise ValueError("session: %s must be bytes" % name)
+    for name, text in texts:
         if text and not is_text(bytes(text)):
             raise ValueError("session: %s is not UTF-8 without NUL, or too long" % name)
     if not topic or b"+" in topic or b"#" in topic:
@@ -80,10 +86,10 @@ def encode_connect(
     [MQTT-3.1.2-22]; a will of another QoS, or whose topic is empty or has a wildcard; a session to
     be kept without a client id [MQTT-3.1.3-8].
     """
-    _check_texts(client_id, will, user)
+    _check_texts(client_id, will, user, password)
     if password is not None and user is None:
         raise ValueError("mqtt: a password needs a user name")
-    if will and will[2] > 2:
+    if will and will[2] not in (0, 1, 2):
         raise ValueError("mqtt: will QoS must be 0..2")
     if not client_id and not (clean and level == 4):
         raise ValueError("mqtt: without a client id the session cannot be kept")

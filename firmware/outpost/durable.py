@@ -19,6 +19,7 @@ Its hooks, in addition to those of `subscribing.py`:
 
 from micropython import const
 
+from outpost.reader import is_topic
 from outpost.session import elapsed_ms
 from outpost.subscribing import SubscribingSession
 
@@ -28,6 +29,8 @@ from outpost.subscribing import SubscribingSession
 _HOLD_MS = const(1500)
 _AFTER_SUBACK_MS = const(250)
 _LONGEST = const(64)
+_MOST_TIMEOUT_MS = const(86_400_000)
+_QUARTER = const(0x10000000)  # of the ticks: what is measured by them is less than half
 _CONNECTED = const(2)
 _GIVEN_UP = const(255)
 
@@ -61,7 +64,8 @@ class DurableSession(SubscribingSession):
     """topic: where the collector publishes its confirmation (bytes). timeout_ms: silence after
     which unconfirmed messages are retransmitted. The other options: see SubscribingSession.
 
-    ValueError when the outbox renumbers kept messages (RamOutbox, NewestPerTopic).
+    ValueError when the outbox renumbers kept messages (RamOutbox, NewestPerTopic), or an option is
+    wrong: no connection would ever bring a confirmation.
     """
 
     confirmation_qos = 0
@@ -69,6 +73,10 @@ class DurableSession(SubscribingSession):
     def __init__(self, outbox, client_id, topic, timeout_ms=10_000, **options):
         if outbox.renumbers:
             raise ValueError("session: collector mode cannot follow an outbox that renumbers")
+        if isinstance(topic, str) or not topic or not is_topic(topic, 0, len(topic)):
+            raise ValueError("session: topic")
+        if not isinstance(timeout_ms, int) or not 0 < timeout_ms <= _MOST_TIMEOUT_MS:
+            raise ValueError("session: timeout_ms")
         SubscribingSession.__init__(self, outbox, client_id, **options)
         self.topic = topic
         self.timeout_ms = timeout_ms
@@ -190,7 +198,7 @@ class DurableSession(SubscribingSession):
         """Retransmit from the oldest held message on."""
         oldest = self.outbox.oldest_seq
         self.replays += oldest < self.base
-        if not self._is_reconnected:
+        if not self._is_reconnected and self.timeout_ms * self._factor < _QUARTER:
             self._factor = min(self._factor * 2, _LONGEST)
         self._is_reconnected = self._is_waiting = False
         self._progress_ms = self.now_ms

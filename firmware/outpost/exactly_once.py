@@ -55,7 +55,7 @@ class ExactlyOnceSession(SubscribingSession):
     """outbox: a NotedOutbox, mounted. The other options: see SubscribingSession. Broker mode: a
     collector's tables drop duplicates.
 
-    ValueError when a note does not fit into a record of the outbox.
+    ValueError when the outbox keeps no note, or has no room for one in a record.
     """
 
     highest_qos = 2
@@ -73,8 +73,9 @@ class ExactlyOnceSession(SubscribingSession):
         self._is_passed_over = False  # a message of this connection, because the note was full
         self._is_noted = True  # the note on flash says what is released
         self.aside_id = 0  # of a message set aside that the server has, up to PUBCOMP; 0: of none
-        if outbox.record_bytes < len(self._note) + _RECORD_OVERHEAD:
-            raise ValueError("mqtt: QoS 2 needs an outbox with record_bytes of 88 or more")
+        is_long = outbox.record_bytes >= len(self._note) + _RECORD_OVERHEAD
+        if not is_long or not hasattr(outbox, "set_note"):
+            raise ValueError("session: QoS 2 needs a NotedOutbox, with record_bytes of 88 or more")
         if outbox.note_length >= _FIXED_BYTES:
             self._take_note(outbox.note, outbox.note_length)
 

@@ -39,6 +39,7 @@ _DEFAULTS = {
     "keep_unmatched": False, "expiry_s": 0, "id_file": None, "alias_maximum": 0,
 }  # fmt: skip
 _LEAST_BUFFER = 128  # bytes: CONNACK has properties
+_LEAST_PACKET = 16  # bytes: no CONNACK would fit into less
 _MOST_ALIASES = 16
 _MOST_INBOUND = 64
 _RX_BYTES = 256  # of subscribing.py
@@ -60,6 +61,8 @@ def take_options(session, options):
     if not hasattr(session, "subscribe"):
         options["rx_bytes"] = max(options.get("rx_bytes", 0), _LEAST_BUFFER)
         own["maximum_packet_size"] = own["maximum_packet_size"] or options["rx_bytes"] + 2
+    if 0 < own["maximum_packet_size"] < _LEAST_PACKET:
+        raise ValueError("session: maximum_packet_size must be 16 or more")
     if own["alias_maximum"]:
         if not 1 <= own["alias_maximum"] <= _MOST_INBOUND or not hasattr(session, "subscribe"):
             raise ValueError("session: alias_maximum is 1 to 64, of a session that subscribes")
@@ -75,6 +78,8 @@ def constant(own):
         if not 1 <= own["expiry_s"] <= _MOST_EXPIRY_S:
             raise ValueError("session: expiry_s must be 1 to %d" % _MOST_EXPIRY_S)
         found = bytearray(b"\x02" + own["expiry_s"].to_bytes(4, "big") + found)
+    if any(not isinstance(topic, (bytes, bytearray)) for topic in own["aliases"]):
+        raise ValueError("session: aliases are topics, each of bytes")
     if len(own["aliases"]) > _MOST_ALIASES or len(found) > _MOST_CONSTANT:
         raise ValueError("session: aliases are 16 at most, publish_properties 400 bytes")
     return found
@@ -208,10 +213,10 @@ def encoded(pairs, where):
             raise ValueError("session: property 0x%02x is unknown, or not of this packet" % number)
         if number in seen and not kind & OFTEN:
             raise ValueError("session: property 0x%02x stands there twice" % number)
-        if number == 0x08 and (b"+" in value or b"#" in value):
-            raise ValueError("session: a response topic (0x08) has no wildcard")
         seen.append(number)
         body += bytes((number,)) + _value(number, kind, value)
+        if number == 0x08 and (b"+" in value or b"#" in value):
+            raise ValueError("session: a response topic (0x08) has no wildcard")
     return body
 
 
@@ -239,6 +244,8 @@ def _variable(value):
 
 
 def _text(number, text, is_checked):
+    if not isinstance(text, (bytes, bytearray)):
+        raise ValueError("session: property 0x%02x must be bytes" % number)
     text = bytes(text)
     if len(text) > 0xFFFF or (is_checked and not is_text(text)):
         raise ValueError("session: property 0x%02x is not UTF-8 without NUL, or too long" % number)

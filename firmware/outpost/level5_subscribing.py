@@ -44,15 +44,18 @@ class SubscribingLevel5(Level5):
         messages. as_published: RETAIN stays as the publisher set it. retained: retained messages
         come 0: always, 1: if the subscription is new, 2: never. identifier: 1 to 268,435,455, told
         with each message (0x0B). BAD_TOPIC also where the server has said that it takes no such
-        filter, and for what the standard forbids of shared ones."""
+        filter, for what the standard forbids of shared ones, and for another `retained` or
+        `identifier`."""
         topic_filter = bytes(topic_filter)
-        if qos >= 0 and (retained > 2 or self._is_unavailable(topic_filter, identifier, no_local)):
+        if retained not in (0, 1, 2) or not 0 <= identifier <= _NO_LIMIT:
+            return _BAD_TOPIC
+        if qos >= 0 and self._is_unavailable(topic_filter, identifier, no_local):
             return _BAD_TOPIC
         status = self._base.subscribe(self, topic_filter, qos)
         if status == _OK and qos >= 0:
             for entry in self.filters:
                 if entry[0] == topic_filter:
-                    entry[1] = qos | no_local << 2 | as_published << 3 | retained << 4
+                    entry[1] = qos | bool(no_local) << 2 | bool(as_published) << 3 | retained << 4
             if identifier:
                 self._identifiers = self._identifiers or {}
                 self._identifiers[topic_filter] = identifier

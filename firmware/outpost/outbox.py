@@ -93,8 +93,8 @@ class Outbox(Ring):
         return status
 
     def format(self, stream: bytes, force: bool = False, first_seq: int = 0) -> int:
-        """Make an empty outbox and mount it. stream: 8 random hex digits (bytes). FOREIGN if
-        something is there, unless force."""
+        """Make an empty outbox and mount it. stream: 8 random hex digits (bytes; else ValueError).
+        FOREIGN if something is there, unless force."""
         from outpost import outbox_format
 
         status = outbox_format.make(self, stream, force, first_seq)

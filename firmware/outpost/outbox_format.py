@@ -20,10 +20,12 @@ _BLOCK_BYTES = const(4096)
 _MAGIC = const(0x424F)  # "OB"
 _HEADER = const(32)
 _SEQ_MASK = const(0x3FFFFFFF)
+_DIGITS = b"0123456789abcdef"
 
 
 def make(outbox: "Outbox", stream, force, first_seq):
     """See Outbox.format()."""
+    _check_stream(stream)
     status = mount(outbox)
     if status == _STORAGE or (status != _BLANK and not force):
         return status if status == _STORAGE else _FOREIGN
@@ -50,6 +52,12 @@ def make(outbox: "Outbox", stream, force, first_seq):
     except OSError:
         return _STORAGE
     return _OK if is_made else _STORAGE
+
+
+def _check_stream(stream):
+    """No collector takes another one for a stream, so it would never confirm a message of it."""
+    if len(stream) != 8 or bytes(stream).strip(_DIGITS):
+        raise ValueError("outbox: stream")
 
 
 def _mark(outbox: "Outbox"):

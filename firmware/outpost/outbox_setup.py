@@ -39,7 +39,7 @@ def buffer_bytes(device, record_bytes, align, page_bytes):
     Raises ValueError for a geometry that cannot be: see Outbox.
     """
     # A divisor of a power of two is one itself.
-    if _BLOCK_BYTES % page_bytes or page_bytes % align or not 4 <= align <= 256:
+    if not 4 <= align <= 256 or page_bytes < 4 or _BLOCK_BYTES % page_bytes or page_bytes % align:
         raise ValueError("outbox: align, page_bytes")
     if device.ioctl(_BLOCK_SIZE, 0) != _BLOCK_BYTES or device.ioctl(_BLOCK_COUNT, 0) < 2:
         raise ValueError("outbox: device")

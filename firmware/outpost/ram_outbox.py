@@ -71,24 +71,24 @@ class RamOutbox:
 
     def append(self, topic, payload, length, flags=0x10):
         """As Outbox.append(): OK, FULL, TOO_BIG."""
+        self.loaded_seq = -1
         self.topic_length = len(topic)
         if self.topic_length > 255 or self.topic_length + length > self.record_bytes:
-            self.loaded_seq = -1
             return _TOO_BIG
         if self.next_seq - self.oldest_seq == self._slots:
-            self.loaded_seq = -1
             self.refused += 1
             return _FULL
-        # It counts as loaded. Steps, and fields: the frame must stay within 11 words.
+        # Steps, and fields: the frame must stay within 11 words.
         self.flags = flags
         self.payload_length = length
-        flags = self.loaded_seq = self.next_seq  # its number from here on, then its slot
-        self.next_seq = flags + 1
-        flags %= self._slots
+        flags = self.next_seq % self._slots  # its slot from here on
         self._heads[flags] = (self.flags << 8 | self.topic_length) << 14 | length
         flags = self.buffer = self._texts[flags]
         copy(flags, 0, topic, 0, self.topic_length)
         copy(flags, self.topic_length, payload, 0, length)
+        # Only now is it held: what raises above, for it is no bytes, stores nothing.
+        flags = self.loaded_seq = self.next_seq
+        self.next_seq = flags + 1
         return _OK
 
     def reserve(self, length):

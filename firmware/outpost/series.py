@@ -21,6 +21,7 @@ from struct import pack_into
 from micropython import const
 
 from outpost.memory import copy
+from outpost.reader import is_topic
 from outpost.series_bits import (
     is_near,
     put_bits,
@@ -69,7 +70,7 @@ class Series:
     """
 
     def __init__(self, outbox, topic, device, columns, step_ms=1, max_age_s=600, record_bytes=4096):
-        _check(outbox, device, columns, step_ms, max_age_s)
+        _check(outbox, topic, device, columns, step_ms, max_age_s)
         count = len(columns)
         # What a sample takes is made first: it then has the place that its hash names.
         self._outbox = outbox
@@ -104,7 +105,7 @@ class Series:
     def add(self, clock, values):
         """Store a sample: OK, FULL, BUSY, STORAGE; TOO_BIG: a value is not within 30 bits. clock:
         day (0: it is not set), ms, up_day, up_ms, brought up to now. values: an integer or None
-        for each column; with None for all there is nothing to store.
+        for each column, and perhaps more; with None for all columns there is nothing to store.
 
         Power cut inside: the sample is whole or absent. Returned OK: it survives. STORAGE: it may
         be on flash, but nothing is promised.
@@ -334,18 +335,29 @@ def _digit(character):
     return character - 48 if character < 58 else character - 87
 
 
-def _check(outbox, device, columns, step_ms, max_age_s):
+def _check(outbox, topic, device, columns, step_ms, max_age_s):
     if not hasattr(outbox, "close_series"):
         raise ValueError("series: the outbox must be over(...)'s")
     if outbox._align != 4 and not outbox.reprograms:
         raise ValueError("series: this flash takes one program in a page")
     if not 0 < step_ms < 65_536 or not 0 < max_age_s <= _MOST_DAYS * 86_400:
         raise ValueError("series: step_ms, max_age_s")
-    if not 0 < len(device) <= 32 or not 0 < len(columns) <= _MOST_COLUMNS:
-        raise ValueError("series: device, columns")
+    _check_texts(topic, device, columns)
     for name, unit, exponent in columns:
         if not 0 < len(name) < 128 or len(unit) > 15 or not -9 <= exponent <= 9:
             raise ValueError("series: column " + name.decode())
+
+
+def _check_texts(topic, device, columns):
+    texts = [topic, device]
+    for column in columns:
+        texts += column[:2]
+    if any(not isinstance(text, (bytes, bytearray)) for text in texts):
+        raise ValueError("series: topic, device, names and units must be bytes")
+    if not 0 < len(device) <= 32 or not 0 < len(columns) <= _MOST_COLUMNS:
+        raise ValueError("series: device, columns")
+    if not 0 < len(topic) < 256 or not is_topic(topic, 0, len(topic)):
+        raise ValueError("series: topic")
 
 
 def _header_of(device, columns):

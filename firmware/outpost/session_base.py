@@ -65,6 +65,8 @@ class SessionBase(Reader):
         """
         if topic is not self._topic and not self._is_topic(topic):
             return _BAD_TOPIC
+        if isinstance(payload, str):  # whose length is not that of its bytes
+            raise TypeError("publish: payload must be bytes")
         if length > len(payload) or length < 0:
             return _BAD_LENGTH
         if (qos > 1 or qos < 0) and qos != self.highest_qos:

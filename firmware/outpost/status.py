@@ -13,7 +13,8 @@ OK = const(0)
 FULL = const(-1)  # outbox full: refused, nothing stored; drain it, or wait for acknowledgements
 # topic or message longer than a buffer: raise record_bytes / tx_bytes, or send less
 TOO_BIG = const(-2)
-# called again from inside itself, or the transmit buffer still holds a packet: try later
+# called again from inside itself, or the transmit buffer still holds a packet: try later; or the
+# outbox is not mounted
 BUSY = const(-3)
 OFFLINE = const(-4)  # QoS 0 without a connection: not sent, not stored
 STORAGE = const(-5)  # the flash did not take the record, twice: nothing promised; see counters

@@ -76,8 +76,8 @@ class SubscribingSession(Session):
     def __init__(
         self, outbox, client_id, rx_bytes=256, in_flight_bytes=0, unacknowledged=0, **options
     ):  # fmt: skip
-        if not 0 <= unacknowledged <= _MOST_UNACKNOWLEDGED:
-            raise ValueError("session: unacknowledged must be 0 to 16, not %s" % unacknowledged)
+        if not isinstance(unacknowledged, int) or not 0 <= unacknowledged <= _MOST_UNACKNOWLEDGED:
+            raise ValueError("session: unacknowledged must be 0 to 16, not %r" % unacknowledged)
         options["rx_bytes"], options["in_flight_bytes"] = rx_bytes, in_flight_bytes
         Session.__init__(self, outbox, client_id, **options)
         self.filters = []

@@ -78,7 +78,7 @@ CLIENT = Configuration(
     "client alone (QoS 0 and 1)",
     ("client", "ram_outbox"),
     "client_alone",
-    22_100,
+    22_400,
     16_850,
     11_000,
     4_500,

@@ -59,6 +59,12 @@ def test_a_path_of_another_user_is_one_line_and_status_2(report_that, capsys):
     assert capsys.readouterr() == ("", said)
 
 
+@pytest.mark.parametrize("words", [["outbox", "show", "n" * 300], ["export", "--log", "n" * 300]])
+def test_a_path_that_no_disk_has_is_one_line_and_status_2(words, capsys):
+    assert cli.main(words) == 2
+    assert capsys.readouterr().err == f"outpost: {'n' * 300}: File name too long\n"
+
+
 def test_an_interrupt_is_status_130(report_that):
     report_that(raising(KeyboardInterrupt()))
     assert cli.main(["report"]) == 130

@@ -148,9 +148,12 @@ def _run(parsed: argparse.Namespace) -> int:
     except ToolError as error:
         print(f"outpost: {error}", file=sys.stderr)
         return 2
-    except PermissionError as error:  # each path may have a folder that is another user's
+    except OSError as error:  # any path may be too long, a loop of links, another user's
+        if error.filename is None and not isinstance(error, PermissionError):
+            raise
         what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-        print(f"outpost: {what}; as which user?", file=sys.stderr)
+        hint = "; as which user?" if isinstance(error, PermissionError) else ""
+        print(f"outpost: {what}{hint}", file=sys.stderr)
         return 2
     return status
 

@@ -20,7 +20,31 @@ class TestParse(unittest.TestCase):
             self.assertEqual(parse_confirmation(word, 0, len(word), STREAM), expected, word)
 
 
+class TestSetUp(unittest.TestCase):
+    def test_what_could_never_be_confirmed_is_refused(self):
+        for arguments in (
+            (b"",), (b"a/#",), (b"+",), ("words",), (None,), (b"t", 0), (b"t", -1),
+            (b"t", 86_400_001), (b"t", None), (b"t", 1.5),
+        ):  # fmt: skip
+            outbox = Outbox(flash_in_ram(4))
+            with self.assertRaises(ValueError):
+                DurableSession(outbox, b"board-1", *arguments)
+
+
 class TestCollectorMode(unittest.TestCase):
+    def test_the_longest_timeout_goes_on_replaying(self):
+        """Doubled, it would be longer than ticks can tell."""
+        bench = acknowledged(Bench("collector", keep_alive_s=0).connect(word=0), b"a", b"b")
+        bench.session.timeout_ms = 86_400_000
+        at_days = []
+        for hour in range(40 * 24):
+            bench.now_ms += 3_600_000
+            bench.poll(2)
+            for packet_id, _, _ in bench.sent():
+                at_days.append(hour // 24)
+                bench.say(puback(packet_id))
+        self.assertTrue(len(at_days) >= 6 and at_days[-1] > 30, at_days)
+
     def test_puback_moves_the_window_and_the_word_frees(self):
         bench = acknowledged(Bench("collector").connect(word=0), *[b"%d" % i for i in range(20)])
         self.assertEqual((bench.session.acknowledged, bench.outbox.oldest_seq), (20, 0))

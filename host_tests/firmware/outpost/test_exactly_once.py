@@ -7,9 +7,11 @@ import random
 import unittest
 
 from bench_client import TOPIC, Bench, puback, publishes, split
-from fake_flash import PowerCut
+from fake_flash import PowerCut, flash_in_ram
 from outpost import status
 from outpost.exactly_once import ExactlyOnceSession
+from outpost.outbox import Outbox
+from outpost.ram_outbox import RamOutbox
 
 
 def acknowledgement(first, packet_id):
@@ -134,6 +136,12 @@ class TestOut(unittest.TestCase):
         self.assertEqual(
             (one.stream.take(), one.session.unnoted > 0), (acknowledgement(0x62, 1), True)
         )
+
+    def test_needs_an_outbox_that_keeps_a_note(self):
+        """Without it the first PUBREC would end the program."""
+        for outbox in (Outbox(flash_in_ram(4)), RamOutbox(record_bytes=200)):
+            with self.assertRaises(ValueError):
+                ExactlyOnceSession(outbox, b"d")
 
     def test_needs_a_record_that_holds_the_note(self):
         small = Bench("exactly once").outbox

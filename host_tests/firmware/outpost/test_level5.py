@@ -62,6 +62,10 @@ class TestConnect(unittest.TestCase):
             {"publish_properties": ((0x02, 1), (0x02, 1))}, {"will_properties": ((0x18, 1),)},
             {"publish_properties": ((0x03, b"\xff"),)}, {"connect_properties": ((0x11, 1),)},
             {"publish_properties": ((0x26, (b"n", bytes(400))),)}, {"aliases": (b"a",) * 17},
+            {"aliases": b"topic"}, {"aliases": ("topic",)}, {"maximum_packet_size": 15},
+            {"publish_properties": ((0x08, "reply"),)}, {"publish_properties": ((0x08, b"a/#"),)},
+            {"connect_properties": ((0x26, ("site", b"north")),)},
+            {"publish_properties": ((0x03, 5),)},
         ):  # fmt: skip
             with self.assertRaises(ValueError):
                 self.packet(**options)

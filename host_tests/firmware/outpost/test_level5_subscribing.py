@@ -26,6 +26,17 @@ class TestSubscribe(unittest.TestCase):
         bench.session.subscribe(b"a/#", 1, no_local=True, as_published=True, retained=2)
         self.assertEqual(asked(bench)[0][1][2:], b"\x00\x00\x03a/#\x2d")
 
+    def test_options_that_no_packet_has_are_refused(self):
+        """Encoded, they would end the program at each connection."""
+        bench = connected()
+        for options in (
+            {"retained": -1}, {"retained": 3}, {"identifier": -1}, {"identifier": 0x10000000},
+        ):  # fmt: skip
+            self.assertEqual(bench.session.subscribe(b"a", 1, **options), status.BAD_TOPIC)
+        self.assertEqual(bench.session.filters, [])
+        bench.session.subscribe(b"a", 1, no_local=4, as_published=2)
+        self.assertEqual(asked(bench)[0][1][2:], b"\x00\x00\x01a\x0d", "as of True")
+
     def answered(self, codes, properties=b"", filters=(b"a", b"b"), kind=0x90):
         bench = connected()
         for one in filters:

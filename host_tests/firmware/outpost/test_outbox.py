@@ -306,7 +306,9 @@ class TestFlashUse(unittest.TestCase):
         faulty = (
             {"align": 3},
             {"align": 512},
+            {"align": 0},
             {"page_bytes": 100},
+            {"page_bytes": 0},
             {"align": 64, "page_bytes": 32},
             {"record_bytes": 9000},
         )
@@ -522,6 +524,14 @@ class TestForeignRegions(unittest.TestCase):
             (outbox.mount(), outbox.format(b"01234567")), (status.NEWER, status.FOREIGN)
         )
         self.assertEqual(newer.erases + newer.programs, 0)
+
+    def test_format_takes_what_is_a_stream_for_a_collector_alone(self):
+        """With another one no message would ever be confirmed."""
+        for stream in (b"", b"kitchen1", b"3FA9C1D2", b"3fa9c1d", b"3fa9c1d2e"):
+            outbox = Outbox(flash_in_ram(4))
+            with self.assertRaises(ValueError):
+                outbox.format(stream)
+            self.assertEqual(outbox.mount(), status.BLANK)
 
     def test_format_refuses_what_is_not_blank_unless_forced(self):
         flash, outbox = fresh()

@@ -110,6 +110,20 @@ class TestContract(unittest.TestCase):
             self.assertEqual((outbox.next_seq, outbox.refused), (1, 0))
             self.assertTrue(outbox.record_bytes >= LONGEST)
 
+    def test_what_is_no_bytes_is_stored_by_none(self):
+        """The program that passed it is told; a broker must not be told as well."""
+        for outbox in self.each():
+            outbox.append(b"t", b"before", 6)
+            for topic, payload, length in ((b"t", {}, 0), (b"t", object(), 1), (object(), b"", 0)):
+                try:
+                    outbox.append(topic, payload, length or 1)
+                    raise AssertionError("it was taken")
+                except (TypeError, KeyError):
+                    pass
+            self.assertEqual((outbox.next_seq, outbox.append(b"u", b"after", 5)), (1, status.OK))
+            self.assertEqual((outbox.load(0), loaded(outbox)[:2]), (0, (b"t", b"before")))
+            self.assertEqual((outbox.load(1), loaded(outbox)[:2]), (0, (b"u", b"after")))
+
     def test_full_refuses_and_counts_or_drops_and_counts(self):
         for outbox in self.each():
             answers = [outbox.append(b"t", bytes(190), 190) for _ in range(200)]

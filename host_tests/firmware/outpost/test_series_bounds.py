@@ -14,6 +14,7 @@ from series_samples import COLUMNS, TOPIC, Clock, read_all
 
 DAYS_11_S = 11 * 86_400
 MOST_BYTES = 4096 - 32  # of a record
+BYTES = "topic, device, names and units must be bytes"
 FIRST_SECTOR = 4096 - 64  # bytes for records: at its end is a copy of its header
 
 
@@ -59,10 +60,10 @@ def parameters(rig):
 
 
 class TestSetUp(unittest.TestCase):
-    def series(self, device=b"board-1", columns=COLUMNS, **options):
+    def series(self, device=b"board-1", columns=COLUMNS, topic=TOPIC, **options):
         outbox = over(Outbox)(Rig().flash, record_bytes=MOST_BYTES)
         outbox.mount()
-        return Series(outbox, TOPIC, device, columns, **options)
+        return Series(outbox, topic, device, columns, **options)
 
     def test_the_extremes_are_taken(self):
         for options in (
@@ -87,6 +88,13 @@ class TestSetUp(unittest.TestCase):
             ("column " + "n" * 128, {"columns": [column(128)]}),
             ("column nn", {"columns": [column(2, 16)]}),
             ("column n", {"columns": [column(exponent=-10)]}),
+            ("topic", {"topic": b"a/#"}),
+            ("topic", {"topic": b""}),
+            ("topic", {"topic": b"t" * 256}),
+            (BYTES, {"topic": "t"}),
+            (BYTES, {"device": "d"}),
+            (BYTES, {"columns": [("n", b"", 0)]}),
+            (BYTES, {"columns": [(b"n", "", 0)]}),
             (
                 "the columns' names are too long",
                 {"device": b"d", "columns": [column(127, 15), column(70)]},

@@ -240,6 +240,14 @@ class TestPublish(unittest.TestCase):
         for length in range(4):
             self.assertEqual(one.publish(b"t", memoryview(b"abc"), length), status.OK)
 
+    def test_a_payload_of_characters_is_refused(self):
+        """MicroPython would send as many of its bytes as it has characters."""
+        one = make()
+        for qos in (0, 1):
+            with self.assertRaises(TypeError):
+                one.publish(b"t", "gr\u00fcn", 4, qos)
+        self.assertEqual(one.outbox.next_seq, 0)
+
 
 class TestOptions(unittest.TestCase):
     def test_texts_that_no_server_takes_are_named_at_set_up(self):
@@ -253,10 +261,28 @@ class TestOptions(unittest.TestCase):
             Session(RamOutbox(), b"board\xff")
         make(will=("gr\u00fcn".encode(), b"\x00\xff", 0, False), user=b"#", password=b"\xff")
 
+    def test_texts_that_are_no_bytes_are_named_and_not_shown(self):
+        """In MicroPython some would go out, with a length in characters."""
+        for name, options in (
+            ("client_id", {"client_id": "kitchen"}),
+            ("user", {"user": "board"}),
+            ("password", {"user": b"board", "password": "p\u00e4ss"}),
+            ("will's topic", {"will": ("t", b"gone", 0, False)}),
+            ("will's message", {"will": (b"t", "gone", 0, False)}),
+            ("a will is", {"will": (b"t", b"gone", 0)}),
+            ("a will is", {"will": b"t"}),
+            ("will QoS", {"will": (b"t", b"gone", -1, False)}),
+        ):
+            client_id = options.pop("client_id", b"dev")
+            with self.assertRaises(ValueError) as caught:
+                Session(RamOutbox(), client_id, **options)
+            self.assertTrue(name in str(caught.exception), caught.exception)
+            self.assertFalse("p\u00e4ss" in str(caught.exception))
+
     def test_an_option_out_of_range_is_named_at_set_up(self):
         for name, values in (
-            ("window", (0, 17)),
-            ("keep_alive_s", (-1, 65_536)),
+            ("window", (0, 17, 2.5)),
+            ("keep_alive_s", (-1, 65_536, None, "60")),
             ("rx_bytes", (3,)),
             ("in_flight_bytes", (-1,)),
             ("response_ms", (0,)),
@@ -265,7 +291,7 @@ class TestOptions(unittest.TestCase):
             for value in values:
                 try:
                     make(**{name: value})
-                    raise AssertionError("%s %d was taken" % (name, value))
+                    raise AssertionError("%s %r was taken" % (name, value))
                 except ValueError as error:
                     self.assertTrue(name in str(error) and str(value) in str(error), error)
 
