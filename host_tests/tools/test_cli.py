@@ -4,6 +4,7 @@
 import ast
 import errno
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,22 @@ def test_a_path_of_another_user_is_one_line_and_status_2(report_that, capsys):
 def test_a_path_that_no_disk_has_is_one_line_and_status_2(words, capsys):
     assert cli.main(words) == 2
     assert capsys.readouterr().err == f"outpost: {'n' * 300}: File name too long\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["broker", "init", "NAME", "--host", "broker.home"],
+        ["pipeline", "compact", "--tables", "NAME"],
+        ["pipeline", "prune", "--log", ".", "--forget", "NAME"],
+    ],
+)
+def test_a_path_that_is_not_utf_8_is_one_line_and_status_2(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    name = os.fsdecode(b"\xff")
+    assert cli.main([name if word == "NAME" else word for word in words]) == 2
+    said = capsys.readouterr().err
+    assert said == "outpost: \\udcff: not UTF-8, which is needed here; rename it\n"
 
 
 def test_an_interrupt_is_status_130(report_that):

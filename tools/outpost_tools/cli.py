@@ -15,6 +15,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from types import ModuleType
 
 from outpost_tools import DISTRIBUTION
@@ -155,7 +156,18 @@ def _run(parsed: argparse.Namespace) -> int:
         hint = "; as which user?" if isinstance(error, PermissionError) else ""
         print(f"outpost: {what}{hint}", file=sys.stderr)
         return 2
+    except UnicodeEncodeError:  # what has to hold it is UTF-8: a URL, a configuration, JSON
+        names = [str(value) for value in vars(parsed).values() if isinstance(value, str | Path)]
+        if name := next(filter(_is_undecoded, names), None):
+            print(f"outpost: {name}: not UTF-8, which is needed here; rename it", file=sys.stderr)
+            return 2
+        raise
     return status
+
+
+def _is_undecoded(name: str) -> bool:
+    """Python writes bytes that are no UTF-8 as halves of characters."""
+    return any("\ud800" <= character <= "\udfff" for character in name)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ def test_sigint_without_a_broker_ends_at_once(tmp_path):
             "/nonexistent",
         ),
         (["--broker", "127.0.0.1:1", "--segment-bytes", "0"], "'0' is not a number above 0"),
+        (["--broker", "127.0.0.1:1", "--confirm-seconds", "1e300"], "'1e300' is not a number"),
+        (["--broker", "127.0.0.1:1", "--segment-seconds", "inf"], "'inf' is not a number"),
     ],
 )
 def test_bad_arguments(tmp_path, options, complaint):

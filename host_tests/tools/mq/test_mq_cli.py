@@ -257,6 +257,8 @@ def test_options_that_argparse_refuses(capsys):
         ["build"],
         ["build", "--topic", "a", "--option", "IsRetainedPub"],
         ["build", "--topic", "a", "--correl-id", "00"],
+        [*BRIDGE, "--lines", "x", "--until-idle", "nan"],  # would never end,
+        [*BRIDGE, "--lines", "x", "--until-idle", "-1"],  # or at once
     ):
         with pytest.raises(SystemExit) as stopped:
             cli.main(["mq", *words])

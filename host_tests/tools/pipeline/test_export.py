@@ -15,6 +15,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -333,6 +334,7 @@ def test_devices_metrics_and_times(tmp_path, capfd):
         (["--since", "2026-01-02", "--until", "2026-01-02"], "--until is not after --since"),
         (["--columns", "time,volts"], "no column 'volts'; there are device"),
         (["--out", "x.xlsx"], "which format?"),
+        (["--out", ".", "--format", "csv"], ".: Is a directory"),
         (["--out", "nowhere/x.csv"], "nowhere/x.csv: No such file or directory"),
         (["--out", "/dev/null/x.csv"], "/dev/null/x.csv: Not a directory"),
         (["--out", "x" * 251 + ".csv"], ".csv: File name too long"),
@@ -418,6 +420,23 @@ def test_it_writes_into_a_pipe_without_spark_pandas_and_java(big, form, tmp_path
         assert pyarrow.parquet.read_table(pa.BufferReader(done.stdout)).num_rows == len(big.rows)
     else:
         assert done.stdout.count(b"\n") == len(big.rows) + (form == "csv")
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_a_pipe_and_a_link_are_not_replaced(form, tmp_path, capfd):
+    """As root, --out /dev/null would make a file of the device."""
+    put(tmp_path / "log", pack(0, bt=T0))
+    pipe, got = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
+    reader.start()
+    (tmp_path / "link").symlink_to("file")
+    for name in ("pipe", "link"):
+        words = ["--out", str(tmp_path / name), "--format", form]
+        assert cli.main(["export", "--log", str(tmp_path / "log"), *words]) == 0
+    reader.join()
+    assert pipe.is_fifo() and (tmp_path / "link").is_symlink()
+    assert got == [(tmp_path / "file").read_bytes()] and b"board-5" in got[0]
 
 
 def test_nobody_reads_stdout_any_more(big):

@@ -24,6 +24,7 @@ from outpost_tools.common import exposure
 from outpost_tools.common.errors import ToolError
 
 PAGE_PORT = 8180  # of the live page
+MOST = 10**9  # seconds: as many as all that waits can wait for; bytes: of one file
 Run = Callable[[argparse.Namespace], int]
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}\Z")
 _LEVEL = r"[^+#/\0\ud800-\udfff]+"  # the last ones: bytes of the command line that are no UTF-8
@@ -156,7 +157,7 @@ def _number(kind: type, is_good: Callable[[float], bool], wanted: str) -> Callab
 
 
 def positive(kind: type) -> Callable[[str], float]:
-    return _number(kind, lambda value: value > 0, "a number above 0")
+    return _number(kind, lambda value: 0 < value <= MOST, f"a number above 0, up to {MOST}")
 
 
 def at_least(least: int) -> Callable[[str], float]:

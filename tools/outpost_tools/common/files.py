@@ -1,25 +1,44 @@
-"""Small files that are there whole, or as they were: after a kill, a full disk and a power cut."""
+"""Files that are there whole, or as they were: after a kill, a full disk and a power cut."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 
-def replace_text(path: Path, text: str) -> None:
-    """It says this, durably. Raises OSError: then it says what it did."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
+@contextlib.contextmanager
+def replaced(path: Path) -> Iterator[BinaryIO]:
+    """What is written to it takes the file's place at the end, durably. Until then, and after an
+    error, the one that was there stays. A link stays, and what it leads to is replaced; a pipe or a
+    device, which root could replace by a file as well, is written to. Raises OSError."""
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file
+        return
+    path = path.resolve()
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with temporary.open("wb") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, temporary)
         temporary.replace(path)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
     sync_directory(path.parent)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """It says this, durably. Raises OSError: then it says what it did."""
+    with replaced(path) as file:
+        file.write(text.encode())
 
 
 def sync_directory(directory: Path) -> None:

@@ -1,14 +1,12 @@
 """Where exported rows go: CSV, JSON lines or Parquet, into a file or to stdout.
 
-A file is written beside its place under another name, made durable and renamed: it is there whole
-or not at all, and one that was there stays until then.
+A file is there whole or not at all, and one that was there stays until then.
 """
 
 from __future__ import annotations
 
 import codecs
 import contextlib
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.files import replaced
 
 FORMATS = ("csv", "jsonl", "parquet")
 _FORMAT_OF = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
@@ -126,18 +125,13 @@ def opened(path: Path | None, form: str) -> Iterator[Any]:
         yield _standard_output(form)
         sys.stdout.flush()
         return
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with temporary.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(path)
+        with replaced(path) as file:
+            yield _Pipe(file)  # it may be one
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise ToolError(f"{path}: {error.strerror or error}; nothing was exported") from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
 
 
 def _standard_output(form: str) -> Any:

@@ -7,9 +7,6 @@ and data are inside.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
 from importlib import resources
 from pathlib import Path
 
@@ -18,6 +15,7 @@ from plotly.offline import get_plotlyjs
 
 from outpost_tools.common import attention
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.files import replace_text
 from outpost_tools.common.words import (
     LETTERS,
     OTHER,
@@ -45,25 +43,9 @@ def write(path: Path, content: str) -> None:
     """Raises ToolError; then the page that was there still is."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not path.is_file():  # a pipe, a device
-            path.write_text(content, encoding="utf-8")
-        else:
-            _replace(path.resolve(), content)
+        replace_text(path, content)  # `outpost live` shows it to browsers meanwhile
     except OSError as error:
         raise ToolError(f"{path}: cannot write the page: {error.strerror}") from None
-
-
-def _replace(path: Path, content: str) -> None:
-    """Whole or not at all: `outpost live` shows it to browsers meanwhile."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        temporary.write_text(content, encoding="utf-8")
-        if path.exists():
-            shutil.copymode(path, temporary)
-        temporary.replace(path)
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
 
 
 def render(report: Report, title: str) -> str:

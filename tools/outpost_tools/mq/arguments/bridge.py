@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 
 from outpost_tools.common.command_line import (
+    MOST,
     add_command,
     add_login,
     address,
+    between,
     only_with_broker,
 )
 from outpost_tools.common.errors import ToolError
@@ -51,7 +53,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     _add_mapping(parser.add_argument_group("mapping"))
     parser.add_argument(
         "--until-idle",
-        type=float,
+        type=between(float, 0, MOST),
         default=0.0,
         metavar="S",
         help="end when no message has arrived for this many seconds",
