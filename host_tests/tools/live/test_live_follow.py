@@ -55,6 +55,17 @@ def newest(made, device, sensor):
     return made.boards[device].sensors[sensor].newest.value
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 3, 0, 1)])
+def test_a_value_has_the_unit_in_which_it_was_measured(order):
+    """The board's driver says another one now; the log is read from its end."""
+    made = a_fleet()
+    readings = [("t", "Cel", 20), ("t", "Cel", 21), ("t", "degF", 68), ("t", "degF", 69)]
+    for seq in order:
+        made.take([frame("kitchen", seq, [readings[seq]], at_s=seq)])
+    sensor = made.boards["kitchen"].sensors["t"]
+    assert (sensor.unit, [point.value for point in sensor.recent]) == ("degF", [68, 69])
+
+
 def test_a_folder_that_may_not_be_read_is_told_and_the_others_are_followed(tmp_path, monkeypatch):
     for name in ("mine", "theirs"):
         Writer(tmp_path / "log", name).store(f"board-{name}", ("x", "", 1))

@@ -334,6 +334,23 @@ def test_a_silence_is_a_hole_in_series_and_strip(tables_dir):
     assert [len(runs) for _, runs in sorted(fleet._runs(report.binned).items())] == [1, 2]
 
 
+def test_a_metric_in_two_units_has_two_charts(tmp_path):
+    """One of two boards, and one whose unit changed: 20 degrees Celsius are not 20 Fahrenheit."""
+    cel = [reading("kitchen", seq, "t", "Cel", value=20.0 + seq) for seq in range(3)]
+    degf = [reading("attic", seq, "t", "degF", value=68.0) for seq in range(2)]
+    none = [reading("kitchen", 5, "t", value=1.0)]
+    make(tmp_path / "t", [device_row("attic"), device_row("kitchen")], [*cel, *degf, *none])
+    html = rendered(tmp_path / "t")
+    series, devices = series_of(html), order_of(html)
+    assert [name for name, _ in series["metrics"]] == ["t", "t", "t"]
+    units = [unit for _, unit in series["metrics"]]
+    own = {name: series["values"][str(place)] for place, name in enumerate(devices)}
+    assert units == [words.unit_text(unit) for unit in ("Cel", "degF", "")]
+    assert {name: sorted(found) for name, found in own.items()} == {
+        "kitchen": ["0", "2"], "attic": ["1"],
+    }  # fmt: skip
+
+
 def test_values_keep_what_a_chart_can_show():
     assert pack._step(1000) == 1 and pack._step(5) == 0.001 and pack._step(0) == 0
     assert pack._rounded(pd.Series([101325.12345, None, 7.0]), 0.01) == [101325.12, None, 7]

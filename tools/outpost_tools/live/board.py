@@ -39,8 +39,9 @@ class Point:
 
 
 class Sensor:
-    """The newest reading, the last RECENT ones, and the history. is_arrival: the board's clock was
-    not set, so the time is that of the message's arrival."""
+    """The newest reading, the last RECENT ones, and the history: of readings in the unit of the
+    newest alone. is_arrival: the board's clock was not set, so the time is that of the message's
+    arrival."""
 
     def __init__(self, number: int, name: str, unit: str) -> None:
         self.number, self.name, self.unit = number, name, unit
@@ -52,6 +53,18 @@ class Sensor:
     @property
     def newest(self) -> Point:
         return self.recent[-1]
+
+    def takes(self, point: Point, unit: str) -> bool:
+        """Whether it may be added. In another unit it begins anew, if it is the newest; older
+        readings come later when a log is read from its end."""
+        if unit == self.unit or not self.recent:
+            self.unit = unit
+            return True
+        if point < self.newest:
+            return False
+        self.unit, self.recent, self.history = unit, [], History()
+        self.reset_version = point.version
+        return True
 
     def add(self, point: Point, *, is_arrival: bool, now_ms: int) -> None:
         self.history.add(point.time_ms, point.value, now_ms)
@@ -66,6 +79,10 @@ class Sensor:
             return
         del self.recent[:-RECENT]
         self.version = point.version
+
+
+def _unit(reading: Reading) -> str:
+    return (reading.unit or "")[:_MOST_TEXT]
 
 
 class _Stream:
@@ -170,13 +187,20 @@ class Board:
             insort(self._times, time_ms)
             del self._times[:-_MOST_TIMES]
         sensor = self._sensor(reading, version, free)
-        if sensor is not None:
-            point = Point(time_ms, reading.value, version)
+        point = Point(time_ms, reading.value, version)
+        if sensor is not None and self._fits(sensor, point, _unit(reading)):
             sensor.add(point, is_arrival=is_arrival, now_ms=now_ms)
+
+    def _fits(self, sensor: Sensor, point: Point, unit: str) -> bool:
+        before = sensor.unit
+        fits = sensor.takes(point, unit)
+        if sensor.unit != before:
+            self.facts_version = point.version
+        return fits
 
     def _sensor(self, reading: Reading, version: int, free: Iterable[int]) -> Sensor | None:
         """None when the board has too many."""
-        name, unit = reading.name[:_MOST_TEXT], (reading.unit or "")[:_MOST_TEXT]
+        name = reading.name[:_MOST_TEXT]
         found = self.sensors.get(name)
         if found is None:
             self.facts_version = version
@@ -184,9 +208,7 @@ class Board:
             if number is None:
                 self.hidden_sensors += 1
                 return None
-            found = self.sensors[name] = Sensor(number, name, unit)
-        elif found.unit != unit:
-            found.unit, self.facts_version = unit, version
+            found = self.sensors[name] = Sensor(number, name, _unit(reading))
         return found
 
     def _take_health(self, reading: Reading, message: Message) -> None:

@@ -75,9 +75,8 @@ class Binned:
     origin: pd.Timestamp
     width_s: float
     bins: int
-    metrics: list[str]  # most readings first
-    units: dict[str, str]
-    values: pd.DataFrame  # device, name, bin, count, min, mean, max; the shown metrics only
+    metrics: list[tuple[str, str]]  # name and unit, most readings first: 20 Cel are not 20 degF
+    values: pd.DataFrame  # device, name, unit, bin, count, min, mean, max; of the shown names only
     active: pd.DataFrame  # device, bin, count of messages; with p50 and max of their delay in ms
     delays: pd.DataFrame  # bin, p50, p99, max in ms: of all devices together
 
@@ -241,20 +240,18 @@ def _devices(devices: pd.DataFrame, latency: pd.DataFrame) -> pd.DataFrame:
 
 
 def _binned(report: Report, timed: pa.Table, messages: pa.Table) -> Binned:
-    counts = timed.group_by("name").aggregate([("value", "count"), ("unit", "max")]).to_pandas()
-    counts = counts[~counts["name"].map(newest.is_of_the_board)].sort_values(
-        ["value_count", "name"], ascending=[False, True]
-    )
-    names = counts["name"].tolist()[:METRICS]
-    units = {row.name: row.unit_max or "" for row in counts.itertuples(index=False)}
+    place = timed.schema.get_field_index("unit")
+    timed = timed.set_column(place, "unit", pc.fill_null(timed["unit"], ""))
+    metrics = _metrics(timed)
     devices = pc.count_distinct(timed["device"]).as_py()
-    most = min(BINS, max(FEWEST_BINS, POINTS // (devices * max(len(names), 1))))
+    most = min(BINS, max(FEWEST_BINS, POINTS // (devices * max(len(metrics), 1))))
     usual_s = float(np.median(list(report.intervals_s.values()))) if report.intervals_s else 0.0
     width_s = bin_width((report.end - report.begin).total_seconds(), usual_s, most)
     origin = report.begin.floor(f"{round(width_s * 1000)}ms")
-    shown = timed.filter(pc.is_in(timed["name"], pa.array(names, pa.string())))
+    names = pa.array([name for name, _ in metrics], pa.string())
+    shown = timed.filter(pc.is_in(timed["name"], names))
     shown, messages = _with_bin(shown, origin, width_s), _with_bin(messages, origin, width_s)
-    values = shown.group_by(["device", "name", "bin"]).aggregate(
+    values = shown.group_by(["device", "name", "unit", "bin"]).aggregate(
         [("value", how) for how in ("count", "min", "mean", "max")]
     )
     bins = int((report.end - origin).total_seconds() // width_s) + 1
@@ -262,11 +259,19 @@ def _binned(report: Report, timed: pa.Table, messages: pa.Table) -> Binned:
         origin,
         width_s,
         bins,
-        names,
-        units,
+        metrics,
         _plain(values, "value_"),
         *_delays(messages),
     )
+
+
+def _metrics(timed: pa.Table) -> list[tuple[str, str]]:
+    counts = timed.group_by(["name", "unit"]).aggregate([("value", "count")]).to_pandas()
+    counts = counts[~counts["name"].map(newest.is_of_the_board)].sort_values(
+        ["value_count", "name", "unit"], ascending=[False, True, True]
+    )
+    pairs = zip(counts["name"], counts["unit"], strict=True)
+    return list(pairs)[:METRICS]
 
 
 def _with_bin(table: pa.Table, origin: pd.Timestamp, width_s: float) -> pa.Table:

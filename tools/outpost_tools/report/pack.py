@@ -44,7 +44,7 @@ def _content(report: Report, binned: Binned, index: dict[str, int]) -> dict[str,
         "origin": _ms(binned.origin),
         "width": round(binned.width_s * 1000),
         "bins": binned.bins,
-        "metrics": [[name, unit_text(binned.units[name])] for name in binned.metrics],
+        "metrics": [[name, unit_text(unit)] for name, unit in binned.metrics],
         "values": _values(binned, index),
         "delays": {
             index[device]: _dense(rows, ["p50", "max"], 1.0)
@@ -76,8 +76,9 @@ def _ms(time: pd.Timestamp) -> int:
 
 def _values(binned: Binned, index: dict[str, int]) -> dict[int, dict[int, list]]:
     found: dict[int, dict[int, list]] = {place: {} for place in index.values()}
-    for number, name in enumerate(binned.metrics):
-        rows = binned.values[binned.values["name"] == name]
+    values = binned.values
+    for number, (name, unit) in enumerate(binned.metrics):
+        rows = values[(values["name"] == name) & (values["unit"] == unit)]
         step = _step(rows["max"].max() - rows["min"].min())
         for device, own in rows.groupby("device"):
             if device in index:  # silver may be a batch ahead of gold while a run goes on
