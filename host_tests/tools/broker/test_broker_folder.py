@@ -259,6 +259,20 @@ def test_faults_are_one_line_that_says_what_to_do(outpost, fleet, words, says):
     assert contents(fleet) == before
 
 
+def test_commands_with_a_blank_in_the_folder_can_be_typed(tmp_path, capsys):
+    folder = tmp_path / "my fleet"
+    assert cli.main(["broker", "add", str(folder), "kitchen"]) == 2
+    assert f"`outpost broker init '{folder}' --host NAME`" in capsys.readouterr().err
+    words = ["--host", "127.0.0.1", "--port", "1", "--user", getpass.getuser()]
+    assert cli.main(["broker", "init", str(folder), *words, "--plugin", PLUGIN]) == 0
+    said = capsys.readouterr().out
+    assert f"-c '{folder}/server/mosquitto.conf'; outpost broker add '{folder}' BOARD" in said
+    with pytest.raises(ToolError, match=f"`outpost broker add '{folder}' kitchen`"):
+        credentials.find(folder, "board", "kitchen")
+    assert cli.main(["broker", "revoke", str(folder), "collector-1"]) == 2
+    assert f"`outpost broker revoke '{folder}' --collector" in capsys.readouterr().err
+
+
 def test_a_folder_that_is_none_is_told(outpost):
     status, _, err = outpost("add", "kitchen")
     assert status == 2 and "outpost broker init" in err

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from paths import REPOSITORY
+
 try:
     import pyarrow as pa
 
@@ -432,3 +434,25 @@ def test_tables_get_the_columns_that_a_newer_version_has(tmp_path):
     assert delta.changed(place, found.version() - 1) == set()
     tables.create(tmp_path)
     assert delta.open_table(place).version() == found.version()
+
+
+def page_lines(beginning: str) -> list[str]:
+    page = REPOSITORY / "tools" / "outpost_tools" / "pipeline" / "README.md"
+    found = [line.strip() for line in page.read_text().splitlines()]
+    return [line for line in found if line.startswith(beginning)]
+
+
+@pytest.mark.parametrize("expression", page_lines("polars.scan_pyarrow_dataset("))
+def test_what_the_page_says_for_polars_and_a_blank_in_the_path(expression, tmp_path, monkeypatch):
+    """Its advice before, use_pyarrow=True, counted no rows."""
+    deltalake, polars = pytest.importorskip("deltalake"), pytest.importorskip("polars")
+    monkeypatch.chdir(tmp_path)
+    deltalake.write_deltalake("my tables/readings", pa.table({"value": [20.0, 21.0]}))
+    frame = eval(expression, {"polars": polars, "deltalake": deltalake})
+    assert frame.select(polars.len()).collect().item() == 2
+    assert frame.collect()["value"].sum() == 41
+
+
+def test_the_page_tells_spark_where_the_days_begin():
+    (line,) = page_lines("spark.read.option(")
+    assert '.option("basePath", "tables/readings").parquet(*files)' in line

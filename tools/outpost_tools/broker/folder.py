@@ -19,6 +19,7 @@ import json
 import os
 import pwd
 import secrets
+import shlex
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -38,6 +39,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
+        self.quoted = shlex.quote(str(self.path))  # to be typed
         self.server = self.path / "server"
         self.security = self.server / "dynamic-security.json"
         self.configuration = self.server / "mosquitto.conf"
@@ -66,7 +68,7 @@ class Folder:
                     f"{self.path}: the broker's folder is {self.path / 'broker'}"
                 ) from None
             raise ToolError(
-                f"{self.path}: no broker's folder; `outpost broker init {self.path} --host NAME` "
+                f"{self.path}: no broker's folder; `outpost broker init {self.quoted} --host NAME` "
                 "makes one"
             ) from None
 

@@ -55,7 +55,7 @@ def revoke(folder: Folder, role: str, name: str) -> str:
     with folder.locked():
         if other := _other_role(folder, role, name):  # the broker has users, and no roles of them
             raise ToolError(
-                f"{name!r} is a {other}, not a {role}: `outpost broker revoke {folder.path} "
+                f"{name!r} is a {other}, not a {role}: `outpost broker revoke {folder.quoted} "
                 f"{'' if other == 'board' else f'--{other} '}{name}`"
             )
         with _door(folder) as door:

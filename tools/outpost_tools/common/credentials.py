@@ -10,6 +10,7 @@ JSON, written by `outpost broker` (broker/folder.py), readable by its owner alon
 from __future__ import annotations
 
 import json
+import shlex
 import ssl
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -98,7 +99,7 @@ def _missing(path: Path, role: str, name: str | None = None) -> ToolError:
     option = "" if role == "board" else f" --{role}"
     return ToolError(
         f"--credentials {path}: no {role}{f' {name!r}' if name else ''} there; make it with "
-        f"`outpost broker add {path}{option} {name or 'NAME'}`"
+        f"`outpost broker add {shlex.quote(str(path))}{option} {name or 'NAME'}`"
     )
 
 

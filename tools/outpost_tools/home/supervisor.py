@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 import time
@@ -92,9 +93,10 @@ class Supervisor:
             self._lost.tell(f"{self._wish.state.path}: {error.strerror}")
             return
         if free < _LOW_BYTES and not self._is_low:
+            log = str(self._wish.state.log)
             say(
                 f"the disk has {free >> 20} MiB left; full, nothing is confirmed and the boards "
-                f"keep their readings. `outpost pipeline prune --log {self._wish.state.log}` "
+                f"keep their readings. `outpost pipeline prune --log {shlex.quote(log)}` "
                 "deletes what is in the tables"
             )
         self._is_low = free < _LOW_BYTES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from outpost_tools.common.command_line import add_command, add_page, page_password, positive
@@ -78,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
     def say(url: str) -> None:
         _say(f"live page: {url} (Ctrl-C ends it)")
         if not args.log.exists():
-            _say(f"--log {args.log} is not there yet: start `outpost collect --log {args.log}`, or")
+            command = f"outpost collect --log {shlex.quote(str(args.log))}"
+            _say(f"--log {args.log} is not there yet: start `{command}`, or")
             _say("correct the folder; what comes there will be shown")
 
     serve(

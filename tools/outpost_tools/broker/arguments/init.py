@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from outpost_tools.broker.arguments import options
@@ -88,7 +89,8 @@ def run(args: argparse.Namespace) -> int:
     )  # fmt: skip
     done = making.make(folder, wish)
     print(*done or ["nothing to do: all is there, as asked for"], sep="\n")
-    print(f"next: {_mosquitto()} -c {folder.configuration}; outpost broker add {args.folder} BOARD")
+    configuration, path = shlex.quote(str(folder.configuration)), shlex.quote(str(args.folder))
+    print(f"next: {_mosquitto()} -c {configuration}; outpost broker add {path} BOARD")
     return 0
 
 
