@@ -109,6 +109,19 @@ def test_a_result_that_a_full_disk_refuses_is_an_error_in_words(monkeypatch, cap
     assert capsys.readouterr().err == "outpost: stdout: No space left on device\n"
 
 
+@pytest.mark.parametrize(
+    ("encoding", "said"), [("ascii", r"h\xe4user \u2713"), ("latin-1", r"häuser \u2713")]
+)
+def test_what_the_encoding_of_stdout_lacks_is_written_as_its_escape(
+    encoding, said, tmp_path, monkeypatch, command
+):
+    """The work is done by then: a traceback would say that it is not."""
+    with open(tmp_path / "out", "w", encoding=encoding) as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        assert command(lambda _: print("häuser ✓")) == 0
+    assert (tmp_path / "out").read_text(encoding=encoding) == said + "\n"
+
+
 def test_a_command_whose_stdout_nobody_reads_ends_without_a_word(monkeypatch, capsys, command):
     with broken_pipe() as out:
         monkeypatch.setattr(sys, "stdout", out)

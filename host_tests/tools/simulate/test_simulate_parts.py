@@ -2,6 +2,7 @@
 """The simulator's parts without boards: link, offline time, orders, journal."""
 
 import asyncio
+import fcntl
 
 import pytest
 
@@ -167,6 +168,14 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path, capsys):
     out = str(tmp_path / "file")
     assert cli.main(["simulate", "--broker", "127.0.0.1:1", "--out", out]) == 2
     assert "Not a directory" in capsys.readouterr().err
+
+
+def test_a_second_one_in_the_same_folder_is_refused(tmp_path, capsys):
+    """Both would write to the flash of board-1."""
+    with (tmp_path / ".lock").open("a") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        assert cli.main(["simulate", "--broker", "127.0.0.1:1", "--out", str(tmp_path)]) == 2
+    assert "another `outpost simulate` runs there" in capsys.readouterr().err
 
 
 def test_journal(tmp_path):

@@ -48,8 +48,16 @@ class _Guard:
         self.unguarded = stream
 
     def write(self, text: str) -> int:
-        self._try(lambda: self.unguarded.write(visible_lines(text)))
+        shown = self._writable(visible_lines(text))
+        self._try(lambda: self.unguarded.write(shown))
         return len(text)
+
+    def _writable(self, text: str) -> str:
+        r"""Where the stream's encoding lacks a character, it becomes \u00e4 as well."""
+        encoding = getattr(self.unguarded, "encoding", None)
+        if text.isascii() or not encoding:
+            return text
+        return text.encode(encoding, "backslashreplace").decode(encoding)
 
     def write_bytes(self, data: bytes) -> None:
         """Not for a terminal: as they are."""

@@ -5,12 +5,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import fcntl
 import json
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 from outpost_tools.common import children, credentials
 from outpost_tools.common.credentials import Credentials
+from outpost_tools.common.errors import ToolError
 from outpost_tools.common.notices import Folded
 from outpost_tools.simulate.fleet import Fleet
 
@@ -20,8 +25,30 @@ LATE_CUTS_S = 60.0  # more than `seconds`, for the power cuts to come
 
 
 async def run(args: argparse.Namespace) -> int:
-    """0 when every board drained, 1 when one did not. Raises ToolError."""
+    """0 when every board drained, 1 when one did not. Raises ToolError, OSError."""
     children.end_on_signals()
+    with _alone_in(args.out):
+        return await _run(args)
+
+
+@contextlib.contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """Two would write to the flash of the same boards. Raises ToolError, OSError."""
+    with contextlib.suppress(FileExistsError):  # a file: the next line says what it is not
+        directory.mkdir(parents=True, exist_ok=True)
+    with (directory / ".lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ToolError(
+                f"{directory}: another `outpost simulate` runs there; stop it, or give another "
+                "folder as --out"
+            ) from None
+        yield
+
+
+async def _run(args: argparse.Namespace) -> int:
+    """As run()."""
     found = _credentials(args)
     broker = next(iter(found.values())).address if found else args.broker
     fleet = Fleet(
