@@ -11,6 +11,7 @@ import json
 import os
 import random
 import re
+import shutil
 import time
 
 import pytest
@@ -599,6 +600,18 @@ def test_what_the_board_says_of_itself_must_fit(place, value, complaint):
 def test_every_board_has_its_facts(name):
     kind = kinds.load(REPOSITORY, name)
     assert (kind.name, kind.micropython) == (name, (1, 25, 0)) and kind.sensors
+
+
+@pytest.mark.parametrize("name", ["mine", "./mine", "my board"])
+def test_a_board_of_ones_own_is_a_folder_here(name, tmp_path, monkeypatch):
+    """As boards/README.md says; a name without a slash was looked for among ours alone."""
+    shutil.copytree(REPOSITORY / "boards" / "RPI_PICO_W", tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    assert kinds.load(REPOSITORY, name).folder == (tmp_path / name).resolve()
+    about = tmp_path / name / "board.json"
+    about.write_text(about.read_text().replace('"1.25.0"', "1.25"))
+    with pytest.raises(ToolError, match="compare it with boards/RPI_PICO_W"):
+        kinds.load(REPOSITORY, name)
 
 
 def test_no_such_board(capsys, rig):

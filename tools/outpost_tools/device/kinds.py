@@ -77,8 +77,8 @@ class Facts:
 
 def load(root: Path, name: str) -> Kind:
     """name: a folder of boards/, or the path of a board folder of one's own. Raises ToolError."""
-    folder = root / "boards" / name  # an absolute path stays what it is
-    if "/" in name:
+    folder = root / "boards" / name
+    if "/" in name or not folder.is_dir():
         folder = Path(name).resolve()
     if not (folder / "board.py").is_file() or not (folder / "board.json").is_file():
         known = sorted(path.parent.name for path in (root / "boards").glob("*/board.json"))
@@ -101,7 +101,7 @@ def load(root: Path, name: str) -> Kind:
             sensors=tuple(about["sensors"]),
             adc_pins=tuple(about.get("adc_pins", ())),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ToolError(
             f"{folder / 'board.json'}: {error!r}; compare it with boards/RPI_PICO_W/board.json"
         ) from None
