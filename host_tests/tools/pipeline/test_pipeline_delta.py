@@ -29,6 +29,7 @@ try:
         lock,
         packed,
         quarantine,
+        retries,
         schemas,
         tables,
         upkeep,
@@ -456,3 +457,18 @@ def test_what_the_page_says_for_polars_and_a_blank_in_the_path(expression, tmp_p
 def test_the_page_tells_spark_where_the_days_begin():
     (line,) = page_lines("spark.read.option(")
     assert '.option("basePath", "tables/readings").parquet(*files)' in line
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "Generic LocalFileSystem error\n  No space left on device (os error 28)",
+            "Generic LocalFileSystem error: No space left on device",
+        ),
+        ("No space left on device", "No space left on device"),
+        ("at x\nCaused by: IOError: disk\nat y", "Caused by: IOError: disk"),
+    ],
+)
+def test_a_full_disk_is_named(text, said):
+    assert retries.cause(OSError(text)) == said

@@ -83,4 +83,7 @@ def cause(error: BaseException) -> str:
     """One line: Spark's own texts are many and long."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     wanted = [line for line in lines if "Error: " in line and not line.startswith("at ")]
-    return (wanted or lines or [type(error).__name__])[-1 if wanted else 0][:300]
+    told = (wanted or lines or [type(error).__name__])[-1 if wanted else 0][:300]
+    # Delta Lake's first line is no more than "Generic LocalFileSystem error"
+    sign = next((one for one in _PERMANENT if one in str(error) and one not in told), None)
+    return f"{told}: {sign}" if sign else told
