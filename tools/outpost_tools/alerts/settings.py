@@ -5,16 +5,13 @@ Raises ToolError: one line with file, table, key and remedy, and no secret.
 
 from __future__ import annotations
 
-import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from outpost_tools.alerts import rules
 from outpost_tools.alerts.recipients import READERS, Channel, Webhook
 from outpost_tools.alerts.table import Table
-from outpost_tools.common import exposure
+from outpost_tools.common import exposure, toml_file
 from outpost_tools.common.errors import ToolError
 
 FILE = "alerts.toml"
@@ -38,7 +35,7 @@ class Settings:
 
 def load(path: Path) -> Settings:
     """Raises ToolError."""
-    top = Table(_parsed(path), path.name, path.absolute().parent)
+    top = Table(toml_file.load(path, "outpost alerts example"), path.name, path.absolute().parent)
     channels = tuple(
         reader(table) for kind, reader in READERS.items() for table in _tables(top, kind)
     )
@@ -64,22 +61,6 @@ def _check_whole(made: Settings, path: Path) -> None:
             raise ToolError(f"{path.name}: {one.name} is there twice; leave one out")
     if any(isinstance(one, Webhook) for one in made.channels):
         exposure.tell(exposure.to_readers(path, "alerts: the URL of a webhook is one;"))
-
-
-def _parsed(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows' editors mark it
-    except OSError as error:
-        raise ToolError(
-            f"{path}: cannot be read: {error.strerror}; `outpost alerts example` prints one to "
-            "begin with"
-        ) from None
-    except (ValueError, RecursionError) as error:
-        place = re.search(r"\((at .*)\)", str(error))
-        raise ToolError(
-            f'{path}: no TOML {place[1] if place else ""}; text stands in "quotes", a key stands '
-            "once"
-        ) from None
 
 
 def _tables(top: Table, kind: str) -> list[Table]:
