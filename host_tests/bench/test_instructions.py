@@ -40,6 +40,7 @@ def micropython() -> list[str]:
     return command
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("architecture", ["i386", "amd64"])
 def test_counts_are_the_same_twice_and_grow_with_the_work(micropython, architecture, tmp_path):
     script = tmp_path / "program.py"

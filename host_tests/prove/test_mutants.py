@@ -97,6 +97,7 @@ def test_names_are_unique_and_every_mutant_differs(name):
     assert all(ast.dump(mutant.tree()) != original for mutant in found[::20])
 
 
+@pytest.mark.long
 def test_the_original_lives():
     original = Mutant("durable", mutants.source("durable"))
     assert session_mutants.killer(original) == ""
@@ -111,6 +112,7 @@ def test_one_without_its_bound_dies():
     assert "goes on" in outbox_mutants.killer(dead)
 
 
+@pytest.mark.long
 def test_the_unit_tests_kill_what_they_cover_and_only_that():
     """In a process of their own: an original, and dead ones: in a module that stays, in one that is
     loaded anew at each use, and one that does not end."""

@@ -94,7 +94,13 @@ SERIES_MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", SERIES_MUTANTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long) if "too long" in name else name
+        for name in SERIES_MUTANTS
+    ],
+)
 def test_a_broken_series_is_found(name: str) -> None:
     module, old, new = SERIES_MUTANTS[name]
     one = scope("series alone")

@@ -351,6 +351,7 @@ def test_small_packets_block_by_their_number():
     assert results[20]["packets"] == 33 and results[20]["longest_ms"] >= 10_000
 
 
+@pytest.mark.long
 def test_no_write_waits_where_unacknowledged_bytes_and_packets_are_bounded():
     """Each packet takes 100 bytes of lwIP's heap of 8,000 beside its own; at most 16 in flight."""
     sizes = (20, 388, 1200)

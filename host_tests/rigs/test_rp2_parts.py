@@ -164,6 +164,7 @@ def life():
     return chain
 
 
+@pytest.mark.long
 def test_the_hunt_notices_a_lost_message_and_a_changed_file(life, monkeypatch):
     monkeypatch.setattr(cuts, "DRAIN_S", 5)
     whole = life._image

@@ -55,6 +55,7 @@ def drivers_of(rig):
     return sorted(path for path in rig.hashes() if path.startswith("/sensors/"))
 
 
+@pytest.mark.long
 def test_an_own_sensor_and_three_ready_ones_as_the_page_says(rig, tmp_path):
     need_mosquitto()
     wire(rig, bme280=0x76, millivolts={"26": 1920, "27": 1500})

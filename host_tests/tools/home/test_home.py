@@ -39,6 +39,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.long
 def test_killed_at_random_moments_nothing_is_lost_and_it_goes_on_where_it_was(tmp_path):
     """The whole group by SIGKILL; then each child of it; then its orderly end."""
     home, moments = Home(tmp_path), random.Random(SEED)

@@ -303,6 +303,7 @@ def kill_often(running, publisher):
     publisher.end()
 
 
+@pytest.mark.long
 def test_kills_at_random_moments_lose_nothing_and_keep_the_order(tmp_path, broker):
     print(f"seed {SEED}, {KILLS} kills")
     with bridge(tmp_path, broker, "--filter", "k/#", "--usr", "--on-clear", "delete") as running:

@@ -175,6 +175,7 @@ def flipped(data, at, bit):
     return data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
 
 
+@pytest.mark.long
 def test_no_flipped_bit_goes_unnoticed_or_invents_a_message_or_hides_another():
     data = small_image()
     sound = read_image(data)

@@ -36,6 +36,7 @@ def assert_equal(found: pa.Table, tables_dir, *, without=frozenset()) -> None:
         assert found[name].equals(silver[name].cast(found[name].type)), name
 
 
+@pytest.mark.long
 def test_the_export_is_silver_of_many_batches_row_for_row(done, tmp_path, capsys):
     log, tables_dir = done
     status, rows = exported(log.directory, tmp_path)
@@ -44,6 +45,7 @@ def test_the_export_is_silver_of_many_batches_row_for_row(done, tmp_path, capsys
     assert f"{len(log.refused)} frames are no messages" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_the_export_places_readings_by_their_boots_clock_as_silver_does(clockless, tmp_path):
     log, tables_dir, _ = clockless
     status, rows = exported(log, tmp_path)
