@@ -38,7 +38,9 @@ def _is_unknown(value: object) -> bool:
         return True
 
 
-_UNITS = {"Cel": "°C", "%RH": "%", "%EL": "%", "/": "", "Ohm": "Ω", "degL": "°"}
+_UNITS = {
+    "Cel": "°C", "%RH": "%", "%EL": "%", "/": "", "Ohm": "Ω", "degL": "°", "ug/m3": "µg/m³",
+}  # fmt: skip
 
 
 def number(value: float) -> str:

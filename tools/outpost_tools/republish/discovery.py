@@ -79,7 +79,7 @@ def _component(board: Board, topics: Topics, name: str, unit: str | None) -> dic
         "unique_id": f"outpost_{board.name}_{name}",
         "state_topic": topics.value(board.name, name),
     }
-    kind = units.of(unit)
+    kind = units.of(unit, name)
     for key, value in (
         ("unit_of_measurement", kind.unit),
         ("device_class", kind.device_class),

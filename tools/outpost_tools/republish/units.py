@@ -2,7 +2,8 @@
 state class that go with them.
 
 Home Assistant refuses a device class with a unit that is not of its list, so a unit that is not
-here is shown as it is, without a class. Pure.
+here is shown as it is, without a class. Several gases have the unit ppm, and particles of several
+sizes ug/m3: there the class follows from the end of the reading's name. Pure.
 """
 
 from __future__ import annotations
@@ -62,13 +63,24 @@ KINDS = {
     "h": _measured("h", "duration"),
     "B": _measured("B", "data_size"),
     "KiB": _measured("KiB", "data_size"),
+    "ppm": _measured("ppm", None),
+    "ug/m3": _measured("µg/m³", None),
     "pH": _measured(None, "ph"),
     "%": _measured("%", None),
     "deg": _measured("°", None),
     "count": Kind(None, None, INCREASING),
 }
+# (unit, end of the reading's name): device class
+NAMED = {
+    ("ppm", "co2"): "carbon_dioxide",
+    ("ug/m3", "pm1"): "pm1",
+    ("ug/m3", "pm25"): "pm25",
+    ("ug/m3", "pm10"): "pm10",
+}
 
 
-def of(unit: str | None) -> Kind:
-    """For a unit that is not listed: itself, and no device class."""
-    return KINDS.get(unit or "") or _measured(unit or None, None)
+def of(unit: str | None, name: str) -> Kind:
+    """name: of the reading. For a unit that is not listed: itself, and no device class."""
+    kind = KINDS.get(unit or "") or _measured(unit or None, None)
+    named = NAMED.get((unit or "", name.rpartition("_")[2]))
+    return kind._replace(device_class=named) if named else kind
