@@ -1,5 +1,5 @@
-"""What drivers of chips on a bus share: the I2C bus itself, the checksum of Sensirion's kind, and
-what a DS18B20's scratch pad means.
+"""What drivers of chips on a bus share: the I2C bus itself, the checksum of Sensirion's kind, exact
+scaling within 30 bits, and what a DS18B20's scratch pad means.
 
 Two sensors on the same pins get the same bus. Allocation: i2c() at construction only, else none.
 """
@@ -47,6 +47,23 @@ def word(buf, at):
     if crc8(buf, at, 2) != buf[at + 2]:
         raise ValueError("checksum of the chip's answer")
     return buf[at] << 8 | buf[at + 1]
+
+
+def scaled(value, times, over):
+    """value * times / over, rounded towards 0, where the product may need more than 30 bits.
+
+    By long multiplication, so 2 * over + times, value and the result must be below 2^29.
+    """
+    left, bit = abs(value), 1
+    whole = rest = 0
+    while bit <= left:
+        bit <<= 1
+    while bit > 1:
+        bit >>= 1
+        rest = 2 * rest + (times if left & bit else 0)
+        whole = 2 * whole + rest // over
+        rest %= over
+    return -whole if value < 0 else whole
 
 
 def celsius(rom, scratch):

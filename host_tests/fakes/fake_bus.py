@@ -9,7 +9,8 @@ import sys
 
 
 class Wiring:
-    """What is connected. chips: {address: chip}; levels, millivolts: {pin: value}.
+    """What is connected. chips: {address: chip}; levels, millivolts: {pin: value}; serial: {rx pin:
+    sensor}.
 
     handlers: {pin: what its driver wants to be called at an edge}; buses: how many were made. adc:
     the class of the port, RP2's when none is given.
@@ -18,6 +19,7 @@ class Wiring:
     def __init__(self, adc=None):
         self.adc = adc or FakeWiredAdc
         self.chips, self.levels, self.millivolts, self.handlers = {}, {}, {}, {}
+        self.serial = {}
         self.buses = 0
         self.now_ms = 0
 
@@ -55,6 +57,30 @@ class FakeI2C:
 
     def readfrom_mem_into(self, address, register, buf):
         copy(buf, self._wiring.chip(address).get(register, len(buf)))
+
+
+class FakeUart:
+    """With a timeout of 0, the port's default. What it sends is at the sensor at once."""
+
+    def __init__(self, sensor):
+        self._sensor = sensor
+
+    def any(self):
+        return self._sensor.any() if self._sensor else 0
+
+    def readinto(self, buf, nbytes=None):
+        """As the port's: None where nothing has arrived."""
+        count = min(self.any(), len(buf) if nbytes is None else nbytes)
+        at = 0
+        while at < count:
+            buf[at] = self._sensor.byte()
+            at += 1
+        return count or None
+
+    def write(self, buf):
+        if self._sensor:
+            self._sensor.write(buf)
+        return len(buf)
 
 
 def copy(target, source):
@@ -118,6 +144,11 @@ class FakeWiredMachine:
 
     def SoftI2C(self, scl, sda, freq):  # noqa: N802
         return self.I2C(-1, scl, sda, freq)
+
+    def UART(self, number, baudrate, tx, rx):  # noqa: N802
+        self._wiring.buses += 1
+        assert baudrate == 9600
+        return FakeUart(self._wiring.serial.get(rx._number))
 
 
 class FakeDriverTime:
@@ -220,15 +251,20 @@ class Installed:
         self.ticks_ms = self._time.ticks_ms
 
     def __enter__(self):
-        from support import sensor_bus
+        from support import sensor_bus, sensor_uart
 
         sensor_bus._open.clear()
+        sensor_uart._open.clear()
+        self._kept_time, sensor_uart.time = sensor_uart.time, self._time
         for name, module in self._modules.items():
             self._kept[name] = sys.modules.get(name)
             sys.modules[name] = module
         return self
 
     def __exit__(self, *error):
+        from support import sensor_uart
+
+        sensor_uart.time = self._kept_time
         for name, module in self._kept.items():
             sys.modules.pop(name)
             if module:

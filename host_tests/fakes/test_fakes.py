@@ -53,6 +53,7 @@ def wired(kind: str) -> list[tuple[str, object]]:
         ("machine", machine), ("machine.Pin", pin), ("machine.ADC", machine.ADC(pin)),
         ("machine.I2C", machine.I2C(0, 5, 4, 100_000)), ("time", fake_bus.FakeDriverTime(wiring)),
         ("machine.SoftI2C", machine.SoftI2C(5, 4, 100_000)),
+        ("machine.UART", machine.UART(1, 9600, pin, pin)),
     ]  # fmt: skip
 
 

@@ -129,6 +129,7 @@ ALLOWED = {
     "support.sensor_bus": set(),
     "support.sensor_file": set(),
     "support.sensor_pin": set(),
+    "support.sensor_uart": set(),
     "support.tls_link": {"outpost.session"},
     "support.wifi": {"outpost.session"},
     "support.wifi_board": {
@@ -360,7 +361,7 @@ DRIVERS = sorted((REPOSITORY / "boards" / "sensors").glob("*.py"))
 @pytest.mark.parametrize("path", DRIVERS, ids=lambda path: path.name)
 def test_a_driver_is_one_file_that_knows_no_more_than_support(path):
     """No other driver either: a board gets those that its settings name."""
-    assert ours(path) <= {"support.sensor_bus", "support.sensor_pin"}
+    assert ours(path) <= {"support.sensor_bus", "support.sensor_pin", "support.sensor_uart"}
     assert not [name for name in imports(path) if name.startswith("sensors")]
 
 

@@ -49,7 +49,8 @@ class Machine:
     def __init__(self, status, wiring):
         self._status = status
         wired = fake_bus.FakeWiredMachine(wiring)
-        self.Pin, self.ADC, self.I2C, self.SoftI2C = wired.Pin, wired.ADC, wired.I2C, wired.SoftI2C
+        self.Pin, self.ADC, self.UART = wired.Pin, wired.ADC, wired.UART
+        self.I2C, self.SoftI2C = wired.I2C, wired.SoftI2C
 
     def reset(self):
         _exit(self._status)

@@ -1,0 +1,51 @@
+"""MH-Z19B, MH-Z19C: CO2, by Winsen, on a UART. Not tried on hardware.
+
+Needs 5 V and both tx and rx. After power-on the sensor warms up for 3 minutes (the C for one) and
+sends values that are not right yet, which it does not tell (manual of the MH-Z19B, V1.0). A reading
+takes 0.3 s at most. self_calibration takes the lowest value of each day for fresh air (400 ppm):
+switch it off in a greenhouse. "unchanged" leaves it as the sensor has it, which is on at first.
+"""
+
+from micropython import const
+
+from support.sensor_uart import Asked, uart
+
+KEYS = {
+    "uart": (0, 2, 1),
+    "tx": (0, 48, None),
+    "rx": (0, 48, None),
+    "self_calibration": ("unchanged", "on", "off"),
+}
+READINGS = (("co2", "ppm", 0, 1, 10_000),)
+
+_BAUD = const(9600)
+_FRAME_BYTES = const(9)
+_HEAD = b"\xff\x86"
+_READ = b"\xff\x01\x86\x00\x00\x00\x00\x00\x79"
+_SELF_CALIBRATION = {
+    "on": b"\xff\x01\x79\xa0\x00\x00\x00\x00\xe6",
+    "off": b"\xff\x01\x79\x00\x00\x00\x00\x00\x86",
+}
+_MOST_MS = const(300)
+
+
+class Driver:
+    def __init__(self, options):
+        line = uart(options, _BAUD)
+        self._asked = Asked(line, _READ, _HEAD, _FRAME_BYTES, is_good, _MOST_MS)
+        command = _SELF_CALIBRATION.get(options["self_calibration"])
+        if command:
+            line.write(command)
+
+    def read(self):
+        self._asked.fetch()
+        return self._asked.frame[2] << 8 | self._asked.frame[3]
+
+
+def is_good(frame):
+    """Whether all bytes but the first make 0, in 8 bits: the last one is there for that."""
+    index, total = 1, 0
+    while index < _FRAME_BYTES:
+        total += frame[index]
+        index += 1
+    return not total & 0xFF
