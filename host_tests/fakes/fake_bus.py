@@ -12,14 +12,17 @@ class Wiring:
     """What is connected. chips: {address: chip}; levels, millivolts: {pin: value}; serial: {rx pin:
     sensor}.
 
-    handlers: {pin: what its driver wants to be called at an edge}; buses: how many were made. adc:
-    the class of the port, RP2's when none is given.
+    handlers: {pin: what its driver wants to be called at an edge}; lines: {pin: callable of the
+    level that the board drives, or None; it returns what the board reads}; may_interrupt: nothing
+    has switched interrupts off; buses: how many were made. adc: the class of the port, RP2's when
+    none is given.
     """
 
     def __init__(self, adc=None):
         self.adc = adc or FakeWiredAdc
         self.chips, self.levels, self.millivolts, self.handlers = {}, {}, {}, {}
-        self.serial = {}
+        self.serial, self.lines = {}, {}
+        self.may_interrupt = True
         self.buses = 0
         self.now_ms = 0
 
@@ -91,13 +94,18 @@ def copy(target, source):
 
 
 class FakeWiredPin:
-    IN, PULL_UP, PULL_DOWN, IRQ_FALLING, IRQ_RISING = 0, 1, 2, 4, 8
+    IN, PULL_UP, PULL_DOWN, OUT, IRQ_FALLING, IRQ_RISING = 0, 1, 2, 3, 4, 8
     _wiring = None
 
-    def __init__(self, number, mode=-1, pull=-1):
+    def __init__(self, number, mode=-1, pull=-1, value=None):
         self._number, self._pull = number, pull
+        if mode == self.OUT:
+            self.value(value)
 
-    def value(self):
+    def value(self, level=None):
+        line = self._wiring.lines.get(self._number)
+        if line:
+            return line(level)
         idle = 1 if self._pull == self.PULL_UP else 0
         return self._wiring.levels.get(self._number, idle)
 
@@ -144,6 +152,13 @@ class FakeWiredMachine:
 
     def SoftI2C(self, scl, sda, freq):  # noqa: N802
         return self.I2C(-1, scl, sda, freq)
+
+    def disable_irq(self):
+        was, self._wiring.may_interrupt = self._wiring.may_interrupt, False
+        return was
+
+    def enable_irq(self, state):
+        self._wiring.may_interrupt = state
 
     def UART(self, number, baudrate, tx, rx):  # noqa: N802
         self._wiring.buses += 1

@@ -1,5 +1,5 @@
 """Chips and sensors for the wiring of fake_bus.py that keep time and refuse commands as their data
-sheets say: SCD4x, INA219, INA226, BH1750, and what hangs on a UART.
+sheets say: SCD4x, INA219, INA226, BH1750, HX711, and what hangs on a UART.
 
 No heap once they are made: the tests measure that of the drivers.
 """
@@ -136,6 +136,56 @@ class Bh1750:
             self._data[0], self._data[1] = counts >> 8, counts & 255
             self._due_ms, self._is_on = -1, False
         return self._data
+
+
+class Hx711:
+    """On the pins dout and sck. raw: of its conversions with a gain of 128. An interrupt comes when
+    one may, and lasts longer than the clock may be high."""
+
+    GAINS = {25: 128, 26: 32, 27: 64}
+    is_grounded = is_stuck = False
+
+    def __init__(self, wiring, dout, sck, raw):
+        self._wiring, self.raw = wiring, raw
+        wiring.lines[dout], wiring.lines[sck] = self._data, self._clock
+        self._level = self._word = 0
+        self._reset()
+
+    def _reset(self):
+        self._pulses, self.gain = 0, 128
+        self._began_ms = self._wiring.now_ms
+        self._settled_ms = self._began_ms + 400
+
+    def _data(self, level):
+        if self.is_grounded:
+            return 0
+        if 1 <= self._pulses <= 24:
+            return self._word >> 24 - self._pulses & 1
+        if self.is_stuck or self._wiring.now_ms - self._began_ms < 100:
+            return 1
+        if self._pulses:
+            self._begin(self.GAINS[self._pulses])
+        return 0
+
+    def _begin(self, gain):
+        if gain != self.gain:
+            self.gain, self._settled_ms = gain, self._began_ms + 400
+        self._pulses = 0
+
+    def _clock(self, level):
+        if level and not self._level:
+            if self._wiring.may_interrupt:
+                self._reset()
+            else:
+                self._rise()
+        self._level = level
+
+    def _rise(self):
+        self._pulses += 1
+        self._began_ms = self._wiring.now_ms
+        if self._pulses == 1:
+            is_good = self._wiring.now_ms >= self._settled_ms
+            self._word = self.raw * self.gain // 128 & 0xFFFFFF if is_good else 0x123456
 
 
 class Serial:

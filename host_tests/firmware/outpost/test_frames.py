@@ -33,7 +33,7 @@ MODULES = (
     "support.sensor_uart "
     "sensors.adc sensors.aht20 sensors.battery sensors.bme280 sensors.digital sensors.dht22 "
     "sensors.ds18b20 sensors.pulse sensors.sht3x sensors.sht4x sensors.bh1750 sensors.scd4x "
-    "sensors.ina219 sensors.ina226 sensors.pms5003 sensors.mhz19"
+    "sensors.ina219 sensors.ina226 sensors.pms5003 sensors.mhz19 sensors.hx711"
 ).split()
 MAY = {  # set-up, and what a page says allocates
     "__init__", "<module>", "<listcomp>", "<genexpr>",
