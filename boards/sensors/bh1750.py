@@ -1,8 +1,8 @@
 """BH1750: illuminance, by Rohm, on I2C. Not tried on hardware.
 
-One measurement at high resolution for each reading, after which the chip sleeps (technical note
-2009.04, "Instruction Set Architecture"). A reading at the end of the range, 54,612 lx, is repeated
-with the shortest measurement time, which measures up to 121,556 lx: direct sunlight.
+Each reading starts one measurement at high resolution, after which the chip sleeps (technical note
+2009.04, "Instruction Set Architecture"). At the end of the range, 54,612 lx, the measurement is
+repeated with the shortest measurement time, whose range ends at 121,556 lx: direct sunlight.
 """
 
 import time
@@ -21,9 +21,9 @@ READINGS = (("", "lx", 0, 0, 121_557),)
 
 _POWER_ON = b"\x01"
 _MEASURE = b"\x20"  # once, high resolution
-_TIME_69 = b"\x42", b"\x65"  # of the measurement, in the chip's unit: 01000_MT[7:5], 011_MT[4:0]
-_TIME_31 = b"\x40", b"\x7f"
-_TIME_69_MS = const(181)  # 180 at most by the technical note
+_TIME_69 = b"\x42", b"\x65"  # measurement time, the default: 01000_MT[7:5], 011_MT[4:0]
+_TIME_31 = b"\x40", b"\x7f"  # the shortest
+_TIME_69_MS = const(181)  # at most 180 according to the technical note
 _TIME_31_MS = const(82)
 _MOST = const(0xFFFF)
 

@@ -1,10 +1,10 @@
 """HX711: a scale's load cell, by Avia Semiconductor, on two pins. Not tried on hardware.
 
-weight = (raw - tare) / counts_per_kg. To calibrate, flash with the defaults and read `raw`: empty,
-it is tare; with a known weight, the difference over the kilograms is counts_per_kg, negative if the
-cell is wired the other way round. A reading is the mean of `samples` conversions, 0.1 s each at the
-usual 10 a second. The chip switches off if its clock is high for 60 us (data sheet, "Serial
-Interface"), so interrupts are off for the few us of each pulse.
+weight = (raw - tare) / counts_per_kg. To calibrate, flash with the defaults and read `raw`. When
+the scale is empty, it is tare. With a known weight, (raw - tare) / kilograms is counts_per_kg,
+negative if the cell is wired the other way round. A reading is the mean of `samples` conversions of
+0.1 s each, at the usual rate of 10 Hz. The chip powers down if its clock is high for 60 us (data
+sheet, "Reset and Power-Down"), so interrupts are disabled during each pulse.
 """
 
 import time
@@ -29,7 +29,7 @@ _SETTLING_MS = const(400)  # after power-on or a change of the gain, at 10 conve
 _FIRST_WAIT_MS = const(500)
 _MOST_WAIT_MS = const(120)
 _BITS = const(24)
-_LEAST_COUNTS = const(100)  # a whole range in grams then has 28 bits
+_LEAST_COUNTS = const(100)  # the whole range in grams then fits into 28 bits
 _NOTHING = (None, None)
 
 
@@ -45,7 +45,7 @@ class Driver:
         self._data = input_pin(options["dout"], "up")
         self._pulses = _BITS + (1 if options["gain"] == "128" else 3)  # sets the next one's gain
         self._samples, self._values = options["samples"], [0, 0]
-        self._sample(_FIRST_WAIT_MS)  # still with the gain of before
+        self._sample(_FIRST_WAIT_MS)  # still with the previous gain
         self._started_ms = time.ticks_ms()
 
     def read(self):
@@ -65,7 +65,7 @@ class Driver:
         """left: milliseconds to wait for the end of a conversion."""
         while self._data.value():
             if not left:
-                raise OSError("the chip does not end its conversion")
+                raise OSError("the chip does not finish its conversion")
             left -= 1
             time.sleep_ms(1)
         raw = self._shifted()
@@ -77,7 +77,7 @@ class Driver:
         return raw
 
     def _shifted(self):
-        """24 bits, the highest first; one more pulse or three set the gain of the next ones."""
+        """24 bits, highest first; one or three more pulses set the gain of the next conversion."""
         machine, clock = self._machine, self._clock
         raw = index = 0
         while index < self._pulses:

@@ -1,10 +1,10 @@
 """INA219: voltage, current and power of a load, by Texas Instruments, on I2C.
 
-Each reading starts one measurement, the mean of 64 samples of each kind, over 34 ms each (data
-sheet SBOS448G, 8.6.2 and 8.6.3), then the chip waits. The current follows from the voltage at the
-shunt: shunt_uohm is its resistance, 0.1 ohm on most modules. The chip's own calibration, current
-and power registers are not used: after a dip of the supply they hold 0, which looks like a current.
-A shunt voltage beyond 0.32 V, where the chip's range ends, is an error. Not tried on hardware.
+Each reading starts one measurement: the mean of 64 samples over 34 ms, first of the shunt, then of
+the bus (data sheet SBOS448G, 8.6.2 and 8.6.3). The current is the shunt's voltage divided by its
+resistance, shunt_uohm; most modules have 0.1 ohm. The chip's calibration, current and power
+registers are not used: after a dip in the supply they are 0, which looks like a current of 0. A
+shunt voltage of 0.32 V, the end of the chip's range, is an error. Not tried on hardware.
 """
 
 import time
@@ -26,7 +26,7 @@ _CONFIGURATION = const(0)
 _SHUNT = const(1)
 _BUS = const(2)
 _MEASURE = b"\x3f\x73"  # 32 V, 320 mV, 64 samples of both, once
-_INA219_MS = const(77)  # 75.04 at most by the data sheet
+_INA219_MS = const(77)  # at most 75.04 according to the data sheet
 _IS_READY = const(2)
 _MOST_SHUNT = const(32_000)  # of 10 uV
 
@@ -43,7 +43,7 @@ class Driver:
         time.sleep_ms(_INA219_MS)
         values, bus = self._values, self._register(_BUS)
         if not bus & _IS_READY:
-            raise OSError("the chip does not end its measurement")
+            raise OSError("the chip does not finish its measurement")
         shunt = self._register(_SHUNT)
         shunt -= (shunt & 0x8000) << 1
         if not -_MOST_SHUNT < shunt < _MOST_SHUNT:

@@ -1,10 +1,10 @@
 """INA226: voltage, current and power of a load, by Texas Instruments, on I2C.
 
-Each reading starts one measurement, the mean of 16 samples of each kind, 18 ms each (data sheet
-SBOS547, 7.1), then the chip waits. The current follows from the voltage at the shunt: shunt_uohm
-is its resistance, which the module has printed on it, R100 for 0.1 ohm. The chip's own calibration,
-current and power registers are not used: after a dip of the supply they hold 0. A shunt voltage
-beyond 81.9 mV, where the chip's range ends, is an error. Not tried on hardware.
+Each reading starts one measurement: the mean of 16 samples over 18 ms, first of the shunt, then of
+the bus (data sheet SBOS547, 7.1). The current is the shunt's voltage divided by its resistance,
+shunt_uohm; if R100 is printed on the shunt, that is 0.1 ohm. The chip's calibration, current and
+power registers are not used: after a dip in the supply they are 0, which looks like a current of 0.
+A shunt voltage of 81.9 mV, the end of the chip's range, is an error. Not tried on hardware.
 """
 
 import time
@@ -31,7 +31,7 @@ _DIE = const(0xFF)
 _TEXAS_INSTRUMENTS = const(0x5449)
 _INA226 = const(0x226)
 _MEASURE = b"\x45\x23"  # 16 samples of 1.1 ms of both, once
-_INA226_MS = const(40)  # 38.7 at most by the data sheet
+_INA226_MS = const(40)  # at most 38.7 according to the data sheet
 _IS_READY = const(8)
 _MOST_SHUNT = const(0x7FFF)  # of 2.5 uV
 
@@ -48,7 +48,7 @@ class Driver:
         self._bus.writeto_mem(self._address, _CONFIGURATION, _MEASURE)
         time.sleep_ms(_INA226_MS)
         if not self._register(_STATUS) & _IS_READY:
-            raise OSError("the chip does not end its measurement")
+            raise OSError("the chip does not finish its measurement")
         values, shunt = self._values, self._register(_SHUNT)
         shunt -= (shunt & 0x8000) << 1
         if not -_MOST_SHUNT < shunt < _MOST_SHUNT:

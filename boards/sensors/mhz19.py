@@ -1,9 +1,10 @@
 """MH-Z19B, MH-Z19C: CO2, by Winsen, on a UART. Not tried on hardware.
 
-Needs 5 V and both tx and rx. After power-on the sensor warms up for 3 minutes (the C for one) and
-sends values that are not right yet, which it does not tell (manual of the MH-Z19B, V1.0). A reading
-takes 0.3 s at most. self_calibration takes the lowest value of each day for fresh air (400 ppm):
-switch it off in a greenhouse. "unchanged" leaves it as the sensor has it, which is on at first.
+Needs 5 V, and both tx and rx. After power-on the sensor warms up for 3 minutes, the MH-Z19C for
+one; until then its values are wrong, and nothing marks them (manual of the MH-Z19B, V1.0). A
+reading takes at most 0.3 s. self_calibration assumes fresh air (400 ppm) at some time of each day:
+switch it off in a greenhouse. "unchanged" leaves it as it is in the sensor, which is delivered with
+it on.
 """
 
 from micropython import const
@@ -43,7 +44,7 @@ class Driver:
 
 
 def is_good(frame):
-    """Whether all bytes but the first make 0, in 8 bits: the last one is there for that."""
+    """Whether the sum of all bytes but the first is 0 in 8 bits."""
     index, total = 1, 0
     while index < _FRAME_BYTES:
         total += frame[index]

@@ -1,9 +1,10 @@
 """PMS5003, PMS7003, PMSA003: particles in the air, by Plantower, on a UART. Not tried on hardware.
 
-Micrograms in a cubic metre of air, of particles up to 1, 2.5 and 10 um ("under atmospheric
-environment"; data manual V2.3 of 2016, appendices I and II). In the sensor's passive mode, where it
-sends a frame when it is asked; so both tx and rx must be connected. A reading takes 0.8 s at most.
-None for 30 s after the start, in which the fan speeds up. The fan runs on while the board sleeps.
+Micrograms of particles up to 1, 2.5 and 10 um in a cubic metre of air ("under atmospheric
+environment"; data manual V2.3 of 2016, appendices I and II). The driver uses the passive mode, in
+which the sensor sends a frame on request, so both tx and rx must be connected. A reading takes at
+most 0.8 s. None for the first 30 s, until the fan's air flow is stable. The fan keeps running while
+the board sleeps.
 """
 
 import time

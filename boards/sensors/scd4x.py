@@ -1,10 +1,10 @@
 """SCD40, SCD41: CO2, temperature and humidity, by Sensirion, on I2C. Not tried on hardware.
 
-The chip measures every 5 s, with mode "low_power" every 30 s, at a fifth of the current; then only
-the first measurement comes after 5 s. Between two measurements a reading repeats the last one. The
-chip keeps measuring while the board restarts or sleeps, and refuses its settings meanwhile, so the
-driver stops it first, which takes half a second (data sheet, 3.5 to 3.8). It stores nothing in the
-chip. self_calibration assumes fresh air (400 ppm) once a week: switch it off in a greenhouse.
+The chip measures every 5 s. With mode "low_power", only the first measurement takes 5 s; the others
+follow every 30 s, at a fifth of the current. Between two measurements, a reading repeats the last
+one. The chip keeps measuring while the board restarts or sleeps, and meanwhile refuses settings, so
+the driver stops it first, which takes half a second (data sheet, 3.4 to 3.8). Nothing is stored in
+the chip. self_calibration assumes fresh air (400 ppm) once a week: switch it off in a greenhouse.
 """
 
 import time
@@ -22,7 +22,7 @@ KEYS = {
     "altitude_m": (0, 3000, 0),
     "self_calibration": ("on", "off"),
 }
-# The chip says 0 ppm where it has measured no CO2
+# 0 ppm means that the chip has not measured CO2
 READINGS = (
     ("co2", "ppm", 0, 1, 40_000),
     ("temperature", "Cel", -2, -1000, 6000),
@@ -38,7 +38,7 @@ _SELF_CALIBRATION = b"\x24\x16"
 _IS_READY = b"\xe4\xb8"
 _READ = b"\xec\x05"
 _STOP_MS = const(500)
-_COMMAND_MS = const(2)  # 1 by the data sheet
+_COMMAND_MS = const(2)  # 1 according to the data sheet
 _READY_BITS = const(0x07FF)
 _LATE_MS = const(12_000)  # two measurements, and a fifth
 _LOW_POWER_LATE_MS = const(72_000)
@@ -70,7 +70,7 @@ class Driver:
         return self._values
 
     def _take(self):
-        """The newest measurement, which the chip hands out once."""
+        """Read the newest measurement, which the chip returns only once."""
         self._command(_READ, _COMMAND_MS)
         self._bus.readfrom_into(self._address, self._raw)
         raw, values = self._raw, self._values
@@ -84,7 +84,7 @@ class Driver:
         self._measured_ms = time.ticks_ms()
 
     def _change(self):
-        """From the mode of the first measurement to low power."""
+        """Change to low power, after the first measurement."""
         self._command(_STOP, _STOP_MS)
         self._command(_START_LOW_POWER, _COMMAND_MS)
         self._late_ms = _LOW_POWER_LATE_MS

@@ -18,7 +18,7 @@ KEYS = {
 READINGS = (("temperature", "Cel", -2, -4000, 12500), ("humidity", "%RH", -2, 0, 10000))
 
 _MEASURE = b"\x24\x00"
-_SHT3X_MS = const(16)  # 15.5 by the data sheet
+_SHT3X_MS = const(16)  # 15.5 according to the data sheet
 
 
 class Driver:
