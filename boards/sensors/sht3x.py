@@ -31,6 +31,6 @@ class Driver:
         self._bus.writeto(self._address, _MEASURE)
         time.sleep_ms(_SHT3X_MS)
         self._bus.readfrom_into(self._address, self._raw)
-        self._values[0] = word(self._raw, 0) * 17_500 // 65_535 - 4500
+        self._values[0] = word(self._raw, 0) * 3500 // 13_107 - 4500  # 175 degrees over 65,535
         self._values[1] = word(self._raw, 3) * 10_000 // 65_535
         return self._values

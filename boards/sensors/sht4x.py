@@ -32,6 +32,6 @@ class Driver:
         self._bus.writeto(self._address, _MEASURE)
         time.sleep_ms(_SHT4X_MS)
         self._bus.readfrom_into(self._address, self._raw)
-        self._values[0] = word(self._raw, 0) * 17_500 // 65_535 - 4500
+        self._values[0] = word(self._raw, 0) * 3500 // 13_107 - 4500  # 175 degrees over 65,535
         self._values[1] = min(max(word(self._raw, 3) * 12_500 // 65_535 - 600, 0), 10_000)
         return self._values
