@@ -7,7 +7,7 @@ import unittest
 import micropython
 
 from fake_bus import Installed, Wiring
-from fake_chips import Hx711
+from fake_chips import Hx711, readings_of_a_wake
 from station.guard import guarded
 
 PINS = {"dout": 16, "sck": 17}
@@ -68,6 +68,11 @@ class TestHx711(unittest.TestCase):
             scale.wiring.now_ms += scale.sensor.settle_ms
             guard.measure()
             self.assertEqual((guard.fault, guard.values), (0, [1000, 100_000]))
+
+    def test_a_wake_from_deep_sleep_waits_until_then(self):
+        with Scale(100_000, gain="64") as scale:
+            channels = guarded([scale.sensor], scale.ticks_ms, scale.ticks_ms)[1]
+            self.assertEqual(readings_of_a_wake(channels, scale.wiring), [500, 50_000])
 
     def test_a_reading_takes_no_longer_than_its_conversions(self):
         with Scale(100_000, samples=7) as scale:

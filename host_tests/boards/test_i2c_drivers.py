@@ -9,8 +9,7 @@ import unittest
 import micropython
 
 from fake_bus import Installed, Wiring
-from fake_chips import Bh1750, Scd4x, ina219, ina226, with_checksums
-from station import deep_sleep
+from fake_chips import Bh1750, Scd4x, ina219, ina226, readings_of_a_wake, with_checksums
 from station.guard import guarded
 from support.sensor_bus import scaled
 
@@ -172,19 +171,6 @@ class TestScd4x(unittest.TestCase):
                     self.assertEqual((guard.faults, guard.values[0]), (0, 500), str(every_ms))
 
 
-class SleepingBoard:
-    """What the wait before a measurement in deep sleep needs of a board."""
-
-    def __init__(self, wiring, desk):
-        self._wiring, self.ticks_ms = wiring, desk.ticks_ms
-
-    def feed_watchdog(self):
-        pass
-
-    def idle(self, client):
-        self._wiring.now_ms += 10
-
-
 class TestDeepSleep(unittest.TestCase):
     def test_a_wake_has_a_reading_after_the_time_to_settle(self):
         """The chip measures on through the sleep; every wake begins with it anew."""
@@ -196,9 +182,7 @@ class TestDeepSleep(unittest.TestCase):
                     sensor = desk.sensor(driver="scd4x", mode=mode, **BUS)
                     channels = guarded([sensor], desk.ticks_ms, desk.ticks_ms)[1]
                     began_ms = wiring.now_ms
-                    deep_sleep._settle(channels, SleepingBoard(wiring, desk), None)
-                    found = [one.read() for one in channels]
-                    self.assertEqual(found, [500, 2500, 3700])
+                    self.assertEqual(readings_of_a_wake(channels, wiring), [500, 2500, 3700])
                     self.assertTrue(wiring.now_ms - began_ms < 7500, str(wiring.now_ms))
                     wiring.now_ms += 600_000
 

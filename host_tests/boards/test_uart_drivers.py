@@ -9,7 +9,7 @@ import unittest
 import micropython
 
 from fake_bus import Installed, Wiring
-from fake_chips import Serial
+from fake_chips import Serial, readings_of_a_wake
 from station.guard import guarded
 
 PINS = {"tx": 8, "rx": 9}
@@ -83,6 +83,14 @@ class TestPms5003(unittest.TestCase):
             wiring.now_ms = sensor.settle_ms
             guard.measure()
         self.assertEqual((guard.faults, guard.values), (0, VALUES))
+
+    def test_a_wake_from_deep_sleep_waits_until_then(self):
+        wiring = Wiring()
+        wiring.serial[9] = Serial(wiring, {ASK: FRAME})
+        with Installed(wiring) as desk:
+            sensor = desk.sensor(driver="pms5003", **PINS)
+            channels = guarded([sensor], desk.ticks_ms, desk.ticks_ms)[1]
+            self.assertEqual(readings_of_a_wake(channels, wiring), VALUES)
 
     def test_old_frames_and_garbage_that_wait_are_not_read(self):
         old = frame(0, 0, 0, 1, 1, 1)

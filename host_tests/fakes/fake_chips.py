@@ -11,6 +11,30 @@ from support.sensor_bus import crc8
 _UART_BUFFER_BYTES = 256  # MicroPython's, where a program asks for no other
 
 
+class _Waking:
+    """What the wait before a measurement in deep sleep needs of a board."""
+
+    def __init__(self, wiring):
+        self._wiring = wiring
+
+    def ticks_ms(self):
+        return self._wiring.now_ms
+
+    def feed_watchdog(self):
+        pass
+
+    def idle(self, client):
+        self._wiring.now_ms += 10
+
+
+def readings_of_a_wake(channels, wiring):
+    """Of a board that wakes, lets its sensors settle, and measures."""
+    from station import deep_sleep
+
+    deep_sleep._settle(channels, _Waking(wiring), None)
+    return [one.read() for one in channels]
+
+
 def with_checksums(*words):
     """Sensirion's form: a checksum after each word."""
     found = b""
