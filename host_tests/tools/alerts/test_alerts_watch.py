@@ -32,7 +32,7 @@ class House:
         self.folder, self.clock, self.told, self.trouble = folder, Clock(), [], ""
         self.writer = Writer(folder / "log")
         self.path = toml(folder, text)
-        self.collected, self.free = True, 10 << 30
+        self.collected, self.free, self.failed_jobs = True, 10 << 30, {}
         self.said = []
         monkeypatch.setattr(shutil, "disk_usage", lambda _path: Usage(0, 0, self.free))
         monkeypatch.setattr(watch, "_RECENT_S", 600.0)
@@ -77,7 +77,7 @@ class House:
 
     def look(self):
         self.follower.turn()
-        self.fleet.is_collected = self.collected
+        self.fleet.is_collected, self.fleet.failed_jobs = self.collected, self.failed_jobs
         self.fleet.look(at_once=True)
         self.alerts.turn()
         for courier in self._couriers:
@@ -300,6 +300,19 @@ def test_a_disk_that_gets_full_is_told_also_when_nothing_can_be_written(house, m
     assert home.take() == []
     home.free = 300 * MIB
     home.passes(60)
+    assert [state for state, _ in home.take()] == ["end"]
+
+
+def test_a_job_that_fails_is_told_and_its_end(house):
+    home = house()
+    home.failed_jobs = {"tables": "status 2: no room"}
+    home.passes(600)
+    assert home.take() == [("begin", "the job tables failed: status 2: no room")]
+    home.failed_jobs = {"tables": "status 2: less room"}
+    home.passes(600)
+    assert home.take() == [], "it is the same trouble, in other words"
+    home.failed_jobs = {}
+    home.passes(600)
     assert [state for state, _ in home.take()] == ["end"]
 
 

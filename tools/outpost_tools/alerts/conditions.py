@@ -1,5 +1,6 @@
 """What is wrong now, beside readings: silence, what needs attention on the live page, and what is
-wrong with the house: collector, disk, log. Pure: a look at the fleet, whose lock the caller holds.
+wrong with the house: collector, disk, log, jobs. Pure: a look at the fleet, whose lock the caller
+holds.
 
 Silence counts from when we watched: boards that could not reach us were not silent.
 """
@@ -138,6 +139,10 @@ def _house(view: View, rule: Attention, ledger: Ledger) -> dict[str, Condition]:
         )
     if view.log:
         found[f"{_HOUSE}log"] = Condition("log", "", f"log: {view.log}", wait_s=rule.wait_s)
+    for name, why in view.fleet.failed_jobs.items():
+        found[f"{_HOUSE}job/{name}"] = Condition(
+            "job", "", f"the job {name} failed: {why}", wait_s=rule.wait_s
+        )
     limit = _ENOUGH_BYTES if _DISK in ledger.told else LOW_BYTES
     if view.free is not None and view.free < limit:
         text = (

@@ -34,7 +34,7 @@ body = "text"                       # the text alone
 
 # --- Of what ---
 
-# Each line of the live page that needs attention, the collector and the disk.
+# Each line of the live page that needs attention; collector, disk, and the jobs of `outpost run`.
 [attention]
 for = "5m"                          # so long it lasts, and is over, before it is told
 # leave_out = ["open", "behind"]    # kinds; a wrong one here is answered with all of them

@@ -9,7 +9,7 @@ from typing import Any
 from outpost_tools.alerts.table import Table
 from outpost_tools.common.attention import DAMAGED, KINDS, TAKEN_OVER
 
-HOUSE = ("collector", "log", "disk", DAMAGED.key, TAKEN_OVER.key)  # kinds of no board
+HOUSE = ("collector", "log", "disk", "job", DAMAGED.key, TAKEN_OVER.key)  # kinds of no board
 
 
 def fits(name: str, patterns: tuple[str, ...]) -> bool:
