@@ -186,11 +186,11 @@ def test_while_the_collector_stores_nothing_no_board_is_silent(house):
     home.works(600, "kitchen", "a1")
     home.collected = False
     home.passes(5 * HOUR_S, 60)
-    assert home.take() == [("begin", "collector: none stores what comes")]
+    assert home.take() == [("begin", "collector: no collector stores what arrives")]
     home.collected = True
     home.passes(HOUR_S, 60)
     # they have their two hours, and the page's own rule told them silent after its time
-    assert ("end", "collector: none stores what comes") in home.told
+    assert ("end", "collector: no collector stores what arrives") in home.told
     assert not [text for _, text in home.told if "nothing for" in text]
 
 
@@ -346,7 +346,7 @@ def test_a_fault_in_a_look_stops_neither_the_page_nor_the_next_look(house, monke
 
     home.alerts.turn = turn
     home.alerts._run()
-    assert len(turns) == 5 and len([one for one in home.said if "tried again" in one]) == 1
+    assert len(turns) == 5 and len([one for one in home.said if "trying again" in one]) == 1
 
 
 # --- Readings ---

@@ -220,7 +220,7 @@ def test_what_is_no_toml(text, folder, capsys):
     status, out, err = provision(capsys, "--board", "RPI_PICO_W", "--port", NO_PORT, "kitchen.toml")
     assert (
         (status, out, err.count("\n")) == (2, "", 1)
-        and "kitchen.toml: no TOML" in err
+        and "kitchen.toml: not valid TOML" in err
         and SECRET not in err
     )
 

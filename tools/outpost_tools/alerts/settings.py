@@ -1,6 +1,6 @@
-"""alerts.toml: to whom, and of what. All of it is checked before anything starts.
+"""alerts.toml: who receives what. All of it is checked before anything starts.
 
-Raises ToolError: one line with file, table, key and remedy, and no secret.
+Raises ToolError: one line with file, table, key and remedy, without secrets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FILE = "alerts.toml"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """attention: None, not wished for."""
+    """attention: None if it is not wanted."""
 
     channels: tuple[Channel, ...]
     readings: tuple[rules.Reading, ...]
@@ -28,7 +28,7 @@ class Settings:
     most_per_hour: int
 
     def line(self) -> str:
-        """For people: no secrets."""
+        """For people, without secrets."""
         rules = len(self.readings) + len(self.silences) + (self.attention is not None)
         return f"{', '.join(one.name for one in self.channels)}; rules: {rules}"
 

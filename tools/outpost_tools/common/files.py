@@ -1,4 +1,4 @@
-"""Small files that are there whole, or as they were: after a kill, a full disk and a power cut."""
+"""Small files that are complete, or as before: after a kill, on a full disk, after a power cut."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def replace_text(path: Path, text: str) -> None:
-    """It says this, durably. Raises OSError: then it says what it did."""
+    """Replaces the contents durably. Raises OSError; the old contents then stay."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         with temporary.open("w", encoding="utf-8") as file:
@@ -23,7 +23,7 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Make renames and new names in it durable."""
+    """Makes renames and new names in it durable."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)

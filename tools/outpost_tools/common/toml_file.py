@@ -13,15 +13,15 @@ from outpost_tools.common.errors import ToolError
 def load(path: Path, example: str) -> dict[str, Any]:
     """example: the command that prints a file to start from. Raises ToolError."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows' editors mark it
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows' editors add a mark
     except OSError as error:
         raise ToolError(
             f"{path}: cannot be read: {error.strerror}; `{example}` prints one to begin with"
         ) from None
-    # RecursionError: thousands of brackets; ValueError: a number of thousands of digits, no UTF-8
+    # RecursionError: thousands of brackets; ValueError: a number with thousands of digits, no UTF-8
     except (ValueError, RecursionError) as error:
         place = re.search(r"\((at .*)\)", str(error))
         raise ToolError(
-            f'{path}: no TOML {place[1] if place else ""}; text stands in "quotes", a key stands '
-            "once"
+            f'{path}: not valid TOML {place[1] if place else ""}; a text needs "quotes", and a key '
+            "may occur only once"
         ) from None

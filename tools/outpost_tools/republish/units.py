@@ -1,9 +1,9 @@
-"""SenML's units (RFC 8428, RFC 8798) as Home Assistant names them, with the device class and the
-state class that go with them.
+"""SenML's units (RFC 8428, RFC 8798) as Home Assistant names them, with their device class and
+state class.
 
-Home Assistant refuses a device class with a unit that is not of its list, so a unit that is not
-here is shown as it is, without a class. Several gases have the unit ppm, and particles of several
-sizes ug/m3: there the class follows from the end of the reading's name. Pure.
+Home Assistant refuses a device class with a unit that it does not list for it, so a unit that is
+missing here is shown unchanged, without a class. Several gases have the unit ppm, and particles of
+several sizes ug/m3: for these, the class follows from the end of the reading's name. Pure.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 MEASUREMENT = "measurement"
-INCREASING = "total_increasing"  # a counter that may begin again at 0
+INCREASING = "total_increasing"  # a counter that may restart at 0
 
 
 class Kind(NamedTuple):
@@ -80,7 +80,7 @@ NAMED = {
 
 
 def of(unit: str | None, name: str) -> Kind:
-    """name: of the reading. For a unit that is not listed: itself, and no device class."""
+    """name: of the reading. For a unit that is not listed: the unit itself, and no device class."""
     kind = KINDS.get(unit or "") or _measured(unit or None, None)
     named = NAMED.get((unit or "", name.rpartition("_")[2]))
     return kind._replace(device_class=named) if named else kind

@@ -87,13 +87,13 @@ def run(args: argparse.Namespace) -> int:
         given=tuple(given) if all(given) else None, new_certificate=args.new_certificate,
     )  # fmt: skip
     done = making.make(folder, wish)
-    print(*done or ["nothing to do: all is there, as asked for"], sep="\n")
+    print(*done or ["nothing to do: everything is as requested"], sep="\n")
     print(f"next: {_mosquitto()} -c {folder.configuration}; outpost broker add {args.folder} BOARD")
     return 0
 
 
 def _mosquitto() -> str:
-    """As it can be typed: `outpost fetch` puts one where PATH does not lead."""
+    """As it can be typed: `outpost fetch` installs one outside PATH."""
     import shlex
     import shutil
 
