@@ -15,7 +15,7 @@ _OFFLINE = const(-4)
 
 
 class PublishError(Exception):
-    """`status`: why the message was not taken, see `outpost.status`."""
+    """`status`: why the message was refused; see `outpost.status`."""
 
     def __init__(self, status):
         super().__init__("publish: status " + str(status))
@@ -23,10 +23,10 @@ class PublishError(Exception):
 
 
 class AsyncClient:
-    """client: a Client, over any session. ticks_ms: callable, the board's ticks. idle_ms: pause
-    when nothing moves.
+    """client: a Client with any session. ticks_ms: callable that returns the board's ticks.
+    idle_ms: how long to sleep between polls when nothing moved, in ms.
 
-    run() must be going as a task of its own; the others may be awaited from any number of tasks.
+    run() must run as its own task. Any number of tasks may await the other methods.
     """
 
     def __init__(self, client, ticks_ms, idle_ms=5):
@@ -36,9 +36,9 @@ class AsyncClient:
         self._is_stopping = False
 
     async def run(self):
-        """Drive the client until stop(); then DISCONNECT.
+        """Drive the client until stop(), then send DISCONNECT and close the connection.
 
-        Cancelled: the connection is closed as well.
+        If the task is cancelled, the connection is closed as well.
         """
         try:
             while not self._is_stopping:
@@ -55,11 +55,11 @@ class AsyncClient:
             await asyncio.sleep(self._idle_s)
 
     async def publish(self, topic, payload, qos=1, retain=False):
-        """Hand over a message, and wait for room while there is none.
+        """Publish a message, and wait while there is no room for it.
 
-        QoS 1, 2: returns its number once it is stored.
-        QoS 0: waits for a connection, returns None once it is on its way. Raises PublishError for
-        what waiting cannot mend.
+        QoS 1 and 2: returns its number once it is stored. QoS 0: waits for a connection, and
+        returns None once sending has begun. PublishError: the message was refused for a reason that
+        waiting does not remove.
         """
         while True:
             seq = self.client.session.outbox.next_seq
@@ -73,7 +73,7 @@ class AsyncClient:
     async def delivered(self, seq):
         """Wait until message seq is released.
 
-        That is the server's acknowledgement, in collector mode the collector's word.
+        The server's acknowledgement releases it, or in collector mode the collector's confirmation.
         """
         outbox = self.client.session.outbox
         while seq >= outbox.oldest_seq and not (outbox.acked << 1) >> (seq - outbox.oldest_seq) & 1:

@@ -41,8 +41,8 @@ _MOST_BYTES = const(16_383)
 
 
 class RamOutbox:
-    """slots: messages held at most, 1..16. record_bytes: topic and payload of the largest together,
-    1..16,383. Numbers begin at 0 with every boot, so it is for broker mode. Raises ValueError.
+    """slots: the most messages held, 1..16. record_bytes: the limit for topic and payload together,
+    1..16,383. Numbers begin at 0 at each boot: for broker mode. Raises ValueError.
     """
 
     renumbers = True
@@ -79,10 +79,10 @@ class RamOutbox:
             self.loaded_seq = -1
             self.refused += 1
             return _FULL
-        # It counts as loaded. Steps, and fields: the frame must stay within 11 words.
+        # The message counts as loaded. Single steps and fields keep the frame within 11 words.
         self.flags = flags
         self.payload_length = length
-        flags = self.loaded_seq = self.next_seq  # its number from here on, then its slot
+        flags = self.loaded_seq = self.next_seq  # from here on its number, then its slot
         self.next_seq = flags + 1
         flags %= self._slots
         self._heads[flags] = (self.flags << 8 | self.topic_length) << 14 | length

@@ -1,7 +1,7 @@
 """A bus and pins as fakes of `machine`, with chips that answer as their data sheets say.
 
-What the port's classes have under a public name, the fakes may have, and nothing else
-(test_fakes.py). Tests put chips on `Wiring`, and take them off.
+The fakes have no public name that the port's classes lack (test_fakes.py). Tests add chips to
+`Wiring` and remove them.
 """
 
 import errno
@@ -12,10 +12,10 @@ class Wiring:
     """What is connected. chips: {address: chip}; levels, millivolts: {pin: value}; serial: {rx pin:
     sensor}.
 
-    handlers: {pin: what its driver wants to be called at an edge}; lines: {pin: callable of the
-    level that the board drives, or None; it returns what the board reads}; may_interrupt: nothing
-    has switched interrupts off; buses: how many were made. adc: the class of the port, RP2's when
-    none is given.
+    handlers: {pin: callable that its driver registered for an edge}; lines: {pin: callable that
+    gets the level that the board drives, or None, and returns what the board reads};
+    may_interrupt: interrupts are not switched off; buses: how many were constructed. adc: the
+    port's class; RP2's by default.
     """
 
     def __init__(self, adc=None):
@@ -63,7 +63,7 @@ class FakeI2C:
 
 
 class FakeUart:
-    """With a timeout of 0, the port's default. What it sends is at the sensor at once."""
+    """Has a timeout of 0, the port's default. What it sends reaches the sensor at once."""
 
     def __init__(self, sensor):
         self._sensor = sensor
@@ -72,7 +72,7 @@ class FakeUart:
         return self._sensor.any() if self._sensor else 0
 
     def readinto(self, buf, nbytes=None):
-        """As the port's: None where nothing has arrived."""
+        """As on the port: None if nothing has arrived."""
         count = min(self.any(), len(buf) if nbytes is None else nbytes)
         at = 0
         while at < count:
@@ -114,7 +114,7 @@ class FakeWiredPin:
 
 
 class FakeWiredAdc:
-    """RP2's: 3.3 V are 65,535."""
+    """RP2's ADC: 3.3 V read as 65,535."""
 
     _wiring = None
 
@@ -126,7 +126,7 @@ class FakeWiredAdc:
 
 
 class FakeWiredAdcEsp32(FakeWiredAdc):
-    """ESP32's, whose range ends at 0.95 V until it is asked for more."""
+    """ESP32's ADC, whose range ends at 0.95 V unless a wider one is set."""
 
     ATTN_11DB = 3
     _most_mv = 950
@@ -176,14 +176,14 @@ class FakeDriverTime:
         return self._wiring.now_ms
 
     def ticks_diff(self, a, b):
-        return (a - b + 0x20000000 & 0x3FFFFFFF) - 0x20000000  # of 32 bits
+        return (a - b + 0x20000000 & 0x3FFFFFFF) - 0x20000000  # as on 32 bits
 
     def sleep_ms(self, ms):
         self._wiring.now_ms += ms
 
 
 class Registers:
-    """A chip of registers. values: {number: byte}; absent ones are 0."""
+    """A chip with registers. values: {number: byte}; all others are 0."""
 
     def __init__(self, values):
         self.values = bytearray(256)
@@ -212,8 +212,8 @@ def bme280():
 
 
 class Bosch(Registers):
-    """BME280 or BMP280. calibration: 12 words, then those of the humidity, as the data sheet names
-    them. measured: raw pressure, temperature, humidity."""
+    """BME280 or BMP280. calibration: 12 words, then those of the humidity, in the data sheet's
+    order. measured: raw pressure, temperature, humidity."""
 
     def __init__(self, chip_id, words, measured, humidity=None):
         values = {0xD0: chip_id}
@@ -236,14 +236,14 @@ class Bosch(Registers):
         self.set(0xFD, bytes((humidity >> 8, humidity & 255)))
 
     def reads(self):
-        """Those of one reading: what the fake itself takes of the heap."""
+        """Do the register reads of one reading, to measure what the fake itself allocates."""
         self.get(0xF3, 1)
         self.get(0xF7, 8)
 
 
 class Commanded:
-    """A chip that answers the same bytes to its command, as SHT3x, SHT4x, AHT20. commands: those it
-    was sent."""
+    """A chip that answers its command with the same bytes each time, such as SHT3x, SHT4x or AHT20.
+    commands: the different ones that it received."""
 
     def __init__(self, data):
         self.data, self.commands = data, []
@@ -257,7 +257,7 @@ class Commanded:
 
 
 class Installed:
-    """with Installed(wiring): drivers find the fakes. modules: more of them, by name."""
+    """`with Installed(wiring)`: drivers find the fakes. modules: further fakes, by name."""
 
     def __init__(self, wiring, **modules):
         modules["machine"] = FakeWiredMachine(wiring)
@@ -286,7 +286,7 @@ class Installed:
                 sys.modules[name] = module
 
     def sensor(self, **given):
-        """A SensorFile, its driver on the fakes' clock."""
+        """Returns a SensorFile whose driver uses the fakes' clock."""
         from support.sensor_file import SensorFile
 
         found = SensorFile(given)

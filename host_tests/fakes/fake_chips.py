@@ -1,18 +1,18 @@
-"""Chips and sensors for the wiring of fake_bus.py that keep time and refuse commands as their data
-sheets say: SCD4x, INA219, INA226, BH1750, HX711, and what hangs on a UART.
+"""Chips and sensors for the wiring of fake_bus.py that take time and refuse commands as their data
+sheets say: SCD4x, INA219, INA226, BH1750, HX711, and sensors on a UART.
 
-No heap once they are made: the tests measure that of the drivers.
+They do not allocate once they are constructed, because the tests measure what the drivers allocate.
 """
 
 import errno
 
 from support.sensor_bus import crc8
 
-_UART_BUFFER_BYTES = 256  # MicroPython's, where a program asks for no other
+_UART_BUFFER_BYTES = 256  # MicroPython's default
 
 
 class _Waking:
-    """What the wait before a measurement in deep sleep needs of a board."""
+    """The part of a board that the wait before a measurement in deep sleep needs."""
 
     def __init__(self, wiring):
         self._wiring = wiring
@@ -28,7 +28,7 @@ class _Waking:
 
 
 def readings_of_a_wake(channels, wiring):
-    """Of a board that wakes, lets its sensors settle, and measures."""
+    """Returns the readings of a board that wakes, lets its sensors settle, and measures."""
     from station import deep_sleep
 
     deep_sleep._settle(channels, _Waking(wiring), None)
@@ -36,7 +36,7 @@ def readings_of_a_wake(channels, wiring):
 
 
 def with_checksums(*words):
-    """Sensirion's form: a checksum after each word."""
+    """Returns the words in Sensirion's form: a checksum after each word."""
     found = b""
     for word in words:
         pair = bytes((word >> 8, word & 255))
@@ -45,8 +45,8 @@ def with_checksums(*words):
 
 
 class Scd4x:
-    """words: the measurement that it hands out. period_ms: 0 while it is idle. settings: {command:
-    value} that it was given. is_stuck: it accepts everything and measures no more."""
+    """words: the measurement that it returns. period_ms: 0 while it is idle. settings: {command:
+    value} that it was given. is_stuck: it accepts every command but no longer measures."""
 
     STOP, READY, READ = 0x3F86, 0xE4B8, 0xEC05
     PERIODS_MS = {0x21B1: 5000, 0x21AC: 30_000}  # by the command that starts
@@ -94,8 +94,8 @@ class Scd4x:
 
 
 class Ina:
-    """INA219 or INA226: words of 16 bits. flag: (register, bit) of a conversion that is ready; it
-    falls when it is read and when a conversion begins. takes_ms: of one."""
+    """INA219 or INA226: words of 16 bits. flag: (register, bit) that a conversion is ready; cleared
+    when it is read and when a conversion begins. takes_ms: duration of a conversion."""
 
     is_stuck = False
 
@@ -134,7 +134,7 @@ def ina226(wiring, **words):
 
 
 class Bh1750:
-    """lux10: the light, in tenths of a lux. It counts 1.2 for each lux in its standard time."""
+    """lux10: the light, in tenths of a lux. It counts 1.2 per lux with its standard time."""
 
     def __init__(self, wiring, lux10):
         self._wiring, self.lux10 = wiring, lux10
@@ -163,8 +163,8 @@ class Bh1750:
 
 
 class Hx711:
-    """On the pins dout and sck. raw: of its conversions with a gain of 128. An interrupt comes when
-    one may, and lasts longer than the clock may be high."""
+    """On the pins dout and sck. raw: the result of conversions with a gain of 128. An interrupt
+    comes whenever it may, and lasts longer than the clock may be high."""
 
     GAINS = {25: 128, 26: 32, 27: 64}
     is_grounded = is_stuck = False
@@ -213,9 +213,9 @@ class Hx711:
 
 
 class Serial:
-    """A sensor on a UART that answers `replies` to the commands it knows, 10 ms later, a byte each
-    millisecond. before: bytes that came unasked and wait in the port's buffer. commands: those that
-    it was sent."""
+    """A sensor on a UART that answers `replies` to the commands it knows, 10 ms later, one byte per
+    millisecond. before: bytes that arrived unrequested and wait in the port's buffer. commands:
+    those that it received."""
 
     delay_ms = 10
 
@@ -225,7 +225,7 @@ class Serial:
         self.come(before)
 
     def come(self, data):
-        """Bytes that arrive now, unasked; what finds no room is lost, as in the port."""
+        """Bytes arrive now, unrequested; bytes without room are lost, as in the port."""
         self._data = (self._data[self._at :] + data)[:_UART_BUFFER_BYTES]
         self._at, self._due_ms = 0, self._wiring.now_ms - len(self._data)
 
